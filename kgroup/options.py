@@ -1,0 +1,196 @@
+"""The options that verbs share, as dataclasses.
+
+A verb asks for them by type: ``def describe(run: Run, which: Selection)``. ``cli`` turns each field into an
+option and hands the verb the assembled value. Connection and output options belong to every verb.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kgroup.model import Reporter
+
+if TYPE_CHECKING:
+    from kgroup.settings import Settings
+
+
+class Format(StrEnum):
+    """Output formats, see README."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
+    CSV = "csv"
+    MARKDOWN = "markdown"
+
+
+CONNECTION = "Connection"
+WHICH = "Which groups"
+WHAT = "What"
+SAFETY = "Safety"
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """How to reach the cluster. Flag > environment > context file; None means: not said on this level."""
+
+    bootstrap_server: Annotated[
+        str | None,
+        typer.Option(
+            "--bootstrap-server",
+            "-b",
+            metavar="HOST:PORT[,...]",
+            rich_help_panel=CONNECTION,
+            help="Brokers to ask first.",
+        ),
+    ] = None
+    command_config: Annotated[
+        Path | None,
+        typer.Option(
+            "--command-config",
+            metavar="FILE",
+            rich_help_panel=CONNECTION,
+            help="Client settings: librdkafka's or Java's properties.",
+        ),
+    ] = None
+    property: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-X",
+            "--property",
+            metavar="KEY=VALUE",
+            rich_help_panel=CONNECTION,
+            help="One client setting; may be repeated.",
+        ),
+    ] = None
+    context: Annotated[
+        str | None,
+        typer.Option(
+            "--context",
+            metavar="NAME",
+            rich_help_panel=CONNECTION,
+            help="A named cluster, see kgroup context.",
+        ),
+    ] = None
+    timeout: Annotated[
+        str | None,
+        typer.Option(
+            "--timeout",
+            metavar="DURATION",
+            rich_help_panel=CONNECTION,
+            help="How long to try, 10s by default; a bare number is milliseconds.",
+        ),
+    ] = None
+
+    def over(self, outer: Connection) -> Connection:
+        """These, and where they say nothing, ``outer``'s; ``-X`` settings of both, these last."""
+        return Connection(
+            bootstrap_server=self.bootstrap_server or outer.bootstrap_server,
+            command_config=self.command_config or outer.command_config,
+            property=[*(outer.property or ()), *(self.property or ())] or None,
+            context=self.context or outer.context,
+            timeout=self.timeout or outer.timeout,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Presentation:
+    """How the answer is shown."""
+
+    output: Annotated[
+        Format | None,
+        typer.Option("--output", "-o", rich_help_panel=WHAT, help="How to show it."),
+    ] = None
+    debug: Annotated[
+        Path | None,
+        typer.Option(
+            "--debug",
+            metavar="FILE",
+            rich_help_panel=CONNECTION,
+            help="Write a log of what the clients do, without secrets.",
+        ),
+    ] = None
+
+    def over(self, outer: Presentation) -> Presentation:
+        """These, and where they say nothing, ``outer``'s."""
+        return Presentation(output=self.output or outer.output, debug=self.debug or outer.debug)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which groups a verb is about."""
+
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[GROUP]...", help="Groups by name.", show_default=False)
+    ] = None
+    group: Annotated[
+        list[str] | None,
+        typer.Option("--group", metavar="GROUP", rich_help_panel=WHICH, help="A group; may be repeated."),
+    ] = None
+    all_groups: Annotated[
+        bool, typer.Option("--all-groups", "-A", rich_help_panel=WHICH, help="Every group.")
+    ] = False
+    regex: Annotated[
+        str | None,
+        typer.Option(
+            "--regex",
+            metavar="PATTERN",
+            rich_help_panel=WHICH,
+            help="Groups whose whole name matches.",
+        ),
+    ] = None
+    in_state: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--in-state", metavar="STATE", rich_help_panel=WHICH, help="Only groups in this state (or these)."
+        ),
+    ] = None
+    type: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--type", metavar="TYPE", rich_help_panel=WHICH, help="Only classic, consumer, share or streams."
+        ),
+    ] = None
+    topic: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--topic",
+            metavar="TOPIC",
+            rich_help_panel=WHICH,
+            help="Only groups that commit to, or are assigned, this topic.",
+        ),
+    ] = None
+    expect: Annotated[
+        int | None,
+        typer.Option(
+            "--expect", metavar="N", rich_help_panel=SAFETY, help="Exit 6 unless exactly N groups are chosen."
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class Run:
+    """One invocation of a verb: where to say things, how to connect, what the user typed."""
+
+    connection: Connection
+    presentation: Presentation
+    reporter: Reporter
+
+    @property
+    def format(self) -> Format:
+        """The output format in force."""
+        return self.presentation.output or Format.TABLE
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The connection, resolved; read once, and only by verbs that talk to a cluster."""
+        from kgroup.settings import resolve
+
+        return resolve(self.connection, self.reporter)

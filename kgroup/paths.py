@@ -1,0 +1,29 @@
+"""Where kgroup keeps files: the user's configuration (read only), state (journal, chosen context), cache.
+
+Each directory has a variable that overrides it, so that a pod without ``$HOME`` works.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import platformdirs
+
+
+def config_file() -> Path:
+    """The contexts file: ``KGROUP_CONFIG`` or ``config.yaml`` in the user's configuration directory."""
+    named = os.environ.get("KGROUP_CONFIG")
+    return Path(named) if named else platformdirs.user_config_path("kgroup") / "config.yaml"
+
+
+def state_dir() -> Path:
+    """Journal, chosen context and sandboxes: ``KGROUP_STATE_DIR`` or the user's state directory."""
+    named = os.environ.get("KGROUP_STATE_DIR")
+    return Path(named) if named else platformdirs.user_state_path("kgroup")
+
+
+def cache_dir() -> Path:
+    """What can be fetched or made again: ``KGROUP_CACHE_DIR`` or the user's cache directory."""
+    named = os.environ.get("KGROUP_CACHE_DIR")
+    return Path(named) if named else platformdirs.user_cache_path("kgroup")
