@@ -64,6 +64,252 @@ class RowError:
         return " ".join(part for part in (self.group, place) if part is not None)
 
 
+@dataclass(frozen=True, slots=True)
+class Coordinator:
+    """The broker that keeps a group; ``rack`` is None where it has none."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None
+
+    def document(self) -> dict[str, Any]:
+        """Its JSON form."""
+        return {"id": self.id, "host": self.host, "port": self.port, "rack": self.rack}
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPartitions:
+    """Partitions of one topic; ascending in snapshots, as they were written in what is decoded."""
+
+    topic: str
+    partitions: tuple[int, ...]
+
+    def document(self) -> dict[str, Any]:
+        """Its JSON form."""
+        return {"topic": self.topic, "partitions": list(self.partitions)}
+
+
+Assignment = tuple[TopicPartitions, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A member of a group.
+
+    ``epoch`` is the member epoch of the consumer protocol, None on a classic group; -2 is a static member that
+    has left for a moment (KIP-848). ``protocol`` is the protocol that the member itself speaks: in a group that
+    is being upgraded, classic members stand beside consumer ones. ``subscription``, ``assignment`` and
+    ``target_assignment`` are None where the broker does not tell (a classic group that is rebalancing).
+    """
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    rack: str | None
+    epoch: int | None
+    protocol: str | None
+    subscription: tuple[str, ...] | None
+    subscription_regex: str | None
+    assignment: Assignment | None
+    target_assignment: Assignment | None
+
+    @property
+    def partition_count(self) -> int:
+        """How many partitions it holds, those pending revocation included."""
+        return sum(len(item.partitions) for item in self.assignment or ())
+
+    def document(self) -> dict[str, Any]:
+        """Its JSON form."""
+        return {
+            "member_id": self.member_id,
+            "instance_id": self.instance_id,
+            "client_id": self.client_id,
+            "host": self.host,
+            "rack": self.rack,
+            "epoch": self.epoch,
+            "protocol": self.protocol,
+            "subscription": None if self.subscription is None else list(self.subscription),
+            "subscription_regex": self.subscription_regex,
+            "assignment": _assignment_document(self.assignment),
+            "target_assignment": _assignment_document(self.target_assignment),
+        }
+
+
+def _assignment_document(assignment: Assignment | None) -> list[dict[str, Any]] | None:
+    return None if assignment is None else [item.document() for item in assignment]
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A committed offset: the next record that the group will read. Metadata is kept byte for byte."""
+
+    offset: int
+    leader_epoch: int | None
+    metadata: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogRange:
+    """What a partition holds: [start, end), from the log start offset to the high watermark."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A partition as a group sees it; ``log`` is None where it could not be read, and ``error`` says why."""
+
+    topic: str
+    partition: int
+    commit: Commit | None
+    log: LogRange | None
+    owner: Member | None
+    error: str | None
+
+    @property
+    def lag(self) -> int | None:
+        """Records that are there and not yet read; None without a commit or without the log's range.
+
+        What lies below the log start is gone and does not count: committed 5, log [100, 120) is a lag of 20.
+        """
+        if self.commit is None or self.log is None:
+            return None
+        return max(0, self.log.end - max(self.commit.offset, self.log.start))
+
+    @property
+    def out_of_range(self) -> str | None:
+        """``BELOW_START`` or ``ABOVE_END`` where the committed offset lies outside the log, else None."""
+        if self.commit is None or self.log is None:
+            return None
+        if self.commit.offset < self.log.start:
+            return "BELOW_START"
+        return "ABOVE_END" if self.commit.offset > self.log.end else None
+
+    def document(self) -> dict[str, Any]:
+        """Its JSON form; ``lag_ms`` and ``last_commit`` are filled where they have been read."""
+        commit, log, owner = self.commit, self.log, self.owner
+        return {
+            "topic": self.topic,
+            "partition": self.partition,
+            "committed": commit.offset if commit else None,
+            "leader_epoch": commit.leader_epoch if commit else None,
+            "metadata": commit.metadata if commit else None,
+            "log_start": log.start if log else None,
+            "log_end": log.end if log else None,
+            "lag": self.lag,
+            "lag_ms": None,
+            "last_commit": None,
+            "status": self.out_of_range,
+            "member_id": owner.member_id if owner else None,
+            "client_id": owner.client_id if owner else None,
+            "host": owner.host if owner else None,
+            "error": self.error,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Sums over a group; ``lag`` is None where no partition's lag is known."""
+
+    members: int
+    idle_members: int
+    partitions: int
+    unassigned_partitions: int
+    lag: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A group at one moment.
+
+    ``type`` is classic or consumer. ``generation`` and ``leader`` belong to classic groups and are None where
+    ``__consumer_offsets`` could not tell; ``group_epoch`` and ``assignment_epoch`` belong to consumer groups.
+    ``protocol_type`` is ``consumer``, "" for a group that only keeps offsets, or another framework's.
+    """
+
+    name: str
+    type: str
+    state: str
+    protocol_type: str | None
+    assignor: str | None
+    coordinator: Coordinator | None
+    generation: int | None
+    leader: str | None
+    group_epoch: int | None
+    assignment_epoch: int | None
+    members: tuple[Member, ...]
+    partitions: tuple[Partition, ...]
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether it only keeps offsets and has never had members (protocol type "")."""
+        return self.type == "classic" and self.protocol_type == ""
+
+    @property
+    def totals(self) -> Totals:
+        """Counts of members and partitions, and the lag of all partitions whose lag is known."""
+        lags = [lag for partition in self.partitions if (lag := partition.lag) is not None]
+        return Totals(
+            members=len(self.members),
+            idle_members=sum(m.assignment is not None and not m.partition_count for m in self.members),
+            partitions=len(self.partitions),
+            unassigned_partitions=sum(partition.owner is None for partition in self.partitions),
+            lag=sum(lags) if lags else None,
+        )
+
+    def document(self) -> dict[str, Any]:
+        """Its JSON form; the fields and their meaning are in README."""
+        totals = self.totals
+        return {
+            "group": self.name,
+            "type": self.type,
+            "state": self.state,
+            "protocol_type": self.protocol_type,
+            "assignor": self.assignor,
+            "coordinator": self.coordinator.document() if self.coordinator else None,
+            "generation": self.generation,
+            "leader": self.leader,
+            "group_epoch": self.group_epoch,
+            "assignment_epoch": self.assignment_epoch,
+            "members": [member.document() for member in self.members],
+            "partitions": [partition.document() for partition in self.partitions],
+            "verdict": None,
+            "totals": {
+                "members": totals.members,
+                "idle_members": totals.idle_members,
+                "partitions": totals.partitions,
+                "unassigned_partitions": totals.unassigned_partitions,
+                "lag": totals.lag,
+            },
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ListedGroup:
+    """A line of ``kgroup list``. ``members`` is None for kinds of groups that kgroup does not describe."""
+
+    name: str
+    type: str
+    state: str
+    protocol_type: str | None
+    coordinator: Coordinator | None
+    members: int | None = None
+
+    def document(self) -> dict[str, Any]:
+        """Its JSON form."""
+        return {
+            "group": self.name,
+            "type": self.type,
+            "state": self.state,
+            "protocol_type": self.protocol_type,
+            "coordinator": self.coordinator.document() if self.coordinator else None,
+            "members": self.members,
+        }
+
+
 class Document(Protocol):
     """A subject of an answer that knows its own JSON form."""
 

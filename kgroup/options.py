@@ -6,6 +6,8 @@ option and hands the verb the assembled value. Connection and output options bel
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -14,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kgroup.errors import UsageError
 from kgroup.model import Reporter
 
 if TYPE_CHECKING:
@@ -106,7 +109,13 @@ class Presentation:
 
     output: Annotated[
         Format | None,
-        typer.Option("--output", "-o", rich_help_panel=WHAT, help="How to show it."),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FORMAT",
+            rich_help_panel=WHAT,
+            help="|".join(Format) + "; table by default.",
+        ),
     ] = None
     debug: Annotated[
         Path | None,
@@ -134,9 +143,7 @@ class Selection:
         list[str] | None,
         typer.Option("--group", metavar="GROUP", rich_help_panel=WHICH, help="A group; may be repeated."),
     ] = None
-    all_groups: Annotated[
-        bool, typer.Option("--all-groups", "-A", rich_help_panel=WHICH, help="Every group.")
-    ] = False
+    all_groups: Annotated[bool, typer.Option("--all-groups", "-A", rich_help_panel=WHICH, help="Every group.")] = False
     regex: Annotated[
         str | None,
         typer.Option(
@@ -154,9 +161,7 @@ class Selection:
     ] = None
     type: Annotated[
         list[str] | None,
-        typer.Option(
-            "--type", metavar="TYPE", rich_help_panel=WHICH, help="Only classic, consumer, share or streams."
-        ),
+        typer.Option("--type", metavar="TYPE", rich_help_panel=WHICH, help="Only classic, consumer, share or streams."),
     ] = None
     topic: Annotated[
         list[str] | None,
@@ -185,12 +190,30 @@ class Run:
 
     @property
     def format(self) -> Format:
-        """The output format in force."""
-        return self.presentation.output or Format.TABLE
+        """The output format in force: flag, then ``KGROUP_OUTPUT``, then the table."""
+        if self.presentation.output:
+            return self.presentation.output
+        named = os.environ.get("KGROUP_OUTPUT") or Format.TABLE
+        if named not in tuple(Format):
+            raise UsageError(f"KGROUP_OUTPUT={named} is no output format", hint=f"one of {', '.join(Format)}")
+        return Format(named)
 
     @cached_property
     def settings(self) -> Settings:
         """The connection, resolved; read once, and only by verbs that talk to a cluster."""
         from kgroup.settings import resolve
 
-        return resolve(self.connection, self.reporter)
+        settings = resolve(self.connection, self.reporter)
+        if self.presentation.debug:
+            from kgroup.redact import open_debug_log
+
+            open_debug_log(self.presentation.debug, settings.secrets)
+        return settings
+
+    def typed(self, words: Sequence[str]) -> list[str]:
+        """The command line as it may be shown: without the secrets of the connection."""
+        if "settings" not in self.__dict__:
+            return list(words)
+        from kgroup.redact import redact
+
+        return [redact(word, self.settings.secrets) for word in words]

@@ -1,0 +1,1 @@
+"""Everything that talks to Kafka. The only package that imports a Kafka client."""

@@ -1,0 +1,174 @@
+"""A blocking connection to the cluster that sends any request to any broker, many at a time.
+
+It stands on kafka-python's connection manager rather than on its admin client, which retries a wrong password
+until its timeout and knows nothing of a deadline. The manager's event loop is driven by the calling thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import kafka.errors
+from kafka.net.manager import KafkaConnectionManager
+from kafka.net.selector import NetworkSelector
+
+from kgroup.cluster.deadline import Deadline
+from kgroup.cluster.diagnosis import explain
+from kgroup.errors import KgroupError, Unreachable
+from kgroup.model import ClusterRef
+from kgroup.settings import Settings
+
+PRIVATE_NAMES = {
+    "kafka.net.manager:KafkaConnectionManager": (
+        "broker_version_data",
+        "call_soon",
+        "close",
+        "cluster",
+        "connection_delay",
+        "get_connection",
+        "least_loaded_node",
+        "run",
+        "send",
+    ),
+    "kafka.net.selector:NetworkSelector": ("drain", "sleep"),
+    "kafka.cluster:ClusterMetadata": ("bootstrap_brokers", "broker_metadata", "brokers", "refresh_metadata"),
+}
+"""What this package uses beyond kafka-python's public classes; a new version is checked against it."""
+
+RETRIABLE_COORDINATOR_ERRORS = frozenset({14, 15, 16})
+"""COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR."""
+
+_RETRY_PAUSE_S = 0.1
+_MAX_ANSWER_BYTES = 256 * 1024 * 1024
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """A broker as the metadata names it; ``rack`` is None where it has none."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None
+
+    def __str__(self) -> str:
+        return f"{self.id} ({self.host}:{self.port})"
+
+
+class Client:
+    """An open connection. Every call is bounded by ``deadline``; errors of single requests are values."""
+
+    def __init__(self, settings: Settings, deadline: Deadline) -> None:
+        """Connect to the first bootstrap server that answers.
+
+        Raises the error of ``kgroup.cluster.diagnosis`` for the last one, as soon as all of them failed:
+        a wrong password does not get better by trying again.
+        """
+        self.settings = settings
+        self.deadline = deadline
+        # kafka-python logs each failed attempt; we report the one that mattered. --debug FILE still has all.
+        logging.getLogger("kafka").propagate = False
+        if not logging.getLogger("kafka").handlers:
+            logging.getLogger("kafka").addHandler(logging.NullHandler())
+        arguments = settings.kafka_python() | {"receive_message_max_bytes": _MAX_ANSWER_BYTES}
+        self._net = NetworkSelector(client_id=arguments.get("client_id", "kgroup"), slow_task_threshold_secs=0)
+        self._manager = KafkaConnectionManager(self._net, **arguments)
+        self.run(self._bootstrap)
+        self.brokers = {
+            broker.node_id: Broker(broker.node_id, broker.host, broker.port, broker.rack or None)
+            for broker in self._manager.cluster.brokers()
+        }
+        self.ref = ClusterRef(self._manager.cluster.cluster_id, settings.bootstrap_servers, settings.context)
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all connections; requests under way are given up."""
+        self._manager.close()
+        self._net.drain()
+
+    def run(self, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
+        """Run a coroutine function on the connection's event loop until it returns."""
+        result: T = self._manager.run(function, *arguments)
+        return result
+
+    def supports(self, api_key: int, version: int = 0) -> bool:
+        """Whether the brokers know this version of the API."""
+        versions = self._manager.broker_version_data.api_versions.get(api_key)
+        return versions is not None and versions[0] <= version <= versions[1]
+
+    async def sleep(self, seconds: float) -> None:
+        """Let others run for a while, or until the deadline."""
+        await self._net.sleep(min(seconds, self.deadline.left_s))
+
+    async def send(self, request: Any, node_id: int | None = None) -> Any:
+        """The answer of one broker (None: any), or the kafka-python error that there was none."""
+        try:
+            node_id = self._manager.least_loaded_node() if node_id is None else node_id
+            return await self._manager.send(request, node_id, request_timeout_ms=self.deadline.left_ms)
+        except kafka.errors.KafkaError as error:
+            return error
+
+    async def send_all(self, requests: Sequence[tuple[int | None, Any]]) -> list[Any]:
+        """The answers (or errors) to many requests, sent at the same time, in their order."""
+        return await self.gather(self.send(request, node_id) for node_id, request in requests)
+
+    async def gather(self, coroutines: Iterable[Coroutine[Any, Any, Any]]) -> list[Any]:
+        """Run coroutines side by side; their results in order."""
+
+        def start(coroutine: Coroutine[Any, Any, Any]) -> Any:
+            async def one() -> Any:
+                return await coroutine
+
+            return self._manager.call_soon(one)
+
+        futures = [start(coroutine) for coroutine in coroutines]
+        return [await future for future in futures]
+
+    def failure(self, error: BaseException, node_id: int | None) -> KgroupError:
+        """What an error of ``send`` means, said with the broker's name."""
+        broker = self.brokers.get(node_id) if node_id is not None else None
+        if isinstance(error, kafka.errors.KafkaTimeoutError | kafka.errors.RequestTimedOutError):
+            text = f"broker {broker} did not answer in time" if broker else "no broker answered in time"
+            return Unreachable(text, code="timed-out", hint="a longer --timeout may help")
+        if broker is None:
+            return Unreachable(f"no broker could be asked: {error}")
+        return explain(self.settings, broker.host, broker.port, error)
+
+    async def _bootstrap(self) -> None:
+        """Ask each bootstrap server for the cluster's brokers until one answers."""
+        failures: list[KgroupError] = []
+        for server in self._manager.cluster.bootstrap_brokers():
+            connection = self._manager.get_connection(
+                server.node_id,
+                timeout_ms=self.deadline.left_ms,
+                pop_on_close=True,
+                refresh_metadata_on_err=False,
+                reset_backoff_on_connect=False,
+            )
+            try:
+                await connection
+                await self._manager.cluster.refresh_metadata(server.node_id)
+            except (kafka.errors.KafkaError, OSError) as error:
+                failures.append(explain(self.settings, server.host, server.port, error))
+                continue
+            finally:
+                connection.close()
+            if self._manager.cluster.brokers():
+                return
+            failures.append(Unreachable(f"{server.host}:{server.port} knows no brokers: not started yet?"))
+        raise _weightiest(failures)
+
+
+def _weightiest(failures: Sequence[KgroupError]) -> KgroupError:
+    """Of several servers' failures the one to report: a refused login says more than a closed port."""
+    return max(failures, key=lambda failure: failure.code != "unreachable")

@@ -1,0 +1,312 @@
+"""Listing and describing groups, and reading their committed offsets: a request a coordinator, not a group.
+
+Results are keyed by group id, and a group that failed has its KgroupError as its value, so that one coordinator
+that is gone costs its own groups only. Coordinators that load or move are asked again until the deadline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from kafka.protocol.admin import DescribeClusterRequest, DescribeGroupsRequest, ListGroupsRequest
+from kafka.protocol.api_message import ApiMessage
+from kafka.protocol.consumer import OffsetFetchRequest
+from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest
+
+from kgroup.cluster.broker_errors import GROUP_ID_NOT_FOUND, NONE, UNSUPPORTED_VERSION, of_group
+from kgroup.cluster.consumer_protocol import decode_assignment, decode_subscription
+from kgroup.cluster.coordinator import schemas
+from kgroup.cluster.coordinator.client import RETRIABLE_COORDINATOR_ERRORS, Client
+from kgroup.errors import KgroupError, Unreachable
+from kgroup.model import Assignment, Commit, Coordinator, ListedGroup, Member, TopicPartitions
+
+_IDS_PER_REQUEST = 1000
+_RETRY_PAUSE_S = 0.1
+_CONSUMER_GROUP_DESCRIBE = 69
+_DESCRIBE_OPERATION = 1 << 8
+_PROTOCOL_OF_MEMBER_TYPE = {0: "classic", 1: "consumer"}
+
+T = TypeVar("T")
+Committed = dict[tuple[str, int], Commit | KgroupError]
+
+
+class ConsumerGroupDescribeRequest(ApiMessage, load_json=schemas):  # type: ignore[call-arg, misc]
+    """API 69 (KIP-848)."""
+
+
+class ConsumerGroupDescribeResponse(ApiMessage, load_json=schemas):  # type: ignore[call-arg, misc]
+    """The answer to API 69."""
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """What a coordinator says of a group beside its offsets; the epochs are None for classic groups."""
+
+    type: str
+    state: str
+    protocol_type: str | None
+    assignor: str | None
+    group_epoch: int | None
+    assignment_epoch: int | None
+    members: tuple[Member, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The groups that all brokers together know, and the brokers that did not answer.
+
+    ``complete`` is False where the user lacks DESCRIBE on the cluster: then Kafka leaves out, without a word,
+    the groups that the user may not see.
+    """
+
+    groups: tuple[ListedGroup, ...]
+    failures: tuple[KgroupError, ...]
+    complete: bool
+
+
+class GroupCoordinators:
+    """The group coordinator's read APIs over one connection; remembers who coordinates which group."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._node_of: dict[str, int] = {}
+
+    def coordinator(self, group: str) -> Coordinator | None:
+        """The broker that answered for the group; None where none did."""
+        broker = self._client.brokers.get(self._node_of.get(group, -1))
+        return Coordinator(broker.id, broker.host, broker.port, broker.rack) if broker else None
+
+    async def list_groups(self) -> Listing:
+        """All groups of all kinds (ListGroups, KIP-518, KIP-848)."""
+        nodes = list(self._client.brokers)
+        rights = (None, DescribeClusterRequest(include_cluster_authorized_operations=True))
+        requests = [(node, ListGroupsRequest(states_filter=[], types_filter=[])) for node in nodes]
+        operations, *answers = await self._client.send_all([rights, *requests])
+        groups: dict[str, ListedGroup] = {}
+        failures = []
+        for node, answer in zip(nodes, answers, strict=True):
+            broker = self._client.brokers[node]
+            if isinstance(answer, BaseException):
+                failures.append(self._client.failure(answer, node))
+                continue
+            if answer.error_code in RETRIABLE_COORDINATOR_ERRORS:
+                failures.append(Unreachable(f"broker {broker} is still loading its groups", code="no-coordinator"))
+            for row in answer.groups:
+                self._node_of[row.group_id] = node
+                groups[row.group_id] = ListedGroup(
+                    row.group_id,
+                    (getattr(row, "group_type", None) or "classic").lower(),
+                    getattr(row, "group_state", None) or "",
+                    row.protocol_type,
+                    Coordinator(broker.id, broker.host, broker.port, broker.rack),
+                )
+        allowed = getattr(operations, "cluster_authorized_operations", _DESCRIBE_OPERATION)
+        return Listing(
+            tuple(groups[name] for name in sorted(groups)),
+            tuple(failures),
+            complete=bool(allowed & _DESCRIBE_OPERATION),
+        )
+
+    async def locate(self, groups: Iterable[str]) -> None:
+        """Find the coordinators of groups that are not known yet, in one request."""
+        unknown = [group for group in groups if group not in self._node_of]
+        for ids in _chunks(unknown):
+            request = FindCoordinatorRequest(key_type=CoordinatorType.GROUP.value, coordinator_keys=ids, min_version=4)
+            answer = await self._client.send(request)
+            if isinstance(answer, BaseException):
+                raise self._client.failure(answer, None)
+            for row in answer.coordinators:
+                if row.error_code == NONE:
+                    self._node_of[row.key] = row.node_id
+
+    async def describe_classic(self, groups: Sequence[str]) -> dict[str, Described | KgroupError]:
+        """DescribeGroups (API 15). A group of another type, or none at all, is NotFound."""
+
+        def read(answer: Any) -> Iterator[tuple[str, int, Described | None]]:
+            for row in answer.groups:
+                dead = row.error_code == NONE and row.group_state == "Dead"
+                yield row.group_id, GROUP_ID_NOT_FOUND if dead else row.error_code, _classic(row)
+
+        return await self._ask(groups, lambda ids: DescribeGroupsRequest(groups=ids), read)
+
+    async def describe_consumer(self, groups: Sequence[str]) -> dict[str, Described | KgroupError]:
+        """ConsumerGroupDescribe (API 69). A group of another type, or none at all, is NotFound."""
+        if not self._client.supports(_CONSUMER_GROUP_DESCRIBE):
+            return {group: of_group(GROUP_ID_NOT_FOUND, group) for group in groups}
+
+        def read(answer: Any) -> Iterator[tuple[str, int, Described | None]]:
+            for row in answer.groups:
+                absent = row.error_code == UNSUPPORTED_VERSION
+                yield row.group_id, GROUP_ID_NOT_FOUND if absent else row.error_code, _consumer(row)
+
+        return await self._ask(
+            groups,
+            lambda ids: ConsumerGroupDescribeRequest(group_ids=ids, include_authorized_operations=False),
+            read,
+        )
+
+    async def committed(self, groups: Sequence[str]) -> dict[str, Committed | KgroupError]:
+        """All committed offsets of the groups (OffsetFetch v8, KIP-709), those of open transactions left out."""
+        # The schema's default for topics is null: all topics of the group.
+        entry = OffsetFetchRequest.OffsetFetchRequestGroup
+        # From version 10 on, topics are named by id.
+        return await self._ask(
+            groups,
+            lambda ids: OffsetFetchRequest(
+                groups=[entry(group_id=group, topics=None) for group in ids],
+                require_stable=False,
+                min_version=8,
+                max_version=9,
+            ),
+            lambda answer: ((row.group_id, row.error_code, _committed(row)) for row in answer.groups),
+        )
+
+    async def _ask(
+        self,
+        groups: Sequence[str],
+        make_request: Callable[[list[str]], Any],
+        read: Callable[[Any], Iterable[tuple[str, int, T | None]]],
+    ) -> dict[str, T | KgroupError]:
+        """Send ``make_request`` to the coordinators of ``groups`` until each has answered, or the deadline."""
+        results: dict[str, T | KgroupError] = {}
+        pending = list(groups)
+        while pending:
+            failed: dict[str, BaseException | int] = {}
+            nodes: dict[str, int] = {}
+            await self.locate(pending)
+            batches = list(self._batches(pending))
+            answers = await self._client.send_all([(node, make_request(ids)) for node, ids in batches])
+            for (node, ids), answer in zip(batches, answers, strict=True):
+                if isinstance(answer, BaseException):
+                    failed.update(dict.fromkeys(ids, answer))
+                    nodes.update(dict.fromkeys(ids, node))
+                    continue
+                for group, code, result in read(answer):
+                    if code in RETRIABLE_COORDINATOR_ERRORS:
+                        failed[group] = code
+                    else:
+                        results[group] = result if code == NONE and result is not None else of_group(code, group)
+            failed.update({group: 15 for group in pending if group not in failed and group not in results})
+            for group in failed:
+                self._node_of.pop(group, None)
+            pending = list(failed)
+            if pending and self._client.deadline.passed:
+                results.update(self._final(failed, nodes))
+                break
+            if pending:
+                await self._client.sleep(_RETRY_PAUSE_S)
+        return results
+
+    def _batches(self, groups: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
+        by_node: dict[int, list[str]] = {}
+        for group in groups:
+            if group in self._node_of:
+                by_node.setdefault(self._node_of[group], []).append(group)
+        for node, ids in by_node.items():
+            yield from ((node, chunk) for chunk in _chunks(ids))
+
+    def _final(self, failed: Mapping[str, BaseException | int], nodes: Mapping[str, int]) -> dict[str, KgroupError]:
+        """What to report of groups whose coordinators did not answer in time, one diagnosis a broker."""
+        causes: dict[int, KgroupError] = {}
+        errors = {}
+        for group, cause in failed.items():
+            if isinstance(cause, int):
+                errors[group] = of_group(cause, group)
+            else:
+                node = nodes[group]
+                errors[group] = causes.setdefault(node, self._client.failure(cause, node))
+        return errors
+
+
+def _chunks(ids: Sequence[str]) -> Iterator[list[str]]:
+    return (list(ids[at : at + _IDS_PER_REQUEST]) for at in range(0, len(ids), _IDS_PER_REQUEST))
+
+
+def _host(text: str) -> str:
+    """Java prints an address without a name as ``/10.0.0.1``."""
+    return text.removeprefix("/")
+
+
+def _classic(row: Any) -> Described:
+    return Described(
+        type="classic",
+        state=row.group_state,
+        protocol_type=row.protocol_type,
+        assignor=row.protocol_data or None,
+        group_epoch=None,
+        assignment_epoch=None,
+        members=tuple(_classic_member(member, row.protocol_type) for member in row.members),
+    )
+
+
+def _classic_member(row: Any, protocol_type: str) -> Member:
+    subscription = decode_subscription(row.member_metadata, protocol_type)
+    assignment = decode_assignment(row.member_assignment, protocol_type)
+    return Member(
+        member_id=row.member_id,
+        instance_id=getattr(row, "group_instance_id", None),
+        client_id=row.client_id,
+        host=_host(row.client_host),
+        rack=subscription.rack if subscription else None,
+        epoch=None,
+        protocol="classic",
+        subscription=tuple(sorted(subscription.topics)) if subscription else None,
+        subscription_regex=None,
+        assignment=_sorted_assignment(assignment.partitions) if assignment else None,
+        target_assignment=None,
+    )
+
+
+def _sorted_assignment(given: Iterable[TopicPartitions]) -> Assignment:
+    ascending = sorted(given, key=lambda item: item.topic)
+    return tuple(TopicPartitions(item.topic, tuple(sorted(item.partitions))) for item in ascending)
+
+
+def _consumer(row: Any) -> Described:
+    return Described(
+        type="consumer",
+        state=row.group_state,
+        protocol_type="consumer",
+        assignor=row.assignor_name or None,
+        group_epoch=row.group_epoch,
+        assignment_epoch=row.assignment_epoch,
+        members=tuple(_consumer_member(member) for member in row.members),
+    )
+
+
+def _consumer_member(row: Any) -> Member:
+    def assignment(given: Any) -> Assignment:
+        return _sorted_assignment(
+            TopicPartitions(item.topic_name, tuple(item.partitions)) for item in given.topic_partitions
+        )
+
+    return Member(
+        member_id=row.member_id,
+        instance_id=row.instance_id,
+        client_id=row.client_id,
+        host=_host(row.client_host),
+        rack=row.rack_id,
+        epoch=row.member_epoch,
+        protocol=_PROTOCOL_OF_MEMBER_TYPE.get(getattr(row, "member_type", None) or -1),
+        subscription=tuple(sorted(row.subscribed_topic_names)),
+        subscription_regex=row.subscribed_topic_regex or None,
+        assignment=assignment(row.assignment),
+        target_assignment=assignment(row.target_assignment),
+    )
+
+
+def _committed(row: Any) -> Committed:
+    found: Committed = {}
+    for topic in row.topics:
+        name = topic.name
+        for item in topic.partitions:
+            if item.error_code:
+                found[name, item.partition_index] = of_group(item.error_code, row.group_id)
+            elif item.committed_offset >= 0:
+                epoch = item.committed_leader_epoch
+                found[name, item.partition_index] = Commit(
+                    item.committed_offset, epoch if epoch >= 0 else None, item.metadata or ""
+                )
+    return found

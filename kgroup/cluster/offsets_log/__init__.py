@@ -1,0 +1,1 @@
+"""``__consumer_offsets`` as a source: what its records say (``records``), and reading them (``read``)."""

@@ -1,0 +1,166 @@
+"""What the cluster says of groups at one moment, in few round trips: for any number of groups, a request for
+each coordinator that keeps some of them and for each broker that leads some of their partitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from kgroup.cluster.assembly import GroupParts, assemble, failures
+from kgroup.cluster.coordinator.client import Client
+from kgroup.cluster.coordinator.groups import Committed, Described, GroupCoordinators, Listing
+from kgroup.cluster.deadline import Deadline
+from kgroup.cluster.logs import TopicPartition, log_ranges, topic_layouts
+from kgroup.cluster.offsets_log.read import OFFSETS_TOPIC, Generations, latest_generations
+from kgroup.errors import KgroupError, NotFound
+from kgroup.model import ClusterRef, Group, ListedGroup, LogRange, RowError
+from kgroup.settings import Settings
+
+DESCRIBED_TYPES = ("classic", "consumer")
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """How much of a group is read: its offsets, where the logs begin and end, its generation.
+
+    ``generation_budget_s`` is how long ``__consumer_offsets`` may be searched; 0 leaves generation and leader
+    out.
+    """
+
+    offsets: bool = True
+    logs: bool = True
+    generation_budget_s: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Groups in the order they were asked for, the rows that failed, and what could not be seen."""
+
+    groups: tuple[Group, ...]
+    errors: tuple[RowError, ...]
+    notes: tuple[str, ...]
+
+
+class Cluster:
+    """An open connection to a cluster, for reading."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Connect. Raises Unreachable or AuthenticationFailed with the reason."""
+        self._client = Client(settings, Deadline.after(settings.timeout_s))
+        self._coordinators = GroupCoordinators(self._client)
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._client.close()
+
+    @property
+    def ref(self) -> ClusterRef:
+        """Which cluster answered."""
+        return self._client.ref
+
+    def list_groups(self) -> Listing:
+        """All groups of all kinds, without their members."""
+        return self._client.run(self._coordinators.list_groups)
+
+    def member_counts(self, listed: Sequence[ListedGroup]) -> tuple[tuple[ListedGroup, ...], tuple[RowError, ...]]:
+        """The same groups with the number of their members, and those that could not be asked."""
+        names = {kind: [g.name for g in listed if g.type == kind] for kind in DESCRIBED_TYPES}
+        described = self._client.run(self._describe, names["classic"], names["consumer"])
+        errors = tuple(
+            RowError.of(answer, group=name)
+            for name, answer in sorted(described.items())
+            if isinstance(answer, KgroupError) and not isinstance(answer, NotFound)
+        )
+        return tuple(_with_members(group, described.get(group.name)) for group in listed), errors
+
+    def describe(self, groups: Sequence[ListedGroup | str], want: Want) -> Snapshot:
+        """The groups as they are now.
+
+        A name without its type is asked for as both types at once; a group that is neither is NotFound in
+        ``errors``. Groups that kgroup does not describe (share, streams) are not asked for.
+        """
+        return self._client.run(self._snapshot, groups, want)
+
+    async def _snapshot(self, groups: Sequence[ListedGroup | str], want: Want) -> Snapshot:
+        listed = {group.name: group for group in groups if isinstance(group, ListedGroup)}
+        names = [group if isinstance(group, str) else group.name for group in groups]
+        await self._coordinators.locate(names)
+        committed: dict[str, Committed | KgroupError]
+        described, committed = await self._client.gather(
+            [
+                self._describe(*(_of_type(kind, names, listed) for kind in DESCRIBED_TYPES)),
+                self._coordinators.committed(names if want.offsets else ()),
+            ]
+        )
+        parts, errors = [], []
+        for name in names:
+            answer = described[name]
+            if isinstance(answer, KgroupError):
+                errors.append(RowError.of(answer, group=name))
+                answer = _from_listing(listed.get(name), answer)
+            if answer is not None:
+                coordinator = self._coordinators.coordinator(name)
+                parts.append(GroupParts(name, answer, committed.get(name, {}), coordinator))
+        return await self._complete(parts, errors, want)
+
+    async def _complete(self, parts: Sequence[GroupParts], errors: list[RowError], want: Want) -> Snapshot:
+        """Add what brokers other than the coordinator know: logs, and the generations of classic groups."""
+        dated = [p.name for p in parts if p.described.type == "classic" and p.described.protocol_type != ""]
+        dated = dated if want.generation_budget_s > 0 else []
+        topics = {topic for p in parts for topic in p.topics} if want.logs else set()
+        layouts = await topic_layouts(self._client, {*topics, OFFSETS_TOPIC} if dated else topics)
+        places = {place for p in parts for place in p.partitions(layouts)} if want.logs else set()
+        ranges: dict[TopicPartition, LogRange | KgroupError]
+        generations: Generations
+        ranges, generations = await self._client.gather(
+            [
+                log_ranges(self._client, layouts, places),
+                latest_generations(
+                    self._client,
+                    layouts.get(OFFSETS_TOPIC, KgroupError("does not exist")),
+                    dated,
+                    Deadline.after(want.generation_budget_s),
+                ),
+            ]
+        )
+        groups = []
+        for part in parts:
+            found = generations.found.get(part.name)
+            groups.append(
+                assemble(part, layouts, ranges, found.number if found else None, found.leader if found else None)
+            )
+            errors.extend(failures(part, layouts, ranges))
+        return Snapshot(tuple(groups), tuple(errors), (generations.note,) if generations.note else ())
+
+    async def _describe(self, classic: Sequence[str], consumer: Sequence[str]) -> dict[str, Described | KgroupError]:
+        """The description that fits the group's type; of a group asked for as both, the one that exists."""
+        as_classic, as_consumer = await self._client.gather(
+            [self._coordinators.describe_classic(classic), self._coordinators.describe_consumer(consumer)]
+        )
+        result = dict(as_classic)
+        for name, answer in as_consumer.items():
+            # Never believe Dead from API 15: a live consumer group looks like that.
+            if name not in result or not isinstance(answer, NotFound):
+                result[name] = answer
+        return result
+
+
+def _of_type(kind: str, names: Sequence[str], listed: Mapping[str, ListedGroup]) -> list[str]:
+    """The names that are, or may be, groups of this type."""
+    return [name for name in names if name not in listed or listed[name].type == kind]
+
+
+def _from_listing(listed: ListedGroup | None, error: KgroupError) -> Described | None:
+    """What is left of a group whose members may not be seen; None where nothing is known of it."""
+    if listed is None or isinstance(error, NotFound):
+        return None
+    return Described(listed.type, listed.state, listed.protocol_type, None, None, None, ())
+
+
+def _with_members(group: ListedGroup, described: Described | KgroupError | None) -> ListedGroup:
+    if not isinstance(described, Described):
+        return group
+    return replace(group, state=described.state, members=len(described.members))

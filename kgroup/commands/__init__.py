@@ -1,0 +1,1 @@
+"""One file a verb: parse, read, decide, act, return an Outcome."""

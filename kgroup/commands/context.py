@@ -1,0 +1,239 @@
+"""``kgroup context``: the named clusters of the user's configuration file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from kgroup import paths
+from kgroup.errors import UsageError
+from kgroup.model import ClusterRef, Outcome
+from kgroup.options import Connection, Run
+from kgroup.redact import is_secret
+from kgroup.screen import Column, Gap, Records, Screen, Table, Text, Title
+from kgroup.settings import Setting, Settings, contexts, resolve
+from kgroup.settings.contexts import Context, tidy
+
+_PLAINTEXT = "PLAINTEXT"
+
+
+@dataclass(frozen=True, slots=True)
+class ContextRow:
+    """A context as the list shows it; ``chosen`` is what commands take when no cluster is named."""
+
+    context: Context
+    chosen: bool
+
+    @property
+    def bootstrap_servers(self) -> str | None:
+        """Addresses as the file has them, None where the context gives none."""
+        return self.context.get("bootstrap.servers") or self.context.get("metadata.broker.list")
+
+    @property
+    def security_protocol(self) -> str:
+        """As the file has it."""
+        return (self.context.get("security.protocol") or _PLAINTEXT).upper()
+
+    @property
+    def user(self) -> str | None:
+        """The user name where it stands in the file by itself."""
+        return self.context.get("sasl.username")
+
+    @property
+    def limits(self) -> str | None:
+        """What keeps this context from being changed by accident."""
+        named = (("read-only", self.context.read_only), ("explicit", self.context.explicit))
+        return " ".join(word for word, holds in named if holds) or None
+
+    def document(self) -> Mapping[str, Any]:
+        """See ``kgroup.model.Document``."""
+        return {
+            "name": self.context.name,
+            "chosen": self.chosen,
+            "bootstrap_servers": self.bootstrap_servers,
+            "security_protocol": self.security_protocol,
+            "sasl_username": self.user,
+            "read_only": self.context.read_only,
+            "explicit": self.context.explicit,
+            "source": self.context.source,
+        }
+
+
+def list_(run: Run) -> Outcome:
+    """The named clusters, and which one is chosen.
+
+    They stand in the file that KGROUP_CONFIG names, else in config.yaml in your configuration directory;
+    kgroup only reads it.
+
+    Examples:
+      kgroup context list
+      kgroup context list -o json
+    """
+    chosen = run.connection.context or os.environ.get("KGROUP_CONTEXT") or contexts.remembered()
+    rows = tuple(ContextRow(context, context.name == chosen) for context in contexts.load().values())
+    if not rows:
+        run.reporter.note(f"no contexts in {tidy(paths.config_file())}; README shows what one looks like")
+    elif chosen is not None and not any(row.chosen for row in rows):
+        run.reporter.warn(f'the chosen context "{chosen}" is not among them')
+    header = ("name", "chosen", "bootstrap_servers", "security_protocol", "sasl_username", "limits")
+
+    def screen() -> Screen:
+        columns = (
+            Column("CHOSEN"),
+            Column("NAME", fold=True),
+            Column("BOOTSTRAP SERVERS", fold=True),
+            Column("SECURITY", drop=1),
+            Column("USER", drop=2),
+            Column("LIMITS"),
+        )
+        cells = [
+            (
+                "*" if row.chosen else "",
+                row.context.name,
+                row.bootstrap_servers,
+                row.security_protocol,
+                row.user,
+                row.limits,
+            )
+            for row in rows
+        ]
+        return Screen((Table(columns, cells, sparse=frozenset({"USER", "LIMITS"})),))
+
+    def records() -> Records:
+        return Records(
+            header,
+            [
+                (
+                    row.context.name,
+                    "true" if row.chosen else "false",
+                    row.bootstrap_servers,
+                    row.security_protocol,
+                    row.user,
+                    row.limits,
+                )
+                for row in rows
+            ],
+        )
+
+    return Outcome(data=rows, screen=screen, records=records)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What was chosen, and before."""
+
+    name: str
+    previous: str | None
+    bootstrap_servers: str | None
+
+    def document(self) -> Mapping[str, Any]:
+        """See ``kgroup.model.Document``."""
+        return {"name": self.name, "previous": self.previous, "bootstrap_servers": self.bootstrap_servers}
+
+
+def use(run: Run, name: Annotated[str, typer.Argument(metavar="NAME", help="A context's name.")]) -> Outcome:
+    """Choose the cluster that commands take when none is named.
+
+    The choice is kept in the state directory (KGROUP_STATE_DIR). --context, KGROUP_CONTEXT and any address
+    given by flag or variable go before it.
+
+    Examples:
+      kgroup context use prod
+    """
+    context = contexts.choose(contexts.load(), name, "the command line")
+    previous = contexts.remembered()
+    contexts.remember(name)
+    overruled = os.environ.get("KGROUP_CONTEXT")
+    if overruled and overruled != name:
+        run.reporter.warn(f'KGROUP_CONTEXT is set, so commands in this shell go on using "{overruled}"')
+    elif os.environ.get("KGROUP_BOOTSTRAP_SERVER"):
+        run.reporter.warn("KGROUP_BOOTSTRAP_SERVER is set, so commands in this shell do not use the context")
+    choice = Choice(name, previous, ContextRow(context, chosen=True).bootstrap_servers)
+    before = "" if previous in (None, name) else f"  Before: {previous}."
+    line = f'Commands now use "{name}" ({choice.bootstrap_servers or "no address"}).{before}'
+    return Outcome(
+        data=(choice,),
+        screen=lambda: Screen((Text((line,)),)),
+        records=lambda: Records(("name", "previous"), [(name, previous)]),
+        executed=True,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """Resolved settings, for human eyes: secrets are hidden."""
+
+    settings: Settings
+
+    def rows(self) -> list[tuple[str, str, str]]:
+        """Key, value and source of everything that is in force."""
+        settings = self.settings
+        rows = [(entry.key, entry.shown, entry.source) for entry in settings.entries.values()]
+        rows.append(("timeout", f"{settings.timeout_s:g}s", settings.timeout_source))
+        for name, holds in (("read_only", settings.read_only), ("explicit", settings.explicit)):
+            if holds:
+                rows.append((name, "true", settings.context_source or ""))
+        return rows
+
+    def document(self) -> Mapping[str, Any]:
+        """See ``kgroup.model.Document``."""
+        settings = self.settings
+        return {
+            "context": settings.context,
+            "named": settings.named,
+            "read_only": settings.read_only,
+            "explicit": settings.explicit,
+            "timeout_ms": round(settings.timeout_s * 1000),
+            "settings": [
+                {
+                    "key": entry.key,
+                    "value": _public(entry),
+                    "hidden": is_secret(entry.key),
+                    "source": entry.source,
+                }
+                for entry in settings.entries.values()
+            ],
+            "unknown": [{"key": entry.key, "source": entry.source} for entry in settings.unknown],
+        }
+
+
+def show(
+    run: Run,
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="A context; without it, what is in force now.")
+    ] = None,
+) -> Outcome:
+    """The settings in force, each with where it comes from; secrets are hidden.
+
+    Examples:
+      kgroup context show
+      kgroup context show prod
+      kgroup context show -b localhost:9092 --command-config client.properties
+    """
+    if name is not None and run.connection.context not in (None, name):
+        raise UsageError(f"two contexts are named: {name} and --context {run.connection.context}")
+    settings = resolve(Connection(context=name).over(run.connection), run.reporter)
+    shown = Shown(settings)
+    subject = f'context "{settings.context}"' if settings.context else "no context"
+
+    def screen() -> Screen:
+        columns = (Column("SETTING"), Column("VALUE", fold=True), Column("FROM", fold=True))
+        return Screen((Title(subject), Gap(), Table(columns, shown.rows())))
+
+    return Outcome(
+        data=(shown,),
+        screen=screen,
+        records=lambda: Records(("setting", "value", "source"), shown.rows()),
+        cluster=ClusterRef(None, settings.bootstrap_servers, settings.context),
+    )
+
+
+def _public(entry: Setting) -> str | None:
+    return None if is_secret(entry.key) else entry.value
+
+
+SUBCOMMANDS = (list_, use, show)

@@ -1,0 +1,182 @@
+"""``kgroup describe``: what a group is doing now: state, generation or epochs, members, partitions, lag."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from kgroup.cluster.snapshot import DESCRIBED_TYPES, Cluster, Snapshot, Want
+from kgroup.durations import parse_duration
+from kgroup.errors import NotFound, Refused, UsageError
+from kgroup.groups.selection import (
+    check,
+    check_expected,
+    choose,
+    concerns_topic,
+    names_of,
+    names_only,
+    unknown_groups,
+)
+from kgroup.model import Group, ListedGroup, Outcome, RowError
+from kgroup.options import WHAT, Format, Run, Selection
+from kgroup.screens.describe import Part, records, screen
+
+_GROUPS_AT_A_TIME = 250
+_DEFAULT_BUDGET = "1s"
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What of a group is shown, and how long its generation may be searched for."""
+
+    members: Annotated[bool, typer.Option("--members", rich_help_panel=WHAT, help="Only the members.")] = False
+    offsets: Annotated[
+        bool, typer.Option("--offsets", rich_help_panel=WHAT, help="Only the partitions, all of them.")
+    ] = False
+    state: Annotated[bool, typer.Option("--state", rich_help_panel=WHAT, help="Only a line of state a group.")] = False
+    verbose: Annotated[
+        bool,
+        typer.Option("--verbose", rich_help_panel=WHAT, help="All rows, assignments, leader epochs, metadata."),
+    ] = False
+    no_generation: Annotated[
+        bool,
+        typer.Option(
+            "--no-generation",
+            rich_help_panel=WHAT,
+            help="Do not search __consumer_offsets for generation and leader of classic groups.",
+        ),
+    ] = False
+    generation_budget: Annotated[
+        str,
+        typer.Option(
+            "--generation-budget",
+            metavar="DURATION",
+            rich_help_panel=WHAT,
+            help="How long to search for them, 1s by default.",
+        ),
+    ] = _DEFAULT_BUDGET
+
+    @property
+    def part(self) -> Part:
+        """The part that was asked for. Raises UsageError where two were."""
+        asked = [part for part in (Part.MEMBERS, Part.OFFSETS, Part.STATE) if getattr(self, part)]
+        if len(asked) > 1:
+            raise UsageError(f"--{asked[0]} and --{asked[1]}: one of them")
+        return asked[0] if asked else Part.PAGE
+
+    def want(self, output: Format) -> Want:
+        """What has to be read to show it."""
+        offsets = self.part in (Part.PAGE, Part.OFFSETS) or output in (Format.JSON, Format.YAML)
+        # A flat table of partitions or members has no column for it.
+        dated = not self.no_generation and not (output is Format.CSV and self.part is not Part.STATE)
+        budget = parse_duration(self.generation_budget, "--generation-budget") if dated else 0
+        return Want(offsets=offsets, logs=offsets, generation_budget_s=budget)
+
+
+def describe(run: Run, which: Selection, view: View) -> Iterator[Outcome]:
+    """Show a group: state, generation or epochs, members, partitions, lag.
+
+    The page has the 20 partitions with the largest lag; json and csv always have all rows. Without a group,
+    all groups are shown, worst first. lag: many groups, one number each, and checks.
+
+    Examples:
+    kgroup describe orders-svc
+    kgroup describe --regex 'orders-.*' --members --verbose
+    kgroup describe --all-groups -o csv > lag.csv
+
+    Exit codes: 0 2 3 4 5 6 7
+    """
+    check(which)
+    want = view.want(run.format)
+    with Cluster(run.settings) as cluster:
+        if names_only(which):
+            snapshot = _by_name(cluster, which, want)
+            yield from _outcomes(run, view, cluster, [snapshot], which)
+            return
+        chosen, errors = _listed(run, cluster, which)
+        at_a_time = _GROUPS_AT_A_TIME if run.format is Format.CSV else max(1, len(chosen))
+        snapshots = (cluster.describe(chosen[at : at + at_a_time], want) for at in range(0, len(chosen), at_a_time))
+        if errors:
+            snapshots = _first(Snapshot((), errors, ()), snapshots)
+        yield from _outcomes(run, view, cluster, snapshots, which)
+
+
+def _first(snapshot: Snapshot, others: Iterator[Snapshot]) -> Iterator[Snapshot]:
+    yield snapshot
+    yield from others
+
+
+def _by_name(cluster: Cluster, which: Selection, want: Want) -> Snapshot:
+    """The named groups, without asking which others there are, unless one is missing."""
+    names = names_of(which)
+    snapshot = cluster.describe(names, want)
+    found = {group.name for group in snapshot.groups}
+    missing = [e.group for e in snapshot.errors if e.code == NotFound.code and e.group and e.group not in found]
+    if missing:
+        listing = cluster.list_groups()
+        _refuse_foreign([group for group in listing.groups if group.name in missing])
+        raise unknown_groups(missing, listing.groups)
+    return snapshot
+
+
+def _listed(run: Run, cluster: Cluster, which: Selection) -> tuple[tuple[ListedGroup, ...], tuple[RowError, ...]]:
+    """The chosen groups, and the brokers whose groups could not be listed."""
+    listing = cluster.list_groups()
+    chosen = choose(which, listing.groups)
+    _refuse_foreign([group for group in chosen if group.name in names_of(which)])
+    described = tuple(group for group in chosen if group.type in DESCRIBED_TYPES)
+    if len(described) < len(chosen):
+        run.reporter.note(f"{len(chosen) - len(described)} share or streams groups are left out: kgroup list")
+    if not listing.complete:
+        run.reporter.note("this user lacks DESCRIBE on the Cluster: groups it may not see are not shown")
+    if not which.topic:
+        check_expected(which, len(described))
+    return described, tuple(RowError.of(error) for error in listing.failures)
+
+
+def _refuse_foreign(groups: Sequence[ListedGroup]) -> None:
+    """Groups of other kinds are refused by name, with the tool that shows them."""
+    for group in groups:
+        if group.type not in DESCRIBED_TYPES:
+            raise Refused(
+                f"{group.name} is a {group.type} group, which is not read through committed offsets",
+                code="foreign-owner",
+                hint=f"kafka-{group.type}-groups.sh --describe --group {group.name}",
+            )
+
+
+def _outcomes(
+    run: Run, view: View, cluster: Cluster, snapshots: Iterator[Snapshot] | list[Snapshot], which: Selection
+) -> Iterator[Outcome]:
+    """One outcome for each batch of groups; for people, one for each group, worst first."""
+    count = 0
+    for snapshot in snapshots:
+        for note in snapshot.notes:
+            run.reporter.note(note)
+        groups = [g for g in snapshot.groups if not which.topic or concerns_topic(g, which.topic)]
+        count += len(groups)
+        if which.topic:
+            check_expected(which, count)
+        pages = [groups]
+        if run.format in (Format.TABLE, Format.WIDE, Format.MARKDOWN):
+            groups.sort(key=lambda group: -(group.totals.lag or 0))
+            pages = [groups] if view.part is Part.STATE else [[group] for group in groups]
+        for number, page in enumerate(pages or [[]]):
+            errors = snapshot.errors if number == 0 else ()
+            yield _outcome(cluster, view, page, errors)
+    if count == 0:
+        run.reporter.note("no group is chosen: nothing to do")
+
+
+def _outcome(cluster: Cluster, view: View, groups: list[Group], errors: tuple[RowError, ...]) -> Outcome:
+    part = view.part
+    return Outcome(
+        data=tuple(groups),
+        screen=lambda: screen(part, groups, verbose=view.verbose),
+        records=lambda: records(part, groups),
+        cluster=cluster.ref,
+        errors=errors,
+    )

@@ -1,0 +1,46 @@
+"""``kgroup help TOPIC``: what does not belong to one verb alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from kgroup.errors import NotFound
+from kgroup.help_pages import TOPICS
+from kgroup.model import Outcome
+from kgroup.options import Run
+from kgroup.screen import Records, Screen, Text
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A help text and its name."""
+
+    name: str
+    text: str
+
+    def document(self) -> Mapping[str, str]:
+        """Name and text."""
+        return {"topic": self.name, "text": self.text}
+
+
+def help_(
+    run: Run, topic: Annotated[str, typer.Argument(metavar="TOPIC", help="|".join(TOPICS))] = "exit-codes"
+) -> Outcome:
+    """Explain exit codes, output formats or the connection.
+
+    Examples:
+    kgroup help exit-codes
+    kgroup help connection
+    """
+    if topic not in TOPICS:
+        raise NotFound(f"no help topic {topic!r}", hint=f"there are {', '.join(TOPICS)}; kgroup --help")
+    chosen = Topic(topic, TOPICS[topic])
+    return Outcome(
+        (chosen,),
+        lambda: Screen((Text(tuple(chosen.text.splitlines())),)),
+        lambda: Records(("topic", "text"), ((chosen.name, chosen.text),)),
+    )

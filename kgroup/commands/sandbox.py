@@ -1,0 +1,200 @@
+"""``kgroup sandbox``: a real Kafka on this machine, started, shown, stopped, and crashed on for a demonstration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kgroup.errors import UsageError
+from kgroup.model import ClusterRef, Outcome
+from kgroup.options import Run
+from kgroup.sandbox import BrokerStatus, Sandbox, SandboxStatus, State
+from kgroup.sandbox.demo import crash
+from kgroup.screen import Block, Column, Records, Screen, Style, Styled, Table, Text, Title
+
+_STYLES: Mapping[State, Style] = {
+    State.RUNNING: "good",
+    State.STARTING: "warn",
+    State.DEGRADED: "bad",
+    State.DIED: "bad",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to start. None: as the sandbox was before, else the default."""
+
+    brokers: Annotated[int | None, typer.Option("--brokers", metavar="1|3", help="How many brokers; 1 by default.")] = (
+        None
+    )
+    port: Annotated[
+        int | None,
+        typer.Option(
+            "--port",
+            metavar="N",
+            min=1,
+            max=65533,
+            help="The first broker's port; else 19092, or any that is free.",
+        ),
+    ] = None
+    jars: Annotated[
+        Path | None,
+        typer.Option(
+            "--jars",
+            metavar="DIR",
+            exists=True,
+            file_okay=False,
+            help="A Kafka distribution that is already here, instead of fetching one.",
+        ),
+    ] = None
+    set: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="A broker setting; may be repeated."),
+    ] = None
+
+
+def up(run: Run, wanted: Wanted) -> Outcome:
+    """Start a real Kafka on loopback and print its address.
+
+    Returns when it answers group requests; does nothing where it runs already. What was killed is started
+    again, with its data. The first time it fetches Kafka (39 MB), with the Ivy of the PySpark package: behind a
+    mirror, name your Ivy settings in KGROUP_IVY_SETTINGS, put them in ~/.ivy2/ivysettings.xml, or name a Maven
+    repository in DEFAULT_ARTIFACT_REPOSITORY. Needs Java 17 or newer (JAVA_HOME, PATH).
+
+    Examples:
+    kgroup sandbox up
+    kgroup sandbox up --brokers 3
+    kgroup sandbox up --port 19092 --set group.consumer.migration.policy=disabled
+
+    Exit codes: 0 1 2 6 130
+    """
+    if wanted.brokers not in (None, 1, 3):
+        raise UsageError(f"--brokers is 1 or 3, not {wanted.brokers}")
+    status = Sandbox().up(
+        brokers=wanted.brokers,
+        port=wanted.port,
+        properties=_properties(wanted.set),
+        jars_dir=wanted.jars,
+        reporter=run.reporter,
+    )
+    return _outcome(status)
+
+
+def status(run: Run) -> Outcome:
+    """Show what of the sandbox runs, and where.
+
+    Examples:
+    kgroup sandbox status
+    kgroup sandbox status -o json | jq -r '.data[0].bootstrap_servers'
+
+    Exit codes: 0 1
+    """
+    return _outcome(Sandbox().status())
+
+
+def down(
+    run: Run,
+    wipe: Annotated[bool, typer.Option("--wipe", help="Remove the data too; the fetched Kafka stays.")] = False,
+) -> Outcome:
+    """Stop the sandbox; its data stays, unless --wipe.
+
+    Stops what kgroup sandbox started and nothing else.
+
+    Examples:
+    kgroup sandbox down
+    kgroup sandbox down --wipe
+
+    Exit codes: 0 1
+    """
+    sandbox = Sandbox()
+    if sandbox.down(wipe=wipe, reporter=run.reporter):
+        run.reporter.event("STOPPED", f"the sandbox in {sandbox.directory}{', data removed' if wipe else ''}")
+    else:
+        run.reporter.note("no sandbox runs: nothing to do")
+    return _outcome(sandbox.status())
+
+
+def demo(run: Run) -> Outcome:
+    """Crash a real consumer on the sandbox and show its group.
+
+    A consumer commits at 70, is killed at 100, and the log goes on to 120. Starts the sandbox where it does not
+    run; each run takes a topic and a group of its own.
+
+    Examples:
+    kgroup sandbox demo
+
+    Exit codes: 0 1 6 130
+    """
+    running = Sandbox().up(reporter=run.reporter)
+    assert running.bootstrap_servers is not None
+    crashed = crash(running.bootstrap_servers, run.reporter)
+    run.reporter.note(f"look again: kgroup describe {crashed.group} -b {crashed.bootstrap_servers}")
+    # LEAD: return describe(run on crashed.bootstrap_servers, Selection(names=[crashed.group])) here.
+    return _outcome(running)
+
+
+SUBCOMMANDS = (up, status, down, demo)
+
+
+def _properties(assignments: list[str] | None) -> dict[str, str] | None:
+    """``KEY=VALUE`` words as a mapping, None where none were given."""
+    if assignments is None:
+        return None
+    pairs = [word.partition("=") for word in assignments]
+    for key, equals, _ in pairs:
+        if not (key and equals):
+            raise UsageError(f"--set takes KEY=VALUE, not {key!r}")
+    return {key: value for key, _, value in pairs} or None
+
+
+def _outcome(status: SandboxStatus) -> Outcome:
+    address = status.bootstrap_servers
+    return Outcome(
+        (status,),
+        lambda: _screen(status),
+        lambda: _records(status),
+        cluster=ClusterRef(status.cluster_id, address) if address else None,
+    )
+
+
+def _screen(status: SandboxStatus) -> Screen:
+    kafka = f", Kafka {status.version}" if status.version else ""
+    blocks: list[Block] = [Title(f"sandbox {status.state}{kafka}")]
+    if status.brokers:
+        columns = (
+            Column("ID", right=True),
+            Column("ROLE", drop=3),
+            Column("STATE"),
+            Column("ADDRESS"),
+            Column("PID", right=True, drop=2),
+            Column("LOG", drop=4, fold=True, wide=True),
+        )
+        blocks.append(Table(columns, [_row(broker) for broker in status.brokers]))
+    return Screen((*blocks, Text(_closing(status))))
+
+
+def _row(broker: BrokerStatus) -> tuple[str | int | Styled | None, ...]:
+    style = _STYLES.get(broker.state)
+    state = Styled(broker.state, style) if style else broker.state.value
+    return broker.id, broker.role, state, f"{broker.host}:{broker.port}", broker.pid, broker.log
+
+
+def _closing(status: SandboxStatus) -> tuple[str, ...]:
+    where = (f"data and logs: {status.directory}", f"Kafka itself:  {status.cache_directory}")
+    match status.state:
+        case State.ABSENT | State.STOPPED:
+            return ("start it: kgroup sandbox up",)
+        case State.DIED | State.DEGRADED:
+            return (*where, "start what is gone, with its data: kgroup sandbox up")
+        case _:
+            return (*where, f"try: kgroup list -b {status.bootstrap_servers}")
+
+
+def _records(status: SandboxStatus) -> Records:
+    header = ("id", "role", "state", "host", "port", "pid", "directory", "log")
+    rows = ((b.id, b.role, b.state.value, b.host, b.port, b.pid, b.directory, b.log) for b in status.brokers)
+    return Records(header, rows)

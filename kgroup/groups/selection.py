@@ -1,0 +1,141 @@
+"""Which groups a command is about: by name, by pattern, narrowed by state, type and topic."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+
+from kgroup.errors import NotFound, Refused, UsageError
+from kgroup.model import Group, ListedGroup
+from kgroup.options import Selection
+from kgroup.units import plural
+
+_NEAR = 3
+TYPES = ("classic", "consumer", "share", "streams")
+STATES = (
+    "Empty",
+    "PreparingRebalance",
+    "CompletingRebalance",
+    "Stable",
+    "Assigning",
+    "Reconciling",
+    "NotReady",
+    "Dead",
+)
+
+
+def names_of(selection: Selection) -> tuple[str, ...]:
+    """The groups that were named, each once, in the order they were typed."""
+    return tuple(dict.fromkeys((*(selection.names or ()), *(selection.group or ()))))
+
+
+def names_only(selection: Selection) -> bool:
+    """Whether the groups are named and nothing else is asked, so that no listing is needed."""
+    narrowed = selection.in_state or selection.type
+    return bool(names_of(selection)) and not (narrowed or selection.regex or selection.all_groups)
+
+
+def check(selection: Selection) -> None:
+    """Refuse a selection that has no meaning, before anything is asked of the cluster."""
+    named = names_of(selection)
+    if named and selection.all_groups:
+        raise UsageError("groups are named, and --all-groups is given: which of the two?")
+    if "" in named:
+        raise UsageError("a group's name is empty", hint="is a variable of the script not set?")
+    if selection.regex is not None:
+        _pattern(selection.regex)
+    _known(selection.in_state, STATES, "--in-state")
+    _known(selection.type, TYPES, "--type")
+
+
+def choose(selection: Selection, listed: Sequence[ListedGroup]) -> tuple[ListedGroup, ...]:
+    """The groups of the listing that are meant, in its order.
+
+    Raises NotFound, with names that come near, for a name or a pattern that matches nothing. Filters that
+    leave nothing are no error.
+    """
+    named, chosen = names_of(selection), list(listed)
+    if named or selection.regex is not None:
+        by_name = {group.name: group for group in listed}
+        missing = [name for name in named if name not in by_name]
+        if missing:
+            raise unknown_groups(missing, listed)
+        wanted = set(named)
+        if selection.regex is not None:
+            pattern = _pattern(selection.regex)
+            matching = {name for name in by_name if pattern.fullmatch(name)}
+            if not matching:
+                raise _no_match(selection.regex, by_name)
+            wanted |= matching
+        chosen = [group for group in listed if group.name in wanted]
+    states = {_folded(state) for state in selection.in_state or ()}
+    types = {kind.lower() for kind in selection.type or ()}
+    return tuple(
+        group
+        for group in chosen
+        if (not states or _folded(group.state) in states) and (not types or group.type in types)
+    )
+
+
+def concerns_topic(group: Group, topics: Iterable[str]) -> bool:
+    """Whether the group commits to, or is assigned or subscribed to, one of the topics."""
+    wanted = set(topics)
+    return any(partition.topic in wanted for partition in group.partitions) or any(
+        topic in wanted for member in group.members for topic in member.subscription or ()
+    )
+
+
+def check_expected(selection: Selection, found: int) -> None:
+    """Raise Refused where ``--expect`` says another number."""
+    if selection.expect is not None and selection.expect != found:
+        raise Refused(
+            f"{plural(found, 'group')} chosen, {selection.expect} expected (--expect)",
+            code="unexpected-count",
+        )
+
+
+def unknown_groups(missing: Sequence[str], listed: Sequence[ListedGroup]) -> NotFound:
+    """The error for names that no group has, with those that come near."""
+    named = ", ".join(f'"{name}"' for name in missing)
+    near = [group for name in missing for group in near_misses(name, listed)]
+    text = ", ".join(f"{group.name} ({group.type}, {group.state})" for group in dict.fromkeys(near))
+    return NotFound(f"no group {named}", details=(f"Near: {text}",) if near else (), hint="kgroup list")
+
+
+def near_misses(name: str, listed: Sequence[ListedGroup]) -> list[ListedGroup]:
+    """Up to three groups whose names look like ``name``, or begin with it, or contain it."""
+    by_folded = {group.name.lower(): group for group in listed}
+    folded = name.lower()
+    close = get_close_matches(folded, by_folded, n=_NEAR)
+    parts = [other for other in by_folded if len(folded) > 2 and (folded in other or other in folded)]
+    return [by_folded[other] for other in dict.fromkeys((*close, *parts))][:_NEAR]
+
+
+def _no_match(regex: str, names: Iterable[str]) -> NotFound:
+    inside = [name for name in names if re.search(regex, name)]
+    hint = f"the whole name has to match; .*({regex}).* matches {len(inside)}" if inside else "kgroup list"
+    return NotFound(f"no group matches {regex!r}", hint=hint)
+
+
+def _pattern(regex: str) -> re.Pattern[str]:
+    try:
+        return re.compile(regex)
+    except re.error as error:
+        raise UsageError(f"--regex {regex!r}: {error}") from error
+
+
+def _known(given: Sequence[str] | None, known: Sequence[str], option: str) -> None:
+    folded = {_folded(word): word for word in known}
+    for word in given or ():
+        if _folded(word) not in folded:
+            near = get_close_matches(_folded(word), folded, n=1)
+            raise UsageError(
+                f"{option} {word}: unknown",
+                hint=f"did you mean {folded[near[0]]}?" if near else f"one of {', '.join(known)}",
+            )
+
+
+def _folded(word: str) -> str:
+    """``completing-rebalance`` and ``CompletingRebalance`` are the same state."""
+    return re.sub(r"[^a-z]", "", word.lower())

@@ -1,0 +1,73 @@
+"""The versioned envelope of json and yaml: the same shape for success, part success and failure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import IO, Any
+
+from kgroup.errors import KgroupError
+from kgroup.model import ClusterRef, Outcome, RowError
+
+
+def kind_of(verb: str) -> str:
+    """``catchup start`` -> ``kgroup.catchup.start/v1``."""
+    return f"kgroup.{verb.replace(' ', '.')}/v1"
+
+
+def of_outcomes(verb: str, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """One envelope for everything that the command returned."""
+    cluster = next((outcome.cluster for outcome in outcomes if outcome.cluster), None)
+    return {
+        "kind": kind_of(verb),
+        "cluster": _cluster(cluster),
+        "executed": any(outcome.executed for outcome in outcomes),
+        "data": [subject.document() for outcome in outcomes for subject in outcome.data],
+        "errors": [_row_error(error) for outcome in outcomes for error in outcome.errors],
+    }
+
+
+def of_error(verb: str, error: KgroupError, cluster: ClusterRef | None = None) -> dict[str, Any]:
+    """The envelope of a command that came to nothing."""
+    return {
+        "kind": kind_of(verb),
+        "cluster": _cluster(cluster),
+        "executed": False,
+        "data": [],
+        "errors": [_row_error(RowError.of(error)) | {"details": list(error.details)}],
+    }
+
+
+def write_json(document: dict[str, Any], stream: IO[str]) -> None:
+    """Indented, with non-ASCII characters as they are."""
+    json.dump(document, stream, indent=2, ensure_ascii=False)
+    stream.write("\n")
+
+
+def write_yaml(document: dict[str, Any], stream: IO[str]) -> None:
+    """The same document as YAML, keys in the same order."""
+    import yaml
+
+    yaml.safe_dump(document, stream, sort_keys=False, allow_unicode=True)
+
+
+def _cluster(cluster: ClusterRef | None) -> dict[str, Any] | None:
+    if cluster is None:
+        return None
+    return {
+        "id": cluster.cluster_id,
+        "context": cluster.context,
+        "bootstrap_servers": cluster.bootstrap_servers,
+    }
+
+
+def _row_error(error: RowError) -> dict[str, Any]:
+    return {
+        "code": error.code,
+        "message": error.message,
+        "group": error.group,
+        "topic": error.topic,
+        "partition": error.partition,
+        "hint": error.hint,
+        "details": [],
+    }

@@ -1,0 +1,35 @@
+"""One fenced block for a ticket or a chat: the command line, the time in UTC, the screen."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from datetime import UTC
+
+from kgroup.model import Outcome
+from kgroup.output.layout import draw_table, visible
+from kgroup.output.terminal import title_line
+from kgroup.screen import Gap, Table, Text, Title, Verdict
+
+_WIDTH = 100
+
+
+def markdown_lines(outcomes: Sequence[Outcome], argv: Sequence[str]) -> Iterator[str]:
+    """The lines of the block; ``argv`` is what the user typed, already free of secrets."""
+    yield "```"
+    for number, outcome in enumerate(outcomes):
+        if number == 0:
+            yield f"$ {shlex.join(argv)}    # {outcome.at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+        for block in outcome.screen().blocks:
+            match block:
+                case Title():
+                    yield title_line(block, outcome, _WIDTH)
+                case Verdict(word, text, _):
+                    yield f"{word:<6} {visible(text)}"
+                case Table():
+                    yield from draw_table(block, None, False, lambda text, style: text)
+                case Text(lines):
+                    yield from (visible(line) for line in lines)
+                case Gap():
+                    yield ""
+    yield "```"

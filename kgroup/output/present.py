@@ -1,0 +1,82 @@
+"""Showing what a command returned, in the format that was asked for; the exit code comes from the outcomes."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Iterable, Sequence
+
+from kgroup.errors import ExitCode, KgroupError
+from kgroup.model import ClusterRef, Outcome
+from kgroup.options import Format
+from kgroup.output.envelope import of_error, of_outcomes, write_json, write_yaml
+from kgroup.output.reporter import StderrReporter
+
+
+def present(
+    verb: str, outcomes: Iterable[Outcome], output: Format, argv: Sequence[str], reporter: StderrReporter
+) -> ExitCode:
+    """Write the outcomes to stdout and their failed rows to stderr.
+
+    csv and tables are written as the outcomes arrive; a document in one piece (json, yaml, markdown) at the
+    end.
+    """
+    seen: list[ExitCode] = []
+    kept: list[Outcome] = []
+    header_written = False
+    for outcome in outcomes:
+        seen.append(outcome.exit_code)
+        match output:
+            case Format.CSV:
+                _write_records(outcome, with_header=not header_written)
+                header_written = True
+            case Format.TABLE | Format.WIDE:
+                from kgroup.output.terminal import draw
+
+                if len(seen) > 1:
+                    sys.stdout.write("\n")
+                draw(outcome, wide=output is Format.WIDE)
+            case _:
+                kept.append(outcome)
+        reporter.row_errors(outcome.errors)
+    _write_kept(verb, kept, output, argv)
+    sys.stdout.flush()
+    return combined(seen)
+
+
+def present_error(verb: str, error: KgroupError, output: Format, cluster: ClusterRef | None = None) -> None:
+    """The envelope of a failed command, where the format has one; the words for people go to stderr."""
+    if output is Format.JSON:
+        write_json(of_error(verb, error, cluster), sys.stdout)
+    elif output is Format.YAML:
+        write_yaml(of_error(verb, error, cluster), sys.stdout)
+
+
+def combined(codes: Sequence[ExitCode]) -> ExitCode:
+    """The exit code of several outcomes: theirs where they agree, else partly done."""
+    distinct = set(codes)
+    if len(distinct) <= 1:
+        return next(iter(distinct), ExitCode.DONE)
+    return ExitCode.CHECK_FAILED if distinct == {ExitCode.DONE, ExitCode.CHECK_FAILED} else ExitCode.PARTLY
+
+
+def _write_kept(verb: str, kept: Sequence[Outcome], output: Format, argv: Sequence[str]) -> None:
+    match output:
+        case Format.JSON:
+            write_json(of_outcomes(verb, kept), sys.stdout)
+        case Format.YAML:
+            write_yaml(of_outcomes(verb, kept), sys.stdout)
+        case Format.MARKDOWN:
+            from kgroup.output.markdown import markdown_lines
+
+            sys.stdout.writelines(line + "\n" for line in markdown_lines(kept, argv))
+        case _:
+            pass
+
+
+def _write_records(outcome: Outcome, *, with_header: bool) -> None:
+    records = outcome.records()
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    if with_header:
+        writer.writerow(records.header)
+    writer.writerows(records.rows)

@@ -1,0 +1,102 @@
+"""What is said on stderr while a command works: events, notes, warnings, progress."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO
+
+from kgroup.errors import KgroupError
+from kgroup.model import Progress, RowError, utc_now
+from kgroup.output.layout import visible
+from kgroup.output.terminal import painter
+
+_PLAIN_INTERVAL_S = 10.0
+
+
+class StderrReporter:
+    """The Reporter of the command line. It writes whole lines, so that ``2>&1 | grep`` works."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+        self._paint = painter(stream)
+
+    def event(self, word: str, text: str) -> None:
+        """``03:16:03Z  RELEASED  text``."""
+        self._line(f"{utc_now():%H:%M:%SZ}  {word:<8}  {text}")
+
+    def note(self, text: str) -> None:
+        """A fact about the result."""
+        self._line(f"{self._paint('note:', 'dim')} {text}")
+
+    def warn(self, text: str) -> None:
+        """Something that the user ought to change."""
+        self._line(f"{self._paint('WARNING', 'warn')} {text}")
+
+    def error(self, error: KgroupError) -> None:
+        """What happened, the facts that show it, and what to do next."""
+        self._line(f"{self._paint('kgroup:', 'bad')} {visible(error.message)} [{error.code}]")
+        for line in (*error.details, *((error.hint,) if error.hint else ())):
+            for part in line.splitlines():
+                self._line(f"  {part}")
+
+    def row_errors(self, errors: tuple[RowError, ...], limit: int = 10) -> None:
+        """The rows that failed, the first ``limit`` of each kind, with one hint a kind."""
+        kinds: dict[tuple[str, str], list[RowError]] = {}
+        for error in errors:
+            kinds.setdefault((error.code, error.message), []).append(error)
+        for (code, message), rows in kinds.items():
+            subjects = [visible(row.subject) for row in rows if row.subject]
+            more = f" and {len(subjects) - limit} more" if len(subjects) > limit else ""
+            where = f"{', '.join(subjects[:limit])}{more}: " if subjects else ""
+            self._line(f"{self._paint('kgroup:', 'bad')} {where}{message} [{code}]")
+            if hint := next((row.hint for row in rows if row.hint), None):
+                self._line(f"  {hint}")
+
+    @contextmanager
+    def progress(self, label: str, total: int, unit: str) -> Iterator[Progress]:
+        """A bar in a terminal, a line each ten seconds elsewhere."""
+        if not self._stream.isatty():
+            yield _PlainProgress(self, label, total, unit)
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bars
+
+        bars = Bars(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn(unit),
+            TimeRemainingColumn(),
+            console=Console(file=self._stream),
+            transient=True,
+        )
+        with bars:
+            yield _Bar(bars, bars.add_task(label, total=total))
+
+    def _line(self, text: str) -> None:
+        self._stream.write(text + "\n")
+        self._stream.flush()
+
+
+class _PlainProgress:
+    def __init__(self, reporter: StderrReporter, label: str, total: int, unit: str) -> None:
+        self._reporter, self._label, self._total, self._unit = reporter, label, total, unit
+        self._said_at = time.monotonic()
+
+    def update(self, done: int) -> None:
+        """Say how far it is, where the last word is long enough ago."""
+        if time.monotonic() - self._said_at >= _PLAIN_INTERVAL_S:
+            self._said_at = time.monotonic()
+            self._reporter.note(f"{self._label}: {done} of {self._total} {self._unit}")
+
+
+class _Bar:
+    def __init__(self, bars: object, task: object) -> None:
+        self._bars, self._task = bars, task
+
+    def update(self, done: int) -> None:
+        """Move the bar."""
+        self._bars.update(self._task, completed=done)  # type: ignore[attr-defined]

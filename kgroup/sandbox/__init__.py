@@ -1,0 +1,9 @@
+"""A real Apache Kafka on loopback, for trying things out and for tests.
+
+``Sandbox(directory).up(reporter=reporter).bootstrap_servers`` is what most callers need; ``down`` ends it.
+"""
+
+from kgroup.sandbox.cluster import Sandbox
+from kgroup.sandbox.status import BrokerStatus, SandboxStatus, State
+
+__all__ = ["BrokerStatus", "Sandbox", "SandboxStatus", "State"]

@@ -1,0 +1,260 @@
+"""A sandbox: one directory, one to three real brokers on loopback that outlive kgroup until ``down``."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from kgroup import paths
+from kgroup.errors import SandboxError
+from kgroup.model import Reporter
+from kgroup.sandbox import ports, ready
+from kgroup.sandbox.broker import PORT_TAKEN, Broker
+from kgroup.sandbox.config import CLIENTS, CONTROLLER, CONTROLLER_ID, Layout, Node, Role
+from kgroup.sandbox.distribution import Distribution, fetched, given
+from kgroup.sandbox.java import find_java
+from kgroup.sandbox.locks import exclusive
+from kgroup.sandbox.prepare import prepare
+from kgroup.sandbox.request import Request
+from kgroup.sandbox.state import read_layout, write_layout
+from kgroup.sandbox.status import BrokerStatus, SandboxStatus, State, overall
+
+PREFERRED_PORT = 19_092
+"""Of the command line's sandbox, if free: an address that one can remember."""
+
+_READY_S = 60.0
+_PORT_TRIES = 5
+_LOCK = "lock"
+_STATE = "sandbox.json"
+
+
+class _PortTakenError(SandboxError):
+    """Somebody took a port between our look and the broker's."""
+
+    code = "port-taken"
+
+
+def cache_directory() -> Path:
+    """Where jars, archive and checkpoint are kept."""
+    return paths.cache_dir() / "sandbox"
+
+
+def default_directory() -> Path:
+    """Where the sandbox of the command line lives."""
+    return paths.state_dir() / "sandbox"
+
+
+def distribution(jars: Path | None, reporter: Reporter) -> Distribution:
+    """A Kafka that is ready to run: the user's, or the fetched one (fetched now, if need be)."""
+    java = find_java()
+    found = given(jars, cache_directory(), java) if jars else fetched(cache_directory(), java, reporter)
+    prepare(found, reporter)
+    return found
+
+
+class Sandbox:
+    """The brokers of one directory. Any process may call any method, also one that did not start them."""
+
+    def __init__(self, directory: Path | None = None) -> None:
+        self.directory = (directory or default_directory()).absolute()
+
+    def up(
+        self,
+        *,
+        reporter: Reporter,
+        brokers: int | None = None,
+        port: int | None = None,
+        properties: Mapping[str, str] | None = None,
+        listeners: Mapping[str, str] | None = None,
+        format_arguments: tuple[str, ...] = (),
+        jars_dir: Path | None = None,
+    ) -> SandboxStatus:
+        """Start what does not run, and return when every broker answers group requests.
+
+        Does nothing where all runs. None means: as this sandbox was before, else one broker, any free port,
+        no settings of your own.
+        ``properties`` are broker settings (they win over ours), ``listeners`` maps names of further client
+        listeners to security protocols, ``format_arguments`` go to StorageTool when the data is made.
+        Raises SandboxError, and Refused [sandbox-differs], [port-taken], [no-java], [no-pyspark], [no-kafka].
+        """
+        request = Request(brokers, port, properties, listeners, str(jars_dir.absolute()) if jars_dir else None)
+        with self._locked(reporter):
+            before = self._layout()
+            layout = request.applied_to(before)
+            running = [node for node in layout.nodes if self._broker(node).daemon.pid is not None]
+            if running and before is not None:
+                request.require_same(before, layout)
+            if len(running) < len(layout.nodes):
+                found = distribution(Path(layout.jars) if layout.jars else None, reporter)
+                layout = self._start(layout, found, format_arguments, request if not running else None)
+            else:
+                self._await_ready(layout, {})
+            return self._status(layout)
+
+    def status(self) -> SandboxStatus:
+        """What runs; asks every broker whether it answers."""
+        return self._status(self._layout())
+
+    def down(self, *, reporter: Reporter, wipe: bool = False) -> bool:
+        """Stop what this sandbox started, ``wipe`` its data too. False: there was nothing to do."""
+        if not self.directory.exists():
+            return False
+        with self._locked(reporter):
+            known = self._on_disk()
+            running = [broker for broker in known if broker.daemon.pid is not None]
+            _stop(running, at_once=wipe)
+            for broker in known:
+                broker.daemon.forget()
+            there = [path for path in self.directory.iterdir() if path.name != _LOCK]
+            if wipe:
+                for path in there:
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+            return bool(running) or (wipe and bool(there))
+
+    def kill(self, broker_id: int) -> None:
+        """Kill -9 one process, as a crash would."""
+        Broker(broker_id, self.directory).kill()
+
+    def stop(self, broker_id: int) -> None:
+        """Stop one process cleanly."""
+        _stop([Broker(broker_id, self.directory)], at_once=False)
+
+    def restart(self, broker_id: int, *, reporter: Reporter) -> None:
+        """Start one process again, on its ports and data, and wait until it and all that run are ready."""
+        with self._locked(reporter):
+            layout = self._layout()
+            if layout is None:
+                raise SandboxError(f"no sandbox in {self.directory}")
+            broker = Broker(broker_id, self.directory)
+            started = {}
+            if broker.daemon.pid is None:
+                started[broker] = broker.start(distribution(Path(layout.jars) if layout.jars else None, reporter))
+            alive = tuple(node for node in layout.nodes if self._broker(node).daemon.pid is not None)
+            self._await_ready(replace(layout, nodes=alive), started)
+
+    def log(self, broker_id: int) -> Path:
+        """The log file of a process."""
+        return Broker(broker_id, self.directory).log
+
+    def _start(
+        self,
+        layout: Layout,
+        found: Distribution,
+        format_arguments: tuple[str, ...],
+        ports_for: Request | None,
+    ) -> Layout:
+        """Start what does not run. ``ports_for``: nothing runs, so ports may be chosen, as it says."""
+        for attempt in range(_PORT_TRIES):
+            if ports_for is not None:
+                layout = ports_for.with_ports(layout, preferred=self._preferred_port, anew=attempt > 0)
+            layout = replace(layout, version=found.version)
+            write_layout(self.directory / _STATE, layout)
+            started: dict[Broker, int] = {}
+            try:
+                for node in layout.nodes:
+                    broker = self._broker(node)
+                    if broker.daemon.pid is None:
+                        broker.configure(layout, node)
+                        broker.format(found, layout.cluster_id, format_arguments)
+                        started[broker] = 0  # known before it runs: an interrupt may come inside start()
+                        started[broker] = broker.start(found)
+                self._await_ready(layout, started)
+                return layout
+            except BaseException as error:
+                for broker in started:
+                    broker.kill()
+                    broker.daemon.forget()
+                if ports_for is None or not isinstance(error, _PortTakenError):
+                    raise
+        raise SandboxError(f"every port was taken by somebody else, {_PORT_TRIES} times")
+
+    def _await_ready(self, layout: Layout, started: Mapping[Broker, int]) -> None:
+        def check() -> None:
+            for broker, since in started.items():
+                if broker.daemon.pid is None:
+                    said = broker.failure(since)
+                    if any(PORT_TAKEN in line for line in said):
+                        raise _PortTakenError(f"a port of broker {broker.node_id} was taken", details=said)
+                    raise SandboxError(
+                        f"broker {broker.node_id} ended while it started",
+                        details=said,
+                        hint=f"Its log: {broker.log}",
+                    )
+
+        clients = [node.ports[CLIENTS] for node in layout.brokers]
+        ready.wait_until_ready(ports.HOST, clients, brokers=len(clients), check=check, timeout_s=_READY_S)
+
+    def _status(self, layout: Layout | None) -> SandboxStatus:
+        directory, cache = str(self.directory), str(cache_directory())
+        if layout is None:
+            return SandboxStatus(State.ABSENT, directory, cache)
+        brokers = tuple(self._broker_status(node) for node in layout.nodes)
+        runs = any(broker.pid is not None for broker in brokers)
+        return SandboxStatus(
+            state=overall(tuple(broker.state for broker in brokers)),
+            directory=directory,
+            cache_directory=cache,
+            version=layout.version,
+            cluster_id=layout.cluster_id,
+            bootstrap_servers=layout.addresses() if runs else None,
+            listeners={name: layout.addresses(name) for name in layout.listeners} if runs else {},
+            brokers=brokers,
+        )
+
+    def _broker_status(self, node: Node) -> BrokerStatus:
+        broker = self._broker(node)
+        pid = broker.daemon.pid
+        port = node.ports[CLIENTS if node.role.serves_clients else CONTROLLER]
+        if pid is None:
+            state = State.DIED if broker.daemon.died else State.STOPPED
+        elif node.role is Role.CONTROLLER or ready.answers(ports.HOST, port):
+            state = State.RUNNING
+        else:
+            state = State.STARTING
+        return BrokerStatus(
+            id=node.node_id,
+            role=node.role.value,
+            state=state,
+            host=ports.HOST,
+            port=port,
+            pid=pid,
+            listeners=dict(node.ports),
+            directory=str(broker.directory),
+            log=str(broker.log),
+        )
+
+    @property
+    def _preferred_port(self) -> int | None:
+        return PREFERRED_PORT if self.directory == default_directory() else None
+
+    def _layout(self) -> Layout | None:
+        return read_layout(self.directory / _STATE)
+
+    def _broker(self, node: Node) -> Broker:
+        return Broker(node.node_id, self.directory)
+
+    def _on_disk(self) -> list[Broker]:
+        """By what is there: the state file may be damaged, and its brokers must still be stoppable."""
+        numbers = (path.name.removeprefix("node-") for path in self.directory.glob("node-*"))
+        return [Broker(int(number), self.directory) for number in sorted(numbers) if number.isdecimal()]
+
+    @contextmanager
+    def _locked(self, reporter: Reporter) -> Iterator[None]:
+        with exclusive(self.directory / _LOCK, reporter, "another kgroup that works on this sandbox"):
+            yield
+
+
+def _stop(brokers: Iterable[Broker], *, at_once: bool) -> None:
+    """Brokers first, side by side; then the controller, which they need for that. ``at_once``: kill -9."""
+    chosen = list(brokers)
+    for wave in (
+        [broker for broker in chosen if broker.node_id != CONTROLLER_ID],
+        [broker for broker in chosen if broker.node_id == CONTROLLER_ID],
+    ):
+        for broker in wave:
+            broker.kill() if at_once else broker.terminate()
+        for broker in wave:
+            broker.await_end()

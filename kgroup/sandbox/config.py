@@ -1,0 +1,150 @@
+"""A sandbox's shape and the settings of its brokers, as pure values.
+
+One broker is its own controller. Three brokers get one controller beside them, so that any broker can be
+killed without touching the quorum (and stop in 1 s instead of 6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from kgroup.sandbox.ports import HOST
+
+CLIENTS = "PLAINTEXT"
+"""The listener for clients, brokers among each other, and our readiness check."""
+
+CONTROLLER = "CONTROLLER"
+CONTROLLER_ID = 100
+
+OWN_DEFAULTS: Mapping[str, str] = {
+    # A broker that was killed can't come back before its old session ends: 11 s with Kafka's 9000.
+    "broker.session.timeout.ms": "2000",
+    "broker.heartbeat.interval.ms": "500",
+    # Kafka's 128 MiB are never needed here; halves the broker's memory.
+    "log.cleaner.dedupe.buffer.size": "2097152",
+    # Groups that settle, and notice a dead member, while somebody watches.
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "1000",
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.session.timeout.ms": "6000",
+    "group.consumer.min.heartbeat.interval.ms": "200",
+    "group.consumer.heartbeat.interval.ms": "1000",
+}
+"""Where a sandbox differs from Kafka's defaults, beside what one machine demands."""
+
+
+class Role(StrEnum):
+    """What a process does; Kafka's process.roles."""
+
+    COMBINED = "broker,controller"
+    BROKER = "broker"
+    CONTROLLER = "controller"
+
+    @property
+    def serves_clients(self) -> bool:
+        """Whether clients may connect to it."""
+        return self is not Role.CONTROLLER
+
+    @property
+    def votes(self) -> bool:
+        """Whether it is of the controller quorum."""
+        return self is not Role.BROKER
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One process: its Kafka node id, role, and port by listener."""
+
+    node_id: int
+    role: Role
+    ports: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What a sandbox consists of; kept in its state file.
+
+    ``listeners`` maps additional listeners (SCRAM, MTLS) to security protocols, see Kafka's
+    ``listener.security.protocol.map``. ``properties`` come last and win. ``jars`` is the user's Kafka, None
+    for the fetched one; ``version`` is Kafka's, None before the first start.
+    """
+
+    cluster_id: str
+    nodes: tuple[Node, ...]
+    listeners: Mapping[str, str] = field(default_factory=dict)
+    properties: Mapping[str, str] = field(default_factory=dict)
+    jars: str | None = None
+    version: str | None = None
+
+    @property
+    def brokers(self) -> tuple[Node, ...]:
+        """Those that clients talk to."""
+        return tuple(node for node in self.nodes if node.role.serves_clients)
+
+    def addresses(self, listener: str = CLIENTS) -> str:
+        """Bootstrap servers of one listener."""
+        return ",".join(f"{HOST}:{node.ports[listener]}" for node in self.brokers)
+
+
+def roles(brokers: int) -> dict[int, Role]:
+    """Node ids and roles of a sandbox with so many brokers."""
+    if brokers == 1:
+        return {1: Role.COMBINED}
+    return {CONTROLLER_ID: Role.CONTROLLER} | dict.fromkeys(range(1, brokers + 1), Role.BROKER)
+
+
+def listener_names(role: Role, extra: Mapping[str, str]) -> tuple[str, ...]:
+    """The listeners that a process opens."""
+    clients = (CLIENTS, *extra) if role.serves_clients else ()
+    return (*clients, CONTROLLER) if role.votes else clients
+
+
+def broker_properties(layout: Layout, node: Node, data: Path) -> dict[str, str]:
+    """The whole server.properties of one node, whose log directory is ``data``."""
+    names = listener_names(node.role, layout.listeners)
+    addresses = {name: f"{name}://{HOST}:{node.ports[name]}" for name in names}
+    clients = [address for name, address in addresses.items() if name != CONTROLLER]
+    protocols = {CLIENTS: "PLAINTEXT", CONTROLLER: "PLAINTEXT", **layout.listeners}
+    replicas = min(len(layout.brokers), 3)
+    in_sync = min(replicas, 2)
+    found = {
+        "process.roles": node.role.value,
+        "node.id": str(node.node_id),
+        "controller.quorum.voters": ",".join(
+            f"{voter.node_id}@{HOST}:{voter.ports[CONTROLLER]}" for voter in layout.nodes if voter.role.votes
+        ),
+        "controller.listener.names": CONTROLLER,
+        "listeners": ",".join(addresses.values()),
+        "listener.security.protocol.map": ",".join(f"{name}:{kind}" for name, kind in protocols.items()),
+        "log.dirs": str(data),
+        "default.replication.factor": str(replicas),
+        "min.insync.replicas": str(in_sync),
+        "offsets.topic.replication.factor": str(replicas),
+        "transaction.state.log.replication.factor": str(replicas),
+        "transaction.state.log.min.isr": str(in_sync),
+        "share.coordinator.state.topic.replication.factor": str(replicas),
+        "share.coordinator.state.topic.min.isr": str(in_sync),
+        **OWN_DEFAULTS,
+    }
+    if clients:
+        found |= {"advertised.listeners": ",".join(clients), "inter.broker.listener.name": CLIENTS}
+    return found | dict(layout.properties)
+
+
+def properties_text(properties: Mapping[str, str]) -> str:
+    """A Java properties file."""
+    return "".join(f"{_escaped(key)}={_escaped(value)}\n" for key, value in properties.items())
+
+
+def _escaped(value: str) -> str:
+    backslashes = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+    lead = "\\" if backslashes.startswith((" ", "#", "!")) else ""
+    return lead + "".join(char if ord(char) < 127 else _unicode_escapes(char) for char in backslashes)
+
+
+def _unicode_escapes(char: str) -> str:
+    units = char.encode("utf-16-be")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))

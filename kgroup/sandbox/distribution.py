@@ -1,0 +1,101 @@
+"""A Kafka to run: its jars, and what is made from them once (checkpoint, class data archive)."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kgroup.errors import Refused
+from kgroup.model import Reporter
+from kgroup.sandbox import jvm
+from kgroup.sandbox.ivy import Ivy, ivy_jar, ivy_settings
+from kgroup.sandbox.jars import are_whole, fetch
+from kgroup.sandbox.java import Java
+from kgroup.sandbox.locks import exclusive
+from kgroup.sandbox.manifest import data_text, sandbox_manifest
+
+_BROKER_JAR = re.compile(r"kafka_2\.\d+-(\d[\w.-]*?)\.jar")
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """Kafka as an ordered class path, the Java that runs it, and ``home`` for what is made once."""
+
+    version: str
+    classpath: tuple[Path, ...]
+    java: Java
+    home: Path
+
+    @property
+    def key(self) -> str:
+        """Changes with the jars and with Java: a class data archive fits only those that it was made with."""
+        jars = ((str(jar), jar.stat()) for jar in self.classpath)
+        told = "\n".join([self.java.description, *(f"{jar} {s.st_size} {s.st_mtime_ns}" for jar, s in jars)])
+        return hashlib.sha256(told.encode()).hexdigest()[:12]
+
+    @property
+    def archive(self) -> Path:
+        """Where the class data archive is, once made."""
+        return self.home / f"classes-{self.key}.jsa"
+
+    @property
+    def checkpoint(self) -> Path:
+        """Where the bootstrap checkpoint is, once made."""
+        return self.home / f"bootstrap-{self.version}.checkpoint"
+
+    def command(self, main_class: str, *arguments: str, flags: Sequence[str] = (), quiet: bool = False) -> list[str]:
+        """Java's command line, with the archive if there is one. ``quiet``: warnings alone, on stderr."""
+        archive = self.archive if self.archive.exists() else None
+        return jvm.command(
+            self.java,
+            self.classpath,
+            main_class,
+            *arguments,
+            flags=(*flags, *jvm.archive_flags(archive)),
+            log_config=self.log_config(quiet=quiet),
+        )
+
+    def log_config(self, *, quiet: bool) -> Path:
+        """The log settings, as a file that Java can read (ours may be inside a zip)."""
+        name = "tool_log4j2.properties" if quiet else "broker_log4j2.properties"
+        path, wanted = self.home / name, data_text(name)
+        if not path.exists() or path.read_text(encoding="utf-8") != wanted:
+            aside = self.home / f"{name}.{os.getpid()}.part"
+            aside.write_text(wanted, encoding="utf-8")
+            aside.replace(path)
+        return path
+
+
+def fetched(cache: Path, java: Java, reporter: Reporter) -> Distribution:
+    """The Kafka of our manifest, fetched at the first use; raises Refused [no-pyspark] or SandboxError."""
+    manifest = sandbox_manifest()
+    home = cache / f"kafka-{manifest.kafka_version}"
+    jars = home / "jars"
+    if not are_whole(manifest, jars):
+        home.mkdir(parents=True, exist_ok=True)
+        with exclusive(home / "lock", reporter, "another kgroup that fetches Kafka"):
+            if not are_whole(manifest, jars):
+                fetch(manifest, jars, Ivy(java, ivy_jar(), ivy_settings()), reporter)
+    return Distribution(manifest.kafka_version, manifest.paths(jars), java, home)
+
+
+def given(directory: Path, cache: Path, java: Java) -> Distribution:
+    """The Kafka in a user's directory (a distribution or its ``libs``); raises Refused [no-kafka]."""
+    inner = directory / "libs"
+    libs = (inner if inner.is_dir() else directory).absolute()
+    classpath = tuple(sorted(libs.glob("*.jar")))
+    versions = [match[1] for jar in classpath if (match := _BROKER_JAR.fullmatch(jar.name))]
+    if not versions:
+        raise Refused(
+            f"no Kafka broker in {libs}",
+            code="no-kafka",
+            details=(f"There are {len(classpath)} jars there, none called kafka_2.13-VERSION.jar.",),
+            hint="Name the libs directory of an unpacked Kafka distribution.",
+        )
+    home = cache / f"given-{hashlib.sha256(str(libs).encode()).hexdigest()[:12]}"
+    home.mkdir(parents=True, exist_ok=True)
+    return Distribution(versions[0], classpath, java, home)

@@ -1,0 +1,43 @@
+"""How Java is called: small and quick to start. Measured: 2.85 s, 331 MiB become 1.3 s, 155 MiB."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from kgroup.sandbox.java import Java
+
+QUICK_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xss512k")
+"""For Kafka's tools, and the beginning of a broker's flags."""
+
+BROKER_FLAGS = (*QUICK_FLAGS, "-Xms64m", "-Xmx512m", "-XX:+ExitOnOutOfMemoryError")
+
+BROKER_CLASS = "kafka.Kafka"
+STORAGE_TOOL = "kafka.tools.StorageTool"
+
+
+def archive_flags(archive: Path | None) -> tuple[str, ...]:
+    """Use a class data archive; one that does not fit (other jars, other Java) is passed over in silence."""
+    if archive is None:
+        return ()
+    return (f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off")
+
+
+def command(
+    java: Java,
+    classpath: Sequence[Path],
+    main_class: str,
+    *arguments: str,
+    flags: Sequence[str],
+    log_config: Path,
+) -> list[str]:
+    """The whole command line. The class path is explicit and ordered, as a class data archive demands."""
+    return [
+        str(java.executable),
+        *flags,
+        f"-Dlog4j2.configurationFile={log_config}",
+        "-cp",
+        ":".join(map(str, classpath)),
+        main_class,
+        *arguments,
+    ]

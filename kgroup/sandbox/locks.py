@@ -1,0 +1,40 @@
+"""A lock between processes: a file that the system unlocks when its holder dies."""
+
+from __future__ import annotations
+
+import fcntl
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from kgroup.errors import SandboxError
+from kgroup.model import Reporter
+
+_LOOK_EVERY_S = 0.05
+_PATIENCE_S = 180.0
+
+
+@contextmanager
+def exclusive(path: Path, reporter: Reporter, holder: str, patience_s: float = _PATIENCE_S) -> Iterator[None]:
+    """Hold the lock during the block; says whom it waits for, raises SandboxError past its patience."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    deadline = time.monotonic() + patience_s
+    told = False
+    with path.open("a") as file:
+        while not _try(file.fileno()):
+            if not told:
+                reporter.event("WAIT", f"for {holder}")
+                told = True
+            if time.monotonic() > deadline:
+                raise SandboxError(f"{holder} has held {path} for {patience_s:.0f} s")
+            time.sleep(_LOOK_EVERY_S)
+        yield
+
+
+def _try(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

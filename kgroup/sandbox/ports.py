@@ -1,0 +1,60 @@
+"""Choosing TCP ports on loopback that nothing else takes.
+
+Ports of the ephemeral range are left alone: any client on the machine may be given one between our look and
+the broker's bind ("Address already in use", seen in three starts).
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from kgroup.errors import SandboxError
+
+HOST = "127.0.0.1"
+_LOWEST = 16_384
+_RANGE_FILE = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_USUAL_RANGE = (32_768, 60_999)
+_EVERYWHERE_ELSE = (49_152, 65_535)
+_TRIES = 2_000
+
+
+def ephemeral_range(range_file: Path = _RANGE_FILE) -> tuple[int, int]:
+    """First and last port that the system hands out by itself; where it does not tell, IANA's range."""
+    try:
+        low, high = range_file.read_text().split()
+    except (OSError, ValueError):
+        return _EVERYWHERE_ELSE if not _RANGE_FILE.parent.exists() else _USUAL_RANGE
+    return int(low), int(high)
+
+
+def is_free(port: int) -> bool:
+    """Whether a listener can be opened on loopback now, under the rules that Java's sockets follow."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+        return True
+
+
+def choose(
+    count: int, *, free: Callable[[int], bool] = is_free, ephemeral: tuple[int, int] | None = None
+) -> tuple[int, ...]:
+    """So many neighbouring free ports, at random; raises SandboxError where none are found."""
+    for first in _firsts(count, ephemeral or ephemeral_range()):
+        block = tuple(range(first, first + count))
+        if all(free(port) for port in block):
+            return block
+    raise SandboxError(f"found no {count} free neighbouring ports on {HOST}")
+
+
+def _firsts(count: int, ephemeral: tuple[int, int]) -> Iterator[int]:
+    low, high = ephemeral
+    starts = [*range(_LOWEST, low - count + 1), *range(max(high + 1, _LOWEST), 65_536 - count + 1)]
+    if not starts:  # the whole range is ephemeral: take the risk, the caller tries again
+        starts = list(range(_LOWEST, 65_536 - count + 1))
+    yield from random.sample(starts, min(_TRIES, len(starts)))

@@ -1,0 +1,92 @@
+"""What is made once per Kafka and Java: the bootstrap checkpoint (by StorageTool) and the class data archive.
+
+The archive holds the classes that one start, one group request and one clean stop load; it takes 5 s to make
+and halves every start after it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from kgroup.errors import SandboxError
+from kgroup.model import Reporter
+from kgroup.sandbox import jvm, ports, ready
+from kgroup.sandbox.broker import Broker
+from kgroup.sandbox.config import Layout, Node, Role, listener_names
+from kgroup.sandbox.distribution import Distribution
+from kgroup.sandbox.locks import exclusive
+from kgroup.sandbox.storage import CHECKPOINT, format_by_tool, random_id
+
+_READY_S = 60.0
+_DUMP_S = 120.0
+
+
+def prepare(distribution: Distribution, reporter: Reporter) -> None:
+    """Make what is missing; without an archive (said, not an error) brokers start at half the speed."""
+    if distribution.checkpoint.exists() and distribution.archive.exists():
+        return
+    with exclusive(distribution.home / "lock", reporter, "another kgroup that prepares Kafka"):
+        for leftover in distribution.home.glob("preparing-*"):
+            _remove(leftover)
+        directory = Path(tempfile.mkdtemp(prefix="preparing-", dir=distribution.home))
+        try:
+            if not distribution.checkpoint.exists():
+                _make_checkpoint(distribution, directory)
+            if not distribution.archive.exists():
+                reporter.event("PREPARE", "class data archive for quick starts (once, some 5 s)")
+                _make_archive(distribution, directory)
+        except SandboxError as error:
+            if not distribution.checkpoint.exists():
+                raise
+            reason = "; ".join([error.message, *error.details])
+            reporter.warn(f"no class data archive, so brokers start slowly: {reason}")
+        finally:
+            _remove(directory)
+
+
+def _trial(directory: Path) -> tuple[Broker, Layout]:
+    """A broker for the moment, configured and not formatted."""
+    names = listener_names(Role.COMBINED, {})
+    node = Node(1, Role.COMBINED, dict(zip(names, ports.choose(len(names)), strict=True)))
+    layout = Layout(random_id(), (node,))
+    broker = Broker(node.node_id, directory)
+    broker.configure(layout, node)
+    return broker, layout
+
+
+def _make_checkpoint(distribution: Distribution, directory: Path) -> None:
+    broker, layout = _trial(directory / "checkpoint")
+    tool = distribution.command(jvm.STORAGE_TOOL, flags=jvm.QUICK_FLAGS, quiet=True)
+    settings = broker.directory / "server.properties"
+    format_by_tool(tool, server_properties=settings, cluster_id=layout.cluster_id)
+    (broker.data / CHECKPOINT).replace(distribution.checkpoint)
+
+
+def _make_archive(distribution: Distribution, directory: Path) -> None:
+    broker, layout = _trial(directory / "archive")
+    broker.format(distribution, layout.cluster_id)
+    made = directory / "classes.jsa"
+    flags = (*jvm.BROKER_FLAGS, f"-XX:ArchiveClassesAtExit={made}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off")
+    since = broker.start(distribution, flags)
+
+    def check() -> None:
+        if broker.daemon.pid is None:
+            raise SandboxError("the broker ended", details=broker.failure(since))
+
+    try:
+        address = layout.brokers[0].ports["PLAINTEXT"]
+        ready.wait_until_ready(ports.HOST, [address], brokers=1, check=check, timeout_s=_READY_S)
+        broker.terminate()
+        if not broker.daemon.wait(_DUMP_S) or not made.exists():
+            raise SandboxError("Java wrote none", details=broker.failure(since))
+        made.replace(distribution.archive)
+    finally:
+        broker.kill()
+
+
+def _remove(directory: Path) -> None:
+    for pid_file in directory.glob("*/node-*/pid"):
+        Broker(int(pid_file.parent.name.removeprefix("node-")), pid_file.parent.parent).kill()
+    shutil.rmtree(directory, ignore_errors=True)

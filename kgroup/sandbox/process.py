@@ -1,0 +1,117 @@
+"""Processes that outlive kgroup: in a session of their own, known by a pid file and their command line.
+
+The pid file is written by the process itself before it turns into Java, so there is no moment in which a
+broker runs that nobody knows. A pid is believed only while that process has the broker's own settings file
+among its arguments: a recycled pid is never touched.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+_LOOK_EVERY_S = 0.02
+_UNSETTLED_TRIES = 20
+_UNSETTLED_S = 0.005
+_WRITE_PID_THEN_EXEC = 'echo $$ >"$0" && exec "$@"'
+
+_children: dict[int, subprocess.Popen[bytes]] = {}
+"""Those that this very process started: they stay zombies until asked after."""
+
+
+@dataclass(frozen=True, slots=True)
+class Daemon:
+    """A process by its pid file, and its last argument, which no other process has."""
+
+    pid_file: Path
+    mark: str
+
+    def start(self, command: Sequence[str], *, log: Path) -> None:
+        """Run ``command``, whose last argument is ``mark``, with its output appended to ``log``."""
+        with log.open("ab") as output:
+            child = subprocess.Popen(
+                ["/bin/sh", "-c", _WRITE_PID_THEN_EXEC, str(self.pid_file), *command],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                cwd=log.parent,
+            )
+        _children[child.pid] = child
+        # The shell writes it too, in case we die here; so nobody can see a stale one after this.
+        self.pid_file.write_text(f"{child.pid}\n")
+
+    @property
+    def pid(self) -> int | None:
+        """The pid while the process runs, else None."""
+        pid = self._written_pid()
+        if pid is None:
+            return None
+        child = _children.get(pid)
+        if child is not None:
+            if child.poll() is None:
+                return pid
+            del _children[pid]
+        return pid if _has_argument(pid, self.mark) else None
+
+    @property
+    def died(self) -> bool:
+        """Whether it was started and is gone without having been stopped by us."""
+        return self._written_pid() is not None and self.pid is None
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal, if it still runs."""
+        pid = self.pid
+        if pid is not None:
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                return
+
+    def wait(self, timeout_s: float) -> bool:
+        """Whether it ended in time."""
+        deadline = time.monotonic() + timeout_s
+        while self.pid is not None:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_LOOK_EVERY_S)
+        return True
+
+    def forget(self) -> None:
+        """Remove the pid file: it was stopped on purpose."""
+        self.pid_file.unlink(missing_ok=True)
+
+    def _written_pid(self) -> int | None:
+        for _ in range(_UNSETTLED_TRIES):
+            try:
+                return int(self.pid_file.read_text())
+            except FileNotFoundError:
+                return None
+            except ValueError:  # just being written
+                time.sleep(_UNSETTLED_S)
+        return None
+
+
+def _has_argument(pid: int, mark: str) -> bool:
+    """Whether the process runs and has ``mark`` as an argument; a zombie has none."""
+    if not Path("/proc/self").exists():
+        told = subprocess.run(["ps", "-ww", "-o", "args=", "-p", str(pid)], capture_output=True, text=True, check=False)
+        return told.stdout.rstrip().endswith(f" {mark}")
+    for _ in range(_UNSETTLED_TRIES):
+        try:
+            arguments = Path(f"/proc/{pid}/cmdline").read_text(errors="surrogateescape")
+            if arguments or _is_zombie(pid):
+                return mark in arguments.split("\0")
+        except (FileNotFoundError, ProcessLookupError):
+            return False
+        time.sleep(_UNSETTLED_S)  # empty for a moment while the shell turns into Java
+    return False
+
+
+def _is_zombie(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"

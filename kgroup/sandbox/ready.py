@@ -1,0 +1,69 @@
+"""Waiting until brokers answer *group* requests: metadata comes half a second before the coordinator."""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Callable, Sequence
+
+from kgroup.errors import SandboxError
+from kgroup.sandbox.wire import Connection
+
+_LOOK_EVERY_S = 0.02
+_PROBE_GROUPS = tuple(f"kgroup-probe-{number}" for number in range(16))
+"""Enough names that each of three brokers coordinates one of them (names hash to 50 partitions)."""
+
+
+def answers(host: str, port: int, timeout_s: float = 1.0) -> bool:
+    """Whether a Kafka broker speaks there."""
+    try:
+        with Connection(host, port, timeout_s) as connection:
+            connection.brokers()
+    except (OSError, struct.error):
+        return False
+    return True
+
+
+def wait_until_ready(
+    host: str, ports: Sequence[int], *, brokers: int, check: Callable[[], None], timeout_s: float
+) -> None:
+    """Return when every port knows all brokers, and each of them serves the groups that it coordinates.
+
+    ``check`` is called at every turn and raises where waiting has become senseless. Raises SandboxError at
+    the deadline.
+    """
+    deadline = time.monotonic() + timeout_s
+    waiting = list(ports)
+    while True:
+        check()
+        waiting = [port for port in waiting if not _knows(host, port, brokers)]
+        if not waiting and _groups_are_served(host, ports[0]):
+            return
+        if time.monotonic() > deadline:
+            where = f"{host}:{ports[0]}"
+            raise SandboxError(f"no answer to a group request from {where} within {timeout_s:.0f} s")
+        time.sleep(_LOOK_EVERY_S)
+
+
+def _knows(host: str, port: int, brokers: int) -> bool:
+    try:
+        with Connection(host, port) as connection:
+            return len(connection.brokers()) == brokers
+    except (OSError, struct.error):
+        return False
+
+
+def _groups_are_served(host: str, port: int) -> bool:
+    try:
+        with Connection(host, port) as connection:
+            return all(_is_served(connection, group) for group in _PROBE_GROUPS)
+    except (OSError, struct.error):
+        return False
+
+
+def _is_served(connection: Connection, group: str) -> bool:
+    error, coordinator = connection.coordinator(group)
+    if error:
+        return False
+    with Connection(coordinator.host, coordinator.port) as at_coordinator:
+        return at_coordinator.offsets_error(group) == 0

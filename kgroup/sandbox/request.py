@@ -1,0 +1,103 @@
+"""What a caller of ``up`` asks for, against what the sandbox was before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from kgroup.errors import Refused
+from kgroup.sandbox import ports
+from kgroup.sandbox.config import CLIENTS, Layout, Node, listener_names, roles
+from kgroup.sandbox.storage import random_id
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """None means: as before, else the default."""
+
+    brokers: int | None = None
+    port: int | None = None
+    properties: Mapping[str, str] | None = None
+    listeners: Mapping[str, str] | None = None
+    jars: str | None = None
+
+    def applied_to(self, before: Layout | None) -> Layout:
+        """The layout to run; raises Refused [sandbox-differs] if the data is of another number of brokers."""
+        if before is None:
+            nodes = tuple(Node(number, role, {}) for number, role in roles(self.brokers or 1).items())
+            return Layout(random_id(), nodes, self.listeners or {}, self.properties or {}, self.jars)
+        if self.brokers not in (None, len(before.brokers)):
+            raise Refused(
+                f"the sandbox has {_count(before)}, not {self.brokers}",
+                code="sandbox-differs",
+                details=("The number of brokers is fixed when the data is made.",),
+                hint="kgroup sandbox down --wipe  (removes its data), then up again",
+            )
+        return replace(
+            before,
+            listeners=before.listeners if self.listeners is None else self.listeners,
+            properties=before.properties if self.properties is None else self.properties,
+            jars=self.jars or before.jars,
+        )
+
+    def require_same(self, running: Layout, wanted: Layout) -> None:
+        """Raise Refused [sandbox-differs] where what runs would have to be started anew to be as wanted."""
+        differs = [
+            *(["port"] if self.port not in (None, running.brokers[0].ports[CLIENTS]) else []),
+            *(["broker settings"] if wanted.properties != running.properties else []),
+            *(["listeners"] if wanted.listeners != running.listeners else []),
+            *(["jars"] if wanted.jars != running.jars else []),
+        ]
+        if differs:
+            raise Refused(
+                f"the sandbox runs on {running.addresses()} with other {' and '.join(differs)}",
+                code="sandbox-differs",
+                hint="kgroup sandbox down  (keeps its data), then up again",
+            )
+
+    def with_ports(self, layout: Layout, *, preferred: int | None, anew: bool = False) -> Layout:
+        """A port for every listener: as asked for, else as before, else the preferred one, else any.
+
+        ``anew``: those of before and the preferred one did not work. Raises Refused [port-taken] for the one
+        asked for.
+        """
+        names = {node.node_id: listener_names(node.role, layout.listeners) for node in layout.nodes}
+        first = layout.brokers[0].ports.get(CLIENTS)
+        fit = all(set(node.ports) == set(names[node.node_id]) for node in layout.nodes)
+        if fit and not anew and self.port in (None, first) and all(map(ports.is_free, _all_ports(layout))):
+            return layout
+        fixed = self._client_ports(layout, None if anew else preferred)
+        others = sum(map(len, names.values())) - len(fixed)
+        free = iter(ports.choose(others, free=lambda port: port not in fixed and ports.is_free(port)))
+        sources = {CLIENTS: iter(fixed) if fixed else free}
+        nodes = (
+            replace(node, ports={name: next(sources.get(name, free)) for name in names[node.node_id]})
+            for node in layout.nodes
+        )
+        return replace(layout, nodes=tuple(nodes))
+
+    def _client_ports(self, layout: Layout, preferred: int | None) -> tuple[int, ...]:
+        """Neighbouring ports for the brokers' client listeners; empty: any will do."""
+        first = self.port or preferred
+        if first is None:
+            return ()
+        block = tuple(range(first, first + len(layout.brokers)))
+        taken = [port for port in block if not ports.is_free(port)]
+        if not taken:
+            return block
+        if self.port is None:
+            return ()
+        raise Refused(
+            f"port {taken[0]} of {ports.HOST} is taken",
+            code="port-taken",
+            hint="Leave --port out, and a free one is chosen.",
+        )
+
+
+def _all_ports(layout: Layout) -> tuple[int, ...]:
+    return tuple(port for node in layout.nodes for port in node.ports.values())
+
+
+def _count(layout: Layout) -> str:
+    number = len(layout.brokers)
+    return f"{number} broker{'' if number == 1 else 's'}"

@@ -1,0 +1,40 @@
+"""What a sandbox remembers: its layout, in ``sandbox.json``. Pids are in the nodes' own files."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from kgroup.errors import SandboxError
+from kgroup.sandbox.config import Layout, Node, Role
+
+_FORMAT = 1
+
+
+def write_layout(path: Path, layout: Layout) -> None:
+    """Replace the file at once; only its owner may read it, for broker settings may hold passwords."""
+    document = {"format": _FORMAT, **asdict(layout)}
+    aside = path.with_suffix(".part")
+    aside.touch(mode=0o600)
+    aside.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    aside.replace(path)
+
+
+def read_layout(path: Path) -> Layout | None:
+    """The layout; None where there is no sandbox. Raises SandboxError on a damaged file."""
+    try:
+        document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if document["format"] != _FORMAT:
+            raise SandboxError(f"{path} is of another release of kgroup", hint=_REMEDY)
+        nodes = tuple(Node(n["node_id"], Role(n["role"]), n["ports"]) for n in document["nodes"])
+        rest = ("listeners", "properties", "jars", "version")
+        return Layout(document["cluster_id"], nodes, *(document[name] for name in rest))
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError) as error:
+        raise SandboxError(f"{path} is damaged: {error!r}", hint=_REMEDY) from error
+
+
+_REMEDY = "kgroup sandbox down --wipe"

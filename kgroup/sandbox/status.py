@@ -1,0 +1,71 @@
+"""What there is to know about a sandbox at one moment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class State(StrEnum):
+    """Of one process, or (the first and the last two) of the whole sandbox."""
+
+    RUNNING = "running"
+    STARTING = "starting"
+    """The process runs and does not answer (yet)."""
+    DIED = "died"
+    """Started, and gone without ``down``: killed, or crashed."""
+    STOPPED = "stopped"
+    DEGRADED = "degraded"
+    """Some processes run, others don't."""
+    ABSENT = "absent"
+    """There is no sandbox in this directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerStatus:
+    """One process; ``pid`` is None unless it runs, ``port`` is the clients' (or a controller's own)."""
+
+    id: int
+    role: str
+    state: State
+    host: str
+    port: int
+    pid: int | None
+    listeners: Mapping[str, int]
+    directory: str
+    log: str
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxStatus:
+    """The whole. ``bootstrap_servers`` and ``listeners`` are None and empty unless a broker runs.
+
+    ``listeners`` has the bootstrap servers of the listeners beside the one for plain clients.
+    """
+
+    state: State
+    directory: str
+    cache_directory: str
+    version: str | None = None
+    cluster_id: str | None = None
+    bootstrap_servers: str | None = None
+    listeners: Mapping[str, str] = field(default_factory=dict)
+    brokers: tuple[BrokerStatus, ...] = ()
+
+    def document(self) -> Mapping[str, Any]:
+        """The JSON form; controllers are among ``brokers``, with their role."""
+        return asdict(self) | {"brokers": [asdict(broker) for broker in self.brokers]}
+
+
+def overall(states: tuple[State, ...]) -> State:
+    """The sandbox's state from those of its processes."""
+    if not states:
+        return State.ABSENT
+    if len(set(states)) == 1:
+        return states[0]
+    if State.DIED in states or State.STOPPED in states:
+        alive = State.RUNNING in states or State.STARTING in states
+        return State.DEGRADED if alive else State.DIED
+    return State.STARTING

@@ -1,0 +1,55 @@
+"""Running Kafka's own command line tools, for tests and benchmarks that compare with them."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from kgroup.model import Progress
+from kgroup.sandbox import jvm
+from kgroup.sandbox.cluster import distribution
+from kgroup.sandbox.distribution import Distribution
+
+CONSUMER_GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+"""kafka-consumer-groups.sh"""
+
+
+def tool_command(main_class: str, arguments: Sequence[str], kafka: Distribution | None = None) -> list[str]:
+    """The command line of a tool, with our quick flags (which flatter the tool); its log goes to stderr.
+
+    ``kafka`` None is the fetched one, fetched now if need be.
+    """
+    kafka = kafka or distribution(None, _Silent())
+    return kafka.command(main_class, *arguments, flags=jvm.QUICK_FLAGS, quiet=True)
+
+
+def run_tool(
+    main_class: str, arguments: Sequence[str], *, kafka: Distribution | None = None, timeout_s: float = 120.0
+) -> subprocess.CompletedProcess[str]:
+    """Run a tool to its end; the caller looks at ``returncode``, stdout and stderr."""
+    command = tool_command(main_class, arguments, kafka)
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
+
+
+class _Silent:
+    """A Reporter for callers that have nobody to talk to."""
+
+    def event(self, word: str, text: str) -> None:
+        """Nothing."""
+
+    def note(self, text: str) -> None:
+        """Nothing."""
+
+    def warn(self, text: str) -> None:
+        """Nothing."""
+
+    @contextmanager
+    def progress(self, label: str, total: int, unit: str) -> Iterator[Progress]:
+        """No bar."""
+        yield _SilentProgress()
+
+
+class _SilentProgress:
+    def update(self, done: int) -> None:
+        """Nothing."""

@@ -1,0 +1,440 @@
+"""The page of a group: verdict lines, partitions, members, plumbing, in this order."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+
+from kgroup.model import Assignment, Group, Member, Partition
+from kgroup.screen import (
+    Block,
+    Cell,
+    Column,
+    Gap,
+    Records,
+    Screen,
+    Style,
+    Styled,
+    Table,
+    Text,
+    Title,
+    Verdict,
+)
+from kgroup.units import human_count, percent, plural
+
+ROWS_ON_A_PAGE = 20
+REBALANCING = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
+LEFT_FOR_A_MOMENT = -2
+"""The member epoch of a static member that left and whose place is kept (KIP-848)."""
+
+
+class Part(StrEnum):
+    """Which part of a group is shown."""
+
+    PAGE = "page"
+    OFFSETS = "offsets"
+    MEMBERS = "members"
+    STATE = "state"
+
+
+_PARTITION_COLUMNS = (
+    Column("PARTITION", fold=True),
+    Column("COMMITTED", right=True),
+    Column("EPOCH", right=True, wide=True),
+    Column("LOG-START", right=True, wide=True),
+    Column("LOG-END", right=True, drop=2),
+    Column("LAG", right=True),
+    Column("STATUS", drop=1),
+    Column("OWNER", fold=True),
+    Column("MEMBER-ID", wide=True),
+    Column("HOST", wide=True),
+    Column("METADATA", wide=True),
+)
+_MEMBER_COLUMNS = (
+    Column("MEMBER", fold=True),
+    Column("MEMBER-ID", wide=True),
+    Column("INSTANCE", drop=3, fold=True),
+    Column("HOST", drop=4),
+    Column("RACK", drop=5),
+    Column("PROTOCOL", drop=6),
+    Column("EPOCH", right=True, drop=2),
+    Column("PARTITIONS", right=True),
+    Column("LAG", right=True, drop=1),
+    Column("ASSIGNMENT", wide=True, fold=True),
+    Column("TARGET", wide=True, fold=True),
+)
+_SPARSE = frozenset({"INSTANCE", "RACK", "PROTOCOL", "EPOCH", "STATUS", "TARGET"})
+_STATE_COLUMNS = (
+    Column("GROUP", fold=True),
+    Column("TYPE", drop=5),
+    Column("STATE"),
+    Column("GENERATION", right=True, drop=4),
+    Column("EPOCH", right=True, drop=4),
+    Column("ASSIGNED", right=True, drop=4),
+    Column("ASSIGNOR", drop=3),
+    Column("COORDINATOR", drop=2),
+    Column("MEMBERS", right=True, drop=1),
+    Column("PARTITIONS", right=True, drop=1),
+    Column("LAG", right=True),
+)
+_PARTITION_HEADER = (
+    "group",
+    "topic",
+    "partition",
+    "committed",
+    "leader_epoch",
+    "metadata",
+    "log_start",
+    "log_end",
+    "lag",
+    "lag_ms",
+    "last_commit",
+    "status",
+    "member_id",
+    "client_id",
+    "host",
+    "error",
+)
+_MEMBER_HEADER = (
+    "group",
+    "member_id",
+    "instance_id",
+    "client_id",
+    "host",
+    "rack",
+    "protocol",
+    "epoch",
+    "partitions",
+    "assignment",
+    "target_assignment",
+)
+_STATE_HEADER = (
+    "group",
+    "type",
+    "state",
+    "protocol_type",
+    "generation",
+    "leader",
+    "group_epoch",
+    "assignment_epoch",
+    "assignor",
+    "coordinator",
+    "members",
+    "partitions",
+    "lag",
+)
+
+
+def screen(part: Part, groups: Sequence[Group], *, verbose: bool) -> Screen:
+    """The groups as a person sees them; ``verbose`` shows all rows and assignments."""
+    if part is Part.STATE:
+        table = Table(_STATE_COLUMNS, [_state_row(g) for g in groups], frozenset({"EPOCH", "ASSIGNED"}))
+        return Screen((table,) if groups else ())
+    blocks: list[Block] = []
+    for group in groups:
+        blocks += [Gap()] if blocks else []
+        blocks += _page(part, group, verbose)
+    return Screen(tuple(blocks))
+
+
+def records(part: Part, groups: Sequence[Group]) -> Records:
+    """The groups as a flat table."""
+    match part:
+        case Part.STATE:
+            return Records(_STATE_HEADER, (_state_record(group) for group in groups))
+        case Part.MEMBERS:
+            return Records(_MEMBER_HEADER, (_member_record(g.name, m) for g in groups for m in g.members))
+        case _:
+            return Records(_PARTITION_HEADER, _partition_records(groups))
+
+
+def _page(part: Part, group: Group, verbose: bool) -> Iterator[Block]:
+    yield Title(title(group))
+    if part is Part.PAGE:
+        yield from _verdict(group)
+    if part is not Part.MEMBERS and group.partitions:
+        yield from _partition_blocks(group, all_rows=verbose or part is Part.OFFSETS, verbose=verbose)
+    if part is not Part.OFFSETS and group.members:
+        yield from _member_blocks(group, all_rows=verbose or part is Part.MEMBERS, verbose=verbose)
+    yield Text((plumbing(group),))
+
+
+def title(group: Group) -> str:
+    """``orders-enrich  Stable  classic  generation 112``."""
+    if group.type == "consumer":
+        age = f"epoch {group.group_epoch}"
+        if group.assignment_epoch != group.group_epoch:
+            age += f", assignment {group.assignment_epoch}"
+    else:
+        age = f"generation {'-' if group.generation is None else group.generation}"
+    kind = group.type
+    if group.is_simple:
+        kind, age = "classic", "offsets only, never had members"
+    elif group.protocol_type not in (None, "", "consumer"):
+        kind = f"{group.type} ({group.protocol_type})"
+    return f"{group.name}  {group.state}  {kind}  {age}"
+
+
+def _verdict(group: Group) -> Iterator[Block]:
+    yield Verdict("LAG", lag_line(group))
+    outside = [partition for partition in group.partitions if partition.out_of_range]
+    if outside:
+        yield Verdict("RANGE", range_line(outside), "bad")
+    if following := next_line(group):
+        yield Text((f"-> {following}",))
+    if group.partitions or group.members:
+        yield Gap()
+
+
+def lag_line(group: Group) -> str:
+    """Largest partition before the total: ``3.94M on orders:7, 96% of 4.10M``."""
+    known = [(lag, p) for p in group.partitions if (lag := p.lag) is not None]
+    if not known:
+        return "unknown: " + _why_unknown(group)
+    total = sum(lag for lag, _ in known)
+    lag, worst = max(known, key=lambda pair: pair[0])
+    where = f"{worst.topic}:{worst.partition}"
+    unknown = len(group.partitions) - len(known)
+    beside = f"; unknown on {plural(unknown, 'other partition')}" if unknown else ""
+    if total == 0:
+        return f"0 on {plural(len(known), 'partition')}{beside}"
+    if len(known) == 1:
+        return f"{human_count(total)} on {where}{beside}"
+    lagging = sum(lag > 0 for lag, _ in known)
+    return (
+        f"{human_count(lag)} on {where}, {percent(lag, total)} of {human_count(total)} "
+        f"over {lagging} of {plural(len(known), 'partition')}{beside}"
+    )
+
+
+def _why_unknown(group: Group) -> str:
+    if not group.partitions:
+        return "no committed offset, and no partition is assigned"
+    if any(partition.error for partition in group.partitions):
+        return "the offsets or the logs could not be read"
+    return "nothing is committed yet"
+
+
+def range_line(outside: Sequence[Partition]) -> str:
+    """What is gone, or why an offset can't be right, of the partition that is worst off; and how many more."""
+    first = outside[0]
+    assert first.commit is not None
+    assert first.log is not None
+    where, offset = f"{first.topic}:{first.partition}", first.commit.offset
+    if first.out_of_range == "BELOW_START":
+        gone = first.log.start - offset
+        what = f"committed {offset} lies below the log start {first.log.start}: {plural(gone, 'offset')} gone"
+    else:
+        what = f"committed {offset} lies above the log end {first.log.end}: topic recreated, or log truncated?"
+    more = f"; {len(outside) - 1} more out of range" if len(outside) > 1 else ""
+    return f"{where} {what}{more}"
+
+
+def next_line(group: Group) -> str | None:
+    """What to look at next: one fact, the most pressing; None where nothing stands out."""
+    totals = group.totals
+    if group.state in REBALANCING:
+        gone = [m for m in group.members if m.epoch == LEFT_FOR_A_MOMENT]
+        if gone:
+            return f"static member {_label(gone[0])} left for a moment; its place is kept until its session ends"
+        return f"a rebalance is under way ({group.state}); look again in a moment"
+    if group.state == "Empty" and totals.lag:
+        what = "no member reads; its consumers, once started, go on at the committed offsets"
+        return what if not group.is_simple else "no member reads here; whoever uses assign() is not visible"
+    if totals.idle_members:
+        return f"{totals.idle_members} of {plural(totals.members, 'member')} idle: no partition assigned"
+    if group.members and totals.unassigned_partitions:
+        return f"{plural(totals.unassigned_partitions, 'partition')} without an owner"
+    return None
+
+
+def plumbing(group: Group) -> str:
+    """``3 members, none idle, range assignor, leader enrich-0, coordinator 2 (b2:9092)``."""
+    totals = group.totals
+    parts = [plural(totals.members, "member") if totals.members else "no members"]
+    if totals.members:
+        parts.append(f"{totals.idle_members} idle" if totals.idle_members else "none idle")
+    if group.assignor:
+        parts.append(f"{group.assignor} assignor")
+    if group.leader:
+        parts.append(f"leader {_name_of(group, group.leader)}")
+    if group.coordinator:
+        at = group.coordinator
+        parts.append(f"coordinator {at.id} ({at.host}:{at.port})")
+    return ", ".join(parts)
+
+
+def _partition_blocks(group: Group, *, all_rows: bool, verbose: bool) -> Iterator[Block]:
+    ranked = list(group.partitions)
+    if not all_rows:
+        ranked.sort(key=lambda p: (p.out_of_range is None and p.error is None, -(p.lag or 0)))
+    shown = ranked if all_rows else ranked[:ROWS_ON_A_PAGE]
+    labels = _labels(group)
+    rows = [_partition_row(partition, labels) for partition in shown]
+    yield Table(_widened(_PARTITION_COLUMNS) if verbose else _PARTITION_COLUMNS, rows, _SPARSE)
+    rest = ranked[len(shown) :]
+    if rest:
+        lags = [lag for partition in rest if (lag := partition.lag) is not None]
+        span = f", lag {min(lags)} to {max(lags)}" if lags else ""
+        yield Text((f"{len(rest)} more{span}: --offsets shows every partition",))
+    yield Gap()
+
+
+def _partition_row(partition: Partition, labels: dict[str, str]) -> tuple[Cell, ...]:
+    commit, log, owner = partition.commit, partition.log, partition.owner
+    return (
+        f"{partition.topic}:{partition.partition}",
+        commit.offset if commit else None,
+        commit.leader_epoch if commit else None,
+        log.start if log else None,
+        log.end if log else None,
+        partition.lag,
+        _status(partition),
+        labels[owner.member_id] if owner else None,
+        owner.member_id if owner else None,
+        owner.host if owner else None,
+        commit.metadata if commit and commit.metadata else None,
+    )
+
+
+def _status(partition: Partition) -> Cell:
+    status = partition.error or partition.out_of_range
+    style: Style = "warn" if partition.error else "bad"
+    return Styled(status, style) if status else None
+
+
+def _member_blocks(group: Group, *, all_rows: bool, verbose: bool) -> Iterator[Block]:
+    lags: Counter[str] = Counter()
+    for partition in group.partitions:
+        if partition.owner:
+            lags[partition.owner.member_id] += partition.lag or 0
+    ranked = sorted(group.members, key=lambda m: -lags[m.member_id])
+    shown = ranked if all_rows else ranked[:ROWS_ON_A_PAGE]
+    labels, mixed = _labels(group), len({member.protocol for member in group.members}) > 1
+    rows = [_member_row(m, labels[m.member_id], lags[m.member_id] if lags else None, mixed) for m in shown]
+    yield Table(_widened(_MEMBER_COLUMNS) if verbose else _MEMBER_COLUMNS, rows, _SPARSE)
+    if len(shown) < len(ranked):
+        yield Text((f"{len(ranked) - len(shown)} more: --members shows every member",))
+    yield Gap()
+
+
+def _member_row(member: Member, label: str, lag: int | None, mixed: bool) -> tuple[Cell, ...]:
+    differs = member.target_assignment is not None and member.target_assignment != member.assignment
+    return (
+        label,
+        member.member_id,
+        member.instance_id,
+        member.host,
+        member.rack,
+        member.protocol if mixed else None,
+        Styled("left (-2)", "warn") if member.epoch == LEFT_FOR_A_MOMENT else member.epoch,
+        member.partition_count if member.assignment is not None else None,
+        lag,
+        assignment_text(member.assignment),
+        assignment_text(member.target_assignment) if differs else None,
+    )
+
+
+def assignment_text(assignment: Assignment | None) -> str | None:
+    """``orders:0,1;clicks:3``, the form of kafka-consumer-groups.sh; None where it is not known."""
+    if assignment is None:
+        return None
+    return ";".join(f"{item.topic}:{','.join(map(str, item.partitions))}" for item in assignment)
+
+
+def _widened(columns: Sequence[Column]) -> tuple[Column, ...]:
+    return tuple(Column(c.title, c.right, c.drop, wide=False, fold=c.fold) for c in columns)
+
+
+def _label(member: Member) -> str:
+    return member.instance_id or member.client_id
+
+
+def _labels(group: Group) -> dict[str, str]:
+    """What each member is called: instance id, else client id, and where that is not unique its member id."""
+    uses = Counter(_label(member) for member in group.members)
+    return {
+        member.member_id: _label(member) if uses[_label(member)] == 1 else member.member_id for member in group.members
+    }
+
+
+def _name_of(group: Group, member_id: str) -> str:
+    return _labels(group).get(member_id, member_id)
+
+
+def _state_row(group: Group) -> tuple[Cell, ...]:
+    totals, at = group.totals, group.coordinator
+    return (
+        group.name,
+        group.type,
+        group.state,
+        group.generation,
+        group.group_epoch,
+        group.assignment_epoch,
+        group.assignor,
+        f"{at.id} ({at.host}:{at.port})" if at else None,
+        totals.members,
+        totals.partitions,
+        totals.lag,
+    )
+
+
+def _state_record(group: Group) -> tuple[str | int | None, ...]:
+    totals, at = group.totals, group.coordinator
+    return (
+        group.name,
+        group.type,
+        group.state,
+        group.protocol_type,
+        group.generation,
+        group.leader,
+        group.group_epoch,
+        group.assignment_epoch,
+        group.assignor,
+        f"{at.id} ({at.host}:{at.port})" if at else None,
+        totals.members,
+        totals.partitions,
+        totals.lag,
+    )
+
+
+def _member_record(group: str, member: Member) -> tuple[str | int | None, ...]:
+    return (
+        group,
+        member.member_id,
+        member.instance_id,
+        member.client_id,
+        member.host,
+        member.rack,
+        member.protocol,
+        member.epoch,
+        None if member.assignment is None else member.partition_count,
+        assignment_text(member.assignment),
+        assignment_text(member.target_assignment),
+    )
+
+
+def _partition_records(groups: Sequence[Group]) -> Iterator[tuple[str | int | None, ...]]:
+    for group in groups:
+        name = group.name
+        for partition in group.partitions:
+            commit, log, owner = partition.commit, partition.log, partition.owner
+            yield (
+                name,
+                partition.topic,
+                partition.partition,
+                commit.offset if commit else None,
+                commit.leader_epoch if commit else None,
+                commit.metadata if commit else None,
+                log.start if log else None,
+                log.end if log else None,
+                partition.lag,
+                None,
+                None,
+                partition.out_of_range,
+                owner.member_id if owner else None,
+                owner.client_id if owner else None,
+                owner.host if owner else None,
+                partition.error,
+            )

@@ -1,0 +1,136 @@
+"""The configuration of either client from one Settings; nothing here is dropped without a word."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kgroup.errors import ConfigError
+from kgroup.settings.keys import (
+    FILE_KEYS,
+    HONOURED,
+    KAFKA_PYTHON_ARGUMENTS,
+    OAUTH_KEYS,
+    PASSWORD_MECHANISMS,
+    TLS_KEYS,
+)
+from kgroup.settings.model import Settings
+from kgroup.settings.oauth import token_source
+from kgroup.settings.tls import client_context, readable
+
+CLIENT_ID = "kgroup"
+_LIBRDKAFKA_TIMEOUT_RANGE_MS = (10, 300_000)
+_PASSWORD_KEYS = frozenset({"sasl.username", "sasl.password"})
+
+
+def kafka_python(settings: Settings) -> dict[str, Any]:
+    """See ``Settings.kafka_python``."""
+    arguments: dict[str, Any] = {
+        "client_id": CLIENT_ID,
+        "request_timeout_ms": max(1, round(settings.timeout_s * 1000)),
+        "security_protocol": "PLAINTEXT",
+    }
+    mechanism = settings.sasl_mechanism
+    for key, setting in settings.entries.items():
+        argument = KAFKA_PYTHON_ARGUMENTS.get(key)
+        if argument is None or (key.startswith("sasl.") and not _concerns_sasl(key, mechanism)):
+            continue
+        name, kind = argument
+        arguments[name] = _milliseconds(settings, key) if kind is int else setting.value
+    arguments["bootstrap_servers"] = settings.bootstrap_servers.split(",")
+    if arguments.get("client_dns_lookup") == "default":
+        # What Java called it before 2.6.
+        arguments["client_dns_lookup"] = "use_all_dns_ips"
+    if settings.uses_tls:
+        arguments["ssl_context"] = client_context(settings)
+    if mechanism == "OAUTHBEARER":
+        arguments["sasl_oauth_token_provider"] = _token_provider(settings)
+    _require_package(settings, mechanism)
+    return arguments
+
+
+def librdkafka(settings: Settings) -> dict[str, Any]:
+    """See ``Settings.librdkafka``."""
+    mechanism = settings.sasl_mechanism
+    if mechanism == "AWS_MSK_IAM":
+        raise ConfigError(
+            "sasl.mechanism=AWS_MSK_IAM works with kafka-python only, and this command needs librdkafka too",
+            details=(f"sasl.mechanism is from {settings.source('sasl.mechanism')}.",),
+            hint="Use a SCRAM user of the cluster for this command.",
+        )
+    low, high = _LIBRDKAFKA_TIMEOUT_RANGE_MS
+    configuration: dict[str, Any] = {
+        "client.id": CLIENT_ID,
+        "socket.timeout.ms": str(min(max(round(settings.timeout_s * 1000), low), high)),
+        # librdkafka writes to stderr by itself; reasons reach us as errors.
+        "log_level": "0",
+    }
+    for key, setting in settings.entries.items():
+        if key in HONOURED and _concerns_librdkafka(key, settings):
+            if key in FILE_KEYS and setting.value != "probe":
+                readable(settings, key)
+            configuration[key] = setting.value
+    if configuration.get("client.dns.lookup") == "default":
+        configuration["client.dns.lookup"] = "use_all_dns_ips"
+    if mechanism == "OAUTHBEARER":
+        # Checks what librdkafka would find out on the first connection only.
+        token_source(settings)
+    if "ssl.certificate.location" in configuration and not settings.get("ssl.key.location"):
+        configuration["ssl.key.location"] = configuration["ssl.certificate.location"]
+    return configuration
+
+
+def _concerns_librdkafka(key: str, settings: Settings) -> bool:
+    """librdkafka warns about settings that belong to a protocol which is not in use."""
+    if key in TLS_KEYS:
+        return settings.uses_tls
+    if key in OAUTH_KEYS:
+        return settings.sasl_mechanism == "OAUTHBEARER"
+    return not key.startswith("sasl.") or _concerns_sasl(key, settings.sasl_mechanism)
+
+
+def _concerns_sasl(key: str, mechanism: str | None) -> bool:
+    if key in _PASSWORD_KEYS:
+        return mechanism in PASSWORD_MECHANISMS
+    if key == "sasl.kerberos.service.name":
+        return mechanism == "GSSAPI"
+    return mechanism is not None
+
+
+def _milliseconds(settings: Settings, key: str) -> int:
+    value = settings.get(key) or ""
+    if not value.lstrip("-").isdigit():
+        raise ConfigError(f"{key}={value} from {settings.source(key)} is not a number of milliseconds")
+    return int(value)
+
+
+def _token_provider(settings: Settings) -> object:
+    """A TokenSource that kafka-python recognises as one of its own; it is imported by now."""
+    from kafka.net.sasl.oauth import AbstractTokenProvider
+
+    from kgroup.settings.oauth import TokenSource
+
+    AbstractTokenProvider.register(TokenSource)
+    return token_source(settings)
+
+
+_PACKAGES = {
+    "GSSAPI": (
+        "gssapi",
+        "Kerberos needs the package gssapi (and the Kerberos libraries):  pip install gssapi",
+    ),
+    "AWS_MSK_IAM": ("botocore", "IAM of AWS needs the package botocore:  pip install botocore"),
+}
+
+
+def _require_package(settings: Settings, mechanism: str | None) -> None:
+    if mechanism not in _PACKAGES:
+        return
+    import importlib.util
+
+    package, hint = _PACKAGES[mechanism]
+    if importlib.util.find_spec(package) is None:
+        raise ConfigError(
+            f"sasl.mechanism={mechanism} cannot be used: the package {package} is not installed",
+            details=(f"sasl.mechanism is from {settings.source('sasl.mechanism')}.",),
+            hint=hint,
+        )

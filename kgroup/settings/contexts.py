@@ -1,0 +1,286 @@
+"""Named clusters: the user's YAML file, which is only read, and the remembered choice in the state directory.
+
+    contexts:
+      prod:
+        bootstrap.servers: b1.prod:9093,b2.prod:9093
+        security.protocol: SASL_SSL
+        sasl.mechanism: SCRAM-SHA-512
+        sasl.username: oncall
+        sasl.password: ${env:PROD_PASSWORD}      # or ${file:~/.kafka/prod-password}
+        ssl.ca.location: prod-ca.pem             # beside this file
+        explicit: true
+        timeout: 20s
+
+Client settings stand there as they are, librdkafka's or Java's. ``read_only``, ``explicit`` and ``timeout``
+are kgroup's own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import os
+import re
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kgroup import paths
+from kgroup.errors import ConfigError, NotFound
+from kgroup.settings.keys import FILE_KEYS
+from kgroup.settings.model import Setting
+
+if TYPE_CHECKING:
+    import yaml
+
+OWN_KEYS = frozenset({"read_only", "explicit", "timeout"})
+_PATH_KEYS = FILE_KEYS | {"ssl.truststore.location", "ssl.keystore.location"}
+_REFERENCE = re.compile(r"\$\{(env|file):([^}]*)\}")
+_BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Context:
+    """A named cluster as its file has it: references such as ``${env:NAME}`` are not replaced yet."""
+
+    name: str
+    source: str
+    settings: tuple[Setting, ...]
+    read_only: bool = False
+    explicit: bool = False
+    timeout: Setting | None = None
+    directory: Path = field(default=Path())
+
+    def get(self, key: str) -> str | None:
+        """A setting as it is written, None where there is none."""
+        return next((setting.value for setting in self.settings if setting.key == key), None)
+
+    def resolved(self, environ: Mapping[str, str]) -> tuple[Setting, ...]:
+        """The settings with references replaced and paths absolute. Raises ConfigError where one fails."""
+        return tuple(
+            Setting(setting.key, _value(setting, environ, self.directory), setting.source)
+            for setting in self.settings
+        )
+
+    def __repr__(self) -> str:
+        return f"Context({self.name!r}, {list(self.settings)})"
+
+
+def tidy(path: Path) -> str:
+    """A path as a person writes it, with ``~`` for the home directory."""
+    with contextlib.suppress(ValueError, RuntimeError):
+        return f"~/{path.absolute().relative_to(Path.home())}"
+    return str(path)
+
+
+def load(path: Path | None = None) -> dict[str, Context]:
+    """The contexts of the file, in its order; none where there is no file.
+
+    Raises ConfigError, with file, line and key, for what is no contexts file.
+    """
+    path = path or paths.config_file()
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        return {}
+    except UnicodeDecodeError:
+        raise ConfigError(f"{tidy(path)} is not UTF-8 text") from None
+    except OSError as error:
+        raise ConfigError(f"cannot read {tidy(path)}: {error.strerror}") from None
+    return _File(path).contexts(text)
+
+
+def choose(contexts: Mapping[str, Context], name: str, source: str) -> Context:
+    """The context of this name; ``source`` is where the name came from. Raises NotFound with near misses."""
+    context = contexts.get(name)
+    if context is not None:
+        return context
+    file = tidy(paths.config_file())
+    near = difflib.get_close_matches(name, contexts, n=3, cutoff=0.5)
+    if not contexts:
+        details: tuple[str, ...] = (f"There are no contexts in {file}.",)
+    elif near:
+        details = (f"Near: {', '.join(near)}",)
+    else:
+        details = (f"{file} has {', '.join(contexts)}.",)
+    raise NotFound(
+        f'no context "{name}" (from {source})', details=details, hint="See all:  kgroup context list"
+    )
+
+
+def remembered() -> str | None:
+    """What ``kgroup context use`` chose last, None where nothing was chosen."""
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        return _choice_file().read_text(encoding="utf-8").strip() or None
+    return None
+
+
+def remember(name: str) -> None:
+    """Choose a context for the commands to come. Raises ConfigError where that can't be written."""
+    file = _choice_file()
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, temporary = tempfile.mkstemp(prefix=".context-", dir=file.parent)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as out:
+                out.write(name + "\n")
+                out.flush()
+                os.fsync(out.fileno())
+            Path(temporary).replace(file)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise ConfigError(
+            f"cannot write {tidy(file)}: {error.strerror}",
+            hint="Set KGROUP_STATE_DIR to a directory that can be written, or KGROUP_CONTEXT instead.",
+        ) from None
+
+
+def vanished(name: str, contexts: Mapping[str, Context]) -> ConfigError:
+    """The remembered context is no longer in the file: the wrong cluster is worse than none."""
+    others = f"; it has {', '.join(contexts)}" if contexts else ""
+    return ConfigError(
+        f'the chosen context "{name}" is gone',
+        details=(f"{tidy(paths.config_file())} has no such context (any more){others}.",),
+        hint="Choose another:  kgroup context use NAME",
+    )
+
+
+def _choice_file() -> Path:
+    return paths.state_dir() / "context"
+
+
+def _value(setting: Setting, environ: Mapping[str, str], directory: Path) -> str:
+    def replacement(match: re.Match[str]) -> str:
+        kind, name = match.groups()
+        if kind == "env":
+            if name not in environ:
+                raise ConfigError(f"{setting.key} from {setting.source}: the variable {name} is not set")
+            return environ[name]
+        path = directory / Path(name).expanduser()
+        try:
+            return path.read_text(encoding="utf-8").rstrip("\r\n")
+        except UnicodeDecodeError:
+            raise ConfigError(f"{setting.key} from {setting.source}: {path} is not UTF-8 text") from None
+        except OSError as error:
+            raise ConfigError(
+                f"{setting.key} from {setting.source}: cannot read {path}: {error.strerror}"
+            ) from None
+
+    value = _REFERENCE.sub(replacement, setting.value)
+    if setting.key in _PATH_KEYS and value not in ("", "probe"):
+        return str(directory / Path(value).expanduser())
+    return value
+
+
+class _File:
+    """Reads one contexts file; every complaint names the line and the key."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def contexts(self, text: str) -> dict[str, Context]:
+        import yaml
+
+        try:
+            root = yaml.compose(text, Loader=yaml.SafeLoader)
+        except yaml.YAMLError as error:
+            raise self._broken(error) from None
+        if root is None:
+            return {}
+        contexts: dict[str, Context] = {}
+        for key, node in self._mapping(root, "the file").items():
+            if key.value != "contexts":
+                raise self._wrong(key, f'unknown key "{key.value}"; the file has only "contexts" at the top')
+            if not self._is_null(node):
+                for name, body in self._mapping(node, "contexts").items():
+                    contexts[name.value] = self._context(name, body)
+        return contexts
+
+    def _context(self, name: yaml.ScalarNode, body: yaml.Node) -> Context:
+        settings: list[Setting] = []
+        own: dict[str, tuple[yaml.ScalarNode, str]] = {}
+        for key, node in self._mapping(body, f'context "{name.value}"').items():
+            value = self._scalar(key, node)
+            if key.value in OWN_KEYS:
+                own[key.value] = (key, value)
+            else:
+                settings.append(Setting(key.value, value, self._source(name.value, key)))
+        timeout = own.get("timeout")
+        return Context(
+            name=name.value,
+            source=self._source(name.value, name),
+            settings=tuple(settings),
+            read_only=self._boolean(own.get("read_only")),
+            explicit=self._boolean(own.get("explicit")),
+            timeout=None
+            if timeout is None
+            else Setting("timeout", timeout[1], self._source(name.value, timeout[0])),
+            directory=self.path.parent.absolute(),
+        )
+
+    def _mapping(self, node: yaml.Node, what: str) -> dict[yaml.ScalarNode, yaml.Node]:
+        import yaml
+
+        if not isinstance(node, yaml.MappingNode):
+            raise self._wrong(node, f"{what} must be a mapping (name: value)")
+        seen: dict[str, int] = {}
+        entries: dict[yaml.ScalarNode, yaml.Node] = {}
+        for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise self._wrong(key, f"a key of {what} must be plain text")
+            if key.value in seen:
+                raise self._wrong(
+                    key, f'"{key.value}" stands twice in {what}, first in line {seen[key.value]}'
+                )
+            seen[key.value] = key.start_mark.line + 1
+            entries[key] = value
+        return entries
+
+    def _scalar(self, key: yaml.ScalarNode, node: yaml.Node) -> str:
+        """The text as it is written, so that ``yes`` and ``0755`` stay what they are; null is empty."""
+        import yaml
+
+        if not isinstance(node, yaml.ScalarNode):
+            raise self._wrong(key, f'"{key.value}" must have a single value')
+        return "" if self._is_null(node) else str(node.value)
+
+    def _boolean(self, found: tuple[yaml.ScalarNode, str] | None) -> bool:
+        if found is None:
+            return False
+        key, value = found
+        if value.lower() not in _BOOLEANS:
+            # A safety catch that is misspelt must not read as off.
+            raise self._wrong(key, f'"{key.value}" is true or false, not "{value}"')
+        return _BOOLEANS[value.lower()]
+
+    def _is_null(self, node: yaml.Node) -> bool:
+        return bool(node.tag == "tag:yaml.org,2002:null")
+
+    def _source(self, context: str, key: yaml.Node) -> str:
+        return f'context "{context}" ({tidy(self.path)}:{key.start_mark.line + 1})'
+
+    def _wrong(self, node: yaml.Node, what: str) -> ConfigError:
+        return ConfigError(f"{tidy(self.path)}:{node.start_mark.line + 1}: {what}")
+
+    def _broken(self, error: yaml.YAMLError) -> ConfigError:
+        mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+        where = tidy(self.path) if mark is None else f"{tidy(self.path)}:{mark.line + 1}"
+        problem = getattr(error, "problem", None) or "unreadable"
+        details: tuple[str, ...] = ()
+        if mark is not None:
+            key = self._key_at(mark.line)
+            details = (f"Column {mark.column + 1}" + (f', at "{key}".' if key else "."),)
+        return ConfigError(f"{where}: not YAML: {problem}", details=details)
+
+    def _key_at(self, line: int) -> str | None:
+        """The key that the broken line, or the last one before it, begins with; never a value."""
+        lines = self.path.read_text(encoding="utf-8-sig").splitlines()
+        for candidate in reversed(lines[: line + 1]):
+            match = re.match(r"\s*([\w.\-]+)\s*:", candidate)
+            if match:
+                return match.group(1)
+        return None

@@ -1,0 +1,153 @@
+"""The syntax of ``java.util.Properties`` files and of ``sasl.jaas.config``; no meaning of any key."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_BLANK = " \t\f"
+_NATURAL_LINE = re.compile(r"\r\n|\r|\n")
+_KEY = re.compile(r"(?:\\.|[^\\=: \t\f])*", re.S)
+_SEPARATOR = re.compile(r"[ \t\f]*[=:]?[ \t\f]*")
+_ESCAPE = re.compile(r"\\(u.{0,4}|.)", re.S)
+_HEX = re.compile(r"u[0-9a-fA-F]{4}")
+_SHORT_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}
+
+
+class PropertiesError(ValueError):
+    """The text is not what Java would accept; ``line`` counts from 1, None where it is not known."""
+
+    def __init__(self, message: str, line: int | None = None) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """One entry and the line, counted from 1, on which it begins."""
+
+    key: str
+    value: str
+    line: int
+
+
+def decode(data: bytes) -> str:
+    """The text of a properties file: UTF-8, or else Latin-1, which is how Java reads every one of them."""
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return data.decode("latin-1")
+
+
+def parse_properties(text: str) -> tuple[Property, ...]:
+    """All entries in order, repeated keys included (the last one counts). Raises PropertiesError.
+
+    Source: the documentation of ``java.util.Properties.load(Reader)``.
+    """
+    return tuple(_entry(content, line) for content, line in _logical_lines(text))
+
+
+def _logical_lines(text: str) -> Iterator[tuple[str, int]]:
+    """Lines without comments, continued ones joined, with the number of their first natural line."""
+    pending, began = "", 0
+    for number, natural in enumerate(_NATURAL_LINE.split(text), start=1):
+        content = natural.lstrip(_BLANK)
+        if not began:
+            if not content or content[0] in "#!":
+                continue
+            began = number
+        backslashes = len(content) - len(content.rstrip("\\"))
+        if backslashes % 2:
+            pending += content[:-1]
+            continue
+        yield pending + content, began
+        pending, began = "", 0
+    if began:
+        yield pending, began
+
+
+def _entry(content: str, line: int) -> Property:
+    key = _KEY.match(content)
+    assert key is not None
+    separator = _SEPARATOR.match(content, key.end())
+    assert separator is not None
+    return Property(_unescape(key.group(), line), _unescape(content[separator.end() :], line), line)
+
+
+def _unescape(text: str, line: int) -> str:
+    def character(match: re.Match[str]) -> str:
+        escaped = match.group(1)
+        if escaped[0] != "u":
+            return _SHORT_ESCAPES.get(escaped, escaped)
+        if not _HEX.fullmatch(escaped):
+            raise PropertiesError("malformed \\uxxxx escape", line)
+        return chr(int(escaped[1:], 16))
+
+    unescaped = _ESCAPE.sub(character, text)
+    try:
+        # Characters beyond the BMP come as two escapes, a surrogate pair.
+        return unescaped.encode("utf-16", "surrogatepass").decode("utf-16")
+    except UnicodeDecodeError:
+        raise PropertiesError("half of a surrogate pair in \\uxxxx escapes", line) from None
+
+
+@dataclass(frozen=True, slots=True)
+class LoginModule:
+    """The one entry that ``sasl.jaas.config`` holds: class name without its package, and its options."""
+
+    name: str
+    options: dict[str, str]
+
+
+_JAAS_TOKEN = re.compile(
+    r"""\s+ | //[^\n]* | /\*.*?\*/            # skipped
+      | "(?P<double>(?:\\.|[^"\\])*)"
+      | '(?P<single>(?:\\.|[^'\\])*)'
+      | (?P<mark>[=;])
+      | (?P<word>[^\s=;"']+)
+      | (?P<wrong>.)""",
+    re.S | re.X,
+)
+_CONTROL_FLAGS = frozenset({"required", "requisite", "sufficient", "optional"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    """``mark`` is true of an unquoted ``=`` or ``;``, which a password may hold as well."""
+
+    text: str
+    mark: bool
+
+
+def parse_jaas(text: str) -> LoginModule:
+    """``org.x.PlainLoginModule required username="a" password="b";`` taken apart.
+
+    Raises PropertiesError, whose message never quotes the text: passwords stand in it.
+    """
+    tokens = list(_jaas_tokens(text))
+    if len(tokens) < 2 or tokens[1].text.lower() not in _CONTROL_FLAGS:
+        raise PropertiesError("expected: LoginModuleClass required option=value ...;")
+    rest = tokens[2:]
+    if rest and rest[-1] == _Token(";", mark=True):
+        del rest[-1]
+    if _Token(";", mark=True) in rest:
+        raise PropertiesError("more than one login module, or text after the semicolon")
+    names, marks, values = rest[0::3], rest[1::3], rest[2::3]
+    if len(rest) % 3 or any(mark != _Token("=", mark=True) for mark in marks):
+        raise PropertiesError("its options are not of the form name=value")
+    options = {name.text: value.text for name, value in zip(names, values, strict=True)}
+    return LoginModule(tokens[0].text.rsplit(".", 1)[-1], options)
+
+
+def _jaas_tokens(text: str) -> Iterator[_Token]:
+    for match in _JAAS_TOKEN.finditer(text):
+        match match.lastgroup:
+            case None:
+                continue
+            case "wrong":
+                raise PropertiesError("a quotation mark is not closed")
+            case "double" | "single" as kind:
+                yield _Token(re.sub(r"\\(.)", r"\1", match[kind], flags=re.S), mark=False)
+            case kind:
+                yield _Token(match[kind], mark=kind == "mark")

@@ -1,0 +1,136 @@
+"""What connecting takes: client settings in librdkafka's spelling, each with the place it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from kgroup.errors import Refused
+from kgroup.redact import HIDDEN, is_secret
+
+if TYPE_CHECKING:
+    import ssl
+
+DEFAULT_TIMEOUT_S = 10.0
+DEFAULT_SOURCE = "default"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Setting:
+    """One setting. ``source`` can stand after "from" in a sentence: ``-b``, ``KGROUP_BOOTSTRAP_SERVER``,
+    ``--command-config, c.properties:3``, ``context "prod" (~/.config/kgroup/config.yaml:14)``.
+    """
+
+    key: str
+    value: str
+    source: str
+
+    @property
+    def shown(self) -> str:
+        """The value for human eyes."""
+        return HIDDEN if is_secret(self.key) else self.value
+
+    def __repr__(self) -> str:
+        return f"Setting({self.key}={self.shown!r}, from {self.source})"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Settings:
+    """How to reach one cluster, resolved; see ``resolve`` for what wins over what.
+
+    ``entries`` has librdkafka's keys, and AWS_MSK_IAM as a value of ``sasl.mechanism``. ``context`` is None
+    where none is in force; ``named`` says that a flag or variable named it, and not only an earlier ``kgroup
+    context use``. ``timeout_s`` bounds a whole command's waiting for the cluster.
+    """
+
+    entries: Mapping[str, Setting]
+    context: str | None = None
+    context_source: str | None = None
+    named: bool = False
+    read_only: bool = False
+    explicit: bool = False
+    timeout_s: float = DEFAULT_TIMEOUT_S
+    timeout_source: str = DEFAULT_SOURCE
+    unknown: tuple[Setting, ...] = field(default=())
+
+    def get(self, key: str) -> str | None:
+        """The value of a setting, None where it was not given."""
+        setting = self.entries.get(key)
+        return None if setting is None else setting.value
+
+    def source(self, key: str) -> str:
+        """Where a setting came from, ``default`` where it was not given."""
+        setting = self.entries.get(key)
+        return DEFAULT_SOURCE if setting is None else setting.source
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Addresses, separated by commas."""
+        return self.entries["bootstrap.servers"].value
+
+    @property
+    def security_protocol(self) -> str:
+        """PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL."""
+        return self.get("security.protocol") or "PLAINTEXT"
+
+    @property
+    def uses_tls(self) -> bool:
+        """Whether connections are encrypted."""
+        return self.security_protocol in ("SSL", "SASL_SSL")
+
+    @property
+    def sasl_mechanism(self) -> str | None:
+        """The mechanism in force, None without SASL."""
+        return self.get("sasl.mechanism") if self.security_protocol.startswith("SASL_") else None
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        """Values that must not be shown or logged."""
+        return frozenset(
+            setting.value
+            for setting in (*self.entries.values(), *self.unknown)
+            if is_secret(setting.key) and setting.value
+        )
+
+    def require_change_allowed(self) -> None:
+        """Raise Refused where the context forbids ``--execute``: read_only, or explicit and not named."""
+        if self.read_only:
+            raise Refused(
+                f'context "{self.context}" is read-only',
+                details=(f"read_only: true is from {self.context_source}.",),
+                hint="Nothing was changed.",
+                code="read-only",
+            )
+        if self.explicit and not self.named:
+            raise Refused(
+                f'context "{self.context}" must be named to change anything',
+                details=(f"explicit: true is from {self.context_source}; the context is only remembered.",),
+                hint=f"Nothing was changed. Name it: --context {self.context}",
+                code="context-not-named",
+            )
+
+    def librdkafka(self) -> dict[str, Any]:
+        """Configuration for confluent-kafka. Raises ConfigError for what librdkafka can't honour."""
+        from kgroup.settings.clients import librdkafka
+
+        return librdkafka(self)
+
+    def kafka_python(self) -> dict[str, Any]:
+        """Keyword arguments that KafkaConnectionManager and KafkaAdminClient both take.
+
+        Raises ConfigError for what kafka-python can't honour and for unreadable files.
+        """
+        from kgroup.settings.clients import kafka_python
+
+        return kafka_python(self)
+
+    def ssl_context(self) -> ssl.SSLContext:
+        """A new TLS context for these settings. Raises ConfigError for unreadable files."""
+        from kgroup.settings.tls import client_context
+
+        return client_context(self)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(repr(setting) for setting in self.entries.values())
+        return f"Settings({shown}, context={self.context!r}, timeout_s={self.timeout_s})"

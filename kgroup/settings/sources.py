@@ -1,0 +1,357 @@
+"""Puts settings together: flags over environment variables over the context file."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from kgroup.durations import parse_timeout
+from kgroup.errors import ConfigError, UsageError
+from kgroup.model import Reporter
+from kgroup.options import Connection
+from kgroup.settings import contexts, java
+from kgroup.settings.java_properties import PropertiesError, decode, parse_properties
+from kgroup.settings.keys import (
+    ALIASES,
+    EXCLUSIVE,
+    FILE_KEYS,
+    HONOURED,
+    ONLY_VALUES,
+    PASSWORD_MECHANISMS,
+    SASL_MECHANISMS,
+    SECURITY_PROTOCOLS,
+    UNCONCERNED,
+    UNCONCERNED_PREFIXES,
+    UNUSABLE,
+)
+from kgroup.settings.model import DEFAULT_SOURCE, DEFAULT_TIMEOUT_S, Setting, Settings
+
+_ADDRESS = "bootstrap.servers"
+_API_TIMEOUT = "default.api.timeout.ms"
+_UPPER_CASE_KEYS = ("security.protocol", "sasl.mechanism")
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """What one level says about how to connect; later parts of ``parts`` win over earlier ones."""
+
+    parts: tuple[tuple[Setting, ...], ...]
+    context: str | None
+    context_source: str
+    timeout: str | None
+    timeout_source: str
+
+    @property
+    def address_source(self) -> str | None:
+        """Where this level's address is from, None where it gives none."""
+        found = (
+            setting.source
+            for part in reversed(self.parts)
+            for setting in part
+            if ALIASES.get(setting.key, setting.key) == _ADDRESS
+        )
+        return next(found, None)
+
+    @property
+    def gives_address(self) -> bool:
+        return self.address_source is not None
+
+
+def resolve(connection: Connection, reporter: Reporter, environ: Mapping[str, str] | None = None) -> Settings:
+    """The settings in force: flag > environment variable > context file, key by key.
+
+    Within a level ``-b`` wins over ``-X``, and ``-X`` over ``--command-config``; of the variables
+    KGROUP_BOOTSTRAP_SERVER over KGROUP_PROPERTIES over KGROUP_COMMAND_CONFIG. ``--command-config`` replaces
+    the file of KGROUP_COMMAND_CONFIG instead of adding to it. KGROUP_PROPERTIES holds KEY=VALUE words, with
+    blanks or line ends between them and a shell's quotes:
+    ``security.protocol=SSL ssl.ca.location='/etc/my ca.pem'``.
+
+    A context counts in one of two ways. *Named* by ``--context`` or KGROUP_CONTEXT it always applies, and an
+    address from a flag or variable replaces only its address (with a warning where that comes from a
+    variable, which may be left over). Only *remembered* by ``kgroup context use``, it applies unless a flag
+    or variable gives an address: else the passwords of one cluster would be sent to another.
+
+    Raises UsageError without any address, ConfigError for settings that can't be honoured, NotFound for a
+    named context that does not exist. Unknown settings warn.
+    """
+    environ = os.environ if environ is None else environ
+    flags, variables = _flag_level(connection), _environment_level(environ)
+    context, named = _context(flags, variables)
+    if context is not None and named and variables.gives_address and not flags.gives_address:
+        reporter.warn(f'the address is from {variables.address_source}, not from context "{context.name}"')
+    parts = (*variables.parts, *flags.parts)
+    if context is not None:
+        parts = (context.resolved(environ), *parts)
+    merged, unknown, api_timeout = _merge(parts, reporter)
+    timeout_s, timeout_source = _timeout(flags, variables, context, api_timeout, reporter)
+    return Settings(
+        entries=_checked(merged, reporter),
+        context=None if context is None else context.name,
+        context_source=None if context is None else context.source,
+        named=named,
+        read_only=context is not None and context.read_only,
+        explicit=context is not None and context.explicit,
+        timeout_s=timeout_s,
+        timeout_source=timeout_source,
+        unknown=unknown,
+    )
+
+
+def _flag_level(connection: Connection) -> _Level:
+    parts: list[tuple[Setting, ...]] = []
+    if connection.command_config is not None:
+        parts.append(read_properties(connection.command_config, "--command-config"))
+    parts.append(_words(connection.property or (), "-X"))
+    if connection.bootstrap_server:
+        parts.append((Setting(_ADDRESS, connection.bootstrap_server, "-b"),))
+    return _Level(tuple(parts), connection.context, "--context", connection.timeout, "--timeout")
+
+
+def _environment_level(environ: Mapping[str, str]) -> _Level:
+    """An empty variable counts as unset."""
+    parts: list[tuple[Setting, ...]] = []
+    if environ.get("KGROUP_COMMAND_CONFIG"):
+        parts.append(read_properties(Path(environ["KGROUP_COMMAND_CONFIG"]), "KGROUP_COMMAND_CONFIG"))
+    if environ.get("KGROUP_PROPERTIES"):
+        try:
+            words = shlex.split(environ["KGROUP_PROPERTIES"])
+        except ValueError:
+            raise UsageError("KGROUP_PROPERTIES: a quotation mark is not closed") from None
+        parts.append(_words(words, "KGROUP_PROPERTIES"))
+    if environ.get("KGROUP_BOOTSTRAP_SERVER"):
+        parts.append((Setting(_ADDRESS, environ["KGROUP_BOOTSTRAP_SERVER"], "KGROUP_BOOTSTRAP_SERVER"),))
+    context, timeout = environ.get("KGROUP_CONTEXT") or None, environ.get("KGROUP_TIMEOUT") or None
+    return _Level(tuple(parts), context, "KGROUP_CONTEXT", timeout, "KGROUP_TIMEOUT")
+
+
+def read_properties(path: Path, option: str) -> tuple[Setting, ...]:
+    """The entries of a properties file, the last of repeated ones. Raises ConfigError with file and line."""
+    shown = contexts.tidy(path)
+    try:
+        entries = parse_properties(decode(path.read_bytes()))
+    except OSError as error:
+        raise ConfigError(f"cannot read {shown} ({option}): {error.strerror}") from None
+    except PropertiesError as problem:
+        raise ConfigError(f"{shown}:{problem.line}: {problem}") from None
+    last = {
+        entry.key: Setting(entry.key, entry.value, f"{option}, {shown}:{entry.line}")
+        for entry in entries
+        if entry.key
+    }
+    return tuple(last.values())
+
+
+def _words(words: Iterable[str], option: str) -> tuple[Setting, ...]:
+    settings: dict[str, Setting] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals or not key.strip():
+            # The word is not repeated: it may be a password.
+            raise UsageError(f"{option} takes KEY=VALUE, and got a word that is not of this form")
+        settings[key.strip()] = Setting(key.strip(), value, option)
+    return tuple(settings.values())
+
+
+def _context(flags: _Level, variables: _Level) -> tuple[contexts.Context | None, bool]:
+    """The context in force, and whether a flag or variable named it."""
+    for level in (flags, variables):
+        if level.context:
+            return contexts.choose(contexts.load(), level.context, level.context_source), True
+    if flags.gives_address or variables.gives_address:
+        return None, False
+    name = contexts.remembered()
+    if name is None:
+        return None, False
+    known = contexts.load()
+    if name not in known:
+        raise contexts.vanished(name, known)
+    return known[name], False
+
+
+def _merge(
+    parts: Iterable[tuple[Setting, ...]], reporter: Reporter
+) -> tuple[dict[str, Setting], tuple[Setting, ...], Setting | None]:
+    """Parts, later ones winning, in librdkafka's keys; the unknown ones; and Java's timeout of a call."""
+    merged: dict[str, Setting] = {}
+    unknown: dict[str, Setting] = {}
+    api_timeout: Setting | None = None
+    for part in parts:
+        translated = java.translate(_canonical(part))
+        api_timeout = translated.pop(_API_TIMEOUT, api_timeout)
+        honoured = {key: setting for key, setting in translated.items() if _is_honoured(setting)}
+        for group in EXCLUSIVE:
+            if group & honoured.keys():
+                for key in group:
+                    merged.pop(key, None)
+        merged |= honoured
+        unknown |= {key: setting for key, setting in translated.items() if _is_unknown(key)}
+    for setting in unknown.values():
+        reporter.warn(
+            f"unknown setting {setting.key} from {setting.source} has no effect{_perhaps(setting.key)}"
+        )
+    return merged, tuple(unknown.values()), api_timeout
+
+
+def _canonical(part: tuple[Setting, ...]) -> dict[str, Setting]:
+    """One part under the names that kgroup uses; a setting's own name wins over other spellings."""
+    own = {setting.key: setting for setting in part if setting.key not in ALIASES}
+    aliased = {
+        ALIASES[setting.key]: Setting(ALIASES[setting.key], setting.value, setting.source)
+        for setting in part
+        if setting.key in ALIASES
+    }
+    return aliased | own
+
+
+def _is_honoured(setting: Setting) -> bool:
+    """Whether it goes to the clients. Raises ConfigError for one that would have to and can't."""
+    key, value = setting.key, setting.value.strip()
+    if key in UNUSABLE and value:
+        raise ConfigError(f"{key} from {setting.source} cannot be honoured: {UNUSABLE[key]}")
+    allowed = ONLY_VALUES.get(key)
+    if allowed is not None and value and value.replace(" ", "") not in allowed:
+        raise ConfigError(
+            f"{key}={value} from {setting.source} cannot be honoured: kgroup's clients always do as "
+            f"{' or '.join(sorted(allowed))} says"
+        )
+    return key in HONOURED and bool(value)
+
+
+def _is_unknown(key: str) -> bool:
+    known = HONOURED | UNUSABLE.keys() | ONLY_VALUES.keys() | UNCONCERNED
+    return key not in known and not key.startswith(UNCONCERNED_PREFIXES)
+
+
+def _perhaps(key: str) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(key, HONOURED | java.CONSUMED | contexts.OWN_KEYS, n=1, cutoff=0.8)
+    return f"; do you mean {near[0]}?" if near else ""
+
+
+def _timeout(
+    flags: _Level,
+    variables: _Level,
+    context: contexts.Context | None,
+    api_timeout: Setting | None,
+    reporter: Reporter,
+) -> tuple[float, str]:
+    """The time limit in seconds and where it is from; Java's default.api.timeout.ms is the last resort."""
+    for level in (flags, variables):
+        if level.timeout:
+            return parse_timeout(level.timeout, reporter, level.timeout_source), level.timeout_source
+    if context is not None and context.timeout is not None:
+        try:
+            return parse_timeout(context.timeout.value, reporter, "timeout"), context.timeout.source
+        except UsageError as error:
+            raise ConfigError(f"{error.message} ({context.timeout.source})") from None
+    if api_timeout is not None:
+        value = api_timeout.value.strip()
+        if not value.isdigit() or int(value) == 0:
+            raise ConfigError(
+                f"{_API_TIMEOUT}={value} from {api_timeout.source} is not a number of milliseconds"
+            )
+        return int(value) / 1000, api_timeout.source
+    return DEFAULT_TIMEOUT_S, DEFAULT_SOURCE
+
+
+def _checked(merged: dict[str, Setting], reporter: Reporter) -> dict[str, Setting]:
+    """The settings in a fixed order and spelling. Raises for an address or a combination that can't work."""
+    if _ADDRESS not in merged:
+        raise UsageError(
+            "no cluster is named",
+            details=(
+                "Give -b HOST:PORT or --context NAME, or set KGROUP_BOOTSTRAP_SERVER or KGROUP_CONTEXT.",
+            ),
+            hint="To try kgroup on a Kafka of your own:  kgroup sandbox up",
+        )
+    merged[_ADDRESS] = _addresses(merged[_ADDRESS])
+    for key in _UPPER_CASE_KEYS:
+        if key in merged:
+            merged[key] = Setting(key, merged[key].value.strip().upper(), merged[key].source)
+    for key in FILE_KEYS & merged.keys():
+        path = merged[key]
+        if path.value.startswith("~"):
+            merged[key] = Setting(key, str(Path(path.value).expanduser()), path.source)
+    _check_protocol(merged, reporter)
+    return {key: merged[key] for key in (*_FIRST, *sorted(merged.keys() - set(_FIRST))) if key in merged}
+
+
+_FIRST = (_ADDRESS, "security.protocol", "sasl.mechanism")
+
+
+def _addresses(setting: Setting) -> Setting:
+    servers = [server.strip() for server in setting.value.split(",") if server.strip()]
+    for server in servers:
+        host, colon, port = server.rpartition(":")
+        if server.endswith("]") or not colon:
+            # No port: both clients take 9092.
+            continue
+        if "/" in server or not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+            raise UsageError(f"{server!r} from {setting.source} is not HOST:PORT")
+    if not servers:
+        raise UsageError(f"{setting.source} names no broker: write HOST:PORT[,HOST:PORT...]")
+    return Setting(setting.key, ",".join(servers), setting.source)
+
+
+def _check_protocol(merged: dict[str, Setting], reporter: Reporter) -> None:
+    protocol = merged.get("security.protocol")
+    if protocol is not None and protocol.value not in SECURITY_PROTOCOLS:
+        raise ConfigError(
+            f"security.protocol={protocol.value} from {protocol.source} does not exist",
+            details=(f"It is one of {', '.join(SECURITY_PROTOCOLS)}.",),
+        )
+    in_force = protocol.value if protocol is not None else "PLAINTEXT"
+    idle = _idle(merged, in_force)
+    if idle is not None:
+        reporter.warn(
+            f"{idle.key} from {idle.source} has no effect: security.protocol is {in_force}"
+            + (f" (from {protocol.source})" if protocol is not None else ", the default")
+        )
+    if in_force.startswith("SASL_"):
+        assert protocol is not None
+        _check_sasl(merged, protocol)
+
+
+def _idle(merged: Mapping[str, Setting], protocol: str) -> Setting | None:
+    """Credentials or certificates for a protocol that is not in use: hardly what was meant."""
+    if not protocol.startswith("SASL_") and "sasl.mechanism" in merged:
+        return merged["sasl.mechanism"]
+    if not protocol.startswith("SASL_") and "sasl.username" in merged:
+        return merged["sasl.username"]
+    if protocol == "PLAINTEXT":
+        return next((merged[key] for key in ("ssl.ca.location", "ssl.ca.pem") if key in merged), None)
+    return None
+
+
+def _check_sasl(merged: Mapping[str, Setting], protocol: Setting) -> None:
+    mechanism = merged.get("sasl.mechanism")
+    if mechanism is None:
+        raise ConfigError(
+            f"security.protocol={protocol.value} needs sasl.mechanism",
+            details=(
+                f"security.protocol is from {protocol.source}.",
+                "Kafka's default, GSSAPI (Kerberos), must be written out here.",
+            ),
+            hint=f"It is one of {', '.join(SASL_MECHANISMS)}.",
+        )
+    if mechanism.value not in SASL_MECHANISMS:
+        raise ConfigError(
+            f"sasl.mechanism={mechanism.value} from {mechanism.source} cannot be used",
+            details=(f"kgroup knows {', '.join(SASL_MECHANISMS)}.",),
+        )
+    if mechanism.value in PASSWORD_MECHANISMS:
+        missing = [key for key in ("sasl.username", "sasl.password") if key not in merged]
+        if missing:
+            raise ConfigError(
+                f"sasl.mechanism={mechanism.value} needs {' and '.join(missing)}",
+                details=(f"sasl.mechanism is from {mechanism.source}.",),
+            )
+    if mechanism.value == "AWS_MSK_IAM" and protocol.value != "SASL_SSL":
+        raise ConfigError(
+            "sasl.mechanism=AWS_MSK_IAM needs security.protocol=SASL_SSL",
+            details=(f"security.protocol is from {protocol.source}.",),
+        )

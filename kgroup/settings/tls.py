@@ -1,0 +1,146 @@
+"""One ``ssl.SSLContext`` from the settings: kafka-python and the diagnosis of failed connections use it."""
+
+from __future__ import annotations
+
+import os
+import ssl
+import tempfile
+from pathlib import Path
+
+from kgroup.errors import ConfigError
+from kgroup.settings.model import Settings
+
+_LABELS = {
+    "ssl.ca.location": "CA certificates",
+    "ssl.certificate.location": "the client certificate",
+    "ssl.crl.location": "revoked certificates",
+    "ssl.key.location": "the client key",
+}
+
+
+def client_context(settings: Settings, *, verify: bool = True) -> ssl.SSLContext:
+    """A context for connecting as the settings say; ``verify=False`` accepts any broker, for diagnosis alone.
+
+    Raises ConfigError, with the setting and its source, for files that are missing, unreadable or no PEM.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.check_hostname = (settings.get("ssl.endpoint.identification.algorithm") or "https") == "https"
+    if not verify or (settings.get("enable.ssl.certificate.verification") or "true").lower() == "false":
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    else:
+        _trust(context, settings)
+    ciphers = settings.get("ssl.cipher.suites")
+    if ciphers:
+        try:
+            context.set_ciphers(ciphers.replace(",", ":"))
+        except ssl.SSLError:
+            raise _unusable(
+                settings, "ssl.cipher.suites", "OpenSSL knows none of them (it has its own names)"
+            ) from None
+    load_client_certificate(context, settings)
+    return context
+
+
+def has_client_certificate(settings: Settings) -> bool:
+    """Whether the settings name a certificate of our own."""
+    return bool(settings.get("ssl.certificate.location") or settings.get("ssl.certificate.pem"))
+
+
+def load_client_certificate(context: ssl.SSLContext, settings: Settings) -> None:
+    """Put our own certificate and key into ``context``, where there are any. Raises ConfigError."""
+    if not has_client_certificate(settings):
+        for key in ("ssl.key.location", "ssl.key.pem"):
+            if settings.get(key):
+                raise _unusable(
+                    settings, key, "there is a key, but no certificate (ssl.certificate.location)"
+                )
+        return
+    # ssl loads keys from files only: what stands in a setting is put into a directory that only we can read,
+    # and that is gone when the key is loaded.
+    with tempfile.TemporaryDirectory(prefix="kgroup-") as directory:
+        certificate_key, certificate = _as_file(settings, "ssl.certificate", Path(directory))
+        key_key, key_file = _as_file(settings, "ssl.key", Path(directory))
+        try:
+            # Without a password OpenSSL would ask for one in the terminal.
+            context.load_cert_chain(certificate, key_file, password=settings.get("ssl.key.password") or "")
+        except ssl.SSLError as error:
+            raise _load_failure(settings, certificate_key, key_key, error) from None
+
+
+def _as_file(settings: Settings, stem: str, directory: Path) -> tuple[str, Path]:
+    """The key that is set of ``stem``.location and ``stem``.pem, and a file with its content."""
+    pem = settings.get(f"{stem}.pem")
+    if pem is None:
+        location = settings.get(f"{stem}.location")
+        if location is None:
+            # As with Java's PEM stores: the key stands in the certificate's file.
+            location = settings.get("ssl.certificate.location")
+        if location is None:
+            raise _unusable(
+                settings, "ssl.certificate.pem", "there is a certificate, but no key (ssl.key.pem)"
+            )
+        key = f"{stem}.location" if settings.get(f"{stem}.location") else "ssl.certificate.location"
+        return key, readable(settings, key)
+    path = directory / f"{stem}.pem"
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(pem)
+    return f"{stem}.pem", path
+
+
+def _load_failure(settings: Settings, certificate_key: str, key_key: str, error: ssl.SSLError) -> ConfigError:
+    reason = (error.reason or "").upper()
+    if "MISMATCH" in reason:
+        return _unusable(settings, key_key, f"it is not the key of {certificate_key}")
+    if "PASSWORD" in reason or "DECRYPT" in reason or "CIPHERFINAL" in reason:
+        wrong = "is wrong" if settings.get("ssl.key.password") else "is missing"
+        return _unusable(settings, key_key, f"the key is encrypted, and ssl.key.password {wrong}")
+    return _unusable(
+        settings, certificate_key, f"no PEM certificate and key could be read ({error.reason or 'PEM'})"
+    )
+
+
+def _trust(context: ssl.SSLContext, settings: Settings) -> None:
+    pem, location = settings.get("ssl.ca.pem"), settings.get("ssl.ca.location")
+    try:
+        if pem:
+            context.load_verify_locations(cadata=pem)
+        elif location and location != "probe":
+            path = readable(settings, "ssl.ca.location")
+            if path.is_dir():
+                context.load_verify_locations(capath=path)
+            else:
+                context.load_verify_locations(cafile=path)
+        else:
+            context.load_default_certs()
+    except ssl.SSLError:
+        raise _unusable(
+            settings, "ssl.ca.pem" if pem else "ssl.ca.location", "it holds no PEM certificate"
+        ) from None
+    if settings.get("ssl.crl.location"):
+        try:
+            context.load_verify_locations(cafile=readable(settings, "ssl.crl.location"))
+        except ssl.SSLError:
+            raise _unusable(settings, "ssl.crl.location", "it holds no PEM revocation list") from None
+        context.verify_flags |= ssl.VerifyFlags.VERIFY_CRL_CHECK_LEAF
+
+
+def readable(settings: Settings, key: str) -> Path:
+    """The file that a setting names. Raises ConfigError where it can't be read."""
+    path = Path(settings.get(key) or "")
+    try:
+        if not path.is_dir():
+            with path.open("rb"):
+                pass
+    except OSError as error:
+        raise ConfigError(
+            f"cannot read {_LABELS.get(key, key)} {path}: {error.strerror}",
+            details=(f"{key} is from {settings.source(key)}.",),
+        ) from None
+    return path
+
+
+def _unusable(settings: Settings, key: str, why: str) -> ConfigError:
+    return ConfigError(f"{key} cannot be used: {why}", details=(f"{key} is from {settings.source(key)}.",))

@@ -1,0 +1,161 @@
+"""From a verb's function to its command: each dataclass among the parameters becomes its options.
+
+``def describe(run: Run, which: Selection, show: DescribeView) -> Outcome`` is given one command with the
+options of ``Selection`` and ``DescribeView``, and with those of ``Connection`` and ``Presentation``, which
+every verb has.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import MISSING, Field, fields, is_dataclass
+from typing import Annotated, Any, get_args, get_type_hints
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from kgroup.errors import ExitCode
+from kgroup.model import Outcome
+from kgroup.options import Connection, Presentation, Run
+
+Result = Outcome | Iterator[Outcome]
+Execute = Callable[[str, Run, Callable[[Run], Result]], ExitCode]
+"""Runs a verb (its full name, the run, what calls it) and shows what it returns."""
+
+_COMMON: dict[str, type] = {"connection": Connection, "presentation": Presentation}
+
+
+def command(name: str, verb: Callable[..., Result], cls: type[TyperCommand], execute: Execute) -> Any:
+    """The Typer command ``name`` that calls ``verb``."""
+    app = _app()
+    app.command(verb_name(verb), cls=cls)(_flat(name, verb, execute))
+    return typer.main.get_command(app)
+
+
+def group(
+    name: str,
+    verbs: Iterable[Callable[..., Result]],
+    classes: tuple[type[TyperGroup], type[TyperCommand]],
+    execute: Execute,
+) -> Any:
+    """The Typer group ``name`` with one command for each of ``verbs``."""
+    app = _app(cls=classes[0], name=name)
+
+    @app.callback()
+    def callback() -> None:
+        """The subcommands do the work."""
+
+    for verb in verbs:
+        full_name = f"{name} {verb_name(verb)}"
+        app.command(verb_name(verb), cls=classes[1])(_flat(full_name, verb, execute))
+    return typer.main.get_command(app)
+
+
+def root(cls: type[TyperGroup], main: Callable[..., None]) -> Any:
+    """The command line itself: a group whose options are those that every verb has, and ``main``'s own."""
+    app = _app(cls=cls, invoke_without_command=True, name="kgroup")
+    app.callback()(_flat_root(main))
+    return typer.main.get_command(app)
+
+
+def verb_name(verb: Callable[..., Any]) -> str:
+    """``list_`` is typed ``list``, ``delete_offsets`` is typed ``delete-offsets``."""
+    return verb.__name__.strip("_").replace("_", "-")
+
+
+def _app(**settings: Any) -> typer.Typer:
+    return typer.Typer(
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        **settings,
+    )
+
+
+def _flat(name: str, verb: Callable[..., Result], execute: Execute) -> Callable[..., ExitCode]:
+    """``verb`` as a function of single options, as Typer wants it."""
+    hints = get_type_hints(verb, include_extras=True)
+    own = {key: hint for key, hint in hints.items() if key != "return" and hint is not Run}
+    bundles: dict[str, type] = {**{key: hint for key, hint in own.items() if is_dataclass(hint)}, **_COMMON}
+    plain = [key for key in own if key not in bundles]
+
+    def callback(ctx: typer.Context, **values: Any) -> ExitCode:
+        made = {key: bundle(**_pick(values, bundle)) for key, bundle in bundles.items()}
+        outer: tuple[Connection, Presentation, Any] = ctx.find_root().obj
+        run = Run(made.pop("connection").over(outer[0]), made.pop("presentation").over(outer[1]), reporter=outer[2])
+        arguments = made | {key: values[key] for key in plain}
+        return execute(name, run, lambda run: verb(run, **arguments))
+
+    own_parameters = [
+        inspect.Parameter(
+            key,
+            inspect.Parameter.KEYWORD_ONLY,
+            annotation=hints[key],
+            default=inspect.signature(verb).parameters[key].default,
+        )
+        for key in plain
+    ]
+    _sign(callback, [*own_parameters, *_bundle_parameters(bundles)])
+    callback.__doc__ = _docstring(verb)
+    return callback
+
+
+def _flat_root(main: Callable[..., None]) -> Callable[..., None]:
+    hints = get_type_hints(main, include_extras=True)
+
+    def callback(ctx: typer.Context, **values: Any) -> None:
+        made = {key: bundle(**_pick(values, bundle)) for key, bundle in _COMMON.items()}
+        main(ctx, **made, **{key: value for key, value in values.items() if key in hints})
+
+    own_parameters = [
+        parameter.replace(annotation=hints[key], kind=inspect.Parameter.KEYWORD_ONLY)
+        for key, parameter in inspect.signature(main).parameters.items()
+        if key not in _COMMON and key != "ctx"
+    ]
+    _sign(callback, [*own_parameters, *_bundle_parameters(_COMMON)])
+    return callback
+
+
+def _pick(values: dict[str, Any], bundle: type) -> dict[str, Any]:
+    return {field.name: values[field.name] for field in fields(bundle)}
+
+
+def _bundle_parameters(bundles: dict[str, type]) -> list[inspect.Parameter]:
+    return [
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            annotation=get_type_hints(bundle, include_extras=True)[field.name],
+            default=_default(field),
+        )
+        for bundle in bundles.values()
+        for field in fields(bundle)
+    ]
+
+
+def _default(field: Field[Any]) -> Any:
+    return inspect.Parameter.empty if field.default is MISSING else field.default
+
+
+def _sign(callback: Any, parameters: list[inspect.Parameter]) -> None:
+    """Give the function the signature that Typer reads."""
+    context = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+    callback.__signature__ = inspect.Signature([context, *parameters])
+    callback.__annotations__ = {p.name: _bare(p.annotation) for p in (context, *parameters)}
+
+
+def _bare(annotation: Any) -> Any:
+    return get_args(annotation)[0] if get_args(annotation) and _is_annotated(annotation) else annotation
+
+
+def _is_annotated(annotation: Any) -> bool:
+    return hasattr(annotation, "__metadata__") and annotation is not Annotated
+
+
+def _docstring(verb: Callable[..., Any]) -> str | None:
+    if sys.flags.optimize >= 2:
+        return None
+    return inspect.getdoc(verb)
