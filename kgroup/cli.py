@@ -54,6 +54,10 @@ VERBS: tuple[Verb, ...] = (
 _BY_NAME = {verb.name: verb for verb in VERBS}
 
 
+ParseError: type[Exception] = typer.BadParameter.__bases__[0]
+"""What Typer's parser raises; it keeps the base of its errors to itself, but not this one."""
+
+
 class Terminated(BaseException):
     """SIGTERM or SIGHUP arrived; like ctrl-C, it unwinds what is being done."""
 
@@ -133,7 +137,7 @@ def run(arguments: Sequence[str]) -> ExitCode:
     try:
         result = root(Root, kgroup_options).main(list(arguments), prog_name="kgroup", standalone_mode=False)
         return ExitCode(result or 0)
-    except typer.TyperException as error:
+    except ParseError as error:
         _fail("", _usage_error(error, arguments), _format_in(arguments), StderrReporter(sys.stderr))
         return ExitCode.USAGE
     except (KeyboardInterrupt, typer.Abort):
@@ -175,7 +179,7 @@ def _fail(verb: str, error: KgroupError, output: Format, reporter: StderrReporte
     present_error(verb, error, output)
 
 
-def _usage_error(error: typer.TyperException, arguments: Sequence[str]) -> UsageError:
+def _usage_error(error: Any, arguments: Sequence[str]) -> UsageError:
     """The parser's complaint, with the kgroup form of a habit from another tool as the hint."""
     context = getattr(error, "ctx", None)
     message = error.format_message().rstrip(".")

@@ -29,7 +29,7 @@ SECRET_KEYS = frozenset(
 _SECRET_WORDS = ("password", "passphrase", "secret", "token.value", "private.key", "user.info", "access.key")
 _PATTERNS = (
     # Tokens and SASL exchanges are made while kgroup runs, so no list of values can hold them.
-    (re.compile(r"(?i)(bearer\s+)[\w.~+/=-]+"), rf"\1{HIDDEN}"),
+    (re.compile(r"(?i)\b(bearer\s+)[\w.~+/=-]{8,}"), rf"\1{HIDDEN}"),
     (re.compile(r"(?i)(authorization:?\s*['\"]?basic\s+)[\w+/=-]+"), rf"\1{HIDDEN}"),
     (re.compile(r"(auth_bytes=)b?(?:'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\")"), rf"\1{HIDDEN}"),
     (re.compile(r"\beyJ[\w-]+\.[\w-]+\.[\w-]*"), HIDDEN),

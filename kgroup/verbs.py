@@ -79,7 +79,7 @@ def _flat(name: str, verb: Callable[..., Result], execute: Execute) -> Callable[
     """``verb`` as a function of single options, as Typer wants it."""
     hints = get_type_hints(verb, include_extras=True)
     own = {key: hint for key, hint in hints.items() if key != "return" and hint is not Run}
-    bundles: dict[str, type] = {**{key: hint for key, hint in own.items() if is_dataclass(hint)}, **_COMMON}
+    bundles: dict[str, Any] = {key: hint for key, hint in own.items() if is_dataclass(hint)} | _COMMON
     plain = [key for key in own if key not in bundles]
 
     def callback(ctx: typer.Context, **values: Any) -> ExitCode:

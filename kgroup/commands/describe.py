@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Annotated
 
 import typer
@@ -98,15 +99,10 @@ def describe(run: Run, which: Selection, view: View) -> Iterator[Outcome]:
             return
         chosen, errors = _listed(run, cluster, which)
         at_a_time = _GROUPS_AT_A_TIME if run.format is Format.CSV else max(1, len(chosen))
-        snapshots = (cluster.describe(chosen[at : at + at_a_time], want) for at in range(0, len(chosen), at_a_time))
-        if errors:
-            snapshots = _first(Snapshot((), errors, ()), snapshots)
+        batches = (chosen[at : at + at_a_time] for at in range(0, len(chosen), at_a_time))
+        unlisted = [Snapshot((), errors, ())] if errors else []
+        snapshots = chain(unlisted, (cluster.describe(batch, want) for batch in batches))
         yield from _outcomes(run, view, cluster, snapshots, which)
-
-
-def _first(snapshot: Snapshot, others: Iterator[Snapshot]) -> Iterator[Snapshot]:
-    yield snapshot
-    yield from others
 
 
 def _by_name(cluster: Cluster, which: Selection, want: Want) -> Snapshot:
@@ -149,7 +145,7 @@ def _refuse_foreign(groups: Sequence[ListedGroup]) -> None:
 
 
 def _outcomes(
-    run: Run, view: View, cluster: Cluster, snapshots: Iterator[Snapshot] | list[Snapshot], which: Selection
+    run: Run, view: View, cluster: Cluster, snapshots: Iterable[Snapshot], which: Selection
 ) -> Iterator[Outcome]:
     """One outcome for each batch of groups; for people, one for each group, worst first."""
     count = 0

@@ -1,4 +1,4 @@
-"""``kgroup sandbox``: a real Kafka on this machine, started, shown, stopped, and crashed on for a demonstration."""
+"""``kgroup sandbox``: a real Kafka on this machine, started, shown, stopped, and crashed on for a demo."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Wanted:
             metavar="N",
             min=1,
             max=65533,
-            help="The first broker's port; else 19092, or any that is free.",
+            help="The first broker's port; else 19092 or any free one.",
         ),
     ] = None
     jars: Annotated[
@@ -121,8 +121,8 @@ def down(
 def demo(run: Run) -> Outcome:
     """Crash a real consumer on the sandbox and show its group.
 
-    A consumer commits at 70, is killed at 100, and the log goes on to 120. Starts the sandbox where it does not
-    run; each run takes a topic and a group of its own.
+    A consumer commits at 70, is killed at 100, and the log goes on to 120. Starts the sandbox where it does
+    not run; each run takes a topic and a group of its own.
 
     Examples:
     kgroup sandbox demo

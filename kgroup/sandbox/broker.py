@@ -55,26 +55,29 @@ class Broker:
         """Write its server.properties."""
         self.directory.mkdir(parents=True, exist_ok=True)
         text = properties_text(broker_properties(layout, node, self.data))
+        self._settings.touch(mode=0o600)  # may hold passwords
         self._settings.write_text(text, encoding="ascii")
-        self._settings.chmod(0o600)  # may hold passwords
 
-    def format(self, distribution: Distribution, cluster_id: str, arguments: tuple[str, ...] = ()) -> None:
+    def format(self, kafka: Distribution, cluster_id: str, arguments: tuple[str, ...] = ()) -> None:
         """Make its log directory, unless there is one; with StorageTool where it is to be given arguments."""
         if is_formatted(self.data):
             return
         if arguments:
-            tool = distribution.command(jvm.STORAGE_TOOL, flags=jvm.QUICK_FLAGS, quiet=True)
+            tool = kafka.command(jvm.STORAGE_TOOL, flags=jvm.QUICK_FLAGS, quiet=True)
             format_by_tool(tool, server_properties=self._settings, cluster_id=cluster_id, arguments=arguments)
         else:
-            format_by_copy(self.data, cluster_id=cluster_id, node_id=self.node_id, checkpoint=distribution.checkpoint)
+            format_by_copy(self.data, cluster_id=cluster_id, node_id=self.node_id, checkpoint=kafka.checkpoint)
 
-    def start(self, distribution: Distribution, flags: tuple[str, ...] = jvm.BROKER_FLAGS) -> int:
-        """Run it in the background; returns where its log stood before, for ``failure``."""
-        before = self.log.stat().st_size if self.log.exists() else 0
-        self.daemon.start(distribution.command(jvm.BROKER_CLASS, str(self._settings), flags=flags), log=self.log)
-        return before
+    @property
+    def log_size(self) -> int:
+        """In bytes; taken before a start, it is where ``failure`` begins to read."""
+        return self.log.stat().st_size if self.log.exists() else 0
 
-    def failure(self, since: int) -> tuple[str, ...]:
+    def start(self, kafka: Distribution, flags: tuple[str, ...] = jvm.BROKER_FLAGS) -> None:
+        """Run it in the background."""
+        self.daemon.start(kafka.command(jvm.BROKER_CLASS, str(self._settings), flags=flags), log=self.log)
+
+    def failure(self, since: int = 0) -> tuple[str, ...]:
         """The last telling lines of the log after byte ``since``: errors and causes, else just the last."""
         with self.log.open("rb") as stream:
             stream.seek(since)

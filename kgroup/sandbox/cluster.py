@@ -12,10 +12,11 @@ from kgroup import paths
 from kgroup.errors import SandboxError
 from kgroup.model import Reporter
 from kgroup.sandbox import ports, ready
-from kgroup.sandbox.broker import PORT_TAKEN, Broker
+from kgroup.sandbox.broker import Broker
 from kgroup.sandbox.config import CLIENTS, CONTROLLER, CONTROLLER_ID, Layout, Node, Role
 from kgroup.sandbox.distribution import Distribution, fetched, given
 from kgroup.sandbox.java import find_java
+from kgroup.sandbox.launch import Launch, PortTakenError, await_ready
 from kgroup.sandbox.locks import exclusive
 from kgroup.sandbox.prepare import prepare
 from kgroup.sandbox.request import Request
@@ -25,16 +26,9 @@ from kgroup.sandbox.status import BrokerStatus, SandboxStatus, State, overall
 PREFERRED_PORT = 19_092
 """Of the command line's sandbox, if free: an address that one can remember."""
 
-_READY_S = 60.0
 _PORT_TRIES = 5
 _LOCK = "lock"
 _STATE = "sandbox.json"
-
-
-class _PortTakenError(SandboxError):
-    """Somebody took a port between our look and the broker's."""
-
-    code = "port-taken"
 
 
 def cache_directory() -> Path:
@@ -53,6 +47,10 @@ def distribution(jars: Path | None, reporter: Reporter) -> Distribution:
     found = given(jars, cache_directory(), java) if jars else fetched(cache_directory(), java, reporter)
     prepare(found, reporter)
     return found
+
+
+def _kafka(layout: Layout, reporter: Reporter) -> Distribution:
+    return distribution(Path(layout.jars) if layout.jars else None, reporter)
 
 
 class Sandbox:
@@ -84,14 +82,13 @@ class Sandbox:
         with self._locked(reporter):
             before = self._layout()
             layout = request.applied_to(before)
-            running = [node for node in layout.nodes if self._broker(node).daemon.pid is not None]
+            running = self._running(layout)
             if running and before is not None:
                 request.require_same(before, layout)
             if len(running) < len(layout.nodes):
-                found = distribution(Path(layout.jars) if layout.jars else None, reporter)
-                layout = self._start(layout, found, format_arguments, request if not running else None)
+                layout = self._start(before, layout, request, format_arguments, reporter)
             else:
-                self._await_ready(layout, {})
+                await_ready(layout, {})
             return self._status(layout)
 
     def status(self) -> SandboxStatus:
@@ -128,12 +125,9 @@ class Sandbox:
             layout = self._layout()
             if layout is None:
                 raise SandboxError(f"no sandbox in {self.directory}")
-            broker = Broker(broker_id, self.directory)
-            started = {}
-            if broker.daemon.pid is None:
-                started[broker] = broker.start(distribution(Path(layout.jars) if layout.jars else None, reporter))
-            alive = tuple(node for node in layout.nodes if self._broker(node).daemon.pid is not None)
-            self._await_ready(replace(layout, nodes=alive), started)
+            launch = Launch(self.directory, _kafka(layout, reporter))
+            launch.start(layout, only=[node for node in layout.nodes if node.node_id == broker_id])
+            await_ready(replace(layout, nodes=tuple(self._running(layout))), launch.started)
 
     def log(self, broker_id: int) -> Path:
         """The log file of a process."""
@@ -141,51 +135,44 @@ class Sandbox:
 
     def _start(
         self,
+        before: Layout | None,
         layout: Layout,
-        found: Distribution,
+        request: Request,
         format_arguments: tuple[str, ...],
-        ports_for: Request | None,
+        reporter: Reporter,
     ) -> Layout:
-        """Start what does not run. ``ports_for``: nothing runs, so ports may be chosen, as it says."""
+        """Start what does not run; as long as nothing does, ports may be chosen. A failure changes nothing."""
+        kafka = _kafka(layout, reporter)
+        layout = replace(layout, version=kafka.version)
         for attempt in range(_PORT_TRIES):
-            if ports_for is not None:
-                layout = ports_for.with_ports(layout, preferred=self._preferred_port, anew=attempt > 0)
-            layout = replace(layout, version=found.version)
+            may_move = not self._running(layout)
+            if may_move:
+                layout = request.with_ports(layout, preferred=self._preferred_port, anew=attempt > 0)
             write_layout(self.directory / _STATE, layout)
-            started: dict[Broker, int] = {}
+            launch = Launch(self.directory, kafka)
             try:
-                for node in layout.nodes:
-                    broker = self._broker(node)
-                    if broker.daemon.pid is None:
-                        broker.configure(layout, node)
-                        broker.format(found, layout.cluster_id, format_arguments)
-                        started[broker] = 0  # known before it runs: an interrupt may come inside start()
-                        started[broker] = broker.start(found)
-                self._await_ready(layout, started)
+                launch.start(layout, format_arguments)
+                await_ready(layout, launch.started)
                 return layout
             except BaseException as error:
-                for broker in started:
-                    broker.kill()
-                    broker.daemon.forget()
-                if ports_for is None or not isinstance(error, _PortTakenError):
+                launch.take_back()
+                if not (may_move and isinstance(error, PortTakenError)):
+                    self._restore(before, layout)
                     raise
+        self._restore(before, layout)
         raise SandboxError(f"every port was taken by somebody else, {_PORT_TRIES} times")
 
-    def _await_ready(self, layout: Layout, started: Mapping[Broker, int]) -> None:
-        def check() -> None:
-            for broker, since in started.items():
-                if broker.daemon.pid is None:
-                    said = broker.failure(since)
-                    if any(PORT_TAKEN in line for line in said):
-                        raise _PortTakenError(f"a port of broker {broker.node_id} was taken", details=said)
-                    raise SandboxError(
-                        f"broker {broker.node_id} ended while it started",
-                        details=said,
-                        hint=f"Its log: {broker.log}",
-                    )
+    def _restore(self, before: Layout | None, failed: Layout) -> None:
+        """Remember what was before, so that settings which do not work are not used again; logs stay."""
+        if before is not None:
+            write_layout(self.directory / _STATE, before)
+            return
+        (self.directory / _STATE).unlink(missing_ok=True)
+        for node in failed.nodes:
+            shutil.rmtree(self._broker(node).data, ignore_errors=True)
 
-        clients = [node.ports[CLIENTS] for node in layout.brokers]
-        ready.wait_until_ready(ports.HOST, clients, brokers=len(clients), check=check, timeout_s=_READY_S)
+    def _running(self, layout: Layout) -> list[Node]:
+        return [node for node in layout.nodes if self._broker(node).daemon.pid is not None]
 
     def _status(self, layout: Layout | None) -> SandboxStatus:
         directory, cache = str(self.directory), str(cache_directory())

@@ -1,4 +1,4 @@
-"""The crash that kgroup is about, on a real broker: committed 70, processed 100, killed, the log goes on to 120."""
+"""The crash that kgroup is about, on a real broker: committed 70, killed at 100, the log goes on to 120."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The consumer that ``kgroup sandbox demo`` kills: ``python -m kgroup.sandbox.demo_consumer ADDRESS TOPIC GROUP``.
+"""The consumer that the demo kills: ``python -m kgroup.sandbox.demo_consumer ADDRESS TOPIC GROUP``.
 
-A process of its own, because it dies by SIGKILL. It says that it has reached the end by one line on stdout, and
-then goes on polling until it is killed.
+A process of its own, because it dies by SIGKILL. It says that it has reached the end by one line on stdout,
+and then goes on polling until it is killed.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def find_java(environment: Mapping[str, str] | None = None) -> Java:
     seen: list[str] = []
     for place, executable in _candidates(environment):
         if executable is None:
-            seen.append(f"{place}: no java there")
+            seen.append(place)
             continue
         java = _ask(executable)
         if java is None:
@@ -52,15 +52,17 @@ def find_java(environment: Mapping[str, str] | None = None) -> Java:
 
 
 def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[str, Path | None]]:
+    """Places to look at, each with what is there, or with None and a text that says so."""
     home = environment.get("JAVA_HOME")
-    if home:
-        in_home = Path(home) / "bin" / "java"
-        yield f"JAVA_HOME={home}", in_home if os.access(in_home, os.X_OK) else None
+    if not home:
+        yield "JAVA_HOME is not set", None
+    elif os.access(in_home := Path(home) / "bin" / "java", os.X_OK):
+        yield "JAVA_HOME", in_home
     else:
-        yield "JAVA_HOME: not set", None
+        yield f"JAVA_HOME={home} has no bin/java", None
     path = environment.get("PATH", "")
     found = shutil.which("java", path=path)
-    yield f"PATH={path}", Path(found) if found else None
+    yield ("PATH", Path(found)) if found else (f"no java in PATH={path}", None)
 
 
 def _ask(executable: Path) -> Java | None:

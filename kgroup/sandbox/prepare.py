@@ -69,18 +69,18 @@ def _make_archive(distribution: Distribution, directory: Path) -> None:
     broker.format(distribution, layout.cluster_id)
     made = directory / "classes.jsa"
     flags = (*jvm.BROKER_FLAGS, f"-XX:ArchiveClassesAtExit={made}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off")
-    since = broker.start(distribution, flags)
+    broker.start(distribution, flags)
 
     def check() -> None:
         if broker.daemon.pid is None:
-            raise SandboxError("the broker ended", details=broker.failure(since))
+            raise SandboxError("the broker ended", details=broker.failure())
 
     try:
         address = layout.brokers[0].ports["PLAINTEXT"]
         ready.wait_until_ready(ports.HOST, [address], brokers=1, check=check, timeout_s=_READY_S)
         broker.terminate()
         if not broker.daemon.wait(_DUMP_S) or not made.exists():
-            raise SandboxError("Java wrote none", details=broker.failure(since))
+            raise SandboxError("Java wrote none", details=broker.failure())
         made.replace(distribution.archive)
     finally:
         broker.kill()

@@ -60,8 +60,7 @@ class Context:
     def resolved(self, environ: Mapping[str, str]) -> tuple[Setting, ...]:
         """The settings with references replaced and paths absolute. Raises ConfigError where one fails."""
         return tuple(
-            Setting(setting.key, _value(setting, environ, self.directory), setting.source)
-            for setting in self.settings
+            Setting(setting.key, _value(setting, environ, self.directory), setting.source) for setting in self.settings
         )
 
     def __repr__(self) -> str:
@@ -105,9 +104,7 @@ def choose(contexts: Mapping[str, Context], name: str, source: str) -> Context:
         details = (f"Near: {', '.join(near)}",)
     else:
         details = (f"{file} has {', '.join(contexts)}.",)
-    raise NotFound(
-        f'no context "{name}" (from {source})', details=details, hint="See all:  kgroup context list"
-    )
+    raise NotFound(f'no context "{name}" (from {source})', details=details, hint="See all:  kgroup context list")
 
 
 def remembered() -> str | None:
@@ -166,9 +163,7 @@ def _value(setting: Setting, environ: Mapping[str, str], directory: Path) -> str
         except UnicodeDecodeError:
             raise ConfigError(f"{setting.key} from {setting.source}: {path} is not UTF-8 text") from None
         except OSError as error:
-            raise ConfigError(
-                f"{setting.key} from {setting.source}: cannot read {path}: {error.strerror}"
-            ) from None
+            raise ConfigError(f"{setting.key} from {setting.source}: cannot read {path}: {error.strerror}") from None
 
     value = _REFERENCE.sub(replacement, setting.value)
     if setting.key in _PATH_KEYS and value not in ("", "probe"):
@@ -216,9 +211,7 @@ class _File:
             settings=tuple(settings),
             read_only=self._boolean(own.get("read_only")),
             explicit=self._boolean(own.get("explicit")),
-            timeout=None
-            if timeout is None
-            else Setting("timeout", timeout[1], self._source(name.value, timeout[0])),
+            timeout=None if timeout is None else Setting("timeout", timeout[1], self._source(name.value, timeout[0])),
             directory=self.path.parent.absolute(),
         )
 
@@ -233,9 +226,7 @@ class _File:
             if not isinstance(key, yaml.ScalarNode):
                 raise self._wrong(key, f"a key of {what} must be plain text")
             if key.value in seen:
-                raise self._wrong(
-                    key, f'"{key.value}" stands twice in {what}, first in line {seen[key.value]}'
-                )
+                raise self._wrong(key, f'"{key.value}" stands twice in {what}, first in line {seen[key.value]}')
             seen[key.value] = key.start_mark.line + 1
             entries[key] = value
         return entries

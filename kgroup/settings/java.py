@@ -116,9 +116,7 @@ def _oauth(module: LoginModule, setting: Setting) -> dict[str, str]:
     if values:
         values["sasl.oauthbearer.method"] = "oidc"
     extensions = [
-        f"{name.removeprefix(_EXTENSION)}={value}"
-        for name, value in options.items()
-        if name.startswith(_EXTENSION)
+        f"{name.removeprefix(_EXTENSION)}={value}" for name, value in options.items() if name.startswith(_EXTENSION)
     ]
     if extensions:
         values["sasl.oauthbearer.extensions"] = ",".join(extensions)
@@ -187,8 +185,7 @@ def _keystore(given: Mapping[str, Setting]) -> dict[str, Setting]:
     if kind == "PEM":
         # Key and certificate stand in one file; both clients take it for either.
         return {
-            key: _derived(location, key, location.value)
-            for key in ("ssl.certificate.location", "ssl.key.location")
+            key: _derived(location, key, location.value) for key in ("ssl.certificate.location", "ssl.key.location")
         }
     raise keystore_error(location, kind)
 

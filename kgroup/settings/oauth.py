@@ -68,9 +68,7 @@ def _unsecured(settings: Settings) -> TokenSource:
     key = "sasl.oauthbearer.config"
     options = _pairs(settings, key, " ")
     sent_along = {
-        name.removeprefix("extension_"): options.pop(name)
-        for name in list(options)
-        if name.startswith("extension_")
+        name.removeprefix("extension_"): options.pop(name) for name in list(options) if name.startswith("extension_")
     }
     principal = options.pop("principal", None)
     if not principal:
@@ -113,16 +111,12 @@ def _oidc(settings: Settings) -> TokenSource:
     endpoint = settings.get(_ENDPOINT_KEY) or ""
     parts = urlsplit(endpoint)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigError(
-            f"{_ENDPOINT_KEY} from {settings.source(_ENDPOINT_KEY)} must be an http or https URL"
-        )
+        raise ConfigError(f"{_ENDPOINT_KEY} from {settings.source(_ENDPOINT_KEY)} must be an http or https URL")
     context = _https_context(settings) if parts.scheme == "https" else None
     form = {"grant_type": "client_credentials"}
     if settings.get("sasl.oauthbearer.scope"):
         form["scope"] = settings.get("sasl.oauthbearer.scope") or ""
-    identity = (
-        f"{settings.get('sasl.oauthbearer.client.id')}:{settings.get('sasl.oauthbearer.client.secret')}"
-    )
+    identity = f"{settings.get('sasl.oauthbearer.client.id')}:{settings.get('sasl.oauthbearer.client.secret')}"
     headers = {
         "Accept": "application/json",
         "Authorization": "Basic " + base64.b64encode(identity.encode()).decode("ascii"),

@@ -137,9 +137,7 @@ def read_properties(path: Path, option: str) -> tuple[Setting, ...]:
     except PropertiesError as problem:
         raise ConfigError(f"{shown}:{problem.line}: {problem}") from None
     last = {
-        entry.key: Setting(entry.key, entry.value, f"{option}, {shown}:{entry.line}")
-        for entry in entries
-        if entry.key
+        entry.key: Setting(entry.key, entry.value, f"{option}, {shown}:{entry.line}") for entry in entries if entry.key
     }
     return tuple(last.values())
 
@@ -189,9 +187,7 @@ def _merge(
         merged |= honoured
         unknown |= {key: setting for key, setting in translated.items() if _is_unknown(key)}
     for setting in unknown.values():
-        reporter.warn(
-            f"unknown setting {setting.key} from {setting.source} has no effect{_perhaps(setting.key)}"
-        )
+        reporter.warn(f"unknown setting {setting.key} from {setting.source} has no effect{_perhaps(setting.key)}")
     return merged, tuple(unknown.values()), api_timeout
 
 
@@ -251,9 +247,7 @@ def _timeout(
     if api_timeout is not None:
         value = api_timeout.value.strip()
         if not value.isdigit() or int(value) == 0:
-            raise ConfigError(
-                f"{_API_TIMEOUT}={value} from {api_timeout.source} is not a number of milliseconds"
-            )
+            raise ConfigError(f"{_API_TIMEOUT}={value} from {api_timeout.source} is not a number of milliseconds")
         return int(value) / 1000, api_timeout.source
     return DEFAULT_TIMEOUT_S, DEFAULT_SOURCE
 
@@ -263,9 +257,7 @@ def _checked(merged: dict[str, Setting], reporter: Reporter) -> dict[str, Settin
     if _ADDRESS not in merged:
         raise UsageError(
             "no cluster is named",
-            details=(
-                "Give -b HOST:PORT or --context NAME, or set KGROUP_BOOTSTRAP_SERVER or KGROUP_CONTEXT.",
-            ),
+            details=("Give -b HOST:PORT or --context NAME, or set KGROUP_BOOTSTRAP_SERVER or KGROUP_CONTEXT.",),
             hint="To try kgroup on a Kafka of your own:  kgroup sandbox up",
         )
     merged[_ADDRESS] = _addresses(merged[_ADDRESS])

@@ -53,9 +53,7 @@ def load_client_certificate(context: ssl.SSLContext, settings: Settings) -> None
     if not has_client_certificate(settings):
         for key in ("ssl.key.location", "ssl.key.pem"):
             if settings.get(key):
-                raise _unusable(
-                    settings, key, "there is a key, but no certificate (ssl.certificate.location)"
-                )
+                raise _unusable(settings, key, "there is a key, but no certificate (ssl.certificate.location)")
         return
     # ssl loads keys from files only: what stands in a setting is put into a directory that only we can read,
     # and that is gone when the key is loaded.
@@ -78,9 +76,7 @@ def _as_file(settings: Settings, stem: str, directory: Path) -> tuple[str, Path]
             # As with Java's PEM stores: the key stands in the certificate's file.
             location = settings.get("ssl.certificate.location")
         if location is None:
-            raise _unusable(
-                settings, "ssl.certificate.pem", "there is a certificate, but no key (ssl.key.pem)"
-            )
+            raise _unusable(settings, "ssl.certificate.pem", "there is a certificate, but no key (ssl.key.pem)")
         key = f"{stem}.location" if settings.get(f"{stem}.location") else "ssl.certificate.location"
         return key, readable(settings, key)
     path = directory / f"{stem}.pem"
@@ -97,9 +93,7 @@ def _load_failure(settings: Settings, certificate_key: str, key_key: str, error:
     if "PASSWORD" in reason or "DECRYPT" in reason or "CIPHERFINAL" in reason:
         wrong = "is wrong" if settings.get("ssl.key.password") else "is missing"
         return _unusable(settings, key_key, f"the key is encrypted, and ssl.key.password {wrong}")
-    return _unusable(
-        settings, certificate_key, f"no PEM certificate and key could be read ({error.reason or 'PEM'})"
-    )
+    return _unusable(settings, certificate_key, f"no PEM certificate and key could be read ({error.reason or 'PEM'})")
 
 
 def _trust(context: ssl.SSLContext, settings: Settings) -> None:
@@ -116,9 +110,7 @@ def _trust(context: ssl.SSLContext, settings: Settings) -> None:
         else:
             context.load_default_certs()
     except ssl.SSLError:
-        raise _unusable(
-            settings, "ssl.ca.pem" if pem else "ssl.ca.location", "it holds no PEM certificate"
-        ) from None
+        raise _unusable(settings, "ssl.ca.pem" if pem else "ssl.ca.location", "it holds no PEM certificate") from None
     if settings.get("ssl.crl.location"):
         try:
             context.load_verify_locations(cafile=readable(settings, "ssl.crl.location"))

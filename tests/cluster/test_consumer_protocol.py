@@ -14,10 +14,10 @@ import pytest
 from kgroup.cluster.consumer_protocol import (
     Assignment,
     Subscription,
-    TopicPartitions,
     decode_assignment,
     decode_subscription,
 )
+from kgroup.model import TopicPartitions
 
 LINES = [
     json.loads(line) for line in Path(__file__).with_name("records.jsonl").read_text("utf-8").splitlines()

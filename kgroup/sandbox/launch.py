@@ -1,0 +1,66 @@
+"""Starting the processes of a layout together, and taking them back when that fails or is interrupted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kgroup.errors import SandboxError
+from kgroup.sandbox import ports, ready
+from kgroup.sandbox.broker import PORT_TAKEN, Broker
+from kgroup.sandbox.config import CLIENTS, Layout, Node
+from kgroup.sandbox.distribution import Distribution
+
+_READY_S = 60.0
+
+
+class PortTakenError(SandboxError):
+    """Somebody took a port between our look and the broker's."""
+
+    code = "port-taken"
+
+
+@dataclass(slots=True)
+class Launch:
+    """What one call has started in the sandbox's directory, each with where its log stood before."""
+
+    sandbox: Path
+    kafka: Distribution
+    started: dict[Broker, int] = field(default_factory=dict)
+
+    def start(
+        self, layout: Layout, format_arguments: tuple[str, ...] = (), only: Iterable[Node] | None = None
+    ) -> None:
+        """Configure, format and start what does not run of the layout, or ``only`` these; does not wait."""
+        for node in layout.nodes if only is None else only:
+            broker = Broker(node.node_id, self.sandbox)
+            if broker.daemon.pid is None:
+                broker.configure(layout, node)
+                broker.format(self.kafka, layout.cluster_id, format_arguments)
+                self.started[broker] = broker.log_size  # before it runs: an interrupt may come inside start()
+                broker.start(self.kafka)
+
+    def take_back(self) -> None:
+        """Kill what was started."""
+        for broker in self.started:
+            broker.kill()
+            broker.daemon.forget()
+
+
+def await_ready(layout: Layout, started: Mapping[Broker, int]) -> None:
+    """Return when all brokers of the layout serve groups; raises SandboxError with the log of one that ended."""
+
+    def check() -> None:
+        for broker, since in started.items():
+            if broker.daemon.pid is None:
+                raise _ended(broker, broker.failure(since))
+
+    clients = [node.ports[CLIENTS] for node in layout.brokers]
+    ready.wait_until_ready(ports.HOST, clients, brokers=len(clients), check=check, timeout_s=_READY_S)
+
+
+def _ended(broker: Broker, said: tuple[str, ...]) -> SandboxError:
+    if any(PORT_TAKEN in line for line in said):
+        return PortTakenError(f"a port of broker {broker.node_id} was taken", details=said)
+    return SandboxError(f"broker {broker.node_id} ended while it started", details=said, hint=f"Its log: {broker.log}")

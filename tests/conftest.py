@@ -1,0 +1,102 @@
+"""Fixtures: one shared broker, the real command line, live members, and groups that must stay as they are.
+
+``KGROUP_TEST_BOOTSTRAP`` points the tests at another cluster; without it the sandbox starts one. No broker is an
+error, never a skip.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from kgroup.sandbox import Sandbox
+from tests.command_line import CommandLine, QuietReporter
+from tests.kafka_world import KafkaWorld
+from tests.members import Members
+
+BROKER_PROPERTIES = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "500",
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.session.timeout.ms": "6000",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "500",
+    "offsets.topic.num.partitions": "10",
+}
+"""What is static on a broker and would make tests slow with its defaults."""
+
+
+@pytest.fixture(scope="session")
+def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of the broker that nearly all tests share."""
+    if named := os.environ.get("KGROUP_TEST_BOOTSTRAP"):
+        yield named
+        return
+    sandbox = Sandbox(tmp_path_factory.mktemp("shared-broker"))
+    try:
+        status = sandbox.up(properties=BROKER_PROPERTIES, reporter=QuietReporter())
+        assert status.bootstrap_servers
+        yield status.bootstrap_servers
+    finally:
+        sandbox.down(wipe=True, reporter=QuietReporter())
+
+
+@pytest.fixture(autouse=True)
+def own_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Configuration and state of each test are its own; nothing of the user's environment gets in."""
+    for name in list(os.environ):
+        if name.startswith("KGROUP_") and name not in ("KGROUP_TEST_BOOTSTRAP", "KGROUP_CACHE_DIR"):
+            monkeypatch.delenv(name)
+    for name in ("NO_COLOR", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("KGROUP_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("KGROUP_CONFIG", str(tmp_path / "config.yaml"))
+
+
+@pytest.fixture
+def kgroup_cli() -> CommandLine:
+    """The command line without a cluster."""
+    return CommandLine()
+
+
+@pytest.fixture
+def kgroup(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+    """The command line on the shared broker."""
+    monkeypatch.setenv("KGROUP_BOOTSTRAP_SERVER", bootstrap)
+    return CommandLine()
+
+
+@pytest.fixture(scope="session")
+def world(bootstrap: str) -> Iterator[KafkaWorld]:
+    """The shared cluster, set up and read back through plain clients."""
+    with KafkaWorld(bootstrap) as world:
+        yield world
+
+
+@pytest.fixture
+def members(bootstrap: str) -> Iterator[Members]:
+    """Live consumers of both protocols, in processes of their own; gone when the test ends."""
+    with Members(bootstrap) as members:
+        yield members
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest) -> Callable[[str], str]:
+    """A name that no other test has: ``name("orders")`` is ``orders-<test>-<random>``."""
+    test = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).strip("-")[:40]
+    return lambda stem: f"{stem}-{test}-{secrets.token_hex(3)}"
+
+
+@pytest.fixture
+def bystander(world: KafkaWorld, name: Callable[[str], str]) -> Iterator[str]:
+    """A group with commits that no test may touch; checked when the test is over."""
+    topic, group = world.topic(name("bystander"), partitions=2), name("bystander")
+    world.commit(group, {(topic, 0): 3, (topic, 1): 5})
+    before = world.committed(group)
+    yield group
+    assert world.committed(group) == before

@@ -1,0 +1,125 @@
+"""Live members of groups: real consumers of both protocols, each in a process of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from tests.waiting import wait_for
+
+_SCRIPT = Path(__file__).with_name("consumer_process.py")
+
+
+class Member:
+    """One consumer; ``assignment`` is what it holds now, None before its first rebalance."""
+
+    def __init__(self, what: dict[str, Any]) -> None:
+        self.what = what
+        self.assignment: list[tuple[str, int]] | None = None
+        self.commits = 0
+        self.process = subprocess.Popen(
+            [sys.executable, str(_SCRIPT), json.dumps(what)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+
+    def commit(self) -> None:
+        """Commit what it has polled, and wait until that is done."""
+        before = self.commits
+        assert self.process.stdin
+        self.process.stdin.write("commit\n")
+        self.process.stdin.flush()
+        wait_for(lambda: self.commits > before, "a commit")
+
+    def close(self) -> None:
+        """Leave as a client that is shut down does."""
+        assert self.process.stdin
+        if not self.process.stdin.closed:
+            self.process.stdin.close()
+        self.process.wait(30)
+
+    def kill(self) -> None:
+        """Die as a client that crashes does: kill -9."""
+        self.process.kill()
+        self.process.wait(10)
+
+    def stop(self) -> None:
+        """Hang: SIGSTOP, no heartbeat any more."""
+        self.process.send_signal(signal.SIGSTOP)
+
+    def end(self) -> None:
+        """Kill it, and give back its pipes."""
+        self.kill()
+        self._listener.join(10)
+        for pipe in (self.process.stdin, self.process.stdout):
+            assert pipe
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()
+
+    def _listen(self) -> None:
+        assert self.process.stdout
+        for line in self.process.stdout:
+            said = json.loads(line)
+            if "assignment" in said:
+                self.assignment = [(topic, number) for topic, number in said["assignment"]]
+            self.commits += "committed" in said
+
+
+class Members:
+    """Starts members and ends them all when the block ends."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+        self.started: list[Member] = []
+
+    def __enter__(self) -> Members:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        for member in self.started:
+            member.end()
+
+    def classic(self, group: str, *topics: str, assignor: str = "range", **settings: Any) -> Member:
+        """A classic member (kafka-python; cooperative-sticky: librdkafka). Settings as that client names them."""
+        if assignor == "cooperative-sticky":
+            return self._start("confluent", group, topics, {"partition.assignment.strategy": assignor, **settings})
+        timeouts = {"session_timeout_ms": 6000, "heartbeat_interval_ms": 500}
+        return self._start("kafka-python", group, topics, {"assignor": assignor, **timeouts, **settings})
+
+    def consumer(self, group: str, *topics: str, **settings: Any) -> Member:
+        """A member of the consumer protocol (KIP-848, librdkafka). ``group_instance_id`` for ``group.instance.id``."""
+        dotted = {key.replace("_", "."): value for key, value in settings.items()}
+        return self._start("confluent", group, topics, {"group.protocol": "consumer", **dotted})
+
+    def stable(self, *members: Member, partitions: int, within_s: float = 40.0) -> None:
+        """Wait until these members hold ``partitions`` partitions in all, each at one member only."""
+
+        def settled() -> bool:
+            held = [place for member in members for place in member.assignment or ()]
+            known = all(member.assignment is not None for member in members)
+            return known and len(held) == partitions == len(set(held))
+
+        wait_for(settled, f"{partitions} partitions over {len(members)} members", within_s)
+
+    def _start(self, client: str, group: str, topics: tuple[str, ...], settings: dict[str, Any]) -> Member:
+        member = Member(
+            {
+                "client": client,
+                "bootstrap": self.bootstrap,
+                "group": group,
+                "topics": list(topics),
+                "settings": settings,
+            }
+        )
+        self.started.append(member)
+        return member

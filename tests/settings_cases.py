@@ -1,0 +1,33 @@
+"""A Reporter that remembers, for tests of everything that warns."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+
+from kgroup.model import Progress
+
+
+class _NoProgress:
+    def update(self, done: int) -> None:
+        pass
+
+
+class Notes:
+    """What was said beside the result."""
+
+    def __init__(self) -> None:
+        self.warnings: list[str] = []
+        self.notes: list[str] = []
+        self.events: list[tuple[str, str]] = []
+
+    def event(self, word: str, text: str) -> None:
+        self.events.append((word, text))
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+    def warn(self, text: str) -> None:
+        self.warnings.append(text)
+
+    def progress(self, label: str, total: int, unit: str) -> AbstractContextManager[Progress]:
+        return nullcontext(_NoProgress())

@@ -1,0 +1,23 @@
+"""Waiting for a condition with a deadline; tests never sleep a fixed time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+_PAUSE_S = 0.05
+
+
+def wait_for(condition: Callable[[], T], what: str, within_s: float = 30.0) -> T:
+    """The first true value of ``condition``; an AssertionError that says ``what`` when there is none in time."""
+    deadline = time.monotonic() + within_s
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {within_s} s: {what}; last seen: {value!r}")
+        time.sleep(_PAUSE_S)
