@@ -41,7 +41,7 @@ def _next(commands: queue.Queue[str | None]) -> str | None:
 
 
 def _confluent(what: dict[str, Any], commands: queue.Queue[str | None]) -> None:
-    from confluent_kafka import Consumer, TopicPartition
+    from confluent_kafka import Consumer, KafkaException, TopicPartition
 
     settings = {"bootstrap.servers": what["bootstrap"], "group.id": what["group"], "enable.auto.commit": False}
     consumer = Consumer(settings | {"auto.offset.reset": "earliest"} | what["settings"])
@@ -56,8 +56,12 @@ def _confluent(what: dict[str, Any], commands: queue.Queue[str | None]) -> None:
         if command == "commit" and held:
             places = consumer.position([TopicPartition(*place) for place in held])
             reached = [TopicPartition(tp.topic, tp.partition, max(tp.offset, 0)) for tp in places]
-            consumer.commit(offsets=reached, asynchronous=False)
-            _say(committed=True)
+            try:
+                consumer.commit(offsets=reached, asynchronous=False)
+            except KafkaException:  # a rebalance came between
+                commands.put("commit")
+            else:
+                _say(committed=True)
     consumer.close()
 
 

@@ -35,6 +35,7 @@ class KafkaWorld:
 
     def __exit__(self, *exc_info: object) -> None:
         self._groups.close()
+        self._groups._net.close()  # which its own close() forgets
 
     def topic(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
         """Make a topic; returns its name."""

@@ -29,9 +29,7 @@ class Launch:
     kafka: Distribution
     started: dict[Broker, int] = field(default_factory=dict)
 
-    def start(
-        self, layout: Layout, format_arguments: tuple[str, ...] = (), only: Iterable[Node] | None = None
-    ) -> None:
+    def start(self, layout: Layout, format_arguments: tuple[str, ...] = (), only: Iterable[Node] | None = None) -> None:
         """Configure, format and start what does not run of the layout, or ``only`` these; does not wait."""
         for node in layout.nodes if only is None else only:
             broker = Broker(node.node_id, self.sandbox)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -119,106 +119,118 @@ def oidc(endpoint: str, secret: str = "oidc-secret") -> dict[str, str]:
     }
 
 
-def works(c: Certificates, endpoint: str) -> dict[str, tuple[str, dict[str, str]]]:
-    """Listener and settings of every kind of connection that README promises."""
-    java_pem = {
+def java_pem(c: Certificates) -> dict[str, str]:
+    return {
         "security.protocol": "SSL",
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": c.certificate("ca"),
     }
-    bob = {"username": "bob", "password": USERS["bob"]}
-    java_scram = {
+
+
+def java_scram(c: Certificates) -> dict[str, str]:
+    return {
         "security.protocol": "SASL_SSL",
         "ssl.truststore.type": "PEM",
         "ssl.truststore.certificates": c.text("ca.pem"),
     }
-    return {
-        "plaintext": ("ADMIN", {}),
-        "scram-512": ("SCRAM", scram(c)),
-        "scram-256": ("SCRAM", scram(c, sasl_mechanism="SCRAM-SHA-256")),
-        "plain": ("SCRAM", scram(c, sasl_mechanism="PLAIN", sasl_username="bob", sasl_password=USERS["bob"])),
-        "ca-inline": ("SCRAM", {k: v for k, v in scram(c, ssl_ca_pem=c.text("ca.pem")).items() if k != "ssl.ca.location"}),
-        "no-verification": (
-            "EXPIRED",
-            mutual(c) | {"enable.ssl.certificate.verification": "false"},
+
+
+BOB = {"username": "bob", "password": USERS["bob"]}
+Make = Callable[[Certificates, str], dict[str, str]]
+
+WORKS: dict[str, tuple[str, Make]] = {
+    "plaintext": ("ADMIN", lambda c, url: {}),
+    "scram-512": ("SCRAM", lambda c, url: scram(c)),
+    "scram-256": ("SCRAM", lambda c, url: scram(c, sasl_mechanism="SCRAM-SHA-256")),
+    "plain": (
+        "SCRAM",
+        lambda c, url: scram(c, sasl_mechanism="PLAIN", sasl_username="bob", sasl_password=USERS["bob"]),
+    ),
+    "ca-inline": (
+        "SCRAM",
+        lambda c, url: {k: v for k, v in scram(c, ssl_ca_pem=c.text("ca.pem")).items() if k != "ssl.ca.location"},
+    ),
+    "no-verification": (
+        "EXPIRED",
+        lambda c, url: mutual(c) | {"enable.ssl.certificate.verification": "false"},
+    ),
+    "no-host-name-check": ("WRONGNAME", lambda c, url: mutual(c) | {"ssl.endpoint.identification.algorithm": "none"}),
+    "mutual": ("MTLS", lambda c, url: mutual(c)),
+    "mutual-inline": (
+        "MTLS",
+        lambda c, url: {
+            "security.protocol": "SSL",
+            "ssl.ca.pem": c.text("ca.pem"),
+            "ssl.certificate.pem": c.text("alice.pem"),
+            "ssl.key.pem": c.text("alice.key"),
+        },
+    ),
+    "mutual-encrypted-key": (
+        "MTLS",
+        lambda c, url: (
+            mutual(c) | {"ssl.key.location": c.path("alice-encrypted.key"), "ssl.key.password": "key-secret"}
         ),
-        "no-host-name-check": ("WRONGNAME", mutual(c) | {"ssl.endpoint.identification.algorithm": "none"}),
-        "mutual": ("MTLS", mutual(c)),
-        "mutual-inline": (
-            "MTLS",
-            {
-                "security.protocol": "SSL",
-                "ssl.ca.pem": c.text("ca.pem"),
-                "ssl.certificate.pem": c.text("alice.pem"),
-                "ssl.key.pem": c.text("alice.key"),
-            },
-        ),
-        "mutual-encrypted-key": (
-            "MTLS",
-            mutual(c) | {"ssl.key.location": c.path("alice-encrypted.key"), "ssl.key.password": "key-secret"},
-        ),
-        "java-mutual": (
-            "MTLS",
-            java_pem | {"ssl.keystore.type": "PEM", "ssl.keystore.location": c.both("alice")},
-        ),
-        "java-mutual-inline": (
-            "MTLS",
-            java_pem
+    ),
+    "java-mutual": (
+        "MTLS",
+        lambda c, url: java_pem(c) | {"ssl.keystore.type": "PEM", "ssl.keystore.location": c.both("alice")},
+    ),
+    "java-mutual-inline": (
+        "MTLS",
+        lambda c, url: (
+            java_pem(c)
             | {
                 "ssl.keystore.type": "PEM",
                 # As it ends up on one line of a ConfigMap.
                 "ssl.keystore.certificate.chain": c.text("alice.pem").replace("\n", " "),
                 "ssl.keystore.key": c.text("alice.key"),
-            },
+            }
         ),
-        "java-scram": (
-            "SCRAM",
-            java_scram
-            | {"sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": jaas("scram.ScramLoginModule", **bob)},
+    ),
+    "java-scram": (
+        "SCRAM",
+        lambda c, url: (
+            java_scram(c)
+            | {"sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": jaas("scram.ScramLoginModule", **BOB)}
         ),
-        "java-plain": (
-            "SCRAM",
-            java_scram | {"sasl.mechanism": "PLAIN", "sasl.jaas.config": jaas("plain.PlainLoginModule", **bob)},
+    ),
+    "java-plain": (
+        "SCRAM",
+        lambda c, url: (
+            java_scram(c) | {"sasl.mechanism": "PLAIN", "sasl.jaas.config": jaas("plain.PlainLoginModule", **BOB)}
         ),
-        "java-wrongname": ("WRONGNAME", mutual(c) | {"ssl.endpoint.identification.algorithm": ""}),
-        "oauth": ("OAUTH", unsecured("principal=alice")),
-        "java-oauth": (
-            "OAUTH",
-            {
-                "security.protocol": "SASL_PLAINTEXT",
-                "sasl.mechanism": "OAUTHBEARER",
-                "sasl.jaas.config": jaas("oauthbearer.OAuthBearerLoginModule", unsecuredLoginStringClaim_sub="alice"),
-            },
-        ),
-        "oidc": ("OAUTH", oidc(endpoint)),
-        "java-oidc": (
-            "OAUTH",
-            {
-                "security.protocol": "SASL_PLAINTEXT",
-                "sasl.mechanism": "OAUTHBEARER",
-                "sasl.login.callback.handler.class": (
-                    "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
-                ),
-                "sasl.oauthbearer.token.endpoint.url": endpoint,
-                "sasl.jaas.config": jaas(
-                    "oauthbearer.OAuthBearerLoginModule", clientId="kg", clientSecret="oidc-secret"
-                ),
-            },
-        ),
-    }  # fmt: skip
-
-
-WORKS = (
-    "plaintext", "scram-512", "scram-256", "plain", "ca-inline", "no-verification", "no-host-name-check", "mutual",
-    "mutual-inline", "mutual-encrypted-key", "java-mutual", "java-mutual-inline", "java-scram", "java-plain",
-    "java-wrongname", "oauth", "java-oauth", "oidc", "java-oidc",
-)  # fmt: skip
+    ),
+    "java-wrongname": ("WRONGNAME", lambda c, url: mutual(c) | {"ssl.endpoint.identification.algorithm": ""}),
+    "oauth": ("OAUTH", lambda c, url: unsecured("principal=alice")),
+    "java-oauth": (
+        "OAUTH",
+        lambda c, url: {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.jaas.config": jaas("oauthbearer.OAuthBearerLoginModule", unsecuredLoginStringClaim_sub="alice"),
+        },
+    ),
+    "oidc": ("OAUTH", lambda c, url: oidc(url)),
+    "java-oidc": (
+        "OAUTH",
+        lambda c, url: {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.login.callback.handler.class": (
+                "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
+            ),
+            "sasl.oauthbearer.token.endpoint.url": url,
+            "sasl.jaas.config": jaas("oauthbearer.OAuthBearerLoginModule", clientId="kg", clientSecret="oidc-secret"),
+        },
+    ),
+}
+"""Listener and settings of every kind of connection that README promises; ``url`` is the token endpoint."""
 
 
 @pytest.mark.parametrize("case", WORKS)
 def test_both_clients_connect(case: str, broker: SecureBroker, token_endpoint: str, tmp_path: Path) -> None:
-    listener, properties = works(broker.certificates, token_endpoint)[case]
-    settings = settings_from(properties, tmp_path, broker.addresses[listener])
+    listener, make = WORKS[case]
+    settings = settings_from(make(broker.certificates, token_endpoint), tmp_path, broker.addresses[listener])
 
     java_like = KafkaAdminClient(**settings.kafka_python(), bootstrap_timeout_ms=CLIENT_TIMEOUT_S * 1000)
     try:
@@ -232,56 +244,68 @@ def test_both_clients_connect(case: str, broker: SecureBroker, token_endpoint: s
     assert [made.name for made in tmp_path.iterdir()] == ["client.properties"]
 
 
-def test_every_case_of_the_table_runs(tmp_path: Path, broker: SecureBroker) -> None:
-    assert set(works(broker.certificates, "http://x/")) == set(WORKS)
+AUTH = (AuthenticationFailed, "auth-failed")
+TLS = (Unreachable, "tls")
+PLAIN_USER = {
+    "security.protocol": "SASL_PLAINTEXT",
+    "sasl.mechanism": "PLAIN",
+    "sasl.username": "alice",
+    "sasl.password": "wr0ng",
+}
 
-
-def wrong(c: Certificates, endpoint: str) -> dict[str, tuple[str, dict[str, str], type[KgroupError], str, str]]:
-    """Listener, settings, class, code, and words that the message or details must hold."""
-    trusted = {"ssl.ca.location": c.certificate("ca")}
-    auth, tls = (AuthenticationFailed, "auth-failed"), (Unreachable, "tls")
-    plain = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": "alice", "sasl.password": "x"}  # fmt: skip
-    return {
-        "scram-password": ("SCRAM", scram(c, sasl_password="wr0ng"), *auth, 'user "alice": wrong user or password'),
-        "scram-user": ("SCRAM", scram(c, sasl_username="eve"), *auth, 'user "eve"'),
-        "plain-password": ("SCRAM", scram(c, sasl_mechanism="PLAIN", sasl_password="wr0ng"), *auth, "SASL PLAIN"),
-        "mechanism-off": ("OAUTH", plain, *auth, "It takes OAUTHBEARER."),
-        "token-expired": ("OAUTH", unsecured("principal=alice lifeSeconds=0"), *auth, "invalid_token"),
-        "oidc-secret": ("OAUTH", oidc(endpoint, "wr0ng"), *auth, "no such client"),
-        "oidc-endpoint": ("OAUTH", oidc("http://127.0.0.1:1/"), Unreachable, "unreachable", "gave no token"),
-        "sasl-to-plaintext": ("ADMIN", plain, *auth, "no SASL on that port"),
-        "plaintext-to-sasl": ("OAUTH", {}, *auth, "OAUTHBEARER"),
-        "ssl-to-sasl-ssl": ("SCRAM", {"security.protocol": "SSL", **trusted}, *auth, "SCRAM-SHA-512"),
-        "unknown-ca": ("SCRAM", scram(c, ssl_ca_location=c.certificate("otherca")), *tls, '"kgroup test CA"'),
-        "unknown-ca-system": ("MTLS", {"security.protocol": "SSL"}, *tls, "neither ssl.ca.location"),
-        "expired": ("EXPIRED", mutual(c), *tls, "expired on 2024-02-01"),
-        "wrong-name": ("WRONGNAME", mutual(c), *tls, "elsewhere.example"),
-        "no-client-certificate": ("MTLS", mutual(c, None), *tls, "wants a client certificate"),
-        "client-certificate-unknown": ("MTLS", mutual(c, "mallory"), *tls, '"another CA"'),
-        "client-certificate-expired": ("MTLS", mutual(c, "oldalice"), *tls, "expired on 2024-02-01"),
-        "plaintext-to-sasl-tls": ("SCRAM", {}, *tls, "speaks TLS"),
-        "plaintext-to-tls": ("MTLS", {}, *tls, "speaks TLS"),
-        "tls-to-plaintext": ("ADMIN", mutual(c), *tls, "does not speak TLS"),
-        "controller": ("CONTROLLER", {}, Unreachable, "not-kafka", "KRaft controller"),
-        "nothing-wrong": ("SCRAM", scram(c), Unreachable, "timed-out", "could not be asked"),
-    }  # fmt: skip
-
-
-WRONG = (
-    "scram-password", "scram-user", "plain-password", "mechanism-off", "token-expired", "oidc-secret",
-    "oidc-endpoint", "sasl-to-plaintext", "plaintext-to-sasl", "ssl-to-sasl-ssl", "unknown-ca",
-    "unknown-ca-system", "expired", "wrong-name", "no-client-certificate", "client-certificate-unknown",
-    "client-certificate-expired", "plaintext-to-sasl-tls", "plaintext-to-tls", "tls-to-plaintext", "controller",
-    "nothing-wrong",
-)  # fmt: skip
+WRONG: dict[str, tuple[str, Make, type[KgroupError], str, str]] = {
+    "scram-password": (
+        "SCRAM",
+        lambda c, url: scram(c, sasl_password="wr0ng"),
+        *AUTH,
+        'user "alice": wrong user or password',
+    ),
+    "scram-user": ("SCRAM", lambda c, url: scram(c, sasl_username="eve"), *AUTH, 'user "eve"'),
+    "plain-password": (
+        "SCRAM",
+        lambda c, url: scram(c, sasl_mechanism="PLAIN", sasl_password="wr0ng"),
+        *AUTH,
+        "SASL PLAIN",
+    ),
+    "mechanism-off": ("OAUTH", lambda c, url: PLAIN_USER, *AUTH, "It takes OAUTHBEARER."),
+    "token-expired": ("OAUTH", lambda c, url: unsecured("principal=alice lifeSeconds=0"), *AUTH, "invalid_token"),
+    "oidc-secret": ("OAUTH", lambda c, url: oidc(url, "wr0ng"), *AUTH, "no such client"),
+    "oidc-endpoint": ("OAUTH", lambda c, url: oidc("http://127.0.0.1:1/"), Unreachable, "unreachable", "gave no token"),
+    "sasl-to-plaintext": ("ADMIN", lambda c, url: PLAIN_USER, *AUTH, "no SASL on that port"),
+    "plaintext-to-sasl": ("OAUTH", lambda c, url: {}, *AUTH, "OAUTHBEARER"),
+    "ssl-to-sasl-ssl": (
+        "SCRAM",
+        lambda c, url: {"security.protocol": "SSL", "ssl.ca.location": c.certificate("ca")},
+        *AUTH,
+        "SCRAM-SHA-512",
+    ),
+    "unknown-ca": (
+        "SCRAM",
+        lambda c, url: scram(c, ssl_ca_location=c.certificate("otherca")),
+        *TLS,
+        '"kgroup test CA"',
+    ),
+    "unknown-ca-system": ("MTLS", lambda c, url: {"security.protocol": "SSL"}, *TLS, "neither ssl.ca.location"),
+    "expired": ("EXPIRED", lambda c, url: mutual(c), *TLS, "expired on 2024-02-01"),
+    "wrong-name": ("WRONGNAME", lambda c, url: mutual(c), *TLS, "elsewhere.example"),
+    "no-client-certificate": ("MTLS", lambda c, url: mutual(c, None), *TLS, "wants a client certificate"),
+    "client-certificate-unknown": ("MTLS", lambda c, url: mutual(c, "mallory"), *TLS, '"another CA"'),
+    "client-certificate-expired": ("MTLS", lambda c, url: mutual(c, "oldalice"), *TLS, "expired on 2024-02-01"),
+    "plaintext-to-sasl-tls": ("SCRAM", lambda c, url: {}, *TLS, "speaks TLS"),
+    "plaintext-to-tls": ("MTLS", lambda c, url: {}, *TLS, "speaks TLS"),
+    "tls-to-plaintext": ("ADMIN", lambda c, url: mutual(c), *TLS, "does not speak TLS"),
+    "controller": ("CONTROLLER", lambda c, url: {}, Unreachable, "not-kafka", "KRaft controller"),
+    "nothing-wrong": ("SCRAM", lambda c, url: scram(c), Unreachable, "timed-out", "could not be asked"),
+}
+"""Listener, settings, class, code, and words that the error must hold."""
 
 
 @pytest.mark.parametrize("case", WRONG)
 def test_wrong_connections_are_explained_at_once(
     case: str, broker: SecureBroker, token_endpoint: str, tmp_path: Path
 ) -> None:
-    listener, properties, kind, code, words = wrong(broker.certificates, token_endpoint)[case]
-    settings = settings_from(properties, tmp_path, broker.addresses[listener])
+    listener, make, kind, code, words = WRONG[case]
+    settings = settings_from(make(broker.certificates, token_endpoint), tmp_path, broker.addresses[listener])
 
     began = time.monotonic()
     error = explain(settings, "127.0.0.1", broker.port(listener), None)
@@ -294,7 +318,3 @@ def test_wrong_connections_are_explained_at_once(
     assert took_s < EXPLAIN_LIMIT_S
     for secret in settings.secrets:
         assert secret not in text
-
-
-def test_every_wrong_case_of_the_table_runs(broker: SecureBroker) -> None:
-    assert set(wrong(broker.certificates, "http://x/")) == set(WRONG)

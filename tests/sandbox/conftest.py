@@ -1,4 +1,4 @@
-"""Sandboxes for tests. The jars come from the usual cache (KGROUP_CACHE_DIR), fetched at the first test that needs them."""
+"""Sandboxes for tests. The jars come from the usual cache (KGROUP_CACHE_DIR), fetched by the first that needs them."""
 
 from __future__ import annotations
 

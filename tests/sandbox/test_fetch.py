@@ -25,7 +25,7 @@ def manifest(tmp_path: Path) -> Manifest:
 
 
 @pytest.fixture
-def local_ivy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ivy.Ivy:
+def local_ivy(tmp_path: Path) -> ivy.Ivy:
     """Ivy with the repository named as Spark's users name theirs."""
     settings = ivy.ivy_settings(
         {"HOME": str(tmp_path), "DEFAULT_ARTIFACT_REPOSITORY": (tmp_path / "repository").as_uri()}
@@ -103,9 +103,11 @@ def test_the_users_own_settings(tmp_path: Path, manifest: Manifest, reporter: Re
     file = tmp_path / "corporate.xml"
     file.write_text(
         f"""<ivysettings>
-          <caches defaultCacheDir="{tmp_path / "corporate-cache"}"/>
           <settings defaultResolver="mirror"/>
-          <resolvers><ibiblio name="mirror" m2compatible="true" root="{(tmp_path / "repository").as_uri()}"/></resolvers>
+          <caches><cache name="own" basedir="{tmp_path / "corporate-cache"}"/></caches>
+          <resolvers>
+            <ibiblio name="mirror" m2compatible="true" cache="own" root="{(tmp_path / "repository").as_uri()}"/>
+          </resolvers>
         </ivysettings>"""
     )
     settings = ivy.ivy_settings({"HOME": str(tmp_path), "KGROUP_IVY_SETTINGS": str(file)})

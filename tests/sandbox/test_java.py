@@ -14,7 +14,9 @@ def fake_java(directory: Path, version: str | None) -> Path:
     """A ``java`` that tells this version, or fails."""
     directory.mkdir(parents=True)
     script = directory / "java"
-    script.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2025-04-15' >&2\n" if version else "#!/bin/sh\nexit 3\n")
+    script.write_text(
+        f"#!/bin/sh\necho 'openjdk version \"{version}\" 2025-04-15' >&2\n" if version else "#!/bin/sh\nexit 3\n"
+    )
     script.chmod(0o755)
     return script
 

@@ -28,8 +28,9 @@ def test_start_kill_forget(daemon: Daemon, tmp_path: Path) -> None:
     assert daemon.pid is None
     assert not daemon.died
     daemon.start([*SLEEP, daemon.mark], log=tmp_path / "log")
-    assert daemon.pid == int((tmp_path / "pid").read_text())
-    assert os.getsid(daemon.pid) == daemon.pid
+    pid = int((tmp_path / "pid").read_text())
+    assert daemon.pid == pid
+    assert os.getsid(pid) == pid
     daemon.signal(signal.SIGKILL)
     assert daemon.wait(5)
     assert daemon.died
@@ -57,8 +58,13 @@ def test_a_recycled_pid_is_never_touched(daemon: Daemon, tmp_path: Path) -> None
 
 def test_another_process_started_it(daemon: Daemon, tmp_path: Path) -> None:
     """As every invocation after ``up`` sees it; started by a process that is gone."""
-    start = f"from kgroup.sandbox.process import Daemon; from pathlib import Path; Daemon(Path({str(daemon.pid_file)!r}), {daemon.mark!r}).start({[*SLEEP, daemon.mark]!r}, log=Path({str(tmp_path / 'log')!r}))"
-    subprocess.run([sys.executable, "-c", start], check=True)
+    start = (
+        "import sys; from pathlib import Path; from kgroup.sandbox.process import Daemon\n"
+        "pid_file, mark, log, *command = sys.argv[1:]\n"
+        "Daemon(Path(pid_file), mark).start([*command, mark], log=Path(log))"
+    )
+    arguments = [str(daemon.pid_file), daemon.mark, str(tmp_path / "log"), *SLEEP]
+    subprocess.run([sys.executable, "-c", start, *arguments], check=True)
     assert daemon.pid is not None
     daemon.signal(signal.SIGTERM)
     assert daemon.wait(5)

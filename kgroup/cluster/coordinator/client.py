@@ -33,7 +33,7 @@ PRIVATE_NAMES = {
         "run",
         "send",
     ),
-    "kafka.net.selector:NetworkSelector": ("drain", "sleep"),
+    "kafka.net.selector:NetworkSelector": ("close", "drain", "sleep"),
     "kafka.cluster:ClusterMetadata": ("bootstrap_brokers", "broker_metadata", "brokers", "refresh_metadata"),
 }
 """What this package uses beyond kafka-python's public classes; a new version is checked against it."""
@@ -95,6 +95,7 @@ class Client:
         """Close all connections; requests under way are given up."""
         self._manager.close()
         self._net.drain()
+        self._net.close()
 
     def run(self, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
         """Run a coroutine function on the connection's event loop until it returns."""
