@@ -9,9 +9,9 @@ from kgroup.model import Reporter
 
 SECONDS_PER_UNIT = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
-_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
-_WHOLE = re.compile(rf"(?:{_PART.pattern})+")
-_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", re.ASCII)
+_WHOLE = re.compile(rf"(?:{_PART.pattern})+", re.ASCII)
+_NUMBER = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
 _WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _SUSPICIOUS_BELOW_MS = 1000
 
@@ -39,7 +39,7 @@ def parse_timeout(text: str, reporter: Reporter, option: str = "--timeout") -> f
     duration, and for zero.
     """
     stripped = text.strip()
-    if stripped.isdigit():
+    if stripped.isascii() and stripped.isdigit():
         seconds = int(stripped) / 1000
         if 0 < int(stripped) < _SUSPICIOUS_BELOW_MS:
             reporter.warn(

@@ -63,10 +63,12 @@ def _spellings(secrets: frozenset[str]) -> tuple[str, ...]:
         if not secret:
             continue
         encoded = secret.encode("utf-8", "surrogateescape")
+        for written in (repr(secret)[1:-1], repr(encoded)[2:-1]):
+            # Whether repr() escapes an apostrophe depends on what else the string holds.
+            bare = written.replace("\\'", "'")
+            found |= {bare, bare.replace("'", "\\'")}
         found |= {
             secret,
-            repr(secret)[1:-1],
-            repr(encoded)[2:-1],
             quote(secret, safe=""),
             base64.b64encode(encoded).decode("ascii").rstrip("="),
         }

@@ -21,9 +21,9 @@ from kgroup.groups.selection import (
     names_only,
     unknown_groups,
 )
-from kgroup.model import Group, ListedGroup, Outcome, RowError
+from kgroup.model import ListedGroup, Outcome, RowError
 from kgroup.options import WHAT, Format, Run, Selection
-from kgroup.screens.describe import Part, records, screen
+from kgroup.screens.describe import Part, outcome
 
 _GROUPS_AT_A_TIME = 250
 _DEFAULT_BUDGET = "1s"
@@ -162,17 +162,7 @@ def _outcomes(
             pages = [groups] if view.part is Part.STATE else [[group] for group in groups]
         for number, page in enumerate(pages or [[]]):
             errors = snapshot.errors if number == 0 else ()
-            yield _outcome(cluster, view, page, errors)
+            yield outcome(view.part, page, cluster.ref, errors, verbose=view.verbose)
     if count == 0:
         run.reporter.note("no group is chosen: nothing to do")
 
-
-def _outcome(cluster: Cluster, view: View, groups: list[Group], errors: tuple[RowError, ...]) -> Outcome:
-    part = view.part
-    return Outcome(
-        data=tuple(groups),
-        screen=lambda: screen(part, groups, verbose=view.verbose),
-        records=lambda: records(part, groups),
-        cluster=cluster.ref,
-        errors=errors,
-    )

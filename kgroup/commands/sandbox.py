@@ -11,10 +11,11 @@ import typer
 
 from kgroup.errors import UsageError
 from kgroup.model import ClusterRef, Outcome
-from kgroup.options import Run
+from kgroup.options import Connection, Run
 from kgroup.sandbox import BrokerStatus, Sandbox, SandboxStatus, State
 from kgroup.sandbox.demo import crash
 from kgroup.screen import Block, Column, Records, Screen, Style, Styled, Table, Text, Title
+from kgroup.screens import describe
 
 _STYLES: Mapping[State, Style] = {
     State.RUNNING: "good",
@@ -129,12 +130,20 @@ def demo(run: Run) -> Outcome:
 
     Exit codes: 0 1 6 130
     """
+    # Imported here: `sandbox up` and `down` need no Kafka client.
+    from kgroup.cluster.snapshot import Cluster, Want
+    from kgroup.settings import resolve
+
     running = Sandbox().up(reporter=run.reporter)
     assert running.bootstrap_servers is not None
     crashed = crash(running.bootstrap_servers, run.reporter)
+    # An empty environment: what is set for another cluster (a context, its passwords) has no place here.
+    settings = resolve(Connection(bootstrap_server=crashed.bootstrap_servers), run.reporter, environ={})
+    with Cluster(settings) as cluster:
+        snapshot = cluster.describe((crashed.group,), Want())
     run.reporter.note(f"look again: kgroup describe {crashed.group} -b {crashed.bootstrap_servers}")
-    # LEAD: return describe(run on crashed.bootstrap_servers, Selection(names=[crashed.group])) here.
-    return _outcome(running)
+    run.reporter.note("stop it: kgroup sandbox down --wipe")
+    return describe.outcome(describe.Part.PAGE, snapshot.groups, cluster.ref, snapshot.errors)
 
 
 SUBCOMMANDS = (up, status, down, demo)

@@ -6,6 +6,7 @@ interrupted fetch goes on where it stopped, and a directory under its final name
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -86,8 +87,8 @@ class Incoming:
 
     @property
     def work(self) -> Path:
-        """Below it are Ivy's caches and logs."""
-        return self.directory / "work"
+        """Below it are Ivy's caches and logs. Each fetch has its own: Ivys of a killed one may still write."""
+        return self.directory / f"work-{os.getpid()}"
 
     def resume(self) -> None:
         """Keep what an earlier fetch brought whole, drop the rest."""
@@ -98,7 +99,7 @@ class Incoming:
                 path.unlink(missing_ok=True)
         self.take_over()
         self.rejected.clear()
-        shutil.rmtree(self.work, ignore_errors=True)
+        self._clear()
         self.work.mkdir(exist_ok=True)
 
     def missing(self) -> list[Artifact]:
@@ -108,18 +109,22 @@ class Incoming:
     def take_over(self) -> None:
         """Put those jars in place that Ivy has finished (it writes ``x.jar.part`` and renames)."""
         wanted = {artifact.file_name: artifact for artifact in self.missing()}
-        for path in self.work.rglob("*.jar"):
+        for path in self.directory.glob("work-*/**/*.jar"):
             artifact = wanted.get(path.name)
             if artifact is None or path in self.rejected:
                 continue
             if artifact.is_whole(path):
                 wanted.pop(path.name)
                 self._place(path)
-            elif "cache" in path.relative_to(self.work).parts:  # under "out" it may still be growing
+            elif "cache" in path.relative_to(self.directory).parts:  # under "out" it may still be growing
                 self.rejected[path] = artifact
 
+    def _clear(self) -> None:
+        for work in self.directory.glob("work-*"):
+            shutil.rmtree(work, ignore_errors=True)
+
     def _place(self, path: Path) -> None:
-        aside = self.work / f"{path.name}.placing"
+        aside = self.directory / f"{path.name}.placing"
         shutil.copyfile(path, aside)
         aside.replace(self.directory / path.name)
 
@@ -136,7 +141,7 @@ class Incoming:
                 details=_last_words(self.work.glob("share-*/ivy.log")),
                 hint="Run it again: what is whole is kept. Behind a mirror, set KGROUP_IVY_SETTINGS.",
             )
-        shutil.rmtree(self.work)
+        self._clear()
         if directory.exists():
             shutil.rmtree(directory)
         self.directory.replace(directory)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 
-from kgroup.model import Assignment, Group, Member, Partition
+from kgroup.model import Assignment, ClusterRef, Group, Member, Outcome, Partition, RowError
 from kgroup.screen import (
     Block,
     Cell,
@@ -124,6 +124,24 @@ _STATE_HEADER = (
     "partitions",
     "lag",
 )
+
+
+def outcome(
+    part: Part,
+    groups: Sequence[Group],
+    cluster: ClusterRef,
+    errors: tuple[RowError, ...] = (),
+    *,
+    verbose: bool = False,
+) -> Outcome:
+    """Described groups as what a command returns."""
+    return Outcome(
+        data=tuple(groups),
+        screen=lambda: screen(part, groups, verbose=verbose),
+        records=lambda: records(part, groups),
+        cluster=cluster,
+        errors=errors,
+    )
 
 
 def screen(part: Part, groups: Sequence[Group], *, verbose: bool) -> Screen:

@@ -58,7 +58,7 @@ def test_what_is_whole_is_kept_and_the_rest_comes_again(
     tmp_path: Path, manifest: Manifest, local_ivy: ivy.Ivy, reporter: Recorder
 ) -> None:
     part = tmp_path / "jars.part"
-    in_cache = part / "work" / "share-0" / "cache"
+    in_cache = part / "work-0" / "share-0" / "cache"
     in_cache.mkdir(parents=True)
     broker, alpha, beta = manifest.artifacts
     _jar(tmp_path / "repository", alpha.module).rename(part / alpha.file_name)  # whole, and no more to be had
