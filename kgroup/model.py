@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Protocol
 
+from kgroup.clock import utc_now
 from kgroup.errors import ExitCode, KgroupError
 from kgroup.screen import Records, Screen
 
@@ -175,18 +176,21 @@ class Partition:
 
         What lies below the log start is gone and does not count: committed 5, log [100, 120) is a lag of 20.
         """
-        if self.commit is None or self.log is None:
+        commit, log = self.commit, self.log
+        if commit is None or log is None:
             return None
-        return max(0, self.log.end - max(self.commit.offset, self.log.start))
+        first_unread = commit.offset if commit.offset > log.start else log.start
+        return log.end - first_unread if log.end > first_unread else 0
 
     @property
     def out_of_range(self) -> str | None:
         """``BELOW_START`` or ``ABOVE_END`` where the committed offset lies outside the log, else None."""
-        if self.commit is None or self.log is None:
+        commit, log = self.commit, self.log
+        if commit is None or log is None:
             return None
-        if self.commit.offset < self.log.start:
+        if commit.offset < log.start:
             return "BELOW_START"
-        return "ABOVE_END" if self.commit.offset > self.log.end else None
+        return "ABOVE_END" if commit.offset > log.end else None
 
     def document(self) -> dict[str, Any]:
         """Its JSON form; ``lag_ms`` and ``last_commit`` are filled where they have been read."""
@@ -338,11 +342,6 @@ class Reporter(Protocol):
 
     def progress(self, label: str, total: int, unit: str) -> AbstractContextManager[Progress]:
         """A bar of ``total`` units while the block runs; plain lines where stderr is no terminal."""
-
-
-def utc_now() -> datetime:
-    """The present moment, with its zone."""
-    return datetime.now(UTC)
 
 
 @dataclass(frozen=True, slots=True)

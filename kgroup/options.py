@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kgroup.errors import UsageError
-from kgroup.model import Reporter
 
 if TYPE_CHECKING:
+    from kgroup.model import Reporter
     from kgroup.settings import Settings
 
 

@@ -11,16 +11,18 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import MISSING, Field, fields, is_dataclass
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_args, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from kgroup.errors import ExitCode
-from kgroup.model import Outcome
 from kgroup.options import Connection, Presentation, Run
 
-Result = Outcome | Iterator[Outcome]
+if TYPE_CHECKING:
+    from kgroup.model import Outcome
+
+Result: TypeAlias = "Outcome | Iterator[Outcome]"
 Execute = Callable[[str, Run, Callable[[Run], Result]], ExitCode]
 """Runs a verb (its full name, the run, what calls it) and shows what it returns."""
 

@@ -1,8 +1,9 @@
 """A real consumer in a process of its own, told what to be by JSON in its argument.
 
 ``{"client": "kafka-python"|"confluent", "bootstrap", "group", "topics"|"pattern", "settings": {...}}``. It prints
-a JSON line whenever its assignment changes, commits on each line ``commit`` of its standard input, and closes
-gracefully when that ends.
+a JSON line whenever its assignment changes (from its first rebalance on; kafka-python's with the generation and
+the member id that the client itself knows), commits on each line ``commit`` of its standard input, stops polling on
+``hold`` until ``go``, though its heartbeats go on, and closes gracefully when that ends.
 """
 
 from __future__ import annotations
@@ -40,17 +41,33 @@ def _next(commands: queue.Queue[str | None]) -> str | None:
         return ""
 
 
+def _hold(commands: queue.Queue[str | None]) -> None:
+    """Not poll until told to go on: whatever a rebalance wants of the application waits."""
+    _say(holding=True)
+    while commands.get() not in ("go", None):
+        pass
+    _say(holding=False)
+
+
 def _confluent(what: dict[str, Any], commands: queue.Queue[str | None]) -> None:
     from confluent_kafka import Consumer, KafkaException, TopicPartition
 
     settings = {"bootstrap.servers": what["bootstrap"], "group.id": what["group"], "enable.auto.commit": False}
     consumer = Consumer(settings | {"auto.offset.reset": "earliest"} | what["settings"])
-    consumer.subscribe(what["topics"])
+    rebalanced = False
+
+    def on_rebalance(*_: Any) -> None:
+        nonlocal rebalanced
+        rebalanced = True
+
+    consumer.subscribe(what["topics"], on_assign=on_rebalance)
     shown = None
     while (command := _next(commands)) is not None:
+        if command == "hold":
+            _hold(commands)
         consumer.poll(0.05)
         held = sorted((tp.topic, tp.partition) for tp in consumer.assignment())
-        if held != shown:
+        if held != shown and rebalanced:
             shown = held
             _say(assignment=held)
         if command == "commit" and held:
@@ -89,11 +106,15 @@ def _kafka_python(what: dict[str, Any], commands: queue.Queue[str | None]) -> No
     consumer.subscribe(what["topics"])
     shown = None
     while (command := _next(commands)) is not None:
+        if command == "hold":
+            _hold(commands)
         consumer.poll(timeout_ms=50)
         held = sorted((tp.topic, tp.partition) for tp in consumer.assignment())
-        if held != shown:
-            shown = held
-            _say(assignment=held)
+        joined = consumer._coordinator._generation
+        now = (held, joined.generation_id, joined.member_id)
+        if now != shown and joined.generation_id >= 0 and not consumer._coordinator.rejoin_needed:
+            shown = now
+            _say(assignment=held, generation=joined.generation_id, member_id=joined.member_id)
         if command == "commit" and held:
             consumer.commit()
             _say(committed=True)

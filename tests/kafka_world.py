@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import socket
+import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import kafka.errors
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+)
 from kafka.admin import KafkaAdminClient
+from kafka.protocol.consumer import JoinGroupRequest
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from tests.waiting import wait_for
@@ -94,6 +104,74 @@ class KafkaWorld:
             if (group in found)
             else {(tp.topic, tp.partition): (given.offset, given.metadata) for tp, given in found.items()}
         )
+
+    def groups(self) -> dict[str, tuple[str, str]]:
+        """(type, state) of every group, in lower case."""
+        return {found["group_id"]: (found["group_type"].lower(), found["group_state"].lower())
+                for found in self._groups.list_groups()}  # fmt: skip
+
+    def delete_group(self, group: str) -> None:
+        """Delete an empty group."""
+        wait_for(lambda: self._groups.delete_groups([group]) == {group: "OK"}, f"{group} deleted")
+
+    def join_as(self, group: str, protocol_type: str) -> None:
+        """A first member of another framework's protocol type, which stops at joining: the group stands there."""
+        member = ""
+        for _ in range(2):  # the first answer only gives the member id
+            answer = self._to_coordinator(
+                group,
+                JoinGroupRequest[7](
+                    group_id=group,
+                    session_timeout_ms=30000,
+                    rebalance_timeout_ms=30000,
+                    member_id=member,
+                    group_instance_id=None,
+                    protocol_type=protocol_type,
+                    protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name="sessioned", metadata=b"\0\1\xff")],
+                ),
+            )
+            member = answer.member_id
+        assert answer.error_code == 0, answer
+
+    def share_group(self, group: str, topic: str) -> None:
+        """A share group (KIP-932) of one member, that never comes back: one ShareGroupHeartbeat, by hand."""
+
+        def text(value: str) -> bytes:
+            return bytes([len(value.encode()) + 1]) + value.encode()
+
+        body = text(group) + text("m" * 22) + struct.pack(">i", 0) + b"\0" + b"\2" + text(topic) + b"\0"
+        request = struct.pack(">hhih", 76, 1, 1, -1) + b"\0" + body
+        host, _, port = self.bootstrap.partition(",")[0].rpartition(":")
+
+        def joined() -> bool:
+            with socket.create_connection((host, int(port)), 10) as connection:
+                connection.sendall(struct.pack(">i", len(request)) + request)
+                answer = connection.recv(4096)
+            (error,) = struct.unpack_from(">h", answer, 4 + 4 + 1 + 4)
+            assert error in (0, 14, 15, 16), f"ShareGroupHeartbeat: error {error}"
+            return bool(error == 0)
+
+        wait_for(joined, f"share group {group}")
+
+    def _to_coordinator(self, group: str, request: Any) -> Any:
+        async def send() -> Any:
+            node = await self._groups._find_coordinator_id(group)
+            return await self._groups._manager.send(request, node_id=node)
+
+        return self._groups._manager.run(send)
+
+    def coordinator(self, group: str) -> int:
+        """The number of the broker that keeps a group."""
+        return int(self._groups._manager.run(lambda: self._groups._find_coordinator_id(group)))
+
+    def configure_group(self, group: str, **settings: str) -> None:
+        """Dynamic settings of a group, with _ for the dots."""
+        resource = ConfigResource(ConfigResource.Type.GROUP, group)  # type: ignore[attr-defined]
+        for key, value in settings.items():
+            resource.add_incremental_config(
+                ConfigEntry(key.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)
+            )
+        self._admin.incremental_alter_configs([resource])[resource].result(30)
 
     def _known_partitions(self, topic: str) -> int:
         metadata = self._admin.list_topics(timeout=10).topics.get(topic)

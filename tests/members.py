@@ -17,11 +17,17 @@ _SCRIPT = Path(__file__).with_name("consumer_process.py")
 
 
 class Member:
-    """One consumer; ``assignment`` is what it holds now, None before its first rebalance."""
+    """One consumer; ``assignment`` is what it holds now, None before its first rebalance.
+
+    ``generation`` and ``member_id`` are what the client itself knows (kafka-python only, else None).
+    """
 
     def __init__(self, what: dict[str, Any]) -> None:
         self.what = what
         self.assignment: list[tuple[str, int]] | None = None
+        self.generation: int | None = None
+        self.member_id: str | None = None
+        self.holding = False
         self.commits = 0
         self.process = subprocess.Popen(
             [sys.executable, str(_SCRIPT), json.dumps(what)],
@@ -36,10 +42,23 @@ class Member:
     def commit(self) -> None:
         """Commit what it has polled, and wait until that is done."""
         before = self.commits
-        assert self.process.stdin
-        self.process.stdin.write("commit\n")
-        self.process.stdin.flush()
+        self._tell("commit")
         wait_for(lambda: self.commits > before, "a commit")
+
+    def hold(self) -> None:
+        """Stop polling, so that it can neither give partitions up nor rejoin; its heartbeats go on."""
+        self._tell("hold")
+        wait_for(lambda: self.holding, "a held member")
+
+    def go(self) -> None:
+        """Poll again."""
+        self._tell("go")
+        wait_for(lambda: not self.holding, "a member that polls again")
+
+    def _tell(self, command: str) -> None:
+        assert self.process.stdin
+        self.process.stdin.write(f"{command}\n")
+        self.process.stdin.flush()
 
     def close(self) -> None:
         """Leave as a client that is shut down does."""
@@ -71,7 +90,9 @@ class Member:
         for line in self.process.stdout:
             said = json.loads(line)
             if "assignment" in said:
+                self.generation, self.member_id = said.get("generation"), said.get("member_id")
                 self.assignment = [(topic, number) for topic, number in said["assignment"]]
+            self.holding = said.get("holding", self.holding)
             self.commits += "committed" in said
 
 
@@ -101,13 +122,19 @@ class Members:
         dotted = {key.replace("_", "."): value for key, value in settings.items()}
         return self._start("confluent", group, topics, {"group.protocol": "consumer", **dotted})
 
-    def stable(self, *members: Member, partitions: int, within_s: float = 40.0) -> None:
-        """Wait until these members hold ``partitions`` partitions in all, each at one member only."""
+    def stable(self, *members: Member, partitions: int, idle: int | None = None, within_s: float = 40.0) -> None:
+        """Wait until these members hold ``partitions`` partitions in all, each at one member only.
+
+        ``idle`` is how many of them hold none; None: only those that are more than there are partitions.
+        """
+        left_over = max(0, len(members) - partitions) if idle is None else idle
 
         def settled() -> bool:
             held = [place for member in members for place in member.assignment or ()]
             known = all(member.assignment is not None for member in members)
-            return known and len(held) == partitions == len(set(held))
+            without = sum(not member.assignment for member in members)
+            agreed = len({member.generation for member in members if member.generation is not None}) <= 1
+            return known and agreed and without == left_over and len(held) == partitions == len(set(held))
 
         wait_for(settled, f"{partitions} partitions over {len(members)} members", within_s)
 

@@ -75,7 +75,10 @@ def test_java_itself_reads_the_same(tmp_path: Path) -> None:
     for line, (case, (_, expected)) in zip(printed.splitlines(), SYNTAX.items(), strict=True):
         name, *entries = line.split("\x01")
         assert name == str(tmp_path / case)
-        read = dict(tuple(_characters(part) for part in entry.split("\x02")) for entry in entries)
+        read = {}
+        for entry in entries:
+            key, value = entry.split("\x02")
+            read[_characters(key)] = _characters(value)
         assert read == expected, case
 
 
@@ -101,9 +104,7 @@ def test_broken_escapes(text: str, line: int | None) -> None:
     assert raised.value.line == line
 
 
-@pytest.mark.parametrize(
-    ("data", "text"), [("ä".encode(), "ä"), ("ä".encode("latin-1"), "ä"), (b"\xef\xbb\xbfa", "a")]
-)
+@pytest.mark.parametrize(("data", "text"), [("ä".encode(), "ä"), ("ä".encode("latin-1"), "ä"), (b"\xef\xbb\xbfa", "a")])
 def test_encodings(data: bytes, text: str) -> None:
     assert decode(data) == text
 
@@ -111,7 +112,8 @@ def test_encodings(data: bytes, text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "name", "options"),
     [
-        ('a.b.PlainLoginModule required username="u" password="p";', "PlainLoginModule", {"username": "u", "password": "p"}),
+        ('a.b.PlainLoginModule required username="u" password="p";', "PlainLoginModule",
+         {"username": "u", "password": "p"}),
         ("PlainLoginModule REQUIRED username=u password=p ;", "PlainLoginModule", {"username": "u", "password": "p"}),
         ('M required password="a;b=c \\"d\\" \\\\";', "M", {"password": 'a;b=c "d" \\'}),
         ("M required password='a b';", "M", {"password": "a b"}),
@@ -148,8 +150,7 @@ def test_broken_jaas_is_never_quoted(text: str) -> None:
 
 def given(**properties: str) -> dict[str, Setting]:
     return {
-        key.replace("_", "."): Setting(key.replace("_", "."), value, "c.props:1")
-        for key, value in properties.items()
+        key.replace("_", "."): Setting(key.replace("_", "."), value, "c.props:1") for key, value in properties.items()
     }
 
 

@@ -53,7 +53,7 @@ def test_which_settings_are_secret(key: str, *, secret: bool) -> None:
         f"config {{'sasl_plain_password': {SECRET!r}}}",
         f"bytes {SECRET.encode()!r}",
         f"bytes {b'x' + SECRET.encode() + b'y'!r}",
-        f"bytes {b'a quotation mark: \"' + SECRET.encode()!r}",
+        repr(b'a quotation mark: "' + SECRET.encode()),
         f"https://u:{quote(SECRET, safe='')}@host/",
         f"basic {base64.b64encode(SECRET.encode()).decode()}",
     ],
@@ -92,7 +92,9 @@ def test_an_empty_secret_hides_nothing() -> None:
 
 
 def test_settings_show_no_secret() -> None:
-    settings = Settings({"sasl.password": Setting("sasl.password", SECRET, "-X")}, unknown=(Setting("my.password", "q", "-X"),))
+    settings = Settings(
+        {"sasl.password": Setting("sasl.password", SECRET, "-X")}, unknown=(Setting("my.password", "q", "-X"),)
+    )
     for text in (repr(settings), str(settings), f"{settings!r}", repr(list(settings.entries.values()))):
         assert SECRET not in text
         assert repr(SECRET)[1:-1] not in text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kgroup.cluster.coordinator.groups import Committed, Described
@@ -62,12 +62,12 @@ class GroupParts:
 
 def assemble(
     parts: GroupParts,
-    layouts: Mapping[str, TopicLayout | KgroupError],
+    places: Sequence[TopicPartition],
     ranges: Mapping[TopicPartition, LogRange | KgroupError],
     generation: int | None,
     leader: str | None,
 ) -> Group:
-    """The group, each partition with its own error where something of it could not be read."""
+    """The group, each of ``places`` with its own error where something of it could not be read."""
     commits, owners, described = parts.commits, parts.owners, parts.described
     return Group(
         name=parts.name,
@@ -82,8 +82,7 @@ def assemble(
         assignment_epoch=described.assignment_epoch,
         members=tuple(sorted(described.members, key=lambda m: (m.client_id, m.instance_id or "", m.member_id))),
         partitions=tuple(
-            _partition(place, commits.get(place), ranges.get(place), owners.get(place))
-            for place in parts.partitions(layouts)
+            [_partition(place, commits.get(place), ranges.get(place), owners.get(place)) for place in places]
         ),
     )
 
@@ -94,10 +93,14 @@ def _partition(
     log: LogRange | KgroupError | None,
     owner: Member | None,
 ) -> Partition:
+    topic, number = place
+    # The usual case first: this runs a hundred thousand times when all groups of a cluster are described.
+    if type(commit) is Commit and type(log) is LogRange:
+        return Partition(topic, number, commit, log, owner, None)
     failed = commit if isinstance(commit, KgroupError) else log if isinstance(log, KgroupError) else None
     return Partition(
-        place[0],
-        place[1],
+        topic,
+        number,
         None if isinstance(commit, KgroupError) else commit,
         None if isinstance(log, KgroupError) else log,
         owner,
@@ -106,6 +109,7 @@ def _partition(
 
 
 def failures(
+    group: Group,
     parts: GroupParts,
     layouts: Mapping[str, TopicLayout | KgroupError],
     ranges: Mapping[TopicPartition, LogRange | KgroupError],
@@ -113,18 +117,16 @@ def failures(
     """What could not be read of the group: its offsets, whole topics, single partitions."""
     if isinstance(parts.committed, KgroupError):
         yield RowError.of(parts.committed, group=parts.name)
-    for (topic, number), commit in parts.commits.items():
-        if isinstance(commit, KgroupError):
-            yield RowError.of(commit, group=parts.name, topic=topic, partition=number)
-    concerned = parts.partitions(layouts)
-    broken = {topic for topic in parts.topics if isinstance(layouts.get(topic), KgroupError)}
-    for topic in sorted(broken):
-        error = layouts[topic]
-        assert isinstance(error, KgroupError)
+    broken = {topic: layout for topic in parts.topics if isinstance(layout := layouts.get(topic), KgroupError)}
+    rows = {partition.topic for partition in group.partitions if partition.error} if broken else set()
+    for topic, error in sorted(broken.items()):
         # A topic that is subscribed to but not there yet is no failure of reading.
-        if not isinstance(error, NotFound) or any(topic == name for name, _ in concerned):
+        if topic in rows or not isinstance(error, NotFound):
             yield RowError.of(error, group=parts.name, topic=topic)
-    for topic, number in concerned:
-        log = ranges.get((topic, number))
-        if isinstance(log, KgroupError) and topic not in broken:
-            yield RowError.of(log, group=parts.name, topic=topic, partition=number)
+    for partition in group.partitions:
+        if partition.error:
+            place = (partition.topic, partition.partition)
+            commit, log = parts.commits.get(place), ranges.get(place)
+            failed = commit if isinstance(commit, KgroupError) else log
+            if isinstance(failed, KgroupError) and (failed is commit or partition.topic not in broken):
+                yield RowError.of(failed, group=parts.name, topic=partition.topic, partition=partition.partition)

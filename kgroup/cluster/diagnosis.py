@@ -51,17 +51,30 @@ def explain(
     try:
         _Probe(settings, host, port, time.monotonic() + deadline_s).run()
     except KgroupError as found:
-        return _without_secrets(found, settings)
+        return found
     said = f"{error}".strip() or type(error).__name__ if error is not None else "no answer in time"
-    return _without_secrets(
-        Unreachable(
-            f"{_address(host, port)} answers, but the cluster could not be asked",
-            details=(said, f"{_address(host, port)} is from {settings.source('bootstrap.servers')}."),
-            hint="It may have been starting, or be overloaded: try again, with a longer --timeout.",
-            code="timed-out",
+    return Unreachable(
+        f"{_address(host, port)} answers, but the cluster could not be asked",
+        details=(
+            redact(said, settings.secrets),
+            f"{_address(host, port)} is from {settings.source('bootstrap.servers')}.",
         ),
-        settings,
+        hint="It may have been starting, or be overloaded: try again, with a longer --timeout.",
+        code="timed-out",
     )
+
+
+def certain_fault(settings: Settings, host: str, port: int, *, deadline_s: float = 0.8) -> KgroupError | None:
+    """What is wrong with ``host:port`` and stays wrong, None where all is well or more patience may help.
+
+    For the time while a client still waits: an HTTP server never answers it, and a slow broker does at last.
+    """
+    probe = _Probe(settings, host, port, time.monotonic() + deadline_s)
+    try:
+        probe.run()
+    except KgroupError as found:
+        return None if probe.may_pass else found
+    return None
 
 
 class _Closed(Exception):
@@ -145,6 +158,8 @@ class _Probe:
         self.port = port
         self.deadline = deadline
         self.where = _address(host, port)
+        self.may_pass = False
+        """Whether the fault is nothing but slowness."""
         self.addresses: list[tuple[socket.AddressFamily, tuple[str, int]]] = []
 
     def run(self) -> None:
@@ -177,6 +192,7 @@ class _Probe:
             return found
         if failure and getattr(failure[0], "errno", None) in (socket.EAI_NONAME, _EAI_NODATA):
             raise self._unreachable(f"the name {self.host} is unknown", "DNS knows no address for it.")
+        self.may_pass = True
         raise self._unreachable(
             f"the name {self.host} could not be looked up",
             f"DNS: {failure[0].strerror or failure[0]}." if failure else "DNS did not answer.",
@@ -201,6 +217,7 @@ class _Probe:
         tried = ", ".join(sorted({address[0] for _, address in self.addresses} - {self.host}))
         resolved = f" ({tried})" if tried else ""
         if isinstance(failure, TimeoutError):
+            self.may_pass = True
             return self._unreachable(
                 f"{self.where}{resolved} does not answer",
                 "No connection came about in time: a firewall, or a host that is down.",
@@ -539,7 +556,7 @@ class _Probe:
         except Exception as problem:
             # GSSAPI and AWS_MSK_IAM raise their libraries' own errors: no ticket, no AWS credentials.
             raise AuthenticationFailed(
-                f"cannot begin {mechanism} with {self.where}: {problem}",
+                f"cannot begin {mechanism} with {self.where}: {redact(str(problem), self.settings.secrets)}",
                 details=(f"sasl.mechanism is from {self.settings.source('sasl.mechanism')}.",),
                 hint=_FIRST_STEP.get(mechanism),
             ) from None
@@ -563,7 +580,7 @@ class _Probe:
             with suppress(ValueError):
                 said = json.loads(said).get("status", said)
         return AuthenticationFailed(
-            f"{self.where} refused {what}: {said}",
+            f"{self.where} refused {what}: {redact(said, self.settings.secrets)}",
             details=(f"sasl.mechanism={mechanism} is from {self.settings.source('sasl.mechanism')}.",),
             hint=_FIRST_STEP.get(mechanism),
         )
@@ -579,12 +596,14 @@ class _Probe:
         else:
             message = f"{self.where} is not Kafka, or not in {self.settings.security_protocol}: it hangs up"
         line = said.split(b"\r")[0].split(b"\n")[0][:_SAID_LENGTH]
-        facts = (f"It answered {line.decode('ascii', 'backslashreplace')!r}.",) if line else ()
+        shown = redact(line.decode("ascii", "backslashreplace"), self.settings.secrets)
+        facts = (f"It answered {shown!r}.",) if line else ()
         return Unreachable(
             message, details=(*facts, self._origin()), hint="Kafka often listens on 9092.", code="not-kafka"
         )
 
     def _silent(self) -> Unreachable:
+        self.may_pass = True
         return Unreachable(
             f"{self.where} accepts connections, but does not answer",
             details=(self._origin(),),
@@ -671,12 +690,3 @@ def _day(moment: datetime) -> str:
 
 def _address(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def _without_secrets(error: KgroupError, settings: Settings) -> KgroupError:
-    secrets = settings.secrets
-    error.message = redact(error.message, secrets)
-    error.args = (error.message,)
-    error.details = tuple(redact(line, secrets) for line in error.details)
-    error.hint = None if error.hint is None else redact(error.hint, secrets)
-    return error

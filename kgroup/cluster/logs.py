@@ -15,6 +15,7 @@ from kgroup.cluster.coordinator.client import Client
 from kgroup.errors import KgroupError
 from kgroup.model import LogRange
 
+OFFSETS_TOPIC = "__consumer_offsets"
 TopicPartition = tuple[str, int]
 Cause = Callable[[], KgroupError]
 """Says why a partition failed; asked only when it is reported, since finding out may open a connection."""

@@ -6,16 +6,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from kgroup.cluster.assembly import GroupParts, assemble, failures
 from kgroup.cluster.coordinator.client import Client
 from kgroup.cluster.coordinator.groups import Committed, Described, GroupCoordinators, Listing
 from kgroup.cluster.deadline import Deadline
-from kgroup.cluster.logs import TopicPartition, log_ranges, topic_layouts
-from kgroup.cluster.offsets_log.read import OFFSETS_TOPIC, Generations, latest_generations
+from kgroup.cluster.logs import OFFSETS_TOPIC, TopicLayout, TopicPartition, log_ranges, topic_layouts
 from kgroup.errors import KgroupError, NotFound
 from kgroup.model import ClusterRef, Group, ListedGroup, LogRange, RowError
 from kgroup.settings import Settings
+
+if TYPE_CHECKING:
+    from kgroup.cluster.offsets_log.read import Generations
 
 DESCRIBED_TYPES = ("classic", "consumer")
 
@@ -112,28 +115,34 @@ class Cluster:
         dated = dated if want.generation_budget_s > 0 else []
         topics = {topic for p in parts for topic in p.topics} if want.logs else set()
         layouts = await topic_layouts(self._client, {*topics, OFFSETS_TOPIC} if dated else topics)
-        places = {place for p in parts for place in p.partitions(layouts)} if want.logs else set()
+        places = {part.name: part.partitions(layouts) for part in parts}
+        wanted = {place for chosen in places.values() for place in chosen} if want.logs else set()
         ranges: dict[TopicPartition, LogRange | KgroupError]
-        generations: Generations
-        ranges, generations = await self._client.gather(
+        ranges, dates = await self._client.gather(
             [
-                log_ranges(self._client, layouts, places),
-                latest_generations(
-                    self._client,
-                    layouts.get(OFFSETS_TOPIC, KgroupError("does not exist")),
-                    dated,
-                    Deadline.after(want.generation_budget_s),
-                ),
+                log_ranges(self._client, layouts, wanted),
+                self._generations(layouts.get(OFFSETS_TOPIC), dated, want.generation_budget_s),
             ]
         )
         groups = []
         for part in parts:
-            found = generations.found.get(part.name)
-            groups.append(
-                assemble(part, layouts, ranges, found.number if found else None, found.leader if found else None)
-            )
-            errors.extend(failures(part, layouts, ranges))
-        return Snapshot(tuple(groups), tuple(errors), (generations.note,) if generations.note else ())
+            date = dates.found.get(part.name) if dates else None
+            number, leader = (date.number, date.leader) if date else (None, None)
+            group = assemble(part, places[part.name], ranges, number, leader)
+            groups.append(group)
+            errors.extend(failures(group, part, layouts, ranges))
+        return Snapshot(tuple(groups), tuple(errors), (dates.note,) if dates and dates.note else ())
+
+    async def _generations(
+        self, layout: TopicLayout | KgroupError | None, groups: Sequence[str], budget_s: float
+    ) -> Generations | None:
+        """What the log tells of classic groups; None where nothing is to be asked."""
+        if not groups or layout is None:
+            return None
+        # Imported here: the decoders of all record types, which most screens of many groups do not need.
+        from kgroup.cluster.offsets_log.read import latest_generations
+
+        return await latest_generations(self._client, layout, groups, Deadline.after(budget_s))
 
     async def _describe(self, classic: Sequence[str], consumer: Sequence[str]) -> dict[str, Described | KgroupError]:
         """The description that fits the group's type; of a group asked for as both, the one that exists."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from rich.cells import cell_len
 
+from kgroup.output.text import visible
 from kgroup.screen import Cell, Column, Style, Styled, Table
 
 GAP = "  "
@@ -23,11 +24,6 @@ def text_of(cell: Cell) -> str:
         return "-"
     text = cell.text if isinstance(cell, Styled) else str(cell)
     return text if text.isprintable() else visible(text)
-
-
-def visible(text: str) -> str:
-    """The text with every unprintable character written as an escape."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def fold(text: str, width: int) -> list[str]:

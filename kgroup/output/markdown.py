@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC
 
 from kgroup.model import Outcome
-from kgroup.output.layout import draw_table, visible
+from kgroup.output.layout import draw_table
 from kgroup.output.terminal import title_line
+from kgroup.output.text import visible
 from kgroup.screen import Gap, Table, Text, Title, Verdict
 
 _WIDTH = 100

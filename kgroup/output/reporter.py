@@ -5,12 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
+from kgroup.clock import utc_now
 from kgroup.errors import KgroupError
-from kgroup.model import Progress, RowError, utc_now
-from kgroup.output.layout import visible
-from kgroup.output.terminal import painter
+from kgroup.output.colour import painter
+from kgroup.output.text import visible
+
+if TYPE_CHECKING:
+    from kgroup.model import Progress, RowError
 
 _PLAIN_INTERVAL_S = 10.0
 

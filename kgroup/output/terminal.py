@@ -2,45 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC
 from typing import IO
 
 from rich.cells import cell_len
 
 from kgroup.model import Outcome
-from kgroup.output.layout import draw_table, visible
-from kgroup.screen import Block, Gap, Style, Table, Text, Title, Verdict
+from kgroup.output.colour import Paint, painter, terminal_width
+from kgroup.output.layout import draw_table
+from kgroup.output.text import visible
+from kgroup.screen import Block, Gap, Table, Text, Title, Verdict
 
 _PIPE_TITLE_WIDTH = 80
 _VERDICT_WIDTH = 7
-_COLOURS: dict[Style, str] = {"bad": "bold red", "warn": "yellow", "good": "green", "dim": "dim"}
-
-Paint = Callable[[str, Style | None], str]
-
-
-def terminal_width(stream: IO[str]) -> int | None:
-    """Columns of the terminal behind the stream; None where lines may be as long as they like."""
-    if not stream.isatty():
-        columns = os.environ.get("COLUMNS", "")
-        return int(columns) if columns.isdigit() and int(columns) > 0 else None
-    try:
-        return os.get_terminal_size(stream.fileno()).columns or None
-    except OSError:
-        return None
-
-
-def painter(stream: IO[str]) -> Paint:
-    """How a text gets its colour there: not at all in a pipe, with NO_COLOR, or in a dumb terminal."""
-    if not stream.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
-        return lambda text, style: text
-    from rich.color import ColorSystem
-    from rich.style import Style as RichStyle
-
-    styles = {name: RichStyle.parse(text) for name, text in _COLOURS.items()}
-    return lambda text, style: styles[style].render(text, color_system=ColorSystem.STANDARD) if style else text
 
 
 def draw(outcome: Outcome, stream: IO[str] | None = None, *, wide: bool = False) -> None:

@@ -10,6 +10,18 @@ from kgroup.sandbox.java import Java
 QUICK_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xss512k")
 """For Kafka's tools, and the beginning of a broker's flags."""
 
+SHIPPED_TOOL_FLAGS = (
+    "-Xmx256M",
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-XX:MaxInlineLevel=15",
+    "-Djava.awt.headless=true",
+)
+"""What kafka-run-class.sh gives to a tool (Kafka 4.3), for benchmarks that compare with what people run."""
+
 BROKER_FLAGS = (*QUICK_FLAGS, "-Xms64m", "-Xmx512m", "-XX:+ExitOnOutOfMemoryError")
 
 BROKER_CLASS = "kafka.Kafka"

@@ -15,13 +15,18 @@ CONSUMER_GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 """kafka-consumer-groups.sh"""
 
 
-def tool_command(main_class: str, arguments: Sequence[str], kafka: Distribution | None = None) -> list[str]:
-    """The command line of a tool, with our quick flags (which flatter the tool); its log goes to stderr.
+def tool_command(
+    main_class: str,
+    arguments: Sequence[str],
+    kafka: Distribution | None = None,
+    flags: Sequence[str] = jvm.QUICK_FLAGS,
+) -> list[str]:
+    """The command line of a tool, by default with flags for a quick start; its log goes to stderr.
 
     ``kafka`` None is the fetched one, fetched now if need be.
     """
     kafka = kafka or distribution(None, _Silent())
-    return kafka.command(main_class, *arguments, flags=jvm.QUICK_FLAGS, quiet=True)
+    return kafka.command(main_class, *arguments, flags=flags, quiet=True)
 
 
 def run_tool(

@@ -19,6 +19,10 @@ from kgroup.settings.tls import client_context, readable
 
 CLIENT_ID = "kgroup"
 _LIBRDKAFKA_TIMEOUT_RANGE_MS = (10, 300_000)
+_NOT_IN_LIBRDKAFKA = {
+    "AWS_MSK_IAM": "it works with kafka-python only",
+    "GSSAPI": "confluent-kafka's packages are built without Kerberos",
+}
 _PASSWORD_KEYS = frozenset({"sasl.username", "sasl.password"})
 
 
@@ -51,11 +55,11 @@ def kafka_python(settings: Settings) -> dict[str, Any]:
 def librdkafka(settings: Settings) -> dict[str, Any]:
     """See ``Settings.librdkafka``."""
     mechanism = settings.sasl_mechanism
-    if mechanism == "AWS_MSK_IAM":
+    if mechanism in _NOT_IN_LIBRDKAFKA:
         raise ConfigError(
-            "sasl.mechanism=AWS_MSK_IAM works with kafka-python only, and this command needs librdkafka too",
+            f"sasl.mechanism={mechanism} cannot be used here: {_NOT_IN_LIBRDKAFKA[mechanism]}",
             details=(f"sasl.mechanism is from {settings.source('sasl.mechanism')}.",),
-            hint="Use a SCRAM user of the cluster for this command.",
+            hint="This command needs librdkafka too: use a SCRAM, PLAIN or OAUTHBEARER user for it.",
         )
     low, high = _LIBRDKAFKA_TIMEOUT_RANGE_MS
     configuration: dict[str, Any] = {

@@ -15,6 +15,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from urllib.request import Request, urlopen
 
 from kgroup.errors import AuthenticationFailed, ConfigError, Unreachable
+from kgroup.redact import redact
 from kgroup.settings.model import Settings
 
 _ENDPOINT_KEY = "sasl.oauthbearer.token.endpoint.url"
@@ -148,7 +149,8 @@ def _refused(settings: Settings, where: str, error: HTTPError) -> Authentication
         words = answer.get("error_description") or answer.get("error") or ""
     except (ValueError, AttributeError, OSError):
         words = ""
-    said = f": {words}" if isinstance(words, str) and words else ""
+    words = redact(words, settings.secrets) if isinstance(words, str) else ""
+    said = f": {words}" if words else ""
     return AuthenticationFailed(
         f"{where} gave no token to client {settings.get('sasl.oauthbearer.client.id')!r}{said}",
         details=(

@@ -78,7 +78,7 @@ def resolve(connection: Connection, reporter: Reporter, environ: Mapping[str, st
     named context that does not exist. Unknown settings warn.
     """
     environ = os.environ if environ is None else environ
-    flags, variables = _flag_level(connection), _environment_level(environ)
+    flags, variables = _flag_level(connection), _environment_level(environ, with_file=connection.command_config is None)
     context, named = _context(flags, variables)
     if context is not None and named and variables.gives_address and not flags.gives_address:
         reporter.warn(f'the address is from {variables.address_source}, not from context "{context.name}"')
@@ -110,10 +110,10 @@ def _flag_level(connection: Connection) -> _Level:
     return _Level(tuple(parts), connection.context, "--context", connection.timeout, "--timeout")
 
 
-def _environment_level(environ: Mapping[str, str]) -> _Level:
-    """An empty variable counts as unset."""
+def _environment_level(environ: Mapping[str, str], *, with_file: bool) -> _Level:
+    """An empty variable counts as unset; without ``with_file`` KGROUP_COMMAND_CONFIG is not read."""
     parts: list[tuple[Setting, ...]] = []
-    if environ.get("KGROUP_COMMAND_CONFIG"):
+    if with_file and environ.get("KGROUP_COMMAND_CONFIG"):
         parts.append(read_properties(Path(environ["KGROUP_COMMAND_CONFIG"]), "KGROUP_COMMAND_CONFIG"))
     if environ.get("KGROUP_PROPERTIES"):
         try:

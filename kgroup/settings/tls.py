@@ -64,7 +64,7 @@ def load_client_certificate(context: ssl.SSLContext, settings: Settings) -> None
             # Without a password OpenSSL would ask for one in the terminal.
             context.load_cert_chain(certificate, key_file, password=settings.get("ssl.key.password") or "")
         except ssl.SSLError as error:
-            raise _load_failure(settings, certificate_key, key_key, error) from None
+            raise _load_failure(settings, certificate_key, key_key, key_file, error) from None
 
 
 def _as_file(settings: Settings, stem: str, directory: Path) -> tuple[str, Path]:
@@ -86,14 +86,16 @@ def _as_file(settings: Settings, stem: str, directory: Path) -> tuple[str, Path]
     return f"{stem}.pem", path
 
 
-def _load_failure(settings: Settings, certificate_key: str, key_key: str, error: ssl.SSLError) -> ConfigError:
-    reason = (error.reason or "").upper()
-    if "MISMATCH" in reason:
+def _load_failure(
+    settings: Settings, certificate_key: str, key_key: str, key_file: Path, error: ssl.SSLError
+) -> ConfigError:
+    if "MISMATCH" in (error.reason or ""):
         return _unusable(settings, key_key, f"it is not the key of {certificate_key}")
-    if "PASSWORD" in reason or "DECRYPT" in reason or "CIPHERFINAL" in reason:
+    # OpenSSL says no more than "PEM lib" of a wrong password.
+    if b"ENCRYPTED" in key_file.read_bytes():
         wrong = "is wrong" if settings.get("ssl.key.password") else "is missing"
         return _unusable(settings, key_key, f"the key is encrypted, and ssl.key.password {wrong}")
-    return _unusable(settings, certificate_key, f"no PEM certificate and key could be read ({error.reason or 'PEM'})")
+    return _unusable(settings, certificate_key, "no PEM certificate and key could be read")
 
 
 def _trust(context: ssl.SSLContext, settings: Settings) -> None:

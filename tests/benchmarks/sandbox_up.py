@@ -39,6 +39,19 @@ def ours(directory: Path, brokers: int, reporter: Reporter) -> float:
         sandbox.down(wipe=True, reporter=reporter)
 
 
+def restart(directory: Path, reporter: Reporter) -> float:
+    """Seconds of ``Sandbox.up`` after a kill -9: the broker's old session must end first."""
+    sandbox = Sandbox(directory / "ours")
+    try:
+        sandbox.up(brokers=1, reporter=reporter)
+        sandbox.kill(1)
+        begin = time.perf_counter()
+        sandbox.up(reporter=reporter)
+        return time.perf_counter() - begin
+    finally:
+        sandbox.down(wipe=True, reporter=reporter)
+
+
 def plain(directory: Path, kafka: Distribution) -> float:
     """Seconds of what a distribution's quick start says: format, then start, no flags, Kafka's own settings."""
     names = listener_names(Role.COMBINED, {})
@@ -85,12 +98,14 @@ def main(runs: int) -> None:
     one = median(lambda directory: ours(directory, 1, reporter), runs)
     formatted = median(lambda directory: plain(directory, kafka), runs)
     three = median(lambda directory: ours(directory, 3, reporter), runs)
+    again = median(lambda directory: restart(directory, reporter), runs)
     print(f"Kafka {kafka.version}, medians of {runs}, until a group request is answered")
     print(f"  up, 1 broker                        {one:6.2f} s")
     print(f"  StorageTool and default flags       {formatted:6.2f} s")
     print(f"  ratio                               {one / formatted:6.2f}    (hold: 0.50)")
     print(f"  up, 3 brokers and a controller      {three:6.2f} s")
     print(f"  ratio to 1 broker                   {three / one:6.2f}    (hold: 4.00)")
+    print(f"  up after kill -9                    {again:6.2f} s  (hold: 4.00)")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from kafka.admin import KafkaAdminClient
 
-from kgroup.cluster.diagnosis import explain
+from kgroup.cluster.diagnosis import certain_fault, explain
 from kgroup.errors import AuthenticationFailed, KgroupError, Unreachable
 from kgroup.options import Connection
 from kgroup.settings import Settings, resolve
@@ -318,3 +318,21 @@ def test_wrong_connections_are_explained_at_once(
     assert took_s < EXPLAIN_LIMIT_S
     for secret in settings.secrets:
         assert secret not in text
+
+
+def test_a_password_that_is_a_word_of_the_message_hides_nothing(broker: SecureBroker, tmp_path: Path) -> None:
+    """ "[hidden] user or password" would give it away."""
+    properties = scram(broker.certificates, sasl_password="wrong")
+    error = explain(
+        settings_from(properties, tmp_path, broker.addresses["SCRAM"]), "127.0.0.1", broker.port("SCRAM"), None
+    )
+    assert error.message.endswith('refused user "alice": wrong user or password')
+
+
+def test_what_is_certain_while_a_client_still_waits(broker: SecureBroker, tmp_path: Path) -> None:
+    good = settings_from(scram(broker.certificates), tmp_path, broker.addresses["SCRAM"])
+    assert certain_fault(good, "127.0.0.1", broker.port("SCRAM")) is None
+    bad = settings_from({}, tmp_path, broker.addresses["SCRAM"])
+    fault = certain_fault(bad, "127.0.0.1", broker.port("SCRAM"))
+    assert fault is not None
+    assert fault.code == "tls"

@@ -8,12 +8,12 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 
-from kgroup.cluster.diagnosis import explain
+from kgroup.cluster.diagnosis import certain_fault, explain
 from kgroup.errors import ConfigError, KgroupError, Unreachable
 from kgroup.options import Connection
 from kgroup.settings import Settings, resolve
@@ -78,11 +78,8 @@ def serve() -> Iterator[Callable[[Serve], int]]:
         listening.append(listener)
 
         def one(connection: socket.socket) -> None:
-            with closing(connection):
-                try:
-                    handle(connection)
-                except OSError:
-                    pass
+            with closing(connection), suppress(OSError):
+                handle(connection)
 
         def accept() -> None:
             while True:
@@ -273,3 +270,10 @@ def test_a_client_error_is_quoted_without_secrets(serve: Callable[[Serve], int])
     error: KgroupError = explain(settings, "127.0.0.1", port, RuntimeError("it said hush-hush"))
     assert error.code == "timed-out"
     assert error.details[0] == "it said [hidden]"
+
+
+@pytest.mark.parametrize(("handle", "certain"), [(silent, False), (http, True), (hangs_up, True)])
+def test_silence_is_no_certain_fault(handle: Serve, *, certain: bool, serve: Callable[[Serve], int]) -> None:
+    port = serve(handle)
+    fault = certain_fault(settings_for(f"127.0.0.1:{port}"), "127.0.0.1", port)
+    assert (fault is not None) is certain

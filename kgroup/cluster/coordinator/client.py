@@ -16,7 +16,6 @@ from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 
 from kgroup.cluster.deadline import Deadline
-from kgroup.cluster.diagnosis import explain
 from kgroup.errors import KgroupError, Unreachable
 from kgroup.model import ClusterRef
 from kgroup.settings import Settings
@@ -143,7 +142,13 @@ class Client:
             return Unreachable(text, code="timed-out", hint="a longer --timeout may help")
         if broker is None:
             return Unreachable(f"no broker could be asked: {error}")
-        return explain(self.settings, broker.host, broker.port, error)
+        return self._explained(broker.host, broker.port, error)
+
+    def _explained(self, host: str, port: int, error: BaseException) -> KgroupError:
+        # Imported here: with TLS and its own probe, and needed only when something fails.
+        from kgroup.cluster.diagnosis import explain
+
+        return explain(self.settings, host, port, error)
 
     async def _bootstrap(self) -> None:
         """Ask each bootstrap server for the cluster's brokers until one answers."""
@@ -160,7 +165,7 @@ class Client:
                 await connection
                 await self._manager.cluster.refresh_metadata(server.node_id)
             except (kafka.errors.KafkaError, OSError) as error:
-                failures.append(explain(self.settings, server.host, server.port, error))
+                failures.append(self._explained(server.host, server.port, error))
                 continue
             finally:
                 connection.close()

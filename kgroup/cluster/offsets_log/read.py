@@ -19,7 +19,7 @@ from kafka.record.memory_records import MemoryRecords
 from kgroup.cluster.broker_errors import NONE, of_topic
 from kgroup.cluster.coordinator.client import Client
 from kgroup.cluster.deadline import Deadline
-from kgroup.cluster.logs import TopicLayout, TopicPartition, log_ranges
+from kgroup.cluster.logs import OFFSETS_TOPIC, TopicLayout, TopicPartition, log_ranges
 from kgroup.cluster.offsets_log.records import (
     GroupMetadata,
     MalformedRecord,
@@ -30,8 +30,6 @@ from kgroup.cluster.offsets_log.records import (
 )
 from kgroup.errors import KgroupError
 from kgroup.model import LogRange
-
-OFFSETS_TOPIC = "__consumer_offsets"
 
 _FIRST_WINDOW = 64
 _WINDOW_GROWTH = 4

@@ -1,0 +1,41 @@
+"""Timing whole processes: wall time as the median of several runs, peak memory as the largest."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """What a command took: median wall time in seconds, largest peak memory in MB, lines it wrote."""
+
+    wall_s: float
+    peak_mb: float
+    lines: int
+
+
+def measure(command: Sequence[str], runs: int = 5, env: dict[str, str] | None = None) -> Figure:
+    """Run the command once unmeasured and ``runs`` times measured; every run must exit with 0."""
+    results = [_once(command, env) for _ in range(runs + 1)][1:]
+    walls, peaks, lines = zip(*results, strict=True)
+    return Figure(statistics.median(walls), max(peaks), lines[-1])
+
+
+def _once(command: Sequence[str], env: dict[str, str] | None) -> tuple[float, float, int]:
+    began = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=os.environ | (env or {}))
+    assert process.stdout
+    lines = 0
+    while chunk := process.stdout.read(1 << 20):
+        lines += chunk.count(b"\n")
+    process.stdout.close()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        raise SystemExit(f"exit {process.returncode}: {' '.join(command)}")
+    return time.perf_counter() - began, usage.ru_maxrss / 1024, lines

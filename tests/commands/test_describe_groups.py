@@ -1,0 +1,668 @@
+"""``kgroup describe`` against real groups of every kind, and in every state that they pass through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from tests.command_line import CommandLine
+from tests.kafka_world import KafkaWorld, partitions_of
+from tests.members import Members
+from tests.waiting import wait_for
+
+Name = Callable[[str], str]
+Document = dict[str, Any]
+
+pytestmark = pytest.mark.usefixtures("bystander")
+
+
+def described(kgroup: CommandLine, group: str, *flags: str, exit_code: int = 0) -> Document:
+    """The only subject of a description."""
+    (document,) = kgroup("describe", group, *flags, "-o", "json", exit_code=exit_code).data
+    assert document["group"] == group
+    return document
+
+
+def described_as(kgroup: CommandLine, group: str, what: str, holds: Callable[[Document], bool]) -> Document:
+    """The first description for which ``holds``."""
+
+    def look() -> Document | None:
+        document = described(kgroup, group)
+        return document if holds(document) else None
+
+    return wait_for(look, f"{group} {what}")
+
+
+def in_state(state: str) -> Callable[[Document], bool]:
+    return lambda document: bool(document["state"] == state)
+
+
+def row(document: Document, topic: str, partition: int) -> Document:
+    (found,) = [r for r in document["partitions"] if (r["topic"], r["partition"]) == (topic, partition)]
+    return dict(found)
+
+
+def places(assignment: list[Mapping[str, Any]]) -> set[tuple[str, int]]:
+    return {(item["topic"], number) for item in assignment for number in item["partitions"]}
+
+
+# Consumer groups (KIP-848)
+
+
+def test_consumer_group_reconciling(kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name) -> None:
+    """A member that does not give partitions up yet: what it holds and what it is to hold differ."""
+    topic, group = world.topic(name("orders"), partitions=4), name("svc")
+    slow = members.consumer(group, topic, client_id="slow")
+    members.stable(slow, partitions=4)
+    slow.hold()
+    members.consumer(group, topic, client_id="quick")
+
+    document = described_as(
+        kgroup,
+        group,
+        "Reconciling with two members",
+        lambda found: found["state"] == "Reconciling" and len(found["members"]) == 2,
+    )
+
+    by_client = {member["client_id"]: member for member in document["members"]}
+    assert len(places(by_client["slow"]["assignment"])) == 4
+    assert len(places(by_client["slow"]["target_assignment"])) == 2
+    assert by_client["quick"]["assignment"] == []
+    assert len(places(by_client["quick"]["target_assignment"])) == 2
+    assert by_client["slow"]["epoch"] < document["group_epoch"]
+    assert document["group_epoch"] == document["assignment_epoch"]
+    assert {r["client_id"] for r in document["partitions"]} == {"slow"}
+    assert document["totals"]["idle_members"] == 1
+    assert document["generation"] is document["leader"] is None
+
+    slow.go()
+    after = described_as(kgroup, group, "Stable", in_state("Stable"))
+    assert all(m["assignment"] == m["target_assignment"] for m in after["members"])
+    assert {r["client_id"] for r in after["partitions"]} == {"slow", "quick"}
+
+
+def test_consumer_group_assigning(kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name) -> None:
+    """A group whose next assignment may be computed only later: the group's epoch is ahead of the assignment's."""
+    topic, group = world.topic(name("orders"), partitions=2), name("svc")
+    world.configure_group(group, consumer_assignment_interval_ms="15000")
+    members.stable(members.consumer(group, topic), partitions=2)
+    members.consumer(group, topic)
+
+    document = described_as(kgroup, group, "Assigning", in_state("Assigning"))
+
+    assert document["type"] == "consumer"
+    assert document["group_epoch"] > document["assignment_epoch"]
+    assert sum(len(places(member["assignment"])) for member in document["members"]) == 2
+
+
+def test_consumer_group_with_idle_member_and_server_assignor(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name
+) -> None:
+    topic, group = world.topic(name("orders"), partitions=2), name("svc")
+    started = [members.consumer(group, topic, group_remote_assignor="range", client_rack=f"r{i}") for i in range(3)]
+    members.stable(*started, partitions=2)
+
+    document = described_as(kgroup, group, "Stable", in_state("Stable"))
+
+    assert document["assignor"] == "range"
+    assert {member["rack"] for member in document["members"]} == {"r0", "r1", "r2"}
+    assert all(member["subscription"] == [topic] for member in document["members"])
+    assert document["totals"]["idle_members"] == 1
+    assert document["totals"]["members"] == 3
+    screen = kgroup("describe", group).stdout
+    assert "idle" in screen
+
+
+def test_consumer_group_subscribed_by_regex(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name
+) -> None:
+    prefix, group = name("orders"), name("svc")
+    topics = [world.topic(f"{prefix}-{i}") for i in range(2)]
+    members.stable(members.consumer(group, f"^{prefix}-.*"), partitions=2)
+
+    document = described_as(kgroup, group, "Stable", in_state("Stable"))
+
+    assert partitions_of(document["partitions"]) == [(topic, 0) for topic in topics]
+    (member,) = document["members"]
+    assert member["subscription"] == []
+    assert member.get("subscription_regex") == f"^{prefix}-.*"
+
+
+def test_static_consumer_member_that_left_for_a_moment(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name
+) -> None:
+    topic, group = world.topic(name("orders"), partitions=2), name("svc")
+    static = members.consumer(group, topic, group_instance_id="pod-0")
+    members.stable(static, partitions=2)
+    alive = described_as(kgroup, group, "Stable", in_state("Stable"))
+    assert alive["members"][0]["instance_id"] == "pod-0"
+
+    static.close()
+    document = described_as(kgroup, group, "left for a moment", lambda d: d["members"][0]["epoch"] == -2)
+
+    (member,) = document["members"]
+    assert (member["instance_id"], member["protocol"]) == ("pod-0", "consumer")
+    assert places(member["assignment"]) == {(topic, 0), (topic, 1)}
+    assert all(r["member_id"] == member["member_id"] for r in document["partitions"])
+    described_as(kgroup, group, "Empty after the session", in_state("Empty"))
+
+
+def test_empty_consumer_group(kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name) -> None:
+    topic, group = world.topic(name("orders"), partitions=2), name("svc")
+    world.produce(topic, 5)
+    member = members.consumer(group, topic)
+    members.stable(member, partitions=2)
+    member.commit()
+    member.close()
+
+    document = described_as(kgroup, group, "Empty", in_state("Empty"))
+
+    assert (document["type"], document["protocol_type"]) == ("consumer", "consumer")
+    assert document["group_epoch"] >= 2
+    assert document["members"] == []
+    assert document["generation"] is document["leader"] is None
+    assert partitions_of(document["partitions"]) == [(topic, 0), (topic, 1)]
+    assert document["totals"]["unassigned_partitions"] == 2
+    assert {r["member_id"] for r in document["partitions"]} == {None}
+
+
+def test_mixed_group_during_an_online_upgrade(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name
+) -> None:
+    topic, group = world.topic(name("orders"), partitions=4), name("svc")
+    old = members.classic(group, topic, assignor="range", client_id="old")
+    members.stable(old, partitions=4)
+    before = described(kgroup, group)
+    assert before["type"] == "classic"
+    new = members.consumer(group, topic, client_id="new")
+    members.stable(old, new, partitions=4)
+
+    document = described_as(kgroup, group, "Stable as a consumer group", in_state("Stable"))
+
+    assert document["type"] == "consumer"
+    assert {m["client_id"]: m["protocol"] for m in document["members"]} == {"old": "classic", "new": "consumer"}
+    assert all(len(places(m["assignment"])) == 2 for m in document["members"])
+    assert document["generation"] is None
+    assert document["group_epoch"] >= before["generation"]
+    assert {r["client_id"] for r in document["partitions"]} == {"old", "new"}
+
+    # And back: the last member of the new protocol leaves.
+    new.close()
+    after = described_as(
+        kgroup, group, "classic again", lambda d: d["type"] == "classic" and d["state"] == "Stable"
+    )
+    members.stable(old, partitions=4)
+    after = described(kgroup, group)
+    assert after["group_epoch"] is after["assignment_epoch"] is None
+    assert after["generation"] == old.generation
+    assert after["leader"] == old.member_id
+
+
+# Classic groups
+
+
+def test_generation_and_leader_are_the_clients_own(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name
+) -> None:
+    topic, group = world.topic(name("orders"), partitions=4), name("svc")
+    first = members.classic(group, topic)
+    members.stable(first, partitions=4)
+    second = members.classic(group, topic)
+    members.stable(first, second, partitions=4)
+
+    result = kgroup("describe", group, "-o", "json")
+
+    (document,) = result.data
+    assert first.generation == second.generation is not None
+    assert document["generation"] == first.generation
+    assert document["leader"] == first.member_id
+    assert result.stderr == ""
+    first.close()
+    members.stable(second, partitions=4)
+    after = described(kgroup, group)
+    assert (after["generation"], after["leader"]) == (second.generation, second.member_id)
+
+
+def test_generation_after_many_commits_of_others_in_the_same_partition(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name
+) -> None:
+    topic, group = world.topic(name("orders"), partitions=4), name("svc")
+    member = members.classic(group, topic)
+    members.stable(member, partitions=4)
+    noisy = beside(name, group)
+    many = world.topic(name("many"), partitions=500)
+    for offset in range(10):
+        world.commit(noisy, {(many, number): offset for number in range(500)})
+
+    document = described(kgroup, group)
+
+    assert (document["generation"], document["leader"]) == (member.generation, member.member_id)
+
+
+def beside(name: Name, group: str, partitions: int = 10) -> str:
+    """A group's name that is kept in the same partition of ``__consumer_offsets``."""
+
+    def partition(text: str) -> int:
+        value = 0
+        for unit in text.encode():
+            value = (31 * value + unit) & 0xFFFFFFFF
+        signed = value - (1 << 32) if value >> 31 else value
+        return abs(signed) % partitions
+
+    stem = name("noisy")
+    return next(f"{stem}-{i}" for i in range(1000) if partition(f"{stem}-{i}") == partition(group))
+
+
+def test_without_generation(kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name) -> None:
+    topic, group = world.topic(name("orders"), partitions=1), name("svc")
+    members.stable(members.classic(group, topic), partitions=1)
+
+    result = kgroup("describe", group, "--no-generation", "-o", "json")
+
+    (document,) = result.data
+    assert document["generation"] is document["leader"] is None
+    assert len(document["members"]) == 1
+    assert result.stderr == ""
+
+
+def test_generation_of_a_group_deleted_and_made_again(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name
+) -> None:
+    topic, group = world.topic(name("orders"), partitions=2), name("svc")
+    for _ in range(2):
+        member = members.classic(group, topic)
+        members.stable(member, partitions=2)
+        member.close()
+    empty = described_as(kgroup, group, "Empty", in_state("Empty"))
+    assert empty["generation"] >= 4
+    assert empty["leader"] is None
+    world.delete_group(group)
+    world.commit(group, {(topic, 0): 1})
+    simple = described(kgroup, group)
+    assert simple["leader"] is None
+    assert simple["generation"] in (None, 0), "the deleted group's generation"
+
+    world.delete_group(group)
+    again = members.classic(group, topic)
+    members.stable(again, partitions=2)
+    document = described(kgroup, group)
+    assert document["generation"] == again.generation == 1
+    assert document["leader"] == again.member_id
+
+
+def test_group_that_was_consumer_and_became_classic(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name
+) -> None:
+    topic, group = world.topic(name("orders"), partitions=2), name("svc")
+    world.produce(topic, 4)
+    new = members.consumer(group, topic)
+    members.stable(new, partitions=2)
+    new.commit()
+    new.close()
+    described_as(kgroup, group, "Empty", in_state("Empty"))
+    old = members.classic(group, topic)
+    members.stable(old, partitions=2)
+
+    document = described_as(kgroup, group, "Stable", in_state("Stable"))
+
+    assert document["type"] == "classic"
+    assert (document["generation"], document["leader"]) == (old.generation, old.member_id)
+    assert document["group_epoch"] is document["assignment_epoch"] is None
+
+
+def test_group_that_was_classic_and_became_consumer(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name
+) -> None:
+    topic, group = world.topic(name("orders"), partitions=2), name("svc")
+    old = members.classic(group, topic)
+    members.stable(old, partitions=2)
+    old.close()
+    described_as(kgroup, group, "Empty", in_state("Empty"))
+    members.stable(members.consumer(group, topic), partitions=2)
+
+    document = described_as(kgroup, group, "Stable", in_state("Stable"))
+
+    assert document["type"] == "consumer"
+    assert document["generation"] is document["leader"] is None
+    assert document["group_epoch"] is not None
+
+
+def test_classic_group_rebalancing(kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name) -> None:
+    """While it prepares a rebalance the broker tells neither assignor nor assignments: unknown, not empty."""
+    topic, group = world.topic(name("orders"), partitions=4), name("svc")
+    slow = members.classic(group, topic, client_id="slow")
+    members.stable(slow, partitions=4)
+    slow.hold()
+    members.classic(group, topic, client_id="quick")
+
+    document = described_as(kgroup, group, "rebalancing", in_state("PreparingRebalance"))
+
+    assert all(member["assignment"] is None for member in document["members"])
+    assert document["totals"]["idle_members"] == 0
+    assert document["generation"] == slow.generation
+    slow.go()
+
+
+def test_crashed_classic_group_becomes_empty(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name
+) -> None:
+    topic, group = world.topic(name("orders"), partitions=2), name("svc")
+    world.produce(topic, 7, partition=1)
+    member = members.classic(group, topic, session_timeout_ms=1000, heartbeat_interval_ms=200)
+    members.stable(member, partitions=2)
+    member.commit()
+    member.kill()
+
+    document = described_as(kgroup, group, "Empty", in_state("Empty"))
+
+    assert (document["type"], document["protocol_type"]) == ("classic", "consumer")
+    assert document["generation"] == member.generation + 1 if member.generation else False
+    assert document["leader"] is None
+    assert partitions_of(document["partitions"]) == [(topic, 0), (topic, 1)]
+
+
+def test_static_classic_member_that_was_stopped(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name
+) -> None:
+    """A static member of a classic group leaves without a word: the group stays as it was."""
+    topic, group = world.topic(name("orders"), partitions=2), name("svc")
+    static = members.classic(group, topic, group_instance_id="pod-0")
+    members.stable(static, partitions=2)
+    static.close()
+
+    document = described(kgroup, group)
+
+    (member,) = document["members"]
+    assert member["instance_id"] == "pod-0"
+    assert document["state"] == "Stable"
+    assert places(member["assignment"]) == {(topic, 0), (topic, 1)}
+    assert member["epoch"] is None
+
+
+def test_idle_classic_member_is_named(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name
+) -> None:
+    topic, group = world.topic(name("orders"), partitions=1), name("svc")
+    both = members.classic(group, topic, client_id="a"), members.classic(group, topic, client_id="b")
+    members.stable(*both, partitions=1)
+
+    document = described(kgroup, group)
+
+    assert document["totals"]["idle_members"] == 1
+    (idle,) = [member for member in document["members"] if member["assignment"] == []]
+    screen = kgroup("describe", group).stdout
+    assert "idle" in screen
+    assert idle["client_id"] in screen
+
+
+def test_simple_group(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
+    topic, group = world.topic(name("orders"), partitions=2), name("svc")
+    world.produce(topic, 10)
+    world.commit(group, {(topic, 0): 4})
+
+    document = described(kgroup, group)
+
+    assert (document["type"], document["state"], document["protocol_type"]) == ("classic", "Empty", "")
+    assert document["members"] == []
+    assert document["leader"] is document["assignor"] is None
+    assert partitions_of(document["partitions"]) == [(topic, 0)]
+    assert row(document, topic, 0)["lag"] == 6
+
+
+def test_group_of_another_framework(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
+    """A Connect group's embedded bytes are not the consumer protocol's: shown without being misread."""
+    group = name("connect-s3")
+    world.join_as(group, "connect")
+
+    document = described(kgroup, group)
+
+    assert (document["type"], document["protocol_type"]) == ("classic", "connect")
+    (member,) = document["members"]
+    assert member["assignment"] is None
+    assert member["subscription"] is None
+
+
+def test_share_group_is_refused(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
+    topic, group = world.topic(name("orders")), name("share")
+    world.share_group(group, topic)
+
+    result = kgroup("describe", group, "-o", "json", exit_code=6)
+
+    assert result.data == []
+    assert group in result.json["errors"][0]["message"]
+    assert "share" in result.json["errors"][0]["message"]
+    (listed,) = kgroup("list", group, "-o", "json").data
+    assert (listed["group"], listed["type"]) == (group, "share")
+
+
+ODD = {
+    "spaces": "two  words ",
+    "comma": "a,b",
+    "quotes": "say \"it's\"",
+    "newline": "two\nlines",
+    "carriage": "car\rriage",
+    "tab": "tab\tbed",
+    "escape": "red\x1b[31m\x07",
+    "nul": "nul\x00x",
+    "accents": "žluťoučký-é",
+    "combining": "e\u0301",
+    "japanese": "注文サービス",
+    "emoji": "😀👩‍👩‍👧",
+    "rtl": "\u202eabc",
+    "formula": "=1+1",
+    "pipe": "a|b`c`*d*",
+    "markup": "[red]x[/red]",
+    "percent": "%s {0} \\n",
+    "long": "g" * 249,
+}
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_odd_group_ids(kgroup: CommandLine, world: KafkaWorld, name: Name, kind: str) -> None:
+    """Exact in json, csv and yaml; on screens no raw control characters, and one line stays one line."""
+    topic, group = world.topic(name("orders")), name("") + ODD[kind]
+    world.produce(topic, 3)
+    world.commit(group, {(topic, 0): 1})
+
+    document = described(kgroup, group)
+
+    assert document["partitions"][0]["lag"] == 2
+    (line,) = kgroup("describe", group, "-o", "csv").rows
+    assert line["GROUP"] == group
+    (listed,) = kgroup("list", group, "-o", "json").data
+    assert listed["group"] == group
+    (line,) = kgroup("list", group, "-o", "csv").rows
+    assert line["GROUP"] == group
+    for output in ("table", "wide", "markdown"):
+        for verb in ("describe", "list"):
+            screen = kgroup(verb, group, "-o", output).stdout
+            assert not [c for c in screen if (ord(c) < 32 and c != "\n") or c in "\x7f\u202e"], (verb, output)
+            assert name("")[:8] in screen
+
+
+@pytest.mark.parametrize("kind", ["newline", "emoji", "escape"])
+def test_odd_group_ids_of_live_groups(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, kind: str
+) -> None:
+    """The generation is found by the hash over UTF-16 units."""
+    topic, group = world.topic(name("orders")), name("svc") + ODD[kind]
+    member = members.classic(group, topic)
+    members.stable(member, partitions=1)
+
+    document = described(kgroup, group)
+
+    assert (document["generation"], document["leader"]) == (member.generation, member.member_id)
+
+
+# Partitions, commits, logs
+
+
+def test_commits_are_exact(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
+    topic, group = world.topic(name("orders"), partitions=5), name("svc")
+    metadata = 'a "b", c\n\té 注文 😀 {"k": 1}\x00end'
+    world.produce(topic, 9)
+    world.commit(
+        group,
+        {(topic, 0): (2, metadata, 0), (topic, 1): (0, "", None), (topic, 2): (0, "x" * 4096, None)},
+    )
+
+    document = described(kgroup, group)
+
+    first, second, third = (row(document, topic, number) for number in range(3))
+    assert (first["committed"], first["leader_epoch"], first["metadata"]) == (2, 0, metadata)
+    assert (first["log_start"], first["log_end"], first["lag"]) == (0, 9, 7)
+    assert (second["committed"], second["leader_epoch"], second["metadata"], second["lag"]) == (0, None, "", 0)
+    assert third["metadata"] == "x" * 4096
+    assert kgroup("describe", group, "--verbose", "-o", "csv").rows[0].get("METADATA", metadata) == metadata
+    assert "\x00" not in kgroup("describe", group, "--verbose").stdout
+
+
+def test_commit_outside_the_log_is_flagged(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
+    topic, group = world.topic(name("orders"), partitions=4), name("svc")
+    for number in range(4):
+        world.produce(topic, 20, partition=number)
+    world.commit(group, {(topic, 0): 5, (topic, 1): 25, (topic, 2): 10, (topic, 3): 20})
+    for number in (0, 2):
+        world.delete_records(topic, number, 10)
+
+    document = described(kgroup, group)
+
+    below, above, at_start, at_end = (row(document, topic, number) for number in range(4))
+    assert below["status"] is not None
+    assert (below["committed"], below["log_start"], below["log_end"]) == (5, 10, 20)
+    assert above["status"] is not None
+    assert above["status"] != below["status"]
+    assert above["lag"] == 0
+    assert at_start["status"] is None
+    assert at_end["status"] is None
+    screen = kgroup("describe", group).stdout
+    assert below["status"].split("_")[0] in screen.upper()
+    lines = {line["PARTITION"]: line for line in kgroup("describe", group, "-o", "csv").rows}
+    assert below["status"] in lines["0"].values()
+
+
+def test_no_commit_means_no_lag(kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name) -> None:
+    topic, group = world.topic(name("orders"), partitions=2), name("svc")
+    world.produce(topic, 5)
+    members.stable(members.classic(group, topic), partitions=2)
+
+    document = described(kgroup, group)
+
+    assert [(r["committed"], r["lag"]) for r in document["partitions"]] == [(None, None), (None, None)]
+    assert row(document, topic, 0)["log_end"] == 5
+    assert document["totals"]["lag"] is None
+    assert {line["LAG"] for line in kgroup("describe", group, "-o", "csv").rows} <= {"", "-"}
+
+
+def test_topic_deleted_with_commits_left(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
+    """The broker drops a deleted topic's commits of a simple group: whatever it still has is shown, with its error."""
+    gone, kept, group = world.topic(name("gone"), partitions=2), world.topic(name("kept")), name("svc")
+    world.produce(kept, 5)
+    world.commit(group, {(gone, 0): 1, (gone, 1): 2, (kept, 0): 3})
+    world.delete_topic(gone)
+    wait_for(lambda: (gone, 0) not in world.committed(group), "commits of a deleted topic gone")
+
+    document = described(kgroup, group)
+
+    assert partitions_of(document["partitions"]) == [(kept, 0)]
+    assert document["partitions"][0]["lag"] == 2
+
+
+def test_commit_of_a_topic_that_does_not_exist(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
+    """A commit may name a partition that is not there: it costs its own row only."""
+    kept, group = world.topic(name("kept")), name("svc")
+    world.produce(kept, 5)
+    world.commit(group, {(kept, 0): 3, (kept, 7): 1})
+
+    result = kgroup("describe", group, "-o", "json", exit_code=7)
+
+    (document,) = result.data
+    assert row(document, kept, 0)["lag"] == 2
+    missing = row(document, kept, 7)
+    assert (missing["committed"], missing["lag"], missing["log_end"]) == (1, None, None)
+    assert missing["error"]
+    assert [(e["topic"], e["partition"]) for e in result.json["errors"]] == [(kept, 7)]
+
+
+def test_topic_deleted_under_a_live_consumer_group(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name
+) -> None:
+    gone, kept, group = world.topic(name("gone"), partitions=2), world.topic(name("kept")), name("svc")
+    member = members.consumer(group, gone, kept)
+    members.stable(member, partitions=3)
+    world.delete_topic(gone)
+
+    document = described_as(
+        kgroup, group, "without the topic", lambda d: {r["topic"] for r in d["partitions"]} == {kept}
+    )
+
+    assert sorted(document["members"][0]["subscription"]) == sorted([gone, kept])
+    assert document["totals"]["partitions"] == 1
+
+
+def test_topic_deleted_under_a_live_classic_group(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name
+) -> None:
+    """Its member holds the deleted partitions until it notices: rows with an error, not a failure of the whole."""
+    gone, kept, group = world.topic(name("gone"), partitions=2), world.topic(name("kept")), name("svc")
+    world.produce(kept, 5)
+    member = members.classic(group, gone, kept)
+    members.stable(member, partitions=3)
+    member.commit()
+    member.stop()
+    world.delete_topic(gone)
+
+    result = kgroup("describe", group, "-o", "json", exit_code=7)
+
+    (document,) = result.data
+    assert row(document, kept, 0)["lag"] is not None
+    assert row(document, gone, 0)["error"]
+    assert row(document, gone, 0)["member_id"] == member.member_id
+    assert {e["topic"] for e in result.json["errors"]} == {gone}
+
+
+def test_partitions_added_meanwhile(kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name) -> None:
+    """Partitions that nobody owns or has committed yet are partitions of a subscribed topic all the same."""
+    topic, group = world.topic(name("orders"), partitions=2), name("svc")
+    member = members.classic(group, topic, metadata_max_age_ms=300000)
+    members.stable(member, partitions=2)
+    world.add_partitions(topic, 4)
+    world.produce(topic, 3, partition=3)
+
+    document = described(kgroup, group)
+
+    assert partitions_of(document["partitions"]) == [(topic, number) for number in range(4)]
+    added = row(document, topic, 3)
+    assert (added["committed"], added["lag"], added["log_end"], added["member_id"]) == (None, None, 3, None)
+    assert document["totals"]["unassigned_partitions"] == 2
+
+
+def test_partitions_added_to_a_consumer_group(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name
+) -> None:
+    topic, group = world.topic(name("orders"), partitions=2), name("svc")
+    member = members.consumer(group, topic)
+    members.stable(member, partitions=2)
+    world.add_partitions(topic, 4)
+    members.stable(member, partitions=4)
+
+    document = described_as(kgroup, group, "Stable", in_state("Stable"))
+
+    assert partitions_of(document["partitions"]) == [(topic, number) for number in range(4)]
+    assert document["totals"]["unassigned_partitions"] == 0
+
+
+def test_topic_no_longer_subscribed(kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name) -> None:
+    """Commits on a topic that no member reads any more: rows without an owner."""
+    read, left, group = world.topic(name("read")), world.topic(name("left")), name("svc")
+    world.produce(left, 5)
+    world.commit(group, {(left, 0): 1})
+    members.stable(members.classic(group, read), partitions=1)
+
+    document = described(kgroup, group)
+
+    assert set(partitions_of(document["partitions"])) == {(read, 0), (left, 0)}
+    assert (row(document, left, 0)["member_id"], row(document, left, 0)["lag"]) == (None, 4)
+    assert document["totals"]["unassigned_partitions"] == 1
