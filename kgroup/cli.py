@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import importlib
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -117,7 +118,7 @@ def kgroup_options(
     if version:
         sys.stdout.write(_versions() + "\n")
         raise typer.Exit
-    ctx.obj = (connection, presentation, StderrReporter(sys.stderr))
+    ctx.obj = Run(connection, presentation, StderrReporter(sys.stderr), words=tuple(ctx.obj))
     if ctx.invoked_subcommand is None:
         sys.stdout.write(ctx.get_help() + "\n")
         raise typer.Exit
@@ -137,7 +138,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def run(arguments: Sequence[str]) -> ExitCode:
     """Parse and do; returns the exit code and never raises what a user can cause."""
     try:
-        result = root(Root, kgroup_options).main(list(arguments), prog_name="kgroup", standalone_mode=False)
+        result = root(Root, kgroup_options).main(
+            list(arguments), prog_name="kgroup", standalone_mode=False, obj=list(arguments)
+        )
         return ExitCode(result or 0)
     except ParseError as error:
         _fail("", _usage_error(error, arguments), _format_in(arguments), StderrReporter(sys.stderr))
@@ -158,7 +161,7 @@ def _execute(verb: str, run: Run, call: Callable[[Run], Result]) -> ExitCode:
     try:
         result = call(run)
         outcomes: Iterator[Outcome] = iter((result,)) if isinstance(result, Outcome) else result
-        return present(verb, outcomes, run.format, run.typed(["kgroup", *sys.argv[1:]]), reporter)
+        return present(verb, outcomes, run.format, run.typed, reporter)
     except KgroupError as error:
         _fail(verb, error, run.format, reporter)
         return error.exit_code
@@ -186,8 +189,11 @@ def _usage_error(error: Any, arguments: Sequence[str]) -> UsageError:
     """The parser's complaint, with the kgroup form of a habit from another tool as the hint."""
     context = getattr(error, "ctx", None)
     message = error.format_message().rstrip(".")
-    if form := habits.kcg_form(arguments, _BY_NAME):
-        typed = " ".join(["kgroup", *arguments])
+    from kgroup.redact import redact_words
+
+    shown = redact_words(arguments)
+    if form := habits.kcg_form(shown, _BY_NAME):
+        typed = shlex.join(["kgroup", *shown])
         return UsageError("verbs have no dashes", details=(f"you typed  {typed}", f"here it is {form}"))
     flag = getattr(error, "option_name", None)
     if flag and context is not None:

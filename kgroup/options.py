@@ -7,7 +7,6 @@ option and hands the verb the assembled value. Connection and output options bel
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -182,11 +181,12 @@ class Selection:
 
 @dataclass(frozen=True)
 class Run:
-    """One invocation of a verb: where to say things, how to connect, what the user typed."""
+    """One invocation of a verb: how to connect, how to show, where to say things, and the words typed."""
 
     connection: Connection
     presentation: Presentation
     reporter: Reporter
+    words: tuple[str, ...] = ()
 
     @property
     def format(self) -> Format:
@@ -207,13 +207,16 @@ class Run:
         if self.presentation.debug:
             from kgroup.redact import open_debug_log
 
-            open_debug_log(self.presentation.debug, settings.secrets)
+            try:
+                open_debug_log(self.presentation.debug, settings.secrets)
+            except OSError as error:
+                raise UsageError(f"--debug {self.presentation.debug}: {error.strerror}") from error
         return settings
 
-    def typed(self, words: Sequence[str]) -> list[str]:
+    @property
+    def typed(self) -> list[str]:
         """The command line as it may be shown: without the secrets of the connection."""
-        if "settings" not in self.__dict__:
-            return list(words)
-        from kgroup.redact import redact
+        from kgroup.redact import redact, redact_words
 
-        return [redact(word, self.settings.secrets) for word in words]
+        secrets = self.settings.secrets if "settings" in self.__dict__ else ()
+        return [redact(word, secrets) for word in redact_words(("kgroup", *self.words))]

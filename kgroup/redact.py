@@ -55,6 +55,17 @@ def redact(text: str, secrets: Iterable[str]) -> str:
     return text
 
 
+_ASSIGNMENT = re.compile(r"((?:-X|--property=)?[\w.-]+)=(.*)", re.S)
+
+
+def redact_words(words: Iterable[str]) -> list[str]:
+    """A command line without the values of secret settings (``-X sasl.password=...``), for showing it again."""
+    return [
+        f"{found[1]}={HIDDEN}" if (found := _ASSIGNMENT.fullmatch(word)) and is_secret(found[1]) else word
+        for word in words
+    ]
+
+
 @functools.lru_cache(maxsize=8)
 def _spellings(secrets: frozenset[str]) -> tuple[str, ...]:
     """Every way in which the secrets may appear, longest first so that none is cut by a shorter one."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_args, get_type_hints
 
 import typer
@@ -86,8 +86,12 @@ def _flat(name: str, verb: Callable[..., Result], execute: Execute) -> Callable[
 
     def callback(ctx: typer.Context, **values: Any) -> ExitCode:
         made = {key: bundle(**_pick(values, bundle)) for key, bundle in bundles.items()}
-        outer: tuple[Connection, Presentation, Any] = ctx.find_root().obj
-        run = Run(made.pop("connection").over(outer[0]), made.pop("presentation").over(outer[1]), reporter=outer[2])
+        outer: Run = ctx.find_root().obj
+        run = replace(
+            outer,
+            connection=made.pop("connection").over(outer.connection),
+            presentation=made.pop("presentation").over(outer.presentation),
+        )
         arguments = made | {key: values[key] for key in plain}
         return execute(name, run, lambda run: verb(run, **arguments))
 

@@ -165,4 +165,3 @@ def _outcomes(
             yield outcome(view.part, page, cluster.ref, errors, verbose=view.verbose)
     if count == 0:
         run.reporter.note("no group is chosen: nothing to do")
-

@@ -31,6 +31,7 @@ PRIVATE_NAMES = {
         "least_loaded_node",
         "run",
         "send",
+        "wait_for",
     ),
     "kafka.net.selector:NetworkSelector": ("close", "drain", "sleep"),
     "kafka.cluster:ClusterMetadata": ("bootstrap_brokers", "broker_metadata", "brokers", "refresh_metadata"),
@@ -40,7 +41,7 @@ PRIVATE_NAMES = {
 RETRIABLE_COORDINATOR_ERRORS = frozenset({14, 15, 16})
 """COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR."""
 
-_RETRY_PAUSE_S = 0.1
+_SILENCE_MS = 1000
 _MAX_ANSWER_BYTES = 256 * 1024 * 1024
 
 T = TypeVar("T")
@@ -144,6 +145,21 @@ class Client:
             return Unreachable(f"no broker could be asked: {error}")
         return self._explained(broker.host, broker.port, error)
 
+    async def _connected(self, connection: Any, server: Any) -> None:
+        """Wait for a connection; after a silent second, find out whether waiting can help.
+
+        An HTTP server never answers a Kafka client, and the client would wait for it until the deadline.
+        """
+        try:
+            await self._manager.wait_for(connection.init_future, _SILENCE_MS)
+        except kafka.errors.KafkaTimeoutError:
+            from kgroup.cluster.diagnosis import certain_fault
+
+            fault = certain_fault(self.settings, server.host, server.port)
+            if fault is not None:
+                raise fault from None
+            await connection
+
     def _explained(self, host: str, port: int, error: BaseException) -> KgroupError:
         # Imported here: with TLS and its own probe, and needed only when something fails.
         from kgroup.cluster.diagnosis import explain
@@ -162,8 +178,11 @@ class Client:
                 reset_backoff_on_connect=False,
             )
             try:
-                await connection
+                await self._connected(connection, server)
                 await self._manager.cluster.refresh_metadata(server.node_id)
+            except KgroupError as fault:
+                failures.append(fault)
+                continue
             except (kafka.errors.KafkaError, OSError) as error:
                 failures.append(self._explained(server.host, server.port, error))
                 continue
