@@ -64,7 +64,7 @@ _MEMBER_COLUMNS = (
     Column("ASSIGNMENT", wide=True, fold=True),
     Column("TARGET", wide=True, fold=True),
 )
-_SPARSE = frozenset({"INSTANCE", "RACK", "PROTOCOL", "EPOCH", "STATUS", "TARGET"})
+_SPARSE_MEMBERS = frozenset({"INSTANCE", "RACK", "PROTOCOL", "EPOCH", "TARGET", "LAG"})
 _STATE_COLUMNS = (
     Column("GROUP", fold=True),
     Column("TYPE", drop=5),
@@ -75,8 +75,6 @@ _STATE_COLUMNS = (
     Column("ASSIGNOR", drop=3),
     Column("COORDINATOR", drop=2),
     Column("MEMBERS", right=True, drop=1),
-    Column("PARTITIONS", right=True, drop=1),
-    Column("LAG", right=True),
 )
 _PARTITION_HEADER = (
     "group",
@@ -121,8 +119,6 @@ _STATE_HEADER = (
     "assignor",
     "coordinator",
     "members",
-    "partitions",
-    "lag",
 )
 
 
@@ -290,7 +286,7 @@ def _partition_blocks(group: Group, *, all_rows: bool, verbose: bool) -> Iterato
     shown = ranked if all_rows else ranked[:ROWS_ON_A_PAGE]
     labels = _labels(group)
     rows = [_partition_row(partition, labels) for partition in shown]
-    yield Table(_widened(_PARTITION_COLUMNS) if verbose else _PARTITION_COLUMNS, rows, _SPARSE)
+    yield Table(_widened(_PARTITION_COLUMNS) if verbose else _PARTITION_COLUMNS, rows, frozenset({"STATUS"}))
     rest = ranked[len(shown) :]
     if rest:
         lags = [lag for partition in rest if (lag := partition.lag) is not None]
@@ -331,7 +327,7 @@ def _member_blocks(group: Group, *, all_rows: bool, verbose: bool) -> Iterator[B
     shown = ranked if all_rows else ranked[:ROWS_ON_A_PAGE]
     labels, mixed = _labels(group), len({member.protocol for member in group.members}) > 1
     rows = [_member_row(m, labels[m.member_id], lags[m.member_id] if lags else None, mixed) for m in shown]
-    yield Table(_widened(_MEMBER_COLUMNS) if verbose else _MEMBER_COLUMNS, rows, _SPARSE)
+    yield Table(_widened(_MEMBER_COLUMNS) if verbose else _MEMBER_COLUMNS, rows, _SPARSE_MEMBERS)
     if len(shown) < len(ranked):
         yield Text((f"{len(ranked) - len(shown)} more: --members shows every member",))
     yield Gap()
@@ -382,7 +378,7 @@ def _name_of(group: Group, member_id: str) -> str:
 
 
 def _state_row(group: Group) -> tuple[Cell, ...]:
-    totals, at = group.totals, group.coordinator
+    at = group.coordinator
     return (
         group.name,
         group.type,
@@ -392,14 +388,12 @@ def _state_row(group: Group) -> tuple[Cell, ...]:
         group.assignment_epoch,
         group.assignor,
         f"{at.id} ({at.host}:{at.port})" if at else None,
-        totals.members,
-        totals.partitions,
-        totals.lag,
+        len(group.members),
     )
 
 
 def _state_record(group: Group) -> tuple[str | int | None, ...]:
-    totals, at = group.totals, group.coordinator
+    at = group.coordinator
     return (
         group.name,
         group.type,
@@ -411,9 +405,7 @@ def _state_record(group: Group) -> tuple[str | int | None, ...]:
         group.assignment_epoch,
         group.assignor,
         f"{at.id} ({at.host}:{at.port})" if at else None,
-        totals.members,
-        totals.partitions,
-        totals.lag,
+        len(group.members),
     )
 
 

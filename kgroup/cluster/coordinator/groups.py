@@ -26,7 +26,7 @@ _IDS_PER_REQUEST = 1000
 _RETRY_PAUSE_S = 0.1
 _CONSUMER_GROUP_DESCRIBE = 69
 _DESCRIBE_OPERATION = 1 << 8
-_PROTOCOL_OF_MEMBER_TYPE = {0: "classic", 1: "consumer"}
+_PROTOCOL_OF_MEMBER_TYPE: dict[int | None, str] = {0: "classic", 1: "consumer"}
 
 T = TypeVar("T")
 Committed = dict[tuple[str, int], Commit | KgroupError]
@@ -289,7 +289,7 @@ def _consumer_member(row: Any) -> Member:
         host=_host(row.client_host),
         rack=row.rack_id,
         epoch=row.member_epoch,
-        protocol=_PROTOCOL_OF_MEMBER_TYPE.get(getattr(row, "member_type", None) or -1),
+        protocol=_PROTOCOL_OF_MEMBER_TYPE.get(getattr(row, "member_type", None)),
         subscription=tuple(sorted(row.subscribed_topic_names)),
         subscription_regex=row.subscribed_topic_regex or None,
         assignment=assignment(row.assignment),
