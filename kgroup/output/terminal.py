@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from collections.abc import Iterator
 from datetime import UTC
 from typing import IO
@@ -17,6 +18,8 @@ from kgroup.screen import Block, Gap, Table, Text, Title, Verdict
 
 _PIPE_TITLE_WIDTH = 80
 _VERDICT_WIDTH = 7
+_HANGING = 3
+_CLOSEST = 2
 
 
 def draw(outcome: Outcome, stream: IO[str] | None = None, *, wide: bool = False) -> None:
@@ -29,11 +32,12 @@ def draw(outcome: Outcome, stream: IO[str] | None = None, *, wide: bool = False)
 
 
 def title_line(title: Title, outcome: Outcome, width: int) -> str:
-    """Subject at the left, context and UTC time at the right edge, never closer than two blanks."""
+    """Subject at the left, context and UTC time at the right edge; in a line of their own where both do not fit."""
     left = visible(title.text)
     place = f"{outcome.cluster.label}  " if outcome.cluster else ""
     right = f"{place}{outcome.at.astimezone(UTC):%H:%M:%SZ}"
-    return left + " " * max(2, width - cell_len(left) - cell_len(right)) + right
+    room = width - cell_len(left) - cell_len(right)
+    return left + " " * room + right if room >= _CLOSEST else f"{left}\n{' ' * max(0, width - cell_len(right))}{right}"
 
 
 def _lines(block: Block, outcome: Outcome, width: int | None, wide: bool, paint: Paint) -> Iterator[str]:
@@ -41,10 +45,21 @@ def _lines(block: Block, outcome: Outcome, width: int | None, wide: bool, paint:
         case Title():
             yield title_line(block, outcome, width or _PIPE_TITLE_WIDTH)
         case Verdict(word, text, style):
-            yield paint(word, style) + " " * max(1, _VERDICT_WIDTH - len(word)) + visible(text)
+            heading = word.ljust(_VERDICT_WIDTH - 1) + " "
+            first, *others = _wrapped(heading + visible(text), width, len(heading))
+            yield paint(word, style) + first[len(word) :]
+            yield from others
         case Table():
             yield from draw_table(block, width, wide, paint)
         case Text(lines):
-            yield from (visible(line) for line in lines)
+            for line in lines:
+                yield from _wrapped(visible(line), width, _HANGING)
         case Gap():
             yield ""
+
+
+def _wrapped(text: str, width: int | None, indent: int) -> list[str]:
+    """The text in lines of ``width``, broken at blanks alone: an id in two parts can't be pasted."""
+    if width is None or cell_len(text) <= width:
+        return [text]
+    return textwrap.wrap(text, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from enum import StrEnum
 
 from kgroup.model import Assignment, ClusterRef, Group, Member, Outcome, Partition, RowError
@@ -25,6 +26,7 @@ from kgroup.units import human_count, percent, plural
 
 ROWS_ON_A_PAGE = 20
 REBALANCING = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
+_FIRST_TO_GO = 9
 LEFT_FOR_A_MOMENT = -2
 """The member epoch of a static member that left and whose place is kept (KIP-848)."""
 
@@ -286,13 +288,21 @@ def _partition_blocks(group: Group, *, all_rows: bool, verbose: bool) -> Iterato
     shown = ranked if all_rows else ranked[:ROWS_ON_A_PAGE]
     labels = _labels(group)
     rows = [_partition_row(partition, labels) for partition in shown]
-    yield Table(_widened(_PARTITION_COLUMNS) if verbose else _PARTITION_COLUMNS, rows, frozenset({"STATUS"}))
+    columns = _widened(_PARTITION_COLUMNS, only=None if verbose else "")
+    yield Table(columns, rows, frozenset({"STATUS"}))
     rest = ranked[len(shown) :]
     if rest:
         lags = [lag for partition in rest if (lag := partition.lag) is not None]
-        span = f", lag {min(lags)} to {max(lags)}" if lags else ""
+        span = _span(lags)
         yield Text((f"{len(rest)} more{span}: --offsets shows every partition",))
     yield Gap()
+
+
+def _span(lags: Sequence[int]) -> str:
+    if not lags:
+        return ""
+    least, most = min(lags), max(lags)
+    return f", lag {least} each" if least == most else f", lag {least} to {most}"
 
 
 def _partition_row(partition: Partition, labels: dict[str, str]) -> tuple[Cell, ...]:
@@ -327,7 +337,8 @@ def _member_blocks(group: Group, *, all_rows: bool, verbose: bool) -> Iterator[B
     shown = ranked if all_rows else ranked[:ROWS_ON_A_PAGE]
     labels, mixed = _labels(group), len({member.protocol for member in group.members}) > 1
     rows = [_member_row(m, labels[m.member_id], lags[m.member_id] if lags else None, mixed) for m in shown]
-    yield Table(_widened(_MEMBER_COLUMNS) if verbose else _MEMBER_COLUMNS, rows, _SPARSE_MEMBERS)
+    columns = _widened(_MEMBER_COLUMNS, only=None if verbose else "MEMBER-ID" if all_rows else "")
+    yield Table(columns, rows, _SPARSE_MEMBERS)
     if len(shown) < len(ranked):
         yield Text((f"{len(ranked) - len(shown)} more: --members shows every member",))
     yield Gap()
@@ -357,8 +368,12 @@ def assignment_text(assignment: Assignment | None) -> str | None:
     return ";".join(f"{item.topic}:{','.join(map(str, item.partitions))}" for item in assignment)
 
 
-def _widened(columns: Sequence[Column]) -> tuple[Column, ...]:
-    return tuple(Column(c.title, c.right, c.drop, wide=False, fold=c.fold) for c in columns)
+def _widened(columns: Sequence[Column], only: str | None) -> tuple[Column, ...]:
+    """The columns, ``only`` (None: each) of those for ``-o wide`` shown in any case, as far as there is room."""
+    return tuple(
+        replace(column, wide=False, drop=_FIRST_TO_GO) if column.wide and only in (None, column.title) else column
+        for column in columns
+    )
 
 
 def _label(member: Member) -> str:
