@@ -68,7 +68,7 @@ def _row(group: ListedGroup) -> tuple[str | int | None, ...]:
         group.name,
         group.type,
         group.state,
-        group.protocol_type,
+        group.protocol_type or None,
         f"{at.id} ({at.host}:{at.port})" if at else None,
         group.members,
     )
