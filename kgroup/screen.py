@@ -40,9 +40,13 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Title:
-    """The first line: subject, state, since when. Cluster and UTC time are put at the right edge."""
+    """The first line: subject, state, since when. Cluster and UTC time are put at the right edge.
+
+    ``in_terminal_only`` is for plain lists, which scripts read: in a pipe their first line is the heading.
+    """
 
     text: str
+    in_terminal_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from kgroup.cluster.snapshot import Cluster, Want
 from kgroup.groups.selection import check, check_expected, choose, concerns_topic
 from kgroup.model import ListedGroup, Outcome, RowError
 from kgroup.options import Run, Selection
-from kgroup.screen import Column, Records, Screen, Table, Text
+from kgroup.screen import Column, Records, Screen, Table, Text, Title
+from kgroup.units import plural
 
 _COLUMNS = (
     Column("GROUP", fold=True),
@@ -57,9 +58,10 @@ def list_(run: Run, which: Selection) -> Outcome:
 
 
 def _screen(groups: Sequence[ListedGroup]) -> Screen:
+    title = Title(plural(len(groups), "group"), in_terminal_only=True)
     if not groups:
-        return Screen((Text(("No groups.",)),))
-    return Screen((Table(_COLUMNS, [_row(group) for group in groups]),))
+        return Screen((title, Text(("No groups.",))))
+    return Screen((title, Table(_COLUMNS, [_row(group) for group in groups])))
 
 
 def _row(group: ListedGroup) -> tuple[str | int | None, ...]:

@@ -42,6 +42,8 @@ def title_line(title: Title, outcome: Outcome, width: int) -> str:
 
 def _lines(block: Block, outcome: Outcome, width: int | None, wide: bool, paint: Paint) -> Iterator[str]:
     match block:
+        case Title(in_terminal_only=True) if width is None:
+            return
         case Title():
             yield title_line(block, outcome, width or _PIPE_TITLE_WIDTH)
         case Verdict(word, text, style):

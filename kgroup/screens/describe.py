@@ -71,11 +71,9 @@ _STATE_COLUMNS = (
     Column("GROUP", fold=True),
     Column("TYPE", drop=5),
     Column("STATE"),
-    Column("GENERATION", right=True, drop=4),
-    Column("EPOCH", right=True, drop=4),
-    Column("ASSIGNED", right=True, drop=4),
+    Column("GEN/EPOCH", right=True, drop=2),
     Column("ASSIGNOR", drop=3),
-    Column("COORDINATOR", drop=2),
+    Column("COORDINATOR", drop=4),
     Column("MEMBERS", right=True, drop=1),
 )
 _PARTITION_HEADER = (
@@ -145,8 +143,9 @@ def outcome(
 def screen(part: Part, groups: Sequence[Group], *, verbose: bool) -> Screen:
     """The groups as a person sees them; ``verbose`` shows all rows and assignments."""
     if part is Part.STATE:
-        table = Table(_STATE_COLUMNS, [_state_row(g) for g in groups], frozenset({"EPOCH", "ASSIGNED"}))
-        return Screen((table,) if groups else ())
+        table = Table(_STATE_COLUMNS, [_state_row(group) for group in groups])
+        title_of_all = Title(plural(len(groups), "group"), in_terminal_only=True)
+        return Screen((title_of_all, table) if groups else ())
     blocks: list[Block] = []
     for group in groups:
         blocks += [Gap()] if blocks else []
@@ -398,13 +397,18 @@ def _state_row(group: Group) -> tuple[Cell, ...]:
         group.name,
         group.type,
         group.state,
-        group.generation,
-        group.group_epoch,
-        group.assignment_epoch,
+        _age(group),
         group.assignor,
         f"{at.id} ({at.host}:{at.port})" if at else None,
         len(group.members),
     )
+
+
+def _age(group: Group) -> Cell:
+    """The generation, or the group epoch with the epoch of the assignment where that lags behind."""
+    if group.type != "consumer" or group.group_epoch == group.assignment_epoch:
+        return group.group_epoch if group.type == "consumer" else group.generation
+    return f"{group.group_epoch} (assigned {group.assignment_epoch})"
 
 
 def _state_record(group: Group) -> tuple[str | int | None, ...]:
