@@ -23,7 +23,8 @@ from kgroup.groups.selection import (
 )
 from kgroup.model import ListedGroup, Outcome, RowError
 from kgroup.options import WHAT, Format, Run, Selection
-from kgroup.screens.describe import Part, outcome
+from kgroup.screens.describe import outcome
+from kgroup.screens.describe_records import Part
 
 _GROUPS_AT_A_TIME = 250
 _DEFAULT_BUDGET = "1s"

@@ -9,6 +9,7 @@ from kgroup.groups.selection import check, check_expected, choose, concerns_topi
 from kgroup.model import ListedGroup, Outcome, RowError
 from kgroup.options import Run, Selection
 from kgroup.screen import Column, Records, Screen, Table, Text, Title
+from kgroup.screens.describe_records import coordinator_text
 from kgroup.units import plural
 
 _COLUMNS = (
@@ -65,12 +66,11 @@ def _screen(groups: Sequence[ListedGroup]) -> Screen:
 
 
 def _row(group: ListedGroup) -> tuple[str | int | None, ...]:
-    at = group.coordinator
     return (
         group.name,
         group.type,
         group.state,
         group.protocol_type or None,
-        f"{at.id} ({at.host}:{at.port})" if at else None,
+        coordinator_text(group.coordinator),
         group.members,
     )

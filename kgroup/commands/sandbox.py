@@ -16,6 +16,7 @@ from kgroup.sandbox import BrokerStatus, Sandbox, SandboxStatus, State
 from kgroup.sandbox.demo import crash
 from kgroup.screen import Block, Column, Records, Screen, Style, Styled, Table, Text, Title
 from kgroup.screens import describe
+from kgroup.screens.describe_records import Part
 
 _STYLES: Mapping[State, Style] = {
     State.RUNNING: "good",
@@ -143,7 +144,7 @@ def demo(run: Run) -> Outcome:
         snapshot = cluster.describe((crashed.group,), Want())
     run.reporter.note(f"look again: kgroup describe {crashed.group} -b {crashed.bootstrap_servers}")
     run.reporter.note("stop it: kgroup sandbox down --wipe")
-    return describe.outcome(describe.Part.PAGE, snapshot.groups, cluster.ref, snapshot.errors)
+    return describe.outcome(Part.PAGE, snapshot.groups, cluster.ref, snapshot.errors)
 
 
 SUBCOMMANDS = (up, status, down, demo)

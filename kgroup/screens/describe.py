@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from enum import StrEnum
 
-from kgroup.model import Assignment, ClusterRef, Group, Member, Outcome, Partition, RowError
+from kgroup.model import ClusterRef, Group, Member, Outcome, Partition, RowError
 from kgroup.screen import (
     Block,
     Cell,
     Column,
     Gap,
-    Records,
     Screen,
     Style,
     Styled,
@@ -22,6 +20,7 @@ from kgroup.screen import (
     Title,
     Verdict,
 )
+from kgroup.screens.describe_records import Part, assignment_text, coordinator_text, records
 from kgroup.units import human_count, percent, plural
 
 ROWS_ON_A_PAGE = 20
@@ -29,15 +28,6 @@ REBALANCING = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning
 _FIRST_TO_GO = 9
 LEFT_FOR_A_MOMENT = -2
 """The member epoch of a static member that left and whose place is kept (KIP-848)."""
-
-
-class Part(StrEnum):
-    """Which part of a group is shown."""
-
-    PAGE = "page"
-    OFFSETS = "offsets"
-    MEMBERS = "members"
-    STATE = "state"
 
 
 _PARTITION_COLUMNS = (
@@ -76,50 +66,6 @@ _STATE_COLUMNS = (
     Column("COORDINATOR", drop=4),
     Column("MEMBERS", right=True, drop=1),
 )
-_PARTITION_HEADER = (
-    "group",
-    "topic",
-    "partition",
-    "committed",
-    "leader_epoch",
-    "metadata",
-    "log_start",
-    "log_end",
-    "lag",
-    "lag_ms",
-    "last_commit",
-    "status",
-    "member_id",
-    "client_id",
-    "host",
-    "error",
-)
-_MEMBER_HEADER = (
-    "group",
-    "member_id",
-    "instance_id",
-    "client_id",
-    "host",
-    "rack",
-    "protocol",
-    "epoch",
-    "partitions",
-    "assignment",
-    "target_assignment",
-)
-_STATE_HEADER = (
-    "group",
-    "type",
-    "state",
-    "protocol_type",
-    "generation",
-    "leader",
-    "group_epoch",
-    "assignment_epoch",
-    "assignor",
-    "coordinator",
-    "members",
-)
 
 
 def outcome(
@@ -151,17 +97,6 @@ def screen(part: Part, groups: Sequence[Group], *, verbose: bool) -> Screen:
         blocks += [Gap()] if blocks else []
         blocks += _page(part, group, verbose)
     return Screen(tuple(blocks))
-
-
-def records(part: Part, groups: Sequence[Group]) -> Records:
-    """The groups as a flat table."""
-    match part:
-        case Part.STATE:
-            return Records(_STATE_HEADER, (_state_record(group) for group in groups))
-        case Part.MEMBERS:
-            return Records(_MEMBER_HEADER, (_member_record(g.name, m) for g in groups for m in g.members))
-        case _:
-            return Records(_PARTITION_HEADER, _partition_records(groups))
 
 
 def _page(part: Part, group: Group, verbose: bool) -> Iterator[Block]:
@@ -275,8 +210,7 @@ def plumbing(group: Group) -> str:
     if group.leader:
         parts.append(f"leader {_name_of(group, group.leader)}")
     if group.coordinator:
-        at = group.coordinator
-        parts.append(f"coordinator {at.id} ({at.host}:{at.port})")
+        parts.append(f"coordinator {coordinator_text(group.coordinator)}")
     return ", ".join(parts)
 
 
@@ -360,13 +294,6 @@ def _member_row(member: Member, label: str, lag: int | None, mixed: bool) -> tup
     )
 
 
-def assignment_text(assignment: Assignment | None) -> str | None:
-    """``orders:0,1;clicks:3``, the form of kafka-consumer-groups.sh; None where it is not known."""
-    if assignment is None:
-        return None
-    return ";".join(f"{item.topic}:{','.join(map(str, item.partitions))}" for item in assignment)
-
-
 def _widened(columns: Sequence[Column], only: str | None) -> tuple[Column, ...]:
     """The columns, ``only`` (None: each) of those for ``-o wide`` shown in any case, as far as there is room."""
     return tuple(
@@ -392,14 +319,13 @@ def _name_of(group: Group, member_id: str) -> str:
 
 
 def _state_row(group: Group) -> tuple[Cell, ...]:
-    at = group.coordinator
     return (
         group.name,
         group.type,
         group.state,
         _age(group),
         group.assignor,
-        f"{at.id} ({at.host}:{at.port})" if at else None,
+        coordinator_text(group.coordinator),
         len(group.members),
     )
 
@@ -409,61 +335,3 @@ def _age(group: Group) -> Cell:
     if group.type != "consumer" or group.group_epoch == group.assignment_epoch:
         return group.group_epoch if group.type == "consumer" else group.generation
     return f"{group.group_epoch} (assigned {group.assignment_epoch})"
-
-
-def _state_record(group: Group) -> tuple[str | int | None, ...]:
-    at = group.coordinator
-    return (
-        group.name,
-        group.type,
-        group.state,
-        group.protocol_type,
-        group.generation,
-        group.leader,
-        group.group_epoch,
-        group.assignment_epoch,
-        group.assignor,
-        f"{at.id} ({at.host}:{at.port})" if at else None,
-        len(group.members),
-    )
-
-
-def _member_record(group: str, member: Member) -> tuple[str | int | None, ...]:
-    return (
-        group,
-        member.member_id,
-        member.instance_id,
-        member.client_id,
-        member.host,
-        member.rack,
-        member.protocol,
-        member.epoch,
-        None if member.assignment is None else member.partition_count,
-        assignment_text(member.assignment),
-        assignment_text(member.target_assignment),
-    )
-
-
-def _partition_records(groups: Sequence[Group]) -> Iterator[tuple[str | int | None, ...]]:
-    for group in groups:
-        name = group.name
-        for partition in group.partitions:
-            commit, log, owner = partition.commit, partition.log, partition.owner
-            yield (
-                name,
-                partition.topic,
-                partition.partition,
-                commit.offset if commit else None,
-                commit.leader_epoch if commit else None,
-                commit.metadata if commit else None,
-                log.start if log else None,
-                log.end if log else None,
-                partition.lag,
-                None,
-                None,
-                partition.out_of_range,
-                owner.member_id if owner else None,
-                owner.client_id if owner else None,
-                owner.host if owner else None,
-                partition.error,
-            )

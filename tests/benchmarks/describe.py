@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kgroup.sandbox import Sandbox
+from kgroup.sandbox.jvm import SHIPPED_TOOL_FLAGS
 from kgroup.sandbox.tools import CONSUMER_GROUPS, tool_command
 from tests.benchmarks.measure import Figure, measure
 from tests.command_line import QuietReporter
@@ -49,7 +50,9 @@ def _kgroup(*arguments: str) -> list[str]:
 
 
 def _peer(bootstrap: str, *arguments: str) -> list[str]:
-    return tool_command(CONSUMER_GROUPS, ("--bootstrap-server", bootstrap, "--describe", *arguments))
+    """Kafka's tool as its script starts it, but with a class data archive, which flatters it."""
+    wanted = ("--bootstrap-server", bootstrap, "--describe", *arguments)
+    return tool_command(CONSUMER_GROUPS, wanted, flags=SHIPPED_TOOL_FLAGS)
 
 
 def _help() -> None:
