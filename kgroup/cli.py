@@ -23,8 +23,9 @@ from typer.core import TyperCommand, TyperGroup
 import kgroup
 from kgroup import habits, help_pages
 from kgroup.errors import ExitCode, KgroupError, UsageError
-from kgroup.options import Connection, Format, Presentation, Run
+from kgroup.options import Connection, Format, Presentation
 from kgroup.output.reporter import StderrReporter
+from kgroup.run import Run
 from kgroup.verbs import Result, command, group, root
 
 

@@ -17,7 +17,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from kgroup.errors import ExitCode
-from kgroup.options import Connection, Presentation, Run
+from kgroup.options import Connection, Presentation
+from kgroup.run import Run
 
 if TYPE_CHECKING:
     from kgroup.model import Outcome

@@ -7,7 +7,6 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -33,9 +32,9 @@ _CHANGING = (
 
 
 @pytest.fixture(scope="module")
-def crashed(bootstrap: str) -> Iterator[Crashed]:
+def crashed(bootstrap: str) -> Crashed:
     """The group of the demo, on the shared broker."""
-    yield crash(bootstrap, QuietReporter())
+    return crash(bootstrap, QuietReporter())
 
 
 def _steady(text: str, crashed: Crashed) -> str:

@@ -11,7 +11,7 @@ T = TypeVar("T")
 _PAUSE_S = 0.05
 
 
-def wait_for(condition: Callable[[], T], what: str, within_s: float = 30.0) -> T:
+def wait_for(condition: Callable[[], T | None], what: str, within_s: float = 30.0) -> T:
     """The first true value of ``condition``; an AssertionError that says ``what`` when there is none in time."""
     deadline = time.monotonic() + within_s
     while True:

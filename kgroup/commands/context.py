@@ -12,8 +12,9 @@ import typer
 from kgroup import paths
 from kgroup.errors import UsageError
 from kgroup.model import ClusterRef, Outcome
-from kgroup.options import Connection, Run
+from kgroup.options import Connection
 from kgroup.redact import is_secret
+from kgroup.run import Run
 from kgroup.screen import Column, Gap, Records, Screen, Table, Text, Title
 from kgroup.settings import Setting, Settings, contexts, resolve
 from kgroup.settings.contexts import Context, tidy

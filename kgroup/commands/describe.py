@@ -22,7 +22,8 @@ from kgroup.groups.selection import (
     unknown_groups,
 )
 from kgroup.model import ListedGroup, Outcome, RowError
-from kgroup.options import WHAT, Format, Run, Selection
+from kgroup.options import WHAT, Format, Selection
+from kgroup.run import Run
 from kgroup.screens.describe import outcome
 from kgroup.screens.describe_records import Part
 

@@ -11,7 +11,7 @@ import typer
 from kgroup.errors import NotFound
 from kgroup.help_pages import TOPICS
 from kgroup.model import Outcome
-from kgroup.options import Run
+from kgroup.run import Run
 from kgroup.screen import Records, Screen, Text
 
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from kgroup.cluster.snapshot import Cluster, Want
 from kgroup.groups.selection import check, check_expected, choose, concerns_topic
 from kgroup.model import ListedGroup, Outcome, RowError
-from kgroup.options import Run, Selection
+from kgroup.options import Selection
+from kgroup.run import Run
 from kgroup.screen import Column, Records, Screen, Table, Text, Title
 from kgroup.screens.describe_records import coordinator_text
 from kgroup.units import plural

@@ -11,7 +11,8 @@ import typer
 
 from kgroup.errors import UsageError
 from kgroup.model import ClusterRef, Outcome
-from kgroup.options import Connection, Run
+from kgroup.options import Connection
+from kgroup.run import Run
 from kgroup.sandbox import BrokerStatus, Sandbox, SandboxStatus, State
 from kgroup.sandbox.demo import crash
 from kgroup.screen import Block, Column, Records, Screen, Style, Styled, Table, Text, Title

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+from typing import Protocol
 
 from kgroup.errors import NotFound, Refused, UsageError
 from kgroup.model import Group, ListedGroup
-from kgroup.options import Selection
 from kgroup.units import plural
 
 _NEAR = 3
@@ -23,6 +23,38 @@ STATES = (
     "NotReady",
     "Dead",
 )
+
+
+class Selection(Protocol):
+    """What was asked for, as ``kgroup.options.Selection`` has it; None where nothing was said."""
+
+    @property
+    def names(self) -> Sequence[str] | None:
+        """Groups by name."""
+
+    @property
+    def group(self) -> Sequence[str] | None:
+        """More groups by name."""
+
+    @property
+    def all_groups(self) -> bool:
+        """Whether every group is meant."""
+
+    @property
+    def regex(self) -> str | None:
+        """A pattern for whole names."""
+
+    @property
+    def in_state(self) -> Sequence[str] | None:
+        """The states that stay."""
+
+    @property
+    def type(self) -> Sequence[str] | None:
+        """The types that stay."""
+
+    @property
+    def expect(self) -> int | None:
+        """How many groups there have to be."""
 
 
 def names_of(selection: Selection) -> tuple[str, ...]:
@@ -66,7 +98,7 @@ def choose(selection: Selection, listed: Sequence[ListedGroup]) -> tuple[ListedG
             pattern = _pattern(selection.regex)
             matching = {name for name in by_name if pattern.fullmatch(name)}
             if not matching:
-                raise _no_match(selection.regex, by_name)
+                raise _no_match(selection.regex, listed)
             wanted |= matching
         chosen = [group for group in listed if group.name in wanted]
     states = {_folded(state) for state in selection.in_state or ()}
@@ -99,23 +131,30 @@ def unknown_groups(missing: Sequence[str], listed: Sequence[ListedGroup]) -> Not
     """The error for names that no group has, with those that come near."""
     named = ", ".join(f'"{name}"' for name in missing)
     near = [group for name in missing for group in near_misses(name, listed)]
-    text = ", ".join(f"{group.name} ({group.type}, {group.state})" for group in dict.fromkeys(near))
-    return NotFound(f"no group {named}", details=(f"Near: {text}",) if near else (), hint="kgroup list")
+    return NotFound(f"no group {named}", details=_near(near), hint="kgroup list")
 
 
 def near_misses(name: str, listed: Sequence[ListedGroup]) -> list[ListedGroup]:
-    """Up to three groups whose names look like ``name``, or begin with it, or contain it."""
-    by_folded = {group.name.lower(): group for group in listed}
+    """Up to three groups whose names look like ``name``, or contain it, or are contained in it; case is no matter."""
     folded = name.lower()
-    close = get_close_matches(folded, by_folded, n=_NEAR)
-    parts = [other for other in by_folded if len(folded) > 2 and (folded in other or other in folded)]
-    return [by_folded[other] for other in dict.fromkeys((*close, *parts))][:_NEAR]
+    names = dict.fromkeys(group.name.lower() for group in listed)
+    close = get_close_matches(folded, names, n=_NEAR)
+    parts = [other for other in names if len(folded) > 2 and (folded in other or other in folded)]
+    wanted = dict.fromkeys((*close, *parts))
+    return [group for other in wanted for group in listed if group.name.lower() == other][:_NEAR]
 
 
-def _no_match(regex: str, names: Iterable[str]) -> NotFound:
-    inside = [name for name in names if re.search(regex, name)]
-    hint = f"the whole name has to match; .*({regex}).* matches {len(inside)}" if inside else "kgroup list"
-    return NotFound(f"no group matches {regex!r}", hint=hint)
+def _near(groups: Sequence[ListedGroup]) -> tuple[str, ...]:
+    text = ", ".join(f"{group.name} ({group.type}, {group.state})" for group in dict.fromkeys(groups))
+    return (f"Near: {text}",) if groups else ()
+
+
+def _no_match(regex: str, listed: Sequence[ListedGroup]) -> NotFound:
+    inside = sum(re.search(regex, group.name) is not None for group in listed)
+    hint = f"the whole name has to match; .*({regex}).* matches {inside}" if inside else "kgroup list"
+    # What is left of the pattern without its signs is about what the user had in mind.
+    near = [] if inside else near_misses(re.sub(r"\\.|\W*[.*+?^$|()\[\]{}]+", "", regex), listed)
+    return NotFound(f"no group matches {regex!r}", details=_near(near), hint=hint)
 
 
 def _pattern(regex: str) -> re.Pattern[str]:
