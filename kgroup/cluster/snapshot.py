@@ -89,7 +89,11 @@ class Cluster:
 
     async def _snapshot(self, groups: Sequence[ListedGroup | str], want: Want) -> Snapshot:
         listed = {group.name: group for group in groups if isinstance(group, ListedGroup)}
-        names = [group if isinstance(group, str) else group.name for group in groups]
+        names = [
+            group if isinstance(group, str) else group.name
+            for group in groups
+            if isinstance(group, str) or group.type in DESCRIBED_TYPES
+        ]
         await self._coordinators.locate(names)
         committed: dict[str, Committed | KgroupError]
         described, committed = await self._client.gather(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import sys
 from collections.abc import Iterable, Sequence
+from typing import IO
 
 from kgroup.errors import ExitCode, KgroupError
 from kgroup.model import ClusterRef, Outcome
@@ -76,7 +77,18 @@ def _write_kept(verb: str, kept: Sequence[Outcome], output: Format, argv: Sequen
 
 def _write_records(outcome: Outcome, *, with_header: bool) -> None:
     records = outcome.records()
-    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer = csv.writer(_UnixLines(sys.stdout))
     if with_header:
         writer.writerow(records.header)
     writer.writerows(records.rows)
+
+
+class _UnixLines:
+    """Ends rows with a line feed alone. csv quotes a carriage return only where it is part of the row's end."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._write = stream.write
+
+    def write(self, row: str) -> int:
+        """Write one row, which ends with CR LF."""
+        return self._write(row[:-2] + "\n")
