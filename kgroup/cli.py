@@ -144,7 +144,8 @@ def run(arguments: Sequence[str]) -> ExitCode:
         )
         return ExitCode(result or 0)
     except ParseError as error:
-        _fail("", _usage_error(error, arguments), _format_in(arguments), StderrReporter(sys.stderr))
+        verb = getattr(getattr(error, "ctx", None), "command_path", "").removeprefix("kgroup").strip()
+        _fail(verb, _usage_error(error, arguments), _format_in(arguments), StderrReporter(sys.stderr))
         return ExitCode.USAGE
     except (KeyboardInterrupt, typer.Abort):
         return ExitCode.INTERRUPTED

@@ -11,8 +11,8 @@ from kgroup.model import ClusterRef, Outcome, RowError
 
 
 def kind_of(verb: str) -> str:
-    """``catchup start`` -> ``kgroup.catchup.start/v1``."""
-    return f"kgroup.{verb.replace(' ', '.')}/v1"
+    """``catchup start`` -> ``kgroup.catchup.start/v1``; a command line without a verb is ``kgroup/v1``."""
+    return ".".join(("kgroup", *verb.split())) + "/v1"
 
 
 def of_outcomes(verb: str, outcomes: Sequence[Outcome]) -> dict[str, Any]:

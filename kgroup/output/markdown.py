@@ -20,7 +20,7 @@ def markdown_lines(outcomes: Sequence[Outcome], argv: Sequence[str]) -> Iterator
     yield "```"
     for number, outcome in enumerate(outcomes):
         if number == 0:
-            yield f"$ {shlex.join(argv)}    # {outcome.at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+            yield f"$ {visible(shlex.join(argv))}    # {outcome.at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
         for block in outcome.screen().blocks:
             match block:
                 case Title():

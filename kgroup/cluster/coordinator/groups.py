@@ -260,7 +260,7 @@ def _classic_member(row: Any, protocol_type: str) -> Member:
 
 
 def _sorted_assignment(given: Iterable[TopicPartitions]) -> Assignment:
-    ascending = sorted(given, key=lambda item: item.topic)
+    ascending = sorted((item for item in given if item.partitions), key=lambda item: item.topic)
     return tuple(TopicPartitions(item.topic, tuple(sorted(item.partitions))) for item in ascending)
 
 
