@@ -174,17 +174,25 @@ def _execute(verb: str, run: Run, call: Callable[[Run], Result]) -> ExitCode:
         reporter.note(f"{verb}: terminated")
         return ExitCode.TERMINATED
     except BrokenPipeError:
-        # Whoever read our output has seen enough (`kgroup list | head -1`). Python would complain once more
-        # when it flushes stdout at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.DONE
+        return _nobody_reads()
+
+
+def _nobody_reads() -> ExitCode:
+    """Whoever read our output has seen enough (``kgroup list | head -1``), and that is no failure."""
+    # Python would complain once more when it flushes stdout at exit.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return ExitCode.DONE
 
 
 def _fail(verb: str, error: KgroupError, output: Format, reporter: StderrReporter) -> None:
     from kgroup.output.present import present_error
 
     reporter.error(error)
-    present_error(verb, error, output)
+    try:
+        present_error(verb, error, output)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _nobody_reads()
 
 
 def _usage_error(error: Any, arguments: Sequence[str]) -> UsageError:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from kgroup.errors import UsageError
-from kgroup.model import Reporter
+
+if TYPE_CHECKING:
+    from kgroup.model import Reporter
 
 SECONDS_PER_UNIT = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
-_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", re.ASCII)
-_WHOLE = re.compile(rf"(?:{_PART.pattern})+", re.ASCII)
-_NUMBER = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
+# Patterns as text: re compiles them at their first use, and keeps them; most command lines have no duration.
+_PART = r"(?a)(\d+(?:\.\d+)?)(ms|s|m|h|d)"
+_WHOLE = r"(?a)(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+"
+_NUMBER = r"(?a)\d+(?:\.\d+)?"
 _WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _SUSPICIOUS_BELOW_MS = 1000
 
@@ -23,10 +27,10 @@ def parse_duration(text: str, option: str) -> float:
     Raises UsageError for a bare number and for what is no duration.
     """
     stripped = text.strip()
-    if _WHOLE.fullmatch(stripped):
-        return sum(float(number) * SECONDS_PER_UNIT[unit] for number, unit in _PART.findall(stripped))
+    if re.fullmatch(_WHOLE, stripped):
+        return sum(float(number) * SECONDS_PER_UNIT[unit] for number, unit in re.findall(_PART, stripped))
     typed = _typed(option, text)
-    if _NUMBER.fullmatch(stripped):
+    if re.fullmatch(_NUMBER, stripped):
         word = _WORDS[int(stripped)] if stripped.isdigit() and int(stripped) < len(_WORDS) else stripped
         raise UsageError(f"{typed}: {word} what? Write {stripped}s, {stripped}m or {stripped}h")
     raise UsageError(f"{typed}: not a duration. Write it like 30s, 5m or 1h30m")

@@ -27,13 +27,14 @@ SECRET_KEYS = frozenset(
 """Secret whatever their names look like; besides, every key that contains one of ``_SECRET_WORDS``."""
 
 _SECRET_WORDS = ("password", "passphrase", "secret", "token.value", "private.key", "user.info", "access.key")
+# Patterns as text: re compiles them at their first use, and keeps them; most commands have nothing to redact.
 _PATTERNS = (
     # Tokens and SASL exchanges are made while kgroup runs, so no list of values can hold them.
-    (re.compile(r"(?i)\b(bearer\s+)[\w.~+/=-]{8,}"), rf"\1{HIDDEN}"),
-    (re.compile(r"(?i)(authorization:?\s*['\"]?basic\s+)[\w+/=-]+"), rf"\1{HIDDEN}"),
-    (re.compile(r"(auth_bytes=)b?(?:'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\")"), rf"\1{HIDDEN}"),
-    (re.compile(r"\beyJ[\w-]+\.[\w-]+\.[\w-]*"), HIDDEN),
-    (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----", re.S), HIDDEN),
+    (r"(?i)\b(bearer\s+)[\w.~+/=-]{8,}", rf"\1{HIDDEN}"),
+    (r"(?i)(authorization:?\s*['\"]?basic\s+)[\w+/=-]+", rf"\1{HIDDEN}"),
+    (r"(auth_bytes=)b?(?:'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\")", rf"\1{HIDDEN}"),
+    (r"\beyJ[\w-]+\.[\w-]+\.[\w-]*", HIDDEN),
+    (r"(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----", HIDDEN),
 )
 
 
@@ -51,17 +52,17 @@ def redact(text: str, secrets: Iterable[str]) -> str:
     for secret in _spellings(frozenset(secrets)):
         text = text.replace(secret, HIDDEN)
     for pattern, replacement in _PATTERNS:
-        text = pattern.sub(replacement, text)
+        text = re.sub(pattern, replacement, text)
     return text
 
 
-_ASSIGNMENT = re.compile(r"((?:-X|--property=)?[\w.-]+)=(.*)", re.S)
+_ASSIGNMENT = r"(?s)((?:-X|--property=)?[\w.-]+)=(.*)"
 
 
 def redact_words(words: Iterable[str]) -> list[str]:
     """A command line without the values of secret settings (``-X sasl.password=...``), for showing it again."""
     return [
-        f"{found[1]}={HIDDEN}" if (found := _ASSIGNMENT.fullmatch(word)) and is_secret(found[1]) else word
+        f"{found[1]}={HIDDEN}" if (found := re.fullmatch(_ASSIGNMENT, word)) and is_secret(found[1]) else word
         for word in words
     ]
 

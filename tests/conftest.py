@@ -27,6 +27,7 @@ BROKER_PROPERTIES = {
     "group.consumer.min.heartbeat.interval.ms": "100",
     "group.consumer.heartbeat.interval.ms": "500",
     "offsets.topic.num.partitions": "10",
+    "auto.create.topics.enable": "false",  # else a consumer makes a topic anew that a test has deleted
 }
 """What is static on a broker and would make tests slow with its defaults."""
 

@@ -39,6 +39,11 @@ class Member:
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
 
+    @property
+    def may_idle_unseen(self) -> bool:
+        """librdkafka calls nothing back when a member of the consumer protocol gets no partitions."""
+        return self.what["settings"].get("group.protocol") == "consumer"
+
     def commit(self) -> None:
         """Commit what it has polled, and wait until that is done."""
         before = self.commits
@@ -125,16 +130,16 @@ class Members:
     def stable(self, *members: Member, partitions: int, idle: int | None = None, within_s: float = 40.0) -> None:
         """Wait until these members hold ``partitions`` partitions in all, each at one member only.
 
-        ``idle`` is how many of them hold none; None: only those that are more than there are partitions. (An
-        idle librdkafka member of the consumer protocol is never told so: whether it has joined can't be seen here.)
+        ``idle`` is how many of them hold none; None: only those that are more than there are partitions.
         """
         left_over = max(0, len(members) - partitions) if idle is None else idle
 
         def settled() -> bool:
             held = [place for member in members for place in member.assignment or ()]
+            known = all(member.assignment is not None for member in members if not member.may_idle_unseen)
             without = sum(not member.assignment for member in members)
             agreed = len({member.generation for member in members if member.generation is not None}) <= 1
-            return agreed and without == left_over and len(held) == partitions == len(set(held))
+            return known and agreed and without == left_over and len(held) == partitions == len(set(held))
 
         wait_for(settled, f"{partitions} partitions over {len(members)} members", within_s)
 

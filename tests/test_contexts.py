@@ -12,7 +12,8 @@ import pytest
 from kgroup import paths
 from kgroup.commands.context import SUBCOMMANDS, list_, show, use
 from kgroup.errors import ConfigError, NotFound, UsageError
-from kgroup.options import Connection, Presentation, Run
+from kgroup.options import Connection, Presentation
+from kgroup.run import Run
 from kgroup.settings import contexts, resolve
 from tests.settings_cases import Notes
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kgroup.errors import ConfigError
 from kgroup.settings.keys import (
@@ -14,8 +14,9 @@ from kgroup.settings.keys import (
     TLS_KEYS,
 )
 from kgroup.settings.model import Settings
-from kgroup.settings.oauth import token_source
-from kgroup.settings.tls import client_context, readable
+
+if TYPE_CHECKING:
+    from kgroup.settings.oauth import TokenSource
 
 CLIENT_ID = "kgroup"
 _LIBRDKAFKA_TIMEOUT_RANGE_MS = (10, 300_000)
@@ -45,7 +46,7 @@ def kafka_python(settings: Settings) -> dict[str, Any]:
         # What Java called it before 2.6.
         arguments["client_dns_lookup"] = "use_all_dns_ips"
     if settings.uses_tls:
-        arguments["ssl_context"] = client_context(settings)
+        arguments["ssl_context"] = settings.ssl_context()
     if mechanism == "OAUTHBEARER":
         arguments["sasl_oauth_token_provider"] = _token_provider(settings)
     _require_package(settings, mechanism)
@@ -71,13 +72,16 @@ def librdkafka(settings: Settings) -> dict[str, Any]:
     for key, setting in settings.entries.items():
         if key in HONOURED and _concerns_librdkafka(key, settings):
             if key in FILE_KEYS and setting.value != "probe":
+                # Imported here: most settings name no file.
+                from kgroup.settings.tls import readable
+
                 readable(settings, key)
             configuration[key] = setting.value
     if configuration.get("client.dns.lookup") == "default":
         configuration["client.dns.lookup"] = "use_all_dns_ips"
     if mechanism == "OAUTHBEARER":
         # Checks what librdkafka would find out on the first connection only.
-        token_source(settings)
+        _token_source(settings)
     if "ssl.certificate.location" in configuration and not settings.get("ssl.key.location"):
         configuration["ssl.key.location"] = configuration["ssl.certificate.location"]
     return configuration
@@ -111,9 +115,15 @@ def _token_provider(settings: Settings) -> object:
     """A TokenSource that kafka-python recognises as one of its own; it is imported by now."""
     from kafka.net.sasl.oauth import AbstractTokenProvider
 
-    from kgroup.settings.oauth import TokenSource
+    source = _token_source(settings)
+    AbstractTokenProvider.register(type(source))
+    return source
 
-    AbstractTokenProvider.register(TokenSource)
+
+def _token_source(settings: Settings) -> TokenSource:
+    # Imported here: only tokens need an HTTP client, and that is slow to import.
+    from kgroup.settings.oauth import token_source
+
     return token_source(settings)
 
 

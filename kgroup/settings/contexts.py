@@ -21,7 +21,6 @@ import contextlib
 import difflib
 import os
 import re
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -116,6 +115,9 @@ def remembered() -> str | None:
 
 def remember(name: str) -> None:
     """Choose a context for the commands to come. Raises ConfigError where that can't be written."""
+    # Imported here: everything else only reads, and it brings random, hashlib and shutil along.
+    import tempfile
+
     file = _choice_file()
     try:
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from kgroup.errors import ConfigError
 from kgroup.settings.java_properties import LoginModule, PropertiesError, parse_jaas
+from kgroup.settings.keys import JAVA_KEYS
 from kgroup.settings.model import Setting
 
 _JKS_MAGIC = b"\xfe\xed\xfe\xed"
@@ -18,25 +19,6 @@ _OIDC_HANDLERS = (
     "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerLoginCallbackHandler",
 )
 _MSK_HANDLER = "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
-
-CONSUMED = frozenset(
-    {
-        "sasl.client.callback.handler.class",
-        "sasl.jaas.config",
-        "sasl.login.callback.handler.class",
-        "ssl.endpoint.identification.algorithm",
-        "ssl.keystore.certificate.chain",
-        "ssl.keystore.key",
-        "ssl.keystore.location",
-        "ssl.keystore.password",
-        "ssl.keystore.type",
-        "ssl.truststore.certificates",
-        "ssl.truststore.location",
-        "ssl.truststore.password",
-        "ssl.truststore.type",
-    }
-)
-"""Keys that only Java has, or means something else by, than librdkafka."""
 
 
 def translate(given: Mapping[str, Setting]) -> dict[str, Setting]:
@@ -49,7 +31,7 @@ def translate(given: Mapping[str, Setting]) -> dict[str, Setting]:
     for step in (_callback_handlers, _jaas, _truststore, _keystore, _host_names):
         translated |= step(given)
     # A key in librdkafka's own spelling, in the same place, is meant as it stands.
-    return translated | {key: setting for key, setting in given.items() if key not in CONSUMED}
+    return translated | {key: setting for key, setting in given.items() if key not in JAVA_KEYS}
 
 
 def _callback_handlers(given: Mapping[str, Setting]) -> dict[str, Setting]:

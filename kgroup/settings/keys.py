@@ -83,6 +83,25 @@ EXCLUSIVE = (
 )
 """Two ways to say one thing: the one with the higher precedence silences the other."""
 
+JAVA_KEYS = frozenset(
+    {
+        "sasl.client.callback.handler.class",
+        "sasl.jaas.config",
+        "sasl.login.callback.handler.class",
+        "ssl.endpoint.identification.algorithm",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
+        "ssl.keystore.location",
+        "ssl.keystore.password",
+        "ssl.keystore.type",
+        "ssl.truststore.certificates",
+        "ssl.truststore.location",
+        "ssl.truststore.password",
+        "ssl.truststore.type",
+    }
+)
+"""Keys that only Java has, or means something else by, than librdkafka; ``java.translate`` replaces them."""
+
 _NO_OTHER_CLIENT = "only one of the two clients that kgroup uses has this setting"
 _JWT_BEARER = "kgroup asks for tokens with client id and secret only"
 _JAVA_CLASS = "a Java class cannot be used from here"

@@ -7,18 +7,16 @@ import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kgroup.durations import parse_timeout
 from kgroup.errors import ConfigError, UsageError
-from kgroup.model import Reporter
-from kgroup.options import Connection
-from kgroup.settings import contexts, java
-from kgroup.settings.java_properties import PropertiesError, decode, parse_properties
 from kgroup.settings.keys import (
     ALIASES,
     EXCLUSIVE,
     FILE_KEYS,
     HONOURED,
+    JAVA_KEYS,
     ONLY_VALUES,
     PASSWORD_MECHANISMS,
     SASL_MECHANISMS,
@@ -28,6 +26,11 @@ from kgroup.settings.keys import (
     UNUSABLE,
 )
 from kgroup.settings.model import DEFAULT_SOURCE, DEFAULT_TIMEOUT_S, Setting, Settings
+
+if TYPE_CHECKING:
+    from kgroup.model import Reporter
+    from kgroup.options import Connection
+    from kgroup.settings.contexts import Context
 
 _ADDRESS = "bootstrap.servers"
 _API_TIMEOUT = "default.api.timeout.ms"
@@ -129,7 +132,11 @@ def _environment_level(environ: Mapping[str, str], *, with_file: bool) -> _Level
 
 def read_properties(path: Path, option: str) -> tuple[Setting, ...]:
     """The entries of a properties file, the last of repeated ones. Raises ConfigError with file and line."""
-    shown = contexts.tidy(path)
+    # Imported here: only for these files, and the patterns take longer to compile than most files to read.
+    from kgroup.settings.contexts import tidy
+    from kgroup.settings.java_properties import PropertiesError, decode, parse_properties
+
+    shown = tidy(path)
     try:
         entries = parse_properties(decode(path.read_bytes()))
     except OSError as error:
@@ -153,13 +160,16 @@ def _words(words: Iterable[str], option: str) -> tuple[Setting, ...]:
     return tuple(settings.values())
 
 
-def _context(flags: _Level, variables: _Level) -> tuple[contexts.Context | None, bool]:
+def _context(flags: _Level, variables: _Level) -> tuple[Context | None, bool]:
     """The context in force, and whether a flag or variable named it."""
-    for level in (flags, variables):
-        if level.context:
-            return contexts.choose(contexts.load(), level.context, level.context_source), True
-    if flags.gives_address or variables.gives_address:
+    naming = next((level for level in (flags, variables) if level.context), None)
+    if naming is None and (flags.gives_address or variables.gives_address):
         return None, False
+    # Imported here: an address without a context needs neither the contexts file nor what reads it.
+    from kgroup.settings import contexts
+
+    if naming is not None and naming.context:
+        return contexts.choose(contexts.load(), naming.context, naming.context_source), True
     name = contexts.remembered()
     if name is None:
         return None, False
@@ -177,7 +187,7 @@ def _merge(
     unknown: dict[str, Setting] = {}
     api_timeout: Setting | None = None
     for part in parts:
-        translated = java.translate(_canonical(part))
+        translated = _without_java(_canonical(part))
         api_timeout = translated.pop(_API_TIMEOUT, api_timeout)
         honoured = {key: setting for key, setting in translated.items() if _is_honoured(setting)}
         for group in EXCLUSIVE:
@@ -202,6 +212,16 @@ def _canonical(part: tuple[Setting, ...]) -> dict[str, Setting]:
     return aliased | own
 
 
+def _without_java(given: dict[str, Setting]) -> dict[str, Setting]:
+    """Settings of one place, those that only Java has translated. Raises ConfigError where one can't be."""
+    if not JAVA_KEYS & given.keys():
+        return given
+    # Imported here: only Java's files have such keys.
+    from kgroup.settings.java import translate
+
+    return translate(given)
+
+
 def _is_honoured(setting: Setting) -> bool:
     """Whether it goes to the clients. Raises ConfigError for one that would have to and can't."""
     key, value = setting.key, setting.value.strip()
@@ -222,16 +242,19 @@ def _is_unknown(key: str) -> bool:
 
 
 def _perhaps(key: str) -> str:
+    # Imported here: misspelt keys are rare.
     import difflib
 
-    near = difflib.get_close_matches(key, HONOURED | java.CONSUMED | contexts.OWN_KEYS, n=1, cutoff=0.8)
+    from kgroup.settings.contexts import OWN_KEYS
+
+    near = difflib.get_close_matches(key, HONOURED | JAVA_KEYS | OWN_KEYS, n=1, cutoff=0.8)
     return f"; do you mean {near[0]}?" if near else ""
 
 
 def _timeout(
     flags: _Level,
     variables: _Level,
-    context: contexts.Context | None,
+    context: Context | None,
     api_timeout: Setting | None,
     reporter: Reporter,
 ) -> tuple[float, str]:

@@ -332,7 +332,7 @@ def test_group_that_was_classic_and_became_consumer(
 
 
 def test_classic_group_rebalancing(kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name) -> None:
-    """While it prepares a rebalance the broker tells neither assignor nor assignments: unknown, not empty."""
+    """While a rebalance is prepared, what a new member will get is unknown, which is not the same as nothing."""
     topic, group = world.topic(name("orders"), partitions=4), name("svc")
     slow = members.classic(group, topic, client_id="slow")
     members.stable(slow, partitions=4)
@@ -341,7 +341,9 @@ def test_classic_group_rebalancing(kgroup: CommandLine, world: KafkaWorld, membe
 
     document = described_as(kgroup, group, "rebalancing", in_state("PreparingRebalance"))
 
-    assert all(member["assignment"] is None for member in document["members"])
+    by_client = {member["client_id"]: member for member in document["members"]}
+    assert by_client["quick"]["assignment"] is None
+    assert by_client["slow"]["assignment"] != []
     assert document["totals"]["idle_members"] == 0
     assert document["generation"] == slow.generation
     slow.go()
@@ -472,11 +474,11 @@ def test_odd_group_ids(kgroup: CommandLine, world: KafkaWorld, name: Name, kind:
 
     assert document["partitions"][0]["lag"] == 2
     (line,) = kgroup("describe", group, "-o", "csv").rows
-    assert line["GROUP"] == group
+    assert line["group"] == group
     (listed,) = kgroup("list", group, "-o", "json").data
     assert listed["group"] == group
     (line,) = kgroup("list", group, "-o", "csv").rows
-    assert line["GROUP"] == group
+    assert line["group"] == group
     for output in ("table", "wide", "markdown"):
         for verb in ("describe", "list"):
             screen = kgroup(verb, group, "-o", output).stdout
@@ -517,7 +519,7 @@ def test_commits_are_exact(kgroup: CommandLine, world: KafkaWorld, name: Name) -
     assert (first["log_start"], first["log_end"], first["lag"]) == (0, 9, 7)
     assert (second["committed"], second["leader_epoch"], second["metadata"], second["lag"]) == (0, None, "", 0)
     assert third["metadata"] == "x" * 4096
-    assert kgroup("describe", group, "--verbose", "-o", "csv").rows[0].get("METADATA", metadata) == metadata
+    assert kgroup("describe", group, "--verbose", "-o", "csv").rows[0]["metadata"] == metadata
     assert "\x00" not in kgroup("describe", group, "--verbose").stdout
 
 
@@ -541,7 +543,7 @@ def test_commit_outside_the_log_is_flagged(kgroup: CommandLine, world: KafkaWorl
     assert at_end["status"] is None
     screen = kgroup("describe", group).stdout
     assert below["status"].split("_")[0] in screen.upper()
-    lines = {line["PARTITION"]: line for line in kgroup("describe", group, "-o", "csv").rows}
+    lines = {line["partition"]: line for line in kgroup("describe", group, "-o", "csv").rows}
     assert below["status"] in lines["0"].values()
 
 
@@ -555,7 +557,7 @@ def test_no_commit_means_no_lag(kgroup: CommandLine, world: KafkaWorld, members:
     assert [(r["committed"], r["lag"]) for r in document["partitions"]] == [(None, None), (None, None)]
     assert row(document, topic, 0)["log_end"] == 5
     assert document["totals"]["lag"] is None
-    assert {line["LAG"] for line in kgroup("describe", group, "-o", "csv").rows} <= {"", "-"}
+    assert {line["lag"] for line in kgroup("describe", group, "-o", "csv").rows} <= {""}
 
 
 def test_topic_deleted_with_commits_left(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
@@ -570,22 +572,6 @@ def test_topic_deleted_with_commits_left(kgroup: CommandLine, world: KafkaWorld,
 
     assert partitions_of(document["partitions"]) == [(kept, 0)]
     assert document["partitions"][0]["lag"] == 2
-
-
-def test_commit_of_a_topic_that_does_not_exist(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
-    """A commit may name a partition that is not there: it costs its own row only."""
-    kept, group = world.topic(name("kept")), name("svc")
-    world.produce(kept, 5)
-    world.commit(group, {(kept, 0): 3, (kept, 7): 1})
-
-    result = kgroup("describe", group, "-o", "json", exit_code=7)
-
-    (document,) = result.data
-    assert row(document, kept, 0)["lag"] == 2
-    missing = row(document, kept, 7)
-    assert (missing["committed"], missing["lag"], missing["log_end"]) == (1, None, None)
-    assert missing["error"]
-    assert [(e["topic"], e["partition"]) for e in result.json["errors"]] == [(kept, 7)]
 
 
 def test_topic_deleted_under_a_live_consumer_group(
