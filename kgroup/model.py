@@ -216,10 +216,10 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Sums over a group; ``lag`` is None where no partition's lag is known."""
+    """Sums over a group; None: no partition's lag is known, or the members may not be seen."""
 
-    members: int
-    idle_members: int
+    members: int | None
+    idle_members: int | None
     partitions: int
     unassigned_partitions: int
     lag: int | None
@@ -232,6 +232,7 @@ class Group:
     ``type`` is classic or consumer. ``generation`` and ``leader`` belong to classic groups and are None where
     ``__consumer_offsets`` could not tell; ``group_epoch`` and ``assignment_epoch`` belong to consumer groups.
     ``protocol_type`` is ``consumer``, "" for a group that only keeps offsets, or another framework's.
+    ``members`` is None where this user may not see them.
     """
 
     name: str
@@ -244,7 +245,7 @@ class Group:
     leader: str | None
     group_epoch: int | None
     assignment_epoch: int | None
-    members: tuple[Member, ...]
+    members: tuple[Member, ...] | None
     partitions: tuple[Partition, ...]
 
     @property
@@ -256,9 +257,12 @@ class Group:
     def totals(self) -> Totals:
         """Counts of members and partitions, and the lag of all partitions whose lag is known."""
         lags = [lag for partition in self.partitions if (lag := partition.lag) is not None]
+        members = self.members
         return Totals(
-            members=len(self.members),
-            idle_members=sum(m.assignment is not None and not m.partition_count for m in self.members),
+            members=None if members is None else len(members),
+            idle_members=None
+            if members is None
+            else sum(m.assignment is not None and not m.partition_count for m in members),
             partitions=len(self.partitions),
             unassigned_partitions=sum(partition.owner is None for partition in self.partitions),
             lag=sum(lags) if lags else None,
@@ -278,7 +282,7 @@ class Group:
             "leader": self.leader,
             "group_epoch": self.group_epoch,
             "assignment_epoch": self.assignment_epoch,
-            "members": [member.document() for member in self.members],
+            "members": None if self.members is None else [member.document() for member in self.members],
             "partitions": [partition.document() for partition in self.partitions],
             "verdict": None,
             "totals": {

@@ -30,7 +30,7 @@ class GroupParts:
         """Which member holds which partition; a static member that left for a moment still does."""
         return {
             (item.topic, number): member
-            for member in self.described.members
+            for member in self.described.members or ()
             for item in member.assignment or ()
             for number in item.partitions
         }
@@ -40,8 +40,8 @@ class GroupParts:
         """Every topic that the group commits to, is assigned, or is subscribed to by name."""
         return {
             *(topic for topic, _ in self.commits),
-            *(item.topic for member in self.described.members for item in member.assignment or ()),
-            *(topic for member in self.described.members for topic in member.subscription or ()),
+            *(item.topic for member in self.described.members or () for item in member.assignment or ()),
+            *(topic for member in self.described.members or () for topic in member.subscription or ()),
         }
 
     def partitions(self, layouts: Mapping[str, TopicLayout | KgroupError]) -> list[TopicPartition]:
@@ -80,11 +80,17 @@ def assemble(
         leader=leader,
         group_epoch=described.group_epoch,
         assignment_epoch=described.assignment_epoch,
-        members=tuple(sorted(described.members, key=lambda m: (m.client_id, m.instance_id or "", m.member_id))),
+        members=_sorted_members(described.members),
         partitions=tuple(
             [_partition(place, commits.get(place), ranges.get(place), owners.get(place)) for place in places]
         ),
     )
+
+
+def _sorted_members(members: tuple[Member, ...] | None) -> tuple[Member, ...] | None:
+    if members is None:
+        return None
+    return tuple(sorted(members, key=lambda m: (m.client_id, m.instance_id or "", m.member_id)))
 
 
 def _partition(

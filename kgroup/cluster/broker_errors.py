@@ -47,14 +47,14 @@ def of_group(code: int, group: str) -> KgroupError:
     return _other(code)
 
 
-def of_topic(code: int, topic: str) -> KgroupError:
-    """What a broker's error code says about a topic or one of its partitions."""
+def of_topic(code: int, topic: str, operation: str = "Describe") -> KgroupError:
+    """What a broker's error code says about a topic or one of its partitions; ``operation`` is what was tried."""
     if code in (UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID):
         return NotFound("does not exist (any more)", code="unknown-topic")
     if code == TOPIC_AUTHORIZATION_FAILED:
         return NotAuthorized(
-            "could not be read: no DESCRIBE on Topic",
-            hint=f"kafka-acls.sh --add --allow-principal User:... --operation Describe --topic {topic}",
+            f"could not be read: no {operation.upper()} on Topic",
+            hint=f"kafka-acls.sh --add --allow-principal User:... --operation {operation} --topic {topic}",
         )
     if code in (5, 6, 9, 56, 72, 74, 75, 76, 78):
         return Unreachable("has no leader that answers", code="no-leader")

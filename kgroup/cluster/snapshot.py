@@ -13,7 +13,7 @@ from kgroup.cluster.coordinator.client import Client
 from kgroup.cluster.coordinator.groups import Committed, Described, GroupCoordinators, Listing
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.logs import OFFSETS_TOPIC, TopicLayout, TopicPartition, log_ranges, topic_layouts
-from kgroup.errors import KgroupError, NotFound
+from kgroup.errors import KgroupError, NotAuthorized, NotFound
 from kgroup.model import ClusterRef, Group, ListedGroup, LogRange, RowError
 from kgroup.settings import Settings
 
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from kgroup.cluster.offsets_log.read import Generations
 
 DESCRIBED_TYPES = ("classic", "consumer")
+_HIDDEN_COMMITS = (
+    "this user lacks DESCRIBE on the Cluster: if it lacks DESCRIBE on a Topic too, "
+    "the broker leaves out the commits on it without a word"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,14 @@ class Cluster:
         """All groups of all kinds, without their members."""
         return self._client.run(self._coordinators.list_groups)
 
+    def check_topics(self, topics: Sequence[str]) -> tuple[str, ...]:
+        """Those of the topics that do not exist. Raises NotAuthorized for one that may not be seen."""
+        layouts = self._client.run(topic_layouts, self._client, topics)
+        for topic, layout in layouts.items():
+            if isinstance(layout, NotAuthorized):
+                raise NotAuthorized(f"{topic} {layout.message}", hint=layout.hint)
+        return tuple(topic for topic in topics if isinstance(layouts.get(topic), NotFound))
+
     def member_counts(self, listed: Sequence[ListedGroup]) -> tuple[tuple[ListedGroup, ...], tuple[RowError, ...]]:
         """The same groups with the number of their members, and those that could not be asked."""
         names = {kind: [g.name for g in listed if g.type == kind] for kind in DESCRIBED_TYPES}
@@ -96,24 +108,31 @@ class Cluster:
         ]
         await self._coordinators.locate(names)
         committed: dict[str, Committed | KgroupError]
-        described, committed = await self._client.gather(
+        described, committed, sees_all = await self._client.gather(
             [
                 self._describe(*(_of_type(kind, names, listed) for kind in DESCRIBED_TYPES)),
                 self._coordinators.committed(names if want.offsets else ()),
+                self._coordinators.sees_all(),
             ]
         )
+        if any(isinstance(answer, NotAuthorized) for answer in described.values()) and not listed:
+            listed = {group.name: group for group in (await self._coordinators.list_groups()).groups}
+        notes = () if sees_all or not want.offsets else (_HIDDEN_COMMITS,)
         parts, errors = [], []
         for name in names:
             answer = described[name]
             if isinstance(answer, KgroupError):
                 errors.append(RowError.of(answer, group=name))
-                answer = _from_listing(listed.get(name), answer)
+                readable = not isinstance(committed.get(name), KgroupError)
+                answer = _from_listing(listed.get(name), answer) if readable else None
             if answer is not None:
                 coordinator = self._coordinators.coordinator(name)
                 parts.append(GroupParts(name, answer, committed.get(name, {}), coordinator))
-        return await self._complete(parts, errors, want)
+        return await self._complete(parts, errors, notes, want)
 
-    async def _complete(self, parts: Sequence[GroupParts], errors: list[RowError], want: Want) -> Snapshot:
+    async def _complete(
+        self, parts: Sequence[GroupParts], errors: list[RowError], notes: tuple[str, ...], want: Want
+    ) -> Snapshot:
         """Add what brokers other than the coordinator know: logs, and the generations of classic groups."""
         dated = [p.name for p in parts if p.described.type == "classic" and p.described.protocol_type != ""]
         dated = dated if want.generation_budget_s > 0 else []
@@ -135,7 +154,8 @@ class Cluster:
             group = assemble(part, places[part.name], ranges, number, leader)
             groups.append(group)
             errors.extend(failures(group, part, layouts, ranges))
-        return Snapshot(tuple(groups), tuple(errors), (dates.note,) if dates and dates.note else ())
+        notes += (dates.note,) if dates and dates.note else ()
+        return Snapshot(tuple(groups), tuple(errors), notes)
 
     async def _generations(
         self, layout: TopicLayout | KgroupError | None, groups: Sequence[str], budget_s: float
@@ -170,10 +190,11 @@ def _from_listing(listed: ListedGroup | None, error: KgroupError) -> Described |
     """What is left of a group whose members may not be seen; None where nothing is known of it."""
     if listed is None or isinstance(error, NotFound):
         return None
-    return Described(listed.type, listed.state, listed.protocol_type, None, None, None, ())
+    return Described(listed.type, listed.state, listed.protocol_type, None, None, None, None)
 
 
 def _with_members(group: ListedGroup, described: Described | KgroupError | None) -> ListedGroup:
     if not isinstance(described, Described):
         return group
-    return replace(group, state=described.state, members=len(described.members))
+    members = None if described.members is None else len(described.members)
+    return replace(group, state=described.state, members=members)

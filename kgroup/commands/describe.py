@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Annotated
 
@@ -20,12 +20,14 @@ from kgroup.groups.selection import (
     names_of,
     names_only,
     unknown_groups,
+    visibility_note,
 )
 from kgroup.model import ListedGroup, Outcome, RowError
 from kgroup.options import WHAT, Format, Selection
 from kgroup.run import Run
 from kgroup.screens.describe import outcome
 from kgroup.screens.describe_records import Part
+from kgroup.units import plural
 
 _GROUPS_AT_A_TIME = 250
 _DEFAULT_BUDGET = "1s"
@@ -95,6 +97,8 @@ def describe(run: Run, which: Selection, view: View) -> Iterator[Outcome]:
     check(which)
     want = view.want(run.format)
     with Cluster(run.settings) as cluster:
+        for topic in cluster.check_topics(which.topic or ()):
+            run.reporter.note(f'there is no topic "{topic}"')
         if names_only(which):
             snapshot = _by_name(cluster, which, want)
             yield from _outcomes(run, view, cluster, [snapshot], which)
@@ -113,26 +117,33 @@ def _by_name(cluster: Cluster, which: Selection, want: Want) -> Snapshot:
     snapshot = cluster.describe(names, want)
     found = {group.name for group in snapshot.groups}
     missing = [e.group for e in snapshot.errors if e.code == NotFound.code and e.group and e.group not in found]
-    if missing:
-        listing = cluster.list_groups()
-        _refuse_foreign([group for group in listing.groups if group.name in missing])
-        raise unknown_groups(missing, listing.groups)
-    return snapshot
+    if not which.topic:
+        check_expected(which, len(snapshot.groups))
+    if not missing:
+        return snapshot
+    listing = cluster.list_groups()
+    _refuse_foreign([group for group in listing.groups if group.name in missing])
+    unknown = unknown_groups(missing, listing.groups)
+    if not found:
+        raise unknown
+    others = tuple(error for error in snapshot.errors if error.group not in missing)
+    return replace(snapshot, errors=(*others, RowError.of(unknown)))
 
 
 def _listed(run: Run, cluster: Cluster, which: Selection) -> tuple[tuple[ListedGroup, ...], tuple[RowError, ...]]:
     """The chosen groups, and the brokers whose groups could not be listed."""
     listing = cluster.list_groups()
-    chosen = choose(which, listing.groups)
-    _refuse_foreign([group for group in chosen if group.name in names_of(which)])
-    described = tuple(group for group in chosen if group.type in DESCRIBED_TYPES)
-    if len(described) < len(chosen):
-        run.reporter.note(f"{len(chosen) - len(described)} share or streams groups are left out: kgroup list")
-    if not listing.complete:
-        run.reporter.note("this user lacks DESCRIBE on the Cluster: groups it may not see are not shown")
+    if note := visibility_note(listing.groups, listing.complete):
+        run.reporter.note(note)
+    choice = choose(which, listing.groups)
+    _refuse_foreign([group for group in choice.groups if group.name in names_of(which)])
+    described = tuple(group for group in choice.groups if group.type in DESCRIBED_TYPES)
+    if len(described) < len(choice.groups):
+        left_out = plural(len(choice.groups) - len(described), "share or streams group")
+        run.reporter.note(f"left out, {left_out}: kgroup list")
     if not which.topic:
         check_expected(which, len(described))
-    return described, tuple(RowError.of(error) for error in listing.failures)
+    return described, tuple(RowError.of(error) for error in (*listing.failures, choice.missing) if error)
 
 
 def _refuse_foreign(groups: Sequence[ListedGroup]) -> None:
@@ -150,8 +161,9 @@ def _outcomes(
     run: Run, view: View, cluster: Cluster, snapshots: Iterable[Snapshot], which: Selection
 ) -> Iterator[Outcome]:
     """One outcome for each batch of groups; for people, one for each group, worst first."""
-    count = 0
+    count, failed = 0, False
     for snapshot in snapshots:
+        failed = failed or bool(snapshot.errors)
         for note in snapshot.notes:
             run.reporter.note(note)
         groups = [g for g in snapshot.groups if not which.topic or concerns_topic(g, which.topic)]
@@ -165,5 +177,5 @@ def _outcomes(
         for number, page in enumerate(pages or [[]]):
             errors = snapshot.errors if number == 0 else ()
             yield outcome(view.part, page, cluster.ref, errors, verbose=view.verbose)
-    if count == 0:
+    if count == 0 and not failed:
         run.reporter.note("no group is chosen: nothing to do")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kgroup.cluster.snapshot import Cluster, Want
-from kgroup.groups.selection import check, check_expected, choose, concerns_topic
+from kgroup.groups.selection import check, check_expected, choose, concerns_topic, visibility_note
 from kgroup.model import ListedGroup, Outcome, RowError
 from kgroup.options import Selection
 from kgroup.run import Run
@@ -39,17 +39,20 @@ def list_(run: Run, which: Selection) -> Outcome:
     check(which)
     with Cluster(run.settings) as cluster:
         listing = cluster.list_groups()
-        chosen = choose(which, listing.groups)
-        errors = tuple(RowError.of(error) for error in listing.failures)
+        if note := visibility_note(listing.groups, listing.complete):
+            run.reporter.note(note)
+        choice = choose(which, listing.groups)
+        chosen = choice.groups
+        errors = tuple(RowError.of(error) for error in (*listing.failures, choice.missing) if error)
         if which.topic:
+            for topic in cluster.check_topics(which.topic):
+                run.reporter.note(f'there is no topic "{topic}"')
             snapshot = cluster.describe(chosen, Want(logs=False, generation_budget_s=0))
             about = {group.name for group in snapshot.groups if concerns_topic(group, which.topic)}
             chosen = tuple(group for group in chosen if group.name in about)
             errors += snapshot.errors
         check_expected(which, len(chosen))
         chosen, failed = cluster.member_counts(chosen)
-        if not listing.complete:
-            run.reporter.note("this user lacks DESCRIBE on the Cluster: groups it may not see are not listed")
         return Outcome(
             data=chosen,
             screen=lambda: _screen(chosen),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Protocol
 
-from kgroup.errors import NotFound, Refused, UsageError
+from kgroup.errors import NotAuthorized, NotFound, Refused, UsageError
 from kgroup.model import Group, ListedGroup
 from kgroup.units import plural
 
@@ -81,18 +82,23 @@ def check(selection: Selection) -> None:
     _known(selection.type, TYPES, "--type")
 
 
-def choose(selection: Selection, listed: Sequence[ListedGroup]) -> tuple[ListedGroup, ...]:
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The groups that are meant; ``missing`` is the error for names that no group has, None if none is missing."""
+
+    groups: tuple[ListedGroup, ...]
+    missing: NotFound | None
+
+
+def choose(selection: Selection, listed: Sequence[ListedGroup]) -> Choice:
     """The groups of the listing that are meant, in its order.
 
-    Raises NotFound, with names that come near, for a name or a pattern that matches nothing. Filters that
-    leave nothing are no error.
+    Raises NotFound, with names that come near, for a pattern that matches nothing, and for names of which no
+    group has any. Filters that leave nothing are no error.
     """
-    named, chosen = names_of(selection), list(listed)
+    named, chosen, missing = names_of(selection), list(listed), None
     if named or selection.regex is not None:
         by_name = {group.name: group for group in listed}
-        missing = [name for name in named if name not in by_name]
-        if missing:
-            raise unknown_groups(missing, listed)
         wanted = set(named)
         if selection.regex is not None:
             pattern = _pattern(selection.regex)
@@ -101,21 +107,41 @@ def choose(selection: Selection, listed: Sequence[ListedGroup]) -> tuple[ListedG
                 raise _no_match(selection.regex, listed)
             wanted |= matching
         chosen = [group for group in listed if group.name in wanted]
-    states = {_folded(state) for state in selection.in_state or ()}
-    types = {kind.lower() for kind in selection.type or ()}
-    return tuple(
+        absent = [name for name in named if name not in by_name]
+        missing = unknown_groups(absent, listed) if absent else None
+        if missing and not chosen:
+            raise missing
+    states = {_folded(state) for state in _words(selection.in_state)}
+    types = {kind.lower() for kind in _words(selection.type)}
+    kept = (
         group
         for group in chosen
         if (not states or _folded(group.state) in states) and (not types or group.type in types)
     )
+    return Choice(tuple(kept), missing)
 
 
 def concerns_topic(group: Group, topics: Iterable[str]) -> bool:
     """Whether the group commits to, or is assigned or subscribed to, one of the topics."""
     wanted = set(topics)
     return any(partition.topic in wanted for partition in group.partitions) or any(
-        topic in wanted for member in group.members for topic in member.subscription or ()
+        topic in wanted for member in group.members or () for topic in member.subscription or ()
     )
+
+
+def visibility_note(listed: Sequence[ListedGroup], complete: bool) -> str | None:
+    """What to say of a listing that may be incomplete, None where it is not.
+
+    Raises NotAuthorized where nothing at all is listed: an empty list would look like an empty cluster.
+    """
+    if complete:
+        return None
+    if not listed:
+        raise NotAuthorized(
+            "no group can be listed: this user has DESCRIBE neither on the Cluster nor on any Group",
+            hint="kafka-acls.sh --add --allow-principal User:... --operation Describe --cluster",
+        )
+    return "this user lacks DESCRIBE on the Cluster: groups that it may not see may be missing"
 
 
 def check_expected(selection: Selection, found: int) -> None:
@@ -166,13 +192,18 @@ def _pattern(regex: str) -> re.Pattern[str]:
 
 def _known(given: Sequence[str] | None, known: Sequence[str], option: str) -> None:
     folded = {_folded(word): word for word in known}
-    for word in given or ():
+    for word in _words(given):
         if _folded(word) not in folded:
             near = get_close_matches(_folded(word), folded, n=1)
             raise UsageError(
                 f"{option} {word}: unknown",
                 hint=f"did you mean {folded[near[0]]}?" if near else f"one of {', '.join(known)}",
             )
+
+
+def _words(given: Sequence[str] | None) -> list[str]:
+    """``["Stable,Empty"]`` is two words, as it is for kafka-consumer-groups.sh."""
+    return [word.strip() for part in given or () for word in part.split(",")]
 
 
 def _folded(word: str) -> str:

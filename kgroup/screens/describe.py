@@ -184,15 +184,15 @@ def range_line(outside: Sequence[Partition]) -> str:
 def next_line(group: Group) -> str | None:
     """What to look at next: one fact, the most pressing; None where nothing stands out."""
     totals = group.totals
+    gone = [member for member in group.members or () if member.epoch == LEFT_FOR_A_MOMENT]
+    if gone:
+        return f"static member {_label(gone[0])} left for a moment; its place is kept until its session ends"
     if group.state in REBALANCING:
-        gone = [m for m in group.members if m.epoch == LEFT_FOR_A_MOMENT]
-        if gone:
-            return f"static member {_label(gone[0])} left for a moment; its place is kept until its session ends"
         return f"a rebalance is under way ({group.state}); look again in a moment"
     if group.state == "Empty" and totals.lag:
         what = "no member reads; its consumers, once started, go on at the committed offsets"
         return what if not group.is_simple else "no member reads here; whoever uses assign() is not visible"
-    if totals.idle_members:
+    if totals.members and totals.idle_members:
         return f"{totals.idle_members} of {plural(totals.members, 'member')} idle: no partition assigned"
     if group.members and totals.unassigned_partitions:
         return f"{plural(totals.unassigned_partitions, 'partition')} without an owner"
@@ -202,9 +202,14 @@ def next_line(group: Group) -> str | None:
 def plumbing(group: Group) -> str:
     """``3 members, none idle, range assignor, leader enrich-0, coordinator 2 (b2:9092)``."""
     totals = group.totals
-    parts = [plural(totals.members, "member") if totals.members else "no members"]
-    if totals.members:
-        parts.append(f"{totals.idle_members} idle" if totals.idle_members else "none idle")
+    if totals.members is None:
+        parts = ["members unknown"]
+    elif not totals.members:
+        parts = ["no members"]
+    else:
+        told = all(member.assignment is not None for member in group.members or ())
+        idle = f"{totals.idle_members} idle" if totals.idle_members else "none idle" if told else "assignments unknown"
+        parts = [plural(totals.members, "member"), idle]
     if group.assignor:
         parts.append(f"{group.assignor} assignor")
     if group.leader:
@@ -262,14 +267,15 @@ def _status(partition: Partition) -> Cell:
 
 
 def _member_blocks(group: Group, *, all_rows: bool, verbose: bool) -> Iterator[Block]:
+    members = group.members or ()
     lags: Counter[str] = Counter()
     for partition in group.partitions:
-        if partition.owner:
-            lags[partition.owner.member_id] += partition.lag or 0
-    ranked = sorted(group.members, key=lambda m: -lags[m.member_id])
+        if partition.owner and partition.lag is not None:
+            lags[partition.owner.member_id] += partition.lag
+    ranked = sorted(members, key=lambda m: -lags[m.member_id])
     shown = ranked if all_rows else ranked[:ROWS_ON_A_PAGE]
-    labels, mixed = _labels(group), len({member.protocol for member in group.members}) > 1
-    rows = [_member_row(m, labels[m.member_id], lags[m.member_id] if lags else None, mixed) for m in shown]
+    labels, mixed = _labels(group), len({member.protocol for member in members}) > 1
+    rows = [_member_row(m, labels[m.member_id], lags.get(m.member_id), mixed) for m in shown]
     columns = _widened(_MEMBER_COLUMNS, only=None if verbose else "MEMBER-ID" if all_rows else "")
     yield Table(columns, rows, _SPARSE_MEMBERS)
     if len(shown) < len(ranked):
@@ -303,14 +309,15 @@ def _widened(columns: Sequence[Column], only: str | None) -> tuple[Column, ...]:
 
 
 def _label(member: Member) -> str:
-    return member.instance_id or member.client_id
+    return member.instance_id or member.client_id or member.member_id
 
 
 def _labels(group: Group) -> dict[str, str]:
     """What each member is called: instance id, else client id, and where that is not unique its member id."""
-    uses = Counter(_label(member) for member in group.members)
+    uses = Counter(_label(member) for member in group.members or ())
     return {
-        member.member_id: _label(member) if uses[_label(member)] == 1 else member.member_id for member in group.members
+        member.member_id: _label(member) if uses[_label(member)] == 1 else member.member_id
+        for member in group.members or ()
     }
 
 
@@ -326,7 +333,7 @@ def _state_row(group: Group) -> tuple[Cell, ...]:
         _age(group),
         group.assignor,
         coordinator_text(group.coordinator),
-        len(group.members),
+        group.totals.members,
     )
 
 

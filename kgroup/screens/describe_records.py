@@ -70,7 +70,7 @@ def records(part: Part, groups: Sequence[Group]) -> Records:
         case Part.STATE:
             return Records(_STATE_HEADER, (_state_record(group) for group in groups))
         case Part.MEMBERS:
-            return Records(_MEMBER_HEADER, (_member_record(g.name, m) for g in groups for m in g.members))
+            return Records(_MEMBER_HEADER, (_member_record(g.name, m) for g in groups for m in g.members or ()))
         case _:
             return Records(_PARTITION_HEADER, _partition_records(groups))
 
@@ -99,7 +99,7 @@ def _state_record(group: Group) -> tuple[str | int | None, ...]:
         group.assignment_epoch,
         group.assignor,
         coordinator_text(group.coordinator),
-        len(group.members),
+        group.totals.members,
     )
 
 

@@ -42,6 +42,7 @@ RETRIABLE_COORDINATOR_ERRORS = frozenset({14, 15, 16})
 """COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR."""
 
 _SILENCE_MS = 1000
+_MAX_IN_FLIGHT = 1_000_000
 _MAX_ANSWER_BYTES = 256 * 1024 * 1024
 
 T = TypeVar("T")
@@ -75,7 +76,11 @@ class Client:
         logging.getLogger("kafka").propagate = False
         if not logging.getLogger("kafka").handlers:
             logging.getLogger("kafka").addHandler(logging.NullHandler())
-        arguments = settings.kafka_python() | {"receive_message_max_bytes": _MAX_ANSWER_BYTES}
+        arguments = settings.kafka_python() | {
+            "receive_message_max_bytes": _MAX_ANSWER_BYTES,
+            # kafka-python fails requests beyond this number instead of queueing them; brokers answer in order.
+            "max_in_flight_requests_per_connection": _MAX_IN_FLIGHT,
+        }
         self._net = NetworkSelector(client_id=arguments.get("client_id", "kgroup"), slow_task_threshold_secs=0)
         self._manager = KafkaConnectionManager(self._net, **arguments)
         self.run(self._bootstrap)

@@ -25,7 +25,9 @@ from kgroup.model import Assignment, Commit, Coordinator, ListedGroup, Member, T
 _IDS_PER_REQUEST = 1000
 _RETRY_PAUSE_S = 0.1
 _CONSUMER_GROUP_DESCRIBE = 69
-_DESCRIBE_OPERATION = 1 << 8
+_DESCRIBE = 8
+"""org.apache.kafka.common.acl.AclOperation.DESCRIBE"""
+
 _PROTOCOL_OF_MEMBER_TYPE: dict[int | None, str] = {0: "classic", 1: "consumer"}
 
 T = TypeVar("T")
@@ -42,7 +44,10 @@ class ConsumerGroupDescribeResponse(ApiMessage, load_json=schemas):  # type: ign
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What a coordinator says of a group beside its offsets; the epochs are None for classic groups."""
+    """What a coordinator says of a group beside its offsets; the epochs are None for classic groups.
+
+    ``members`` is None where this user may not see them.
+    """
 
     type: str
     state: str
@@ -50,7 +55,7 @@ class Described:
     assignor: str | None
     group_epoch: int | None
     assignment_epoch: int | None
-    members: tuple[Member, ...]
+    members: tuple[Member, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +77,7 @@ class GroupCoordinators:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._node_of: dict[str, int] = {}
+        self._refused: dict[str, int] = {}
 
     def coordinator(self, group: str) -> Coordinator | None:
         """The broker that answered for the group; None where none did."""
@@ -81,9 +87,8 @@ class GroupCoordinators:
     async def list_groups(self) -> Listing:
         """All groups of all kinds (ListGroups, KIP-518, KIP-848)."""
         nodes = list(self._client.brokers)
-        rights = (None, DescribeClusterRequest(include_cluster_authorized_operations=True))
         requests = [(node, ListGroupsRequest(states_filter=[], types_filter=[])) for node in nodes]
-        operations, *answers = await self._client.send_all([rights, *requests])
+        sees_all, answers = await self._client.gather([self.sees_all(), self._client.send_all(requests)])
         groups: dict[str, ListedGroup] = {}
         failures = []
         for node, answer in zip(nodes, answers, strict=True):
@@ -102,16 +107,16 @@ class GroupCoordinators:
                     row.protocol_type,
                     Coordinator(broker.id, broker.host, broker.port, broker.rack),
                 )
-        allowed = getattr(operations, "cluster_authorized_operations", _DESCRIBE_OPERATION)
-        return Listing(
-            tuple(groups[name] for name in sorted(groups)),
-            tuple(failures),
-            complete=bool(allowed & _DESCRIBE_OPERATION),
-        )
+        return Listing(tuple(groups[name] for name in sorted(groups)), tuple(failures), complete=sees_all)
+
+    async def sees_all(self) -> bool:
+        """Whether this user has DESCRIBE on the cluster; without it, Kafka hides things and does not say so."""
+        answer = await self._client.send(DescribeClusterRequest(include_cluster_authorized_operations=True))
+        return isinstance(answer, BaseException) or _DESCRIBE in answer.authorized_operations
 
     async def locate(self, groups: Iterable[str]) -> None:
         """Find the coordinators of groups that are not known yet, in one request."""
-        unknown = [group for group in groups if group not in self._node_of]
+        unknown = [group for group in groups if group not in self._node_of and group not in self._refused]
         for ids in _chunks(unknown):
             request = FindCoordinatorRequest(key_type=CoordinatorType.GROUP.value, coordinator_keys=ids, min_version=4)
             answer = await self._client.send(request)
@@ -120,6 +125,8 @@ class GroupCoordinators:
             for row in answer.coordinators:
                 if row.error_code == NONE:
                     self._node_of[row.key] = row.node_id
+                elif row.error_code not in RETRIABLE_COORDINATOR_ERRORS:
+                    self._refused[row.key] = row.error_code
 
     async def describe_classic(self, groups: Sequence[str]) -> dict[str, Described | KgroupError]:
         """DescribeGroups (API 15). A group of another type, or none at all, is NotFound."""
@@ -176,6 +183,7 @@ class GroupCoordinators:
             failed: dict[str, BaseException | int] = {}
             nodes: dict[str, int] = {}
             await self.locate(pending)
+            results |= {group: of_group(self._refused[group], group) for group in pending if group in self._refused}
             batches = list(self._batches(pending))
             answers = await self._client.send_all([(node, make_request(ids)) for node, ids in batches])
             for (node, ids), answer in zip(batches, answers, strict=True):

@@ -176,7 +176,7 @@ async def _fetch(
         raise client.failure(answer, leader)
     row = answer.responses[0].partitions[0]
     if row.error_code != NONE:
-        raise of_topic(row.error_code, topic)
+        raise of_topic(row.error_code, topic, operation="Read")
     records: list[RawRecord] = []
     following = offset
     try:

@@ -1,0 +1,54 @@
+"""Why a connection failed. Both clients retry until the time limit and then say "timed out", whatever it was.
+
+So one more connection is made here, by hand: TCP, TLS, ApiVersions, SASL, step by step until one fails. Every
+step's failure has its own message. A few milliseconds where the host answers.
+"""
+
+from __future__ import annotations
+
+from kgroup.cluster.diagnosis.probe import probe
+from kgroup.cluster.diagnosis.target import Target
+from kgroup.errors import KgroupError, Unreachable
+from kgroup.redact import redact
+from kgroup.settings.model import Settings
+
+__all__ = ["certain_fault", "explain"]
+
+
+def explain(
+    settings: Settings, host: str, port: int, error: BaseException | None, *, deadline_s: float = 1.5
+) -> KgroupError:
+    """The reason why connecting to ``host:port`` with these settings failed, as an error to raise.
+
+    ``error`` is what the client raised; it is quoted only where the connection works by now. Takes at most
+    ``deadline_s``. The error never holds a secret: Unreachable with code unreachable, timed-out, tls or
+    not-kafka; AuthenticationFailed; or ConfigError where a file that the settings name can't be used.
+    """
+    target = Target(settings, host, port, deadline_s)
+    try:
+        probe(target)
+    except KgroupError as found:
+        return found
+    said = f"{error}".strip() or type(error).__name__ if error is not None else "no answer in time"
+    return Unreachable(
+        f"{target.where} answers, but the cluster could not be asked",
+        details=(
+            redact(said, settings.secrets),
+            f"{target.where} is from {settings.source('bootstrap.servers')}.",
+        ),
+        hint="It may have been starting, or be overloaded: try again, with a longer --timeout.",
+        code="timed-out",
+    )
+
+
+def certain_fault(settings: Settings, host: str, port: int, *, deadline_s: float = 0.8) -> KgroupError | None:
+    """What is wrong with ``host:port`` and stays wrong, None where all is well or more patience may help.
+
+    For the time while a client still waits: an HTTP server never answers it, and a slow broker does at last.
+    """
+    target = Target(settings, host, port, deadline_s)
+    try:
+        probe(target)
+    except KgroupError as found:
+        return None if target.may_pass else found
+    return None

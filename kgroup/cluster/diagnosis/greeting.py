@@ -1,0 +1,70 @@
+"""The first answer of a port: Kafka's to ApiVersions, or somebody else's, or none."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+from kgroup.cluster.diagnosis import apis, tcp
+from kgroup.cluster.diagnosis.target import Target
+from kgroup.cluster.diagnosis.wire import SHOWN_LENGTH, Foreign, Wire
+from kgroup.errors import Unreachable
+from kgroup.redact import redact
+
+_PATIENCE_S = 0.25
+"""After so long a silence the port is also asked in HTTP."""
+
+_TLS_ALERT = b"\x15\x03"
+_SERVICES = {b"HTTP/": "an HTTP server", b"SSH-": "an SSH server", b"220": "a mail or FTP server"}
+
+
+def first_answer(target: Target, wire: Wire) -> bytes:
+    """ApiVersions in plaintext. Where it is not answered soon, the port is asked in HTTP as well."""
+    apis.send_api_versions(wire)
+    try:
+        return wire.answer(within_s=_PATIENCE_S)
+    except TimeoutError:
+        said = _asked_in_http(target)
+        if said:
+            raise Foreign(said) from None
+        return wire.answer()
+
+
+def is_tls(foreign: Foreign) -> bool:
+    """Whether somebody who speaks TLS complained of being asked in plaintext."""
+    return foreign.said.startswith(_TLS_ALERT)
+
+
+def not_kafka(target: Target, said: bytes) -> Unreachable:
+    """Whoever answered ``said``, empty where it hung up at once, is no Kafka broker."""
+    service = next((name for start, name in _SERVICES.items() if said.startswith(start)), None)
+    if service is not None:
+        message = f"{target.where} is not Kafka; it looks like {service}"
+    elif said:
+        message = f"{target.where} is not Kafka"
+    else:
+        message = f"{target.where} is not Kafka, or not in {target.settings.security_protocol}: it hangs up"
+    line = said.split(b"\r")[0].split(b"\n")[0][:SHOWN_LENGTH]
+    shown = redact(line.decode("ascii", "backslashreplace"), target.settings.secrets)
+    facts = (f"It answered {shown!r}.",) if line else ()
+    return Unreachable(message, details=(*facts, target.origin), hint="Kafka often listens on 9092.", code="not-kafka")
+
+
+def silent(target: Target) -> Unreachable:
+    """Nobody answered, which may pass."""
+    target.may_pass = True
+    return Unreachable(
+        f"{target.where} accepts connections, but does not answer",
+        details=(target.origin,),
+        hint="The broker hangs or is overloaded, or this is not Kafka; a longer --timeout waits longer.",
+        code="timed-out",
+    )
+
+
+def _asked_in_http(target: Target) -> bytes:
+    with closing(tcp.connect(target)) as connection:
+        try:
+            connection.settimeout(min(_PATIENCE_S, target.left_s))
+            connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            return connection.recv(256)
+        except OSError:
+            return b""

@@ -1,0 +1,64 @@
+"""The handshake of TLS as the settings ask for it, and why it failed, at once or when something was read."""
+
+from __future__ import annotations
+
+import ssl
+from contextlib import closing
+
+from kgroup.cluster.diagnosis import greeting, tcp, tls
+from kgroup.cluster.diagnosis.certificates import certificate_refused, client_certificate_refused
+from kgroup.cluster.diagnosis.target import Target
+from kgroup.cluster.diagnosis.wire import Closed, Foreign, Wire
+from kgroup.errors import KgroupError
+from kgroup.settings.tls import client_context
+
+
+def connect(target: Target) -> ssl.SSLSocket:
+    """A connection that is encrypted as the settings say. Raises the reason why there is none."""
+    context = client_context(target.settings)
+    try:
+        return tls.encrypted(target, context)
+    except ssl.SSLCertVerificationError as error:
+        raise certificate_refused(target, error) from None
+    except OSError as error:
+        raise _failure(target, error) from None
+
+
+def ended(target: Target, error: ssl.SSLError | None) -> KgroupError:
+    """Why the other side ended TLS when it was first asked something; None: it just hung up.
+
+    With TLS 1.3 a refused client certificate shows only when something is read.
+    """
+    reason = (error.reason or "") if error is not None else ""
+    if error is None or _is_about_client_certificate(reason):
+        return client_certificate_refused(target, tls.in_words(reason))
+    return tls.fault(f"no TLS with {target.where}: {tls.in_words(reason)}", target.protocol_origin)
+
+
+def _failure(target: Target, error: OSError) -> KgroupError:
+    reason = (error.reason or "") if isinstance(error, ssl.SSLError) else ""
+    if _is_about_client_certificate(reason):
+        return client_certificate_refused(target, tls.in_words(reason))
+    try:
+        with closing(tcp.connect(target)) as connection:
+            greeting.first_answer(target, Wire(connection, target.deadline))
+    except Foreign as foreign:
+        if not greeting.is_tls(foreign):
+            return greeting.not_kafka(target, foreign.said)
+    except (Closed, TimeoutError):
+        pass
+    else:
+        return tls.fault(
+            f"{target.where} does not speak TLS; it looks like a plaintext port",
+            target.protocol_origin,
+            "Other listeners cannot be seen from here; brokers often have TLS on 9093.",
+        )
+    if isinstance(error, TimeoutError):
+        return greeting.silent(target)
+    return tls.fault(
+        f"no TLS with {target.where}: {tls.in_words(reason) or 'it ended the handshake'}", target.protocol_origin
+    )
+
+
+def _is_about_client_certificate(reason: str) -> bool:
+    return "ALERT" in reason and ("CERTIFICATE" in reason or "UNKNOWN_CA" in reason)

@@ -1,0 +1,114 @@
+"""The steps of a diagnosis, in their order, until one fails."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from contextlib import closing
+
+from kgroup.cluster.diagnosis import apis, greeting, handshake, sasl, tcp, tls
+from kgroup.cluster.diagnosis.target import Target
+from kgroup.cluster.diagnosis.wire import Closed, Foreign, Wire
+from kgroup.errors import AuthenticationFailed, KgroupError, Unreachable
+
+
+def probe(target: Target) -> None:
+    """Raise what is wrong with the target, or return where nothing is."""
+    target.addresses = tcp.look_up(target)
+    tcp.connect(target).close()
+    with closing(_connection(target)) as connection:
+        wire = Wire(connection, target.deadline)
+        answer = _greeted_over_tls(target, wire) if target.settings.uses_tls else _greeted(target, wire)
+        if apis.METADATA not in apis.offered_apis(answer):
+            raise _controller(target)
+        mechanism = target.settings.sasl_mechanism
+        if mechanism is None:
+            _anonymous(target, wire)
+        else:
+            sasl.login(target, wire, mechanism)
+
+
+def _connection(target: Target) -> socket.socket:
+    return handshake.connect(target) if target.settings.uses_tls else tcp.connect(target)
+
+
+def _greeted_over_tls(target: Target, wire: Wire) -> bytes:
+    """The answer to ApiVersions."""
+    try:
+        apis.send_api_versions(wire)
+        return wire.answer()
+    except ssl.SSLError as error:
+        raise handshake.ended(target, error) from None
+    except Closed:
+        raise handshake.ended(target, None) from None
+    except Foreign as foreign:
+        raise greeting.not_kafka(target, foreign.said) from None
+    except TimeoutError:
+        raise greeting.silent(target) from None
+
+
+def _greeted(target: Target, wire: Wire) -> bytes:
+    """The answer to ApiVersions."""
+    try:
+        return greeting.first_answer(target, wire)
+    except Foreign as foreign:
+        if greeting.is_tls(foreign):
+            raise _wants_tls(target) from None
+        raise greeting.not_kafka(target, foreign.said) from None
+    except Closed:
+        if tls.is_spoken(target):
+            raise _wants_tls(target) from None
+        raise greeting.not_kafka(target, b"") from None
+    except TimeoutError:
+        raise greeting.silent(target) from None
+
+
+def _wants_tls(target: Target) -> KgroupError:
+    mechanisms = _mechanisms_behind_tls(target)
+    hint = (
+        f"Set security.protocol=SASL_SSL and sasl.mechanism ({', '.join(mechanisms)}), with a user."
+        if mechanisms
+        else "Set security.protocol=SSL, or SASL_SSL where it wants a user."
+    )
+    return tls.fault(f"{target.where} speaks TLS, and was asked without", target.protocol_origin, hint=hint)
+
+
+def _mechanisms_behind_tls(target: Target) -> tuple[str, ...]:
+    try:
+        with tls.encrypted(target, tls.accepting_anything()) as connection:
+            return sasl.mechanisms(Wire(connection, target.deadline))
+    except (OSError, Closed, Foreign, KgroupError):
+        return ()
+
+
+def _controller(target: Target) -> Unreachable:
+    return Unreachable(
+        f"{target.where} is a KRaft controller, not a broker",
+        details=(target.origin,),
+        hint="Use the address of a broker's client listener.",
+        code="not-kafka",
+    )
+
+
+def _anonymous(target: Target, wire: Wire) -> None:
+    """A listener with SASL answers ApiVersions, and hangs up at anything else."""
+    try:
+        apis.metadata(wire)
+        return
+    except TimeoutError:
+        raise greeting.silent(target) from None
+    except (Closed, Foreign, ssl.SSLError):
+        pass
+    offered: tuple[str, ...] = ()
+    try:
+        with closing(_connection(target)) as again:
+            offered = sasl.mechanisms(Wire(again, target.deadline))
+    except (OSError, Closed, Foreign):
+        pass
+    with_sasl = "SASL_SSL" if target.settings.uses_tls else "SASL_PLAINTEXT"
+    named = f" ({', '.join(offered)})" if offered else ""
+    raise AuthenticationFailed(
+        f"{target.where} wants to know who you are, and no user is set",
+        details=(target.protocol_origin,),
+        hint=f"Set security.protocol={with_sasl} and sasl.mechanism{named}, with a user.",
+    )

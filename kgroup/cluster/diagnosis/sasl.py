@@ -1,0 +1,117 @@
+"""Who we are: which mechanisms a listener offers, and why it refuses a login."""
+
+from __future__ import annotations
+
+import json
+import ssl
+from collections.abc import Callable
+from contextlib import suppress
+
+from kgroup.cluster.diagnosis import apis, greeting
+from kgroup.cluster.diagnosis.target import Target
+from kgroup.cluster.diagnosis.wire import Closed, Foreign, Wire
+from kgroup.errors import AuthenticationFailed, KgroupError
+from kgroup.redact import redact
+from kgroup.settings.keys import PASSWORD_MECHANISMS
+
+_FIRST_STEP = {
+    "GSSAPI": "Get a ticket first:  kinit",
+    "AWS_MSK_IAM": "Give AWS credentials and a region as for any AWS tool (AWS_PROFILE, AWS_DEFAULT_REGION).",
+}
+
+
+class _Exchange:
+    """What kafka-python's SASL mechanisms have in common (kafka.net.sasl.abc.SaslMechanism)."""
+
+    auth_bytes: Callable[[], bytes]
+    receive: Callable[[bytes], object]
+    is_done: Callable[[], bool]
+
+
+def mechanisms(wire: Wire) -> tuple[str, ...]:
+    """What the listener offers: asking for a mechanism that does not exist names those that do."""
+    error, offered = apis.sasl_handshake(wire, "?")
+    return offered if error == apis.UNSUPPORTED_MECHANISM else ()
+
+
+def login(target: Target, wire: Wire, mechanism: str) -> None:
+    """Log in as the settings say. Raises AuthenticationFailed, or Unreachable where there is no answer."""
+    try:
+        _authenticate(target, wire, mechanism)
+    except TimeoutError:
+        raise greeting.silent(target) from None
+    except (Closed, Foreign, ssl.SSLError):
+        raise _refused(target, mechanism, "it ended the connection") from None
+
+
+def _authenticate(target: Target, wire: Wire, mechanism: str) -> None:
+    error, offered = apis.sasl_handshake(wire, mechanism)
+    if error == apis.UNSUPPORTED_MECHANISM:
+        raise AuthenticationFailed(
+            f"{target.where} does not take {mechanism}",
+            details=(
+                f"It takes {', '.join(offered) or 'none that it names'}.",
+                f"sasl.mechanism={mechanism} is from {target.settings.source('sasl.mechanism')}.",
+            ),
+        )
+    if error == apis.ILLEGAL_SASL_STATE:
+        without = "SSL" if target.settings.uses_tls else "PLAINTEXT"
+        raise AuthenticationFailed(
+            f"{target.where} does not ask who you are (no SASL on that port)",
+            details=(target.protocol_origin,),
+            hint=f"Set security.protocol={without}, or use the port of another listener.",
+        )
+    if error != apis.NO_ERROR:
+        raise _refused(target, mechanism, f"error {error}")
+    exchange = _exchange(target, mechanism)
+    while not exchange.is_done():
+        code, message, payload = apis.sasl_authenticate(wire, exchange.auth_bytes())
+        if code != apis.NO_ERROR:
+            raise _refused(target, mechanism, message or f"error {code}")
+        try:
+            exchange.receive(payload)
+        except Exception as problem:
+            # kafka-python's mechanisms raise whatever comes to hand where the server's proof is wrong.
+            raise _refused(target, mechanism, type(problem).__name__) from None
+
+
+def _exchange(target: Target, mechanism: str) -> _Exchange:
+    # Imported here: it is all of kafka-python, and a listener without SASL needs none of it.
+    from kafka.net.sasl import get_sasl_mechanism
+
+    arguments = target.settings.kafka_python()
+    try:
+        made: _Exchange = get_sasl_mechanism(mechanism)(host=target.host, **arguments)
+    except KgroupError:
+        raise
+    except Exception as problem:
+        # GSSAPI and AWS_MSK_IAM raise their libraries' own errors: no ticket, no AWS credentials.
+        raise AuthenticationFailed(
+            f"cannot begin {mechanism} with {target.where}: {redact(str(problem), target.settings.secrets)}",
+            details=(f"sasl.mechanism is from {target.settings.source('sasl.mechanism')}.",),
+            hint=_FIRST_STEP.get(mechanism),
+        ) from None
+    return made
+
+
+def _refused(target: Target, mechanism: str, said: str) -> AuthenticationFailed:
+    settings = target.settings
+    if mechanism in PASSWORD_MECHANISMS:
+        user = settings.get("sasl.username")
+        sources = dict.fromkeys(settings.source(key) for key in ("sasl.username", "sasl.password"))
+        if len(sources) == 1:
+            origin = f"SASL {mechanism}, from {next(iter(sources))}."
+        else:
+            name, word = sources
+            origin = f"SASL {mechanism}; the user is from {name}, the password from {word}."
+        return AuthenticationFailed(f'{target.where} refused user "{user}": wrong user or password', details=(origin,))
+    what = "the token" if mechanism == "OAUTHBEARER" else mechanism
+    if said.startswith("{"):
+        # OAUTHBEARER's errors are JSON (RFC 7628, section 3.2.2).
+        with suppress(ValueError):
+            said = json.loads(said).get("status", said)
+    return AuthenticationFailed(
+        f"{target.where} refused {what}: {redact(said, settings.secrets)}",
+        details=(f"sasl.mechanism={mechanism} is from {settings.source('sasl.mechanism')}.",),
+        hint=_FIRST_STEP.get(mechanism),
+    )

@@ -1,0 +1,46 @@
+"""Connections with TLS in whatever context, and the words for what goes wrong with them."""
+
+from __future__ import annotations
+
+import ssl
+
+from kgroup.cluster.diagnosis import tcp
+from kgroup.cluster.diagnosis.target import Target
+from kgroup.errors import KgroupError, Unreachable
+
+
+def encrypted(target: Target, context: ssl.SSLContext) -> ssl.SSLSocket:
+    """A connection with this context. Raises OSError for the handshake, Unreachable for what comes before."""
+    connection = tcp.connect(target)
+    connection.settimeout(target.left_s)
+    return context.wrap_socket(connection, server_hostname=target.host)
+
+
+def accepting_anything() -> ssl.SSLContext:
+    """For asking whether the other side speaks TLS at all."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def is_spoken(target: Target) -> bool:
+    """Whether the port answers in TLS."""
+    try:
+        encrypted(target, accepting_anything()).close()
+    except ssl.SSLError as error:
+        # An alert is an answer in TLS; garbage and a closed connection are not.
+        return "ALERT" in (error.reason or "")
+    except (OSError, KgroupError):
+        return False
+    return True
+
+
+def fault(message: str, *details: str, hint: str | None = None) -> Unreachable:
+    """An error with the code ``tls``."""
+    return Unreachable(message, details=details, hint=hint, code="tls")
+
+
+def in_words(reason: str) -> str:
+    """``SSLV3_ALERT_CERTIFICATE_UNKNOWN`` -> ``certificate unknown``."""
+    return reason.split("_ALERT_")[-1].replace("_", " ").lower()
