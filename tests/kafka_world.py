@@ -166,7 +166,7 @@ class KafkaWorld:
 
     def configure_group(self, group: str, **settings: str) -> None:
         """Dynamic settings of a group, with _ for the dots."""
-        resource = ConfigResource(ConfigResource.Type.GROUP, group)  # type: ignore[attr-defined]
+        resource = ConfigResource(ConfigResource.Type.GROUP, group)
         for key, value in settings.items():
             resource.add_incremental_config(
                 ConfigEntry(key.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)

@@ -42,7 +42,7 @@ class Member:
     @property
     def may_idle_unseen(self) -> bool:
         """librdkafka calls nothing back when a member of the consumer protocol gets no partitions."""
-        return self.what["settings"].get("group.protocol") == "consumer"
+        return bool(self.what["settings"].get("group.protocol") == "consumer")
 
     def commit(self) -> None:
         """Commit what it has polled, and wait until that is done."""

@@ -192,9 +192,7 @@ def test_mixed_group_during_an_online_upgrade(
 
     # And back: the last member of the new protocol leaves.
     new.close()
-    after = described_as(
-        kgroup, group, "classic again", lambda d: d["type"] == "classic" and d["state"] == "Stable"
-    )
+    after = described_as(kgroup, group, "classic again", lambda d: d["type"] == "classic" and d["state"] == "Stable")
     members.stable(old, partitions=4)
     after = described(kgroup, group)
     assert after["group_epoch"] is after["assignment_epoch"] is None
@@ -385,14 +383,12 @@ def test_static_classic_member_that_was_stopped(
     assert member["epoch"] is None
 
 
-def test_idle_classic_member_is_named(
-    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name
-) -> None:
+def test_idle_classic_member_is_named(kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name) -> None:
     topic, group = world.topic(name("orders"), partitions=1), name("svc")
     both = members.classic(group, topic, client_id="a"), members.classic(group, topic, client_id="b")
     members.stable(*both, partitions=1)
 
-    document = described(kgroup, group)
+    document = described_as(kgroup, group, "Stable", in_state("Stable"))
 
     assert document["totals"]["idle_members"] == 1
     (idle,) = [member for member in document["members"] if member["assignment"] == []]
@@ -444,7 +440,7 @@ def test_share_group_is_refused(kgroup: CommandLine, world: KafkaWorld, name: Na
 ODD = {
     "spaces": "two  words ",
     "comma": "a,b",
-    "quotes": "say \"it's\"",
+    "quotes": 'say "it\'s"',
     "newline": "two\nlines",
     "carriage": "car\rriage",
     "tab": "tab\tbed",
@@ -545,6 +541,19 @@ def test_commit_outside_the_log_is_flagged(kgroup: CommandLine, world: KafkaWorl
     assert below["status"].split("_")[0] in screen.upper()
     lines = {line["partition"]: line for line in kgroup("describe", group, "-o", "csv").rows}
     assert below["status"] in lines["0"].values()
+
+
+def test_no_commit_means_no_lag_of_the_member(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name
+) -> None:
+    """Unknown is ``-`` on screens: a member's lag of 0 would say that it has read everything."""
+    topic, group = world.topic(name("orders")), name("svc")
+    world.produce(topic, 5)
+    members.stable(members.classic(group, topic, client_id="reader"), partitions=1)
+    screen = kgroup("describe", group).stdout.splitlines()
+    (heading,) = [line.split() for line in screen if line.startswith("MEMBER")]
+    (line,) = [line.split() for line in screen if line.startswith("reader")]
+    assert "LAG" not in heading or line[heading.index("LAG")] == "-"
 
 
 def test_no_commit_means_no_lag(kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name) -> None:

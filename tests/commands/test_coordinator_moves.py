@@ -1,0 +1,145 @@
+"""``list`` and ``describe`` while brokers die: three brokers, one after the other killed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from kgroup.sandbox import Sandbox
+from tests.command_line import CommandLine, QuietReporter
+from tests.conftest import BROKER_PROPERTIES
+from tests.kafka_world import KafkaWorld
+from tests.waiting import wait_for
+
+Name = Callable[[str], str]
+BROKERS = (1, 2, 3)
+
+
+@pytest.fixture(scope="module")
+def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
+    sandbox = Sandbox(tmp_path_factory.mktemp("moves"))
+    try:
+        sandbox.up(brokers=3, properties=BROKER_PROPERTIES, reporter=QuietReporter())
+        yield sandbox
+    finally:
+        sandbox.down(wipe=True, reporter=QuietReporter())
+
+
+@pytest.fixture
+def three(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> Iterator[KafkaWorld]:
+    """The cluster with all brokers running, as KGROUP_BOOTSTRAP_SERVER."""
+    status = sandbox.up(reporter=QuietReporter())
+    assert status.bootstrap_servers
+    monkeypatch.setenv("KGROUP_BOOTSTRAP_SERVER", status.bootstrap_servers)
+    with KafkaWorld(status.bootstrap_servers) as world:
+        yield world
+
+
+def topic_on(world: KafkaWorld, name: str, *replicas: int) -> str:
+    """A topic of one partition on these brokers, the first of which leads it."""
+    admin = AdminClient({"bootstrap.servers": world.bootstrap})
+    admin.create_topics([NewTopic(name, 1, replica_assignment=[list(replicas)])])[name].result(30)
+    wait_for(lambda: world._known_partitions(name) == 1, f"topic {name}")
+    world.produce(name, 5)
+    return name
+
+
+def test_groups_of_all_coordinators(three: KafkaWorld, name: Name) -> None:
+    topic = topic_on(three, name("orders"), 1, 2, 3)
+    stem = name("svc")
+    groups = sorted(f"{stem}-{number}" for number in range(12))
+    for group in groups:
+        three.commit(group, {(topic, 0): 2})
+    documents = CommandLine()("describe", *groups, "-o", "json").data
+    places = [three.coordinator(group) for group in groups]
+    assert len(set(places)) > 1, "several coordinators"
+    assert [found["coordinator"]["id"] for found in sorted(documents, key=lambda found: found["group"])] == places
+    assert {found["totals"]["lag"] for found in documents} == {3}
+    listed = CommandLine()("list", *groups, "-o", "json").data
+    assert [found["coordinator"]["id"] for found in listed] == places
+
+
+@pytest.mark.parametrize("verb", ["describe", "list"])
+def test_coordinator_killed(three: KafkaWorld, sandbox: Sandbox, name: Name, verb: str) -> None:
+    """Asked while the coordinator has just died: waits for the new one, and then shows the group from there."""
+    topic, group = topic_on(three, name("orders"), 2, 1, 3), name("svc")
+    three.commit(group, {(topic, 0): (2, "kept", 0)})
+    victim = three.coordinator(group)
+    sandbox.kill(victim)
+
+    (document,) = CommandLine()(verb, group, "--timeout", "60s", "-o", "json").data
+
+    assert document["group"] == group
+    assert document["coordinator"]["id"] in set(BROKERS) - {victim}
+    if verb == "describe":
+        assert [(row["committed"], row["metadata"], row["lag"]) for row in document["partitions"]] == [(2, "kept", 3)]
+
+
+def test_deadline_is_kept(three: KafkaWorld, sandbox: Sandbox, name: Name) -> None:
+    """Two of three brokers dead, the controller alive: kgroup says so within its timeout, not after minutes."""
+    topic, group = topic_on(three, name("orders"), 1), name("svc")
+    three.commit(group, {(topic, 0): 2})
+    sandbox.kill(1)
+    sandbox.kill(2)
+    sandbox.kill(3)
+    started = time.monotonic()
+    result = CommandLine()("describe", group, "--timeout", "3s", exit_code=3)
+    assert time.monotonic() - started < 6
+    assert result.stdout == ""
+    assert "Traceback" not in result.stderr
+
+
+def test_leader_down_costs_its_rows_only(three: KafkaWorld, sandbox: Sandbox, name: Name) -> None:
+    """A topic with its only replica on a dead broker; the group lives elsewhere, other groups are unaffected."""
+    group, other = name("svc"), name("other")
+    victim = next(iter(set(BROKERS) - {three.coordinator(group), three.coordinator(other)}))
+    dead, alive = topic_on(three, name("dead"), victim), topic_on(three, name("alive"), 1, 2, 3)
+    three.commit(group, {(dead, 0): 1, (alive, 0): 2})
+    three.commit(other, {(alive, 0): 4})
+    sandbox.kill(victim)
+
+    result = CommandLine()("describe", group, other, "--timeout", "10s", "-o", "json", exit_code=7)
+
+    by_group = {found["group"]: found for found in result.data}
+    rows = {row["topic"]: row for row in by_group[group]["partitions"]}
+    assert (rows[alive]["lag"], rows[alive]["error"]) == (3, None)
+    assert (rows[dead]["committed"], rows[dead]["lag"], rows[dead]["log_end"]) == (1, None, None)
+    assert rows[dead]["error"]
+    assert by_group[other]["partitions"][0]["lag"] == 1
+    assert [(error["group"], error["topic"], error["partition"]) for error in result.json["errors"]] == [
+        (group, dead, 0)
+    ]
+    CommandLine()("describe", other, "-o", "json")
+
+
+def test_all_groups_with_one_broker_dead(three: KafkaWorld, sandbox: Sandbox, name: Name) -> None:
+    """All groups move to the brokers that live; none is left out."""
+    topic = topic_on(three, name("orders"), 1, 2, 3)
+    stem = name("svc")
+    groups = {f"{stem}-{number}" for number in range(12)}
+    for group in groups:
+        three.commit(group, {(topic, 0): 2})
+    victim = three.coordinator(min(groups))
+    sandbox.kill(victim)
+    listed = CommandLine()("list", "--timeout", "60s", "-o", "json")
+    assert groups <= {found["group"] for found in listed.data}
+    described = CommandLine()("describe", "--all-groups", "--topic", topic, "--timeout", "60s", "-o", "json")
+    assert {found["group"] for found in described.data} == groups
+    assert {found["coordinator"]["id"] for found in described.data} <= set(BROKERS) - {victim}
+
+
+@pytest.mark.soak
+def test_commits_survive_many_coordinator_kills(three: KafkaWorld, sandbox: Sandbox, name: Name) -> None:
+    """A commit that was acknowledged before the kill is never shown as missing after it (seen for 0.4 s)."""
+    topic, group = topic_on(three, name("orders"), 1, 2, 3), name("svc")
+    for turn in range(1, 9):
+        three.commit(group, {(topic, 0): turn})
+        victim = three.coordinator(group)
+        sandbox.kill(victim)
+        (document,) = CommandLine()("describe", group, "--timeout", "60s", "-o", "json").data
+        assert [row["committed"] for row in document["partitions"]] == [turn]
+        sandbox.restart(victim, reporter=QuietReporter())
+        wait_for(lambda: len(CommandLine()("list", group, "-o", "json").data) == 1, "a healthy cluster")

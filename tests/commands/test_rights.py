@@ -1,0 +1,256 @@
+"""What ``list`` and ``describe`` say to a user who may not see everything: nothing missing without a word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from kafka.admin import (
+    ACL,
+    ACLFilter,
+    ACLOperation,
+    ACLPermissionType,
+    ACLResourcePatternType,
+    KafkaAdminClient,
+    ResourcePattern,
+    ResourcePatternFilter,
+    ResourceType,
+)
+
+from tests.command_line import CommandLine, QuietReporter, Result
+from tests.kafka_world import KafkaWorld
+from tests.members import Members
+from tests.secure_broker import USERS, SecureBroker, secure_broker
+from tests.waiting import wait_for
+
+Right = tuple[ResourceType, str]
+CLUSTER: Right = (ResourceType.CLUSTER, "kafka-cluster")
+HISTORY: Right = (ResourceType.TOPIC, "__consumer_offsets")
+
+
+def topic(name: str) -> Right:
+    return (ResourceType.TOPIC, name)
+
+
+def group(name: str) -> Right:
+    return (ResourceType.GROUP, name)
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
+    with secure_broker(tmp_path_factory.mktemp("rights"), QuietReporter()) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def settled(broker: SecureBroker) -> Iterator[KafkaWorld]:
+    """Topics ``open`` and ``secret``; groups ``old`` (classic), ``new`` (consumer) ``idle`` (no members), of both."""
+    with KafkaWorld(broker.addresses["ADMIN"]) as world, Members(broker.addresses["ADMIN"]) as members:
+        for name in ("open", "secret"):
+            world.topic(name, partitions=2)
+            world.produce(name, 5)
+        world.commit("idle", {("open", 0): 1, ("secret", 0): 2})
+        old, new = members.classic("old", "open", "secret"), members.consumer("new", "open", "secret")
+        members.stable(old, partitions=4)
+        members.stable(new, partitions=4)
+        old.commit()
+        new.commit()
+        wait_for(lambda: world.groups()["new"] == ("consumer", "stable"), "stable")
+        yield world
+
+
+@dataclass(frozen=True)
+class Bob:
+    """The user without rights, until ``may``."""
+
+    broker: SecureBroker
+
+    def may(self, *rights: Right) -> None:
+        """Give bob DESCRIBE on these (READ on topics too), and nothing else."""
+        admin = KafkaAdminClient(bootstrap_servers=self.broker.addresses["ADMIN"])
+        everything = ACLFilter(
+            None, None, ACLOperation.ANY, ACLPermissionType.ANY,
+            ResourcePatternFilter(ResourceType.ANY, None, ACLResourcePatternType.ANY),
+        )  # fmt: skip
+        wanted = [
+            ACL("User:bob", "*", operation, ACLPermissionType.ALLOW, ResourcePattern(kind, name))
+            for kind, name in rights
+            for operation in (ACLOperation.DESCRIBE, *([ACLOperation.READ] if kind is ResourceType.TOPIC else []))
+        ]
+        try:
+            admin.delete_acls([everything])
+            wait_for(lambda: not admin.describe_acls(everything)[0], "no rules")
+            if wanted:
+                admin.create_acls(wanted)
+                wait_for(lambda: len(admin.describe_acls(everything)[0]) == len(wanted), "rules")
+        finally:
+            admin.close()
+            admin._net.close()
+
+    def __call__(self, *arguments: str, exit_code: int = 0) -> Result:
+        certificates = self.broker.certificates
+        flags = {
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.username": "bob",
+            "sasl.password": USERS["bob"],
+            "ssl.ca.location": certificates.certificate("ca"),
+        }
+        given = [word for key, value in flags.items() for word in ("-X", f"{key}={value}")]
+        return CommandLine()(
+            *arguments, "-b", self.broker.addresses["SCRAM"], *given, exit_code=exit_code
+        )  # fmt: skip
+
+
+@pytest.fixture
+def bob(broker: SecureBroker, settled: KafkaWorld) -> Iterator[Bob]:
+    user = Bob(broker)
+    before = {name: settled.committed(name) for name in ("old", "new", "idle")}
+    yield user
+    assert before == {name: settled.committed(name) for name in before}
+
+
+EVERYTHING = (CLUSTER, HISTORY, topic("open"), topic("secret"), group("old"), group("new"), group("idle"))
+
+
+def without(*missing: Right) -> tuple[Right, ...]:
+    return tuple(right for right in EVERYTHING if right not in missing)
+
+
+def test_all_rights(bob: Bob) -> None:
+    """DESCRIBE everywhere, and READ on the topics, is enough to see all without a note."""
+    bob.may(*EVERYTHING)
+    listed = bob("list", "-o", "json")
+    assert [found["group"] for found in listed.data] == ["idle", "new", "old"]
+    assert listed.stderr == ""
+    described = bob("describe", "old", "new", "idle", "-o", "json")
+    assert described.stderr == ""
+    assert {found["group"]: len(found["partitions"]) for found in described.data} == {"old": 4, "new": 4, "idle": 2}
+    assert next(found for found in described.data if found["group"] == "old")["generation"] is not None
+
+
+def test_group_that_may_not_be_described(bob: Bob) -> None:
+    bob.may(*without(group("old")))
+    result = bob("describe", "old", "idle", "-o", "json", exit_code=7)
+    assert [found["group"] for found in result.data] == ["idle"]
+    (error,) = result.json["errors"]
+    assert (error["group"], error["code"]) == ("old", "not-authorized")
+    assert "DESCRIBE" in error["message"] + str(error["hint"]) + str(error.get("details"))
+
+
+@pytest.mark.parametrize("which", ["old", "new", "idle"])
+def test_the_only_group_may_not_be_described(bob: Bob, which: str) -> None:
+    """Not 5: the group is there, for all that this user can know."""
+    bob.may(*without(group(which)))
+    result = bob("describe", which, "-o", "json", exit_code=4)
+    assert result.data == []
+    assert result.json["errors"][0]["code"] == "not-authorized"
+    screen = bob("describe", which, exit_code=4)
+    assert screen.stdout == ""
+    assert which in screen.stderr
+
+
+@pytest.mark.parametrize("which", ["old", "idle"])
+def test_topic_of_a_classic_group_that_may_not_be_described(bob: Bob, which: str) -> None:
+    """Its rows are marked, the rest is complete, and neither the total nor the exit code pretends."""
+    bob.may(*without(topic("secret")))
+    result = bob("describe", which, "-o", "json", exit_code=7)
+    (document,) = result.data
+    rows = {(row["topic"], row["partition"]): row for row in document["partitions"]}
+    assert rows["open", 0]["lag"] is not None
+    assert rows["open", 0]["error"] is None
+    assert "secret" in {error["topic"] for error in result.json["errors"]}
+    assert {error["code"] for error in result.json["errors"]} == {"not-authorized"}
+    hidden = [row for (name, _), row in rows.items() if name == "secret"]
+    assert all(row["lag"] is None and row["error"] for row in hidden)
+    if which == "old":
+        assert len(hidden) == 2
+    screen = bob("describe", which, exit_code=7)
+    assert "open:0" in screen.stdout
+    assert "secret" in screen.stderr
+
+
+def test_topic_of_a_consumer_group_that_may_not_be_described(bob: Bob) -> None:
+    """The broker hides all members then; what remains readable is shown, and what is hidden is said."""
+    bob.may(*without(topic("secret")))
+    result = bob("describe", "new", "-o", "json", exit_code=7)
+    (document,) = result.data
+    assert (document["group"], document["type"]) == ("new", "consumer")
+    rows = {(row["topic"], row["partition"]): row for row in document["partitions"]}
+    assert rows["open", 0]["lag"] is not None
+    said = " ".join(error["message"] for error in result.json["errors"]) + result.stderr
+    assert "member" in said
+    screen = bob("describe", "new", exit_code=7)
+    assert "no members" not in screen.stdout
+    assert "not-authorized" in screen.stderr
+
+
+@pytest.mark.parametrize("missing", ["history", "cluster"])
+def test_without_the_history(bob: Bob, missing: str) -> None:
+    """Without READ on __consumer_offsets the generation is unknown, which is said and no failure."""
+    bob.may(*without(HISTORY if missing == "history" else CLUSTER))
+    result = bob("describe", "old", "-o", "json")
+    (document,) = result.data
+    if missing == "history":
+        assert document["generation"] is document["leader"] is None
+        assert "note:" in result.stderr
+        assert "__consumer_offsets" in result.stderr
+        assert bob("describe", "old", "--no-generation", "-o", "json").stderr == ""
+    else:
+        assert document["generation"] is not None
+    assert [row["lag"] for row in document["partitions"] if row["topic"] == "open"] != []
+
+
+def test_history_that_may_be_described_but_not_read(bob: Bob, broker: SecureBroker) -> None:
+    bob.may(*without(HISTORY))
+    admin = KafkaAdminClient(bootstrap_servers=broker.addresses["ADMIN"])
+    rule = ACL("User:bob", "*", ACLOperation.DESCRIBE, ACLPermissionType.ALLOW, ResourcePattern(*HISTORY))
+    admin.create_acls([rule])
+    admin.close()
+    admin._net.close()
+    result = bob("describe", "old", "-o", "json")
+    assert result.data[0]["generation"] is None
+    assert "__consumer_offsets" in result.stderr
+    assert "READ" in result.stderr
+
+
+def test_list_without_the_cluster_may_be_incomplete(bob: Bob) -> None:
+    """Without DESCRIBE on the cluster the broker leaves out groups, silently: kgroup says so."""
+    bob.may(group("old"), topic("open"), topic("secret"))
+    result = bob("list", "-o", "json")
+    assert [found["group"] for found in result.data] == ["old"]
+    assert "incomplete" in result.stderr or "may be missing" in result.stderr or "not all" in result.stderr
+    everything = bob("describe", "--all-groups", "--no-generation", "-o", "json")
+    assert [found["group"] for found in everything.data] == ["old"]
+    assert everything.stderr != ""
+
+
+def test_nothing_visible_at_all(bob: Bob) -> None:
+    bob.may()
+    result = bob("list", exit_code=4)
+    assert result.stdout == ""
+    assert "DESCRIBE" in result.stderr
+    bob("describe", "--all-groups", exit_code=4)
+    bob("describe", "old", exit_code=4)
+
+
+def test_unknown_group_without_the_cluster(bob: Bob) -> None:
+    """Whether it exists can't be known: no near misses that may not be seen, and no claim that it is not there."""
+    bob.may(group("old"))
+    result = bob("describe", "nothere", exit_code=4)
+    assert "idle" not in result.stderr
+
+
+def test_list_by_topic_that_may_not_be_described(bob: Bob) -> None:
+    bob.may(*without(topic("secret")))
+    result = bob("list", "--topic", "secret", "-o", "json", exit_code=4)
+    assert result.data == []
+
+
+def test_rights_of_list_alone(bob: Bob) -> None:
+    """DESCRIBE on the cluster lists all groups; who is in them is not for this user: unknown, not 0."""
+    bob.may(CLUSTER)
+    result = bob("list", "-o", "json", exit_code=7)
+    assert [found["group"] for found in result.data] == ["idle", "new", "old"]
+    assert {found["members"] for found in result.data} == {None}

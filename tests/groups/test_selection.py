@@ -1,0 +1,264 @@
+"""Which groups a command is about: names, patterns, filters, near misses, --expect."""
+
+from __future__ import annotations
+
+import pytest
+
+from kgroup.errors import ExitCode, NotFound, Refused, UsageError
+from kgroup.groups.selection import (
+    check,
+    check_expected,
+    choose,
+    concerns_topic,
+    names_of,
+    names_only,
+    near_misses,
+    unknown_groups,
+)
+from kgroup.model import Commit, Group, ListedGroup, LogRange, Member, Partition, TopicPartitions
+from kgroup.options import Selection
+
+
+def listed(name: str, state: str = "Stable", kind: str = "classic") -> ListedGroup:
+    return ListedGroup(name, kind, state, "consumer", None)
+
+
+GROUPS = (
+    listed("connect-s3", "Stable"),
+    listed("orders-billing", "Empty"),
+    listed("orders-enrich", "CompletingRebalance"),
+    listed("orders-svc"),
+    listed("orders-svc-v2", "Empty", "consumer"),
+    listed("queue", "Stable", "share"),
+    listed("streams-app", "NotReady", "streams"),
+)
+
+
+def chosen(selection: Selection) -> list[str]:
+    check(selection)
+    return [group.name for group in choose(selection, GROUPS).groups]
+
+
+def test_names_are_taken_once_in_the_order_typed_and_group_is_the_same() -> None:
+    selection = Selection(names=["b", "a", "b"], group=["c", "a"])
+
+    assert names_of(selection) == ("b", "a", "c")
+    assert names_of(Selection()) == ()
+
+
+@pytest.mark.parametrize(
+    ("selection", "expected"),
+    [
+        (Selection(names=["a"]), True),
+        (Selection(group=["a"]), True),
+        (Selection(names=["a"], topic=["t"]), True),
+        (Selection(), False),
+        (Selection(all_groups=True), False),
+        (Selection(regex="a"), False),
+        (Selection(names=["a"], in_state=["Empty"]), False),
+        (Selection(names=["a"], type=["classic"]), False),
+        (Selection(names=["a"], regex="b"), False),
+    ],
+)
+def test_names_alone_need_no_listing(selection: Selection, expected: bool) -> None:
+    assert names_only(selection) is expected
+
+
+@pytest.mark.parametrize(
+    ("selection", "expected"),
+    [
+        (Selection(), [group.name for group in GROUPS]),
+        (Selection(all_groups=True), [group.name for group in GROUPS]),
+        (Selection(names=["orders-svc"]), ["orders-svc"]),
+        (Selection(group=["orders-svc"]), ["orders-svc"]),
+        (Selection(names=["orders-svc", "connect-s3"]), ["connect-s3", "orders-svc"]),
+        (Selection(regex="orders-.*"), ["orders-billing", "orders-enrich", "orders-svc", "orders-svc-v2"]),
+        (Selection(regex="orders-svc"), ["orders-svc"]),
+        (Selection(in_state=["Empty"]), ["orders-billing", "orders-svc-v2"]),
+        (Selection(in_state=["empty", "NotReady"]), ["orders-billing", "orders-svc-v2", "streams-app"]),
+        (Selection(in_state=["completingrebalance"]), ["orders-enrich"]),
+        (Selection(type=["consumer"]), ["orders-svc-v2"]),
+        (Selection(type=["Share", "streams"]), ["queue", "streams-app"]),
+        (Selection(type=["consumer"], in_state=["Empty"]), ["orders-svc-v2"]),
+        (Selection(regex="orders-.*", type=["classic"], in_state=["Empty"]), ["orders-billing"]),
+    ],
+)
+def test_choosing(selection: Selection, expected: list[str]) -> None:
+    assert chosen(selection) == expected
+
+
+@pytest.mark.parametrize(
+    "selection",
+    [
+        Selection(in_state=["Dead"]),
+        Selection(names=["orders-svc"], in_state=["Empty"]),
+        Selection(regex="orders-svc", type=["consumer"]),
+        Selection(type=["consumer"], in_state=["Stable"]),
+    ],
+)
+def test_filters_that_leave_nothing_are_no_error(selection: Selection) -> None:
+    assert chosen(selection) == []
+
+
+def test_no_groups_at_all_is_no_error_without_a_name() -> None:
+    assert choose(Selection(), ()).groups == ()
+    assert choose(Selection(all_groups=True, in_state=["Empty"]), ()).groups == ()
+
+
+def test_a_name_without_a_group_is_not_found_with_near_misses() -> None:
+    with pytest.raises(NotFound) as raised:
+        chosen(Selection(names=["order-svc"]))
+
+    error = raised.value
+    assert error.exit_code == ExitCode.NOT_FOUND
+    assert error.code == "not-found"
+    assert 'no group "order-svc"' in error.message
+    assert "orders-svc (classic, Stable)" in "\n".join(error.details)
+
+
+def test_one_missing_name_among_others_is_an_error_and_does_not_hide_them() -> None:
+    found = choose(Selection(names=["orders-svc", "nope"]), GROUPS)
+
+    assert [group.name for group in found.groups] == ["orders-svc"]
+    assert found.missing is not None
+    assert "nope" in found.missing.message
+
+
+def test_nothing_is_missing_where_all_names_are_there() -> None:
+    assert choose(Selection(names=["orders-svc"], in_state=["Empty"]), GROUPS).missing is None
+
+
+def test_a_missing_name_is_an_error_whatever_the_filters() -> None:
+    with pytest.raises(NotFound, match="nope"):
+        chosen(Selection(names=["nope"], in_state=["Empty"]))
+
+
+def test_a_pattern_that_matches_nothing_is_not_found() -> None:
+    with pytest.raises(NotFound) as raised:
+        chosen(Selection(regex="payments-.*"))
+
+    assert raised.value.exit_code == ExitCode.NOT_FOUND
+    assert "payments-.*" in raised.value.message
+
+
+def test_a_pattern_that_matches_parts_of_names_only_says_so() -> None:
+    with pytest.raises(NotFound) as raised:
+        chosen(Selection(regex="orders"))
+
+    assert "4" in (raised.value.hint or "")
+    assert ".*" in (raised.value.hint or "")
+
+
+def test_a_pattern_with_a_slip_names_what_comes_near() -> None:
+    with pytest.raises(NotFound) as raised:
+        chosen(Selection(regex="order-svc.*"))
+
+    said = "\n".join((*raised.value.details, raised.value.hint or ""))
+    assert "orders-svc" in said
+
+
+@pytest.mark.parametrize(
+    ("selection", "says"),
+    [
+        (Selection(names=["a"], all_groups=True), "--all-groups"),
+        (Selection(group=["a"], all_groups=True), "--all-groups"),
+        (Selection(names=[""]), "empty"),
+        (Selection(group=[""]), "empty"),
+        (Selection(regex="("), "--regex"),
+        (Selection(regex="*"), "--regex"),
+        (Selection(in_state=["Stabel"]), "--in-state Stabel"),
+        (Selection(type=["clasic"]), "--type clasic"),
+        (Selection(type=["consumer", "new"]), "--type new"),
+    ],
+)
+def test_what_has_no_meaning_is_a_usage_error(selection: Selection, says: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        check(selection)
+
+    assert raised.value.exit_code == ExitCode.USAGE
+    assert says in raised.value.message
+
+
+@pytest.mark.parametrize(
+    ("selection", "hint"),
+    [(Selection(in_state=["Stabel"]), "Stable"), (Selection(type=["clasic"]), "classic")],
+)
+def test_a_misspelt_filter_gets_the_right_word(selection: Selection, hint: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        check(selection)
+
+    assert hint in (raised.value.hint or "")
+
+
+@pytest.mark.parametrize("expect", [None, 3])
+def test_the_expected_number_passes(expect: int | None) -> None:
+    check_expected(Selection(expect=expect), 3)
+
+
+@pytest.mark.parametrize(("expect", "found"), [(1, 0), (1, 2), (0, 1), (120, 119)])
+def test_another_number_is_refused(expect: int, found: int) -> None:
+    with pytest.raises(Refused) as raised:
+        check_expected(Selection(expect=expect), found)
+
+    assert raised.value.exit_code == ExitCode.REFUSED
+    assert str(expect) in raised.value.message
+    assert str(found) in raised.value.message
+
+
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [
+        ("order-svc", "orders-svc"),
+        ("orders-svc-v3", "orders-svc-v2"),
+        ("ORDERS-SVC", "orders-svc"),
+        ("enrich", "orders-enrich"),
+        ("connect-s3-archive", "connect-s3"),
+    ],
+)
+def test_near_misses(name: str, first: str) -> None:
+    near = [group.name for group in near_misses(name, GROUPS)]
+
+    assert near[0] == first
+    assert len(near) <= 3
+
+
+def test_groups_that_differ_in_case_alone_are_all_near() -> None:
+    groups = (listed("Orders"), listed("ORDERS"))
+
+    assert {group.name for group in near_misses("orders", groups)} == {"Orders", "ORDERS"}
+
+
+def test_nothing_near_says_no_word_of_near() -> None:
+    error = unknown_groups(["zzz"], GROUPS)
+
+    assert error.details == ()
+    assert 'no group "zzz"' in error.message
+
+
+def member(subscription: tuple[str, ...] | None, *assigned: str) -> Member:
+    assignment = tuple(TopicPartitions(topic, (0,)) for topic in assigned)
+    return Member("m-1", None, "m", "/10.0.0.1", None, None, "classic", subscription, None, assignment, None)
+
+
+def group(*, members: tuple[Member, ...] = (), committed: str | None = None, assigned: str | None = None) -> Group:
+    partitions = []
+    if committed:
+        partitions.append(Partition(committed, 0, Commit(1, None, ""), LogRange(0, 2), None, None))
+    if assigned:
+        partitions.append(Partition(assigned, 0, None, LogRange(0, 2), members[0], None))
+    return Group("g", "classic", "Stable", "consumer", None, None, None, None, None, None, members, tuple(partitions))
+
+
+@pytest.mark.parametrize(
+    ("about", "expected"),
+    [
+        (group(committed="orders"), True),
+        (group(committed="orders-2"), False),
+        (group(members=(member((), "orders"),), assigned="orders"), True),
+        (group(members=(member(("orders",)),)), True),
+        (group(members=(member(None),)), False),
+        (group(), False),
+    ],
+)
+def test_a_group_concerns_a_topic_by_commit_assignment_or_subscription(about: Group, expected: bool) -> None:
+    assert concerns_topic(about, ["clicks", "orders"]) is expected

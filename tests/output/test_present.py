@@ -1,0 +1,349 @@
+"""One envelope for success, part success and failure; csv, yaml and markdown; the exit code of several outcomes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+import yaml
+
+from kgroup.errors import ExitCode, KgroupError, NotAuthorized, NotFound, Unreachable, UsageError
+from kgroup.model import ClusterRef, Outcome, RowError
+from kgroup.options import Format
+from kgroup.output.present import combined, present, present_error
+from kgroup.output.reporter import StderrReporter
+from kgroup.screen import Column, Gap, Records, Screen, Table, Text, Title, Verdict
+from tests.command_line import CommandLine
+
+ENVELOPE = ["kind", "cluster", "executed", "data", "errors"]
+CLUSTER = ClusterRef("cluster-1", "b1:9092,b2:9092", "prod")
+AT = datetime(2026, 11, 21, 9, 14, 30, tzinfo=UTC)
+NASTY = ("plain", 'quote"d', "comma, and\nline", "=SUM(1)", "注文", "\U0001f980", "tab\t", "nul\x00", "back\\slash")
+
+
+@dataclass(frozen=True)
+class Thing:
+    """A subject with a name."""
+
+    name: str
+
+    def document(self) -> Mapping[str, Any]:
+        """Its JSON form."""
+        return {"group": self.name, "lag": None}
+
+
+def an_outcome(*names: str, errors: tuple[RowError, ...] = (), **other: Any) -> Outcome:
+    columns = (Column("GROUP", fold=True), Column("LAG", right=True))
+    return Outcome(
+        data=tuple(Thing(name) for name in names),
+        screen=lambda: Screen(
+            (
+                Title(names[0] if names else "nothing"),
+                Verdict("LAG", "unknown: nothing is read"),
+                Gap(),
+                Table(columns, [(name, None) for name in names]),
+                Text(("done",)),
+            )
+        ),
+        records=lambda: Records(("group", "lag"), [(name, None) for name in names]),
+        cluster=CLUSTER,
+        errors=errors,
+        at=AT,
+        **other,
+    )
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What came out."""
+
+    code: ExitCode
+    stdout: str
+    stderr: str
+
+
+def show(outcomes: Iterable[Outcome], form: Format, argv: tuple[str, ...] = ("kgroup", "list")) -> Shown:
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        code = present("list", outcomes, form, argv, StderrReporter(err))
+    return Shown(code, out.getvalue(), err.getvalue())
+
+
+def show_error(error: KgroupError, form: Format, verb: str = "list") -> str:
+    out = io.StringIO()
+    with redirect_stdout(out):
+        present_error(verb, error, form, CLUSTER)
+    return out.getvalue()
+
+
+FORBIDDEN = RowError.of(NotAuthorized("no DESCRIBE on Topic"), group="g", topic="audit", partition=3)
+SUCCESS = [an_outcome("a", "b")]
+PART = [an_outcome("a", errors=(FORBIDDEN,))]
+NOTHING = [an_outcome(errors=(FORBIDDEN,))]
+EMPTY = [an_outcome()]
+
+
+@pytest.mark.parametrize("form", [Format.JSON, Format.YAML])
+@pytest.mark.parametrize(
+    ("outcomes", "data", "errors", "code"),
+    [
+        (SUCCESS, ["a", "b"], 0, ExitCode.DONE),
+        (PART, ["a"], 1, ExitCode.PARTLY),
+        (NOTHING, [], 1, ExitCode.NOT_AUTHORIZED),
+        (EMPTY, [], 0, ExitCode.DONE),
+        ([], [], 0, ExitCode.DONE),
+        ([*SUCCESS, *PART, *EMPTY], ["a", "b", "a"], 1, ExitCode.PARTLY),
+    ],
+)
+def test_the_envelope_has_one_shape(
+    form: Format, outcomes: list[Outcome], data: list[str], errors: int, code: ExitCode
+) -> None:
+    shown = show(outcomes, form)
+
+    document = json.loads(shown.stdout) if form is Format.JSON else yaml.safe_load(shown.stdout)
+    assert list(document) == ENVELOPE
+    assert document["kind"] == "kgroup.list/v1"
+    assert document["executed"] is False
+    assert [row["group"] for row in document["data"]] == data
+    assert len(document["errors"]) == errors
+    if outcomes:
+        assert document["cluster"] == {"id": "cluster-1", "context": "prod", "bootstrap_servers": "b1:9092,b2:9092"}
+    assert shown.code == code
+
+
+def test_a_failure_has_the_envelope_of_a_success() -> None:
+    error = NotFound('no group "order-svc"', details=("Near: orders-svc",), hint="kgroup list")
+
+    failed, part = json.loads(show_error(error, Format.JSON)), json.loads(show(PART, Format.JSON).stdout)
+
+    assert list(failed) == ENVELOPE
+    assert (failed["kind"], failed["executed"], failed["data"]) == ("kgroup.list/v1", False, [])
+    assert failed["cluster"] == part["cluster"]
+    assert list(failed["errors"][0]) == list(part["errors"][0])
+    (found,) = failed["errors"]
+    assert (found["code"], found["message"], found["hint"]) == ("not-found", 'no group "order-svc"', "kgroup list")
+    assert found["details"] == ["Near: orders-svc"]
+
+
+def test_a_row_error_names_group_topic_and_partition() -> None:
+    (found,) = json.loads(show(PART, Format.JSON).stdout)["errors"]
+
+    assert (found["code"], found["group"], found["topic"], found["partition"]) == ("not-authorized", "g", "audit", 3)
+
+
+@pytest.mark.parametrize("form", [Format.TABLE, Format.WIDE, Format.CSV, Format.MARKDOWN])
+def test_a_failure_leaves_stdout_empty_in_the_other_formats(form: Format) -> None:
+    assert show_error(Unreachable("gone"), form) == ""
+
+
+@pytest.mark.parametrize("verb", ["catchup start", "context use"])
+def test_the_kind_of_a_verb_below_a_verb(verb: str) -> None:
+    kind = json.loads(show_error(UsageError("no"), Format.JSON, verb))["kind"]
+
+    assert kind == f"kgroup.{verb.replace(' ', '.')}/v1"
+
+
+def test_executed_is_said() -> None:
+    assert json.loads(show([an_outcome("a", executed=True)], Format.JSON).stdout)["executed"] is True
+
+
+def test_json_keeps_other_scripts_as_they_are() -> None:
+    text = show([an_outcome(*NASTY)], Format.JSON).stdout
+
+    assert "注文" in text
+    assert [row["group"] for row in json.loads(text)["data"]] == list(NASTY)
+    assert text.endswith("}\n")
+
+
+def test_yaml_is_the_same_document() -> None:
+    outcomes = [an_outcome(*NASTY, errors=(FORBIDDEN,))]
+
+    assert yaml.safe_load(show(outcomes, Format.YAML).stdout) == json.loads(show(outcomes, Format.JSON).stdout)
+
+
+def test_csv_has_one_header_over_several_outcomes() -> None:
+    shown = show([an_outcome("a"), an_outcome(), an_outcome("b", "c", errors=(FORBIDDEN,))], Format.CSV)
+
+    assert shown.stdout.splitlines() == ["group,lag", "a,", "b,", "c,"]
+    assert shown.code == ExitCode.PARTLY
+    assert "audit" in shown.stderr
+
+
+def test_csv_has_its_header_even_where_there_is_nothing() -> None:
+    assert show(EMPTY, Format.CSV).stdout == "group,lag\n"
+
+
+def test_csv_comes_back_as_it_went_in() -> None:
+    text = show([an_outcome(*NASTY)], Format.CSV).stdout
+
+    assert [row["group"] for row in csv.DictReader(io.StringIO(text, newline=""))] == list(NASTY)
+    assert "\r" not in text
+
+
+def test_csv_is_written_as_the_outcomes_arrive() -> None:
+    out = io.StringIO()
+    seen: list[str] = []
+
+    def outcomes() -> Iterator[Outcome]:
+        yield an_outcome("a")
+        seen.append(out.getvalue())
+        yield an_outcome("b")
+
+    with redirect_stdout(out):
+        present("list", outcomes(), Format.CSV, ["kgroup"], StderrReporter(io.StringIO()))
+
+    assert seen == ["group,lag\na,\n"]
+
+
+@pytest.mark.parametrize("form", list(Format))
+def test_an_error_in_the_midst_is_raised(form: Format) -> None:
+    def outcomes() -> Iterator[Outcome]:
+        yield an_outcome("a")
+        raise Unreachable("gone")
+
+    with pytest.raises(Unreachable):
+        show(outcomes(), form)
+
+
+def test_screens_of_several_outcomes_have_a_gap_between_them() -> None:
+    lines = show([an_outcome("a"), an_outcome("b")], Format.TABLE).stdout.split("\n")
+
+    second = next(at for at, line in enumerate(lines) if line.startswith("b  "))
+    assert lines[second - 1] == ""
+
+
+def test_row_errors_go_to_stderr_once_a_kind() -> None:
+    many = tuple(RowError.of(NotAuthorized("no DESCRIBE on Topic"), topic=f"audit-{n}", partition=0) for n in range(14))
+    shown = show([an_outcome("a", errors=many)], Format.TABLE)
+
+    assert "audit" not in shown.stdout
+    (line,) = [line for line in shown.stderr.splitlines() if line.startswith("kgroup:")]
+    assert "audit-0:0" in line
+    assert "4 more" in line
+    assert line.endswith("[not-authorized]")
+
+
+def test_markdown_is_one_fenced_block_with_command_and_time() -> None:
+    outcomes = [an_outcome("a"), an_outcome("b")]
+
+    lines = show(outcomes, Format.MARKDOWN, ("kgroup", "describe", "a b", "-o", "markdown")).stdout.splitlines()
+
+    assert (lines[0], lines[-1]) == ("```", "```")
+    assert not any(line.startswith("```") for line in lines[1:-1])
+    assert lines[1].startswith("$ kgroup describe 'a b' -o markdown")
+    assert "2026-11-21T09:14:30Z" in lines[1]
+    assert sum(line.startswith("$ ") for line in lines) == 1
+    assert any(line.startswith("LAG") and line.endswith("unknown: nothing is read") for line in lines)
+    assert any(re.fullmatch(r"a +-", line) for line in lines)
+    assert any(re.fullmatch(r"b +-", line) for line in lines)
+
+
+def test_markdown_separates_the_groups() -> None:
+    lines = show([an_outcome("a"), an_outcome("b")], Format.MARKDOWN).stdout.splitlines()
+
+    second = next(at for at, line in enumerate(lines) if line.startswith("b  ") and "prod" in line)
+    assert lines[second - 1] == ""
+
+
+def test_markdown_has_its_command_even_where_there_is_nothing() -> None:
+    assert "$ kgroup list" in show([], Format.MARKDOWN).stdout
+
+
+def test_markdown_has_no_colour_and_no_control_character() -> None:
+    text = show([an_outcome("a\x1b[31mb")], Format.MARKDOWN).stdout
+
+    assert "\x1b" not in text
+    assert "a\\x1b[31mb" in text
+
+
+@pytest.mark.parametrize(
+    ("codes", "code"),
+    [
+        ([], ExitCode.DONE),
+        ([0, 0], ExitCode.DONE),
+        ([3, 3], ExitCode.UNREACHABLE),
+        ([0, 3], ExitCode.PARTLY),
+        ([3, 4], ExitCode.PARTLY),
+        ([0, 8], ExitCode.CHECK_FAILED),
+        ([0, 7], ExitCode.PARTLY),
+    ],
+)
+def test_the_exit_code_of_several_outcomes(codes: list[int], code: ExitCode) -> None:
+    assert combined([ExitCode(number) for number in codes]) == code
+
+
+WRONG = [
+    (["list", "--bogus"], "kgroup.list/v1"),
+    (["lst"], None),
+    (["context", "use"], "kgroup.context.use/v1"),
+    (["context", "use", "a", "b"], "kgroup.context.use/v1"),
+    (["describe", "--expect", "many"], "kgroup.describe/v1"),
+    (["describe", "--members", "--offsets", "-b", "x:1"], "kgroup.describe/v1"),
+    (["list", "--timeout", "5x", "-b", "x:1"], "kgroup.list/v1"),
+    (["list"], "kgroup.list/v1"),
+    (["help", "no-such-topic"], "kgroup.help/v1"),
+]
+SPELLINGS = [
+    (["-o", "json"], []),
+    ([], ["-o", "json"]),
+    (["--output", "json"], []),
+    ([], ["--output=json"]),
+    ([], ["-ojson"]),
+    (["-ojson"], []),
+]
+
+
+@pytest.mark.parametrize(("before", "after"), SPELLINGS)
+@pytest.mark.parametrize(("wrong", "kind"), WRONG)
+def test_usage_errors_give_the_envelope_too(
+    kgroup_cli: CommandLine, wrong: list[str], kind: str | None, before: list[str], after: list[str]
+) -> None:
+    result = kgroup_cli(*before, *wrong, *after, exit_code=5 if "no-such-topic" in wrong else 2)
+
+    document = result.json
+    assert list(document) == ENVELOPE
+    assert document["data"] == []
+    (error,) = document["errors"]
+    assert error["message"]
+    assert error["message"] in result.stderr
+    assert f"[{error['code']}]" in result.stderr
+    if kind is not None:
+        assert document["kind"] == kind
+
+
+def test_the_format_of_the_environment_counts_for_usage_errors_too(
+    kgroup_cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KGROUP_OUTPUT", "json")
+
+    assert list(kgroup_cli("list", exit_code=2).json) == ENVELOPE
+    assert list(kgroup_cli("list", "--bogus", exit_code=2).json) == ENVELOPE
+
+
+@pytest.mark.parametrize("verb", ["list", "help"])
+def test_a_format_of_the_environment_that_does_not_exist_is_a_usage_error(
+    kgroup_cli: CommandLine, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    monkeypatch.setenv("KGROUP_OUTPUT", "xml")
+
+    result = kgroup_cli(verb, exit_code=2)
+
+    assert "KGROUP_OUTPUT" in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [["-o", "xml", "list"], ["list", "-o", "xml"]])
+def test_a_format_that_does_not_exist_is_named(kgroup_cli: CommandLine, arguments: list[str]) -> None:
+    result = kgroup_cli(*arguments, exit_code=2)
+
+    assert "xml" in result.stderr
+    assert "output" in result.stderr
+    assert "verb" not in result.stderr
+    assert "markdown" in result.stderr, "the formats that exist"
