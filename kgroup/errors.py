@@ -7,7 +7,10 @@ next (``hint``). ``code`` is the stable word in brackets that scripts may match,
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from kgroup.model import ClusterRef
 
 
 class ExitCode(IntEnum):
@@ -29,7 +32,7 @@ class ExitCode(IntEnum):
 EXIT_MEANINGS: dict[ExitCode, str] = {
     ExitCode.DONE: "done",
     ExitCode.FAILED: "failed unexpectedly",
-    ExitCode.USAGE: "usage: the command line or a configuration file is wrong; nothing was touched",
+    ExitCode.USAGE: "usage: command line or configuration is wrong; nothing was touched",
     ExitCode.UNREACHABLE: "cluster unreachable or timed out",
     ExitCode.NOT_AUTHORIZED: "not authenticated, or nothing could be shown for lack of rights",
     ExitCode.NOT_FOUND: "not found",
@@ -44,7 +47,8 @@ EXIT_MEANINGS: dict[ExitCode, str] = {
 class KgroupError(Exception):
     """Base of all errors that kgroup reports without a traceback.
 
-    ``details`` are lines of evidence; ``hint`` is what to do next, with at most one command.
+    ``details`` are lines of evidence; ``hint`` is what to do next, with at most one command. ``cluster`` is
+    which one was asked, None before it answered.
     """
 
     exit_code: ClassVar[ExitCode] = ExitCode.FAILED
@@ -57,6 +61,7 @@ class KgroupError(Exception):
         self.message = message
         self.details = details
         self.hint = hint
+        self.cluster: ClusterRef | None = None
         if code is not None:
             self.code = code
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
@@ -11,8 +12,9 @@ from kafka.protocol.consumer import ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
 
 from kgroup.cluster.broker_errors import NONE, UNKNOWN_TOPIC_OR_PARTITION, of_topic
-from kgroup.cluster.coordinator.client import Client
-from kgroup.errors import KgroupError
+from kgroup.cluster.coordinator.client import RETRY_PAUSE_S, Client
+from kgroup.cluster.deadline import Deadline
+from kgroup.errors import KgroupError, Unreachable
 from kgroup.model import LogRange
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -25,7 +27,6 @@ _CONSUMER_REPLICA = -1
 _READ_UNCOMMITTED = 0
 _NO_LEADER = 5
 _RETRIABLE = frozenset({5, 6, 9, 56, 72, 74, 75, 76, 78})
-_RETRY_PAUSE_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +41,13 @@ async def topic_layouts(client: Client, topics: Iterable[str]) -> dict[str, Topi
     names = sorted(set(topics))
     if not names:
         return {}
-    answer = await client.send(
+    answer = await client.send_any(
         MetadataRequest(
             topics=[MetadataRequest.MetadataRequestTopic(name=name) for name in names],
             allow_auto_topic_creation=False,
             max_version=12,
         )
     )
-    if isinstance(answer, BaseException):
-        raise client.failure(answer, None)
     return {topic.name: _layout(topic) for topic in answer.topics}
 
 
@@ -61,12 +60,16 @@ def _layout(topic: Any) -> TopicLayout | KgroupError:
 
 
 async def log_ranges(
-    client: Client, layouts: Mapping[str, TopicLayout | KgroupError], wanted: Iterable[TopicPartition]
+    client: Client,
+    layouts: Mapping[str, TopicLayout | KgroupError],
+    wanted: Iterable[TopicPartition],
+    deadline: Deadline | None = None,
 ) -> dict[TopicPartition, LogRange | KgroupError]:
     """[log start, high watermark) of every wanted partition: two requests a leader (ListOffsets).
 
-    Leaders that move are looked up again until the deadline.
+    Leaders that move are looked up again until ``deadline``, by default the connection's.
     """
+    deadline = deadline or client.deadline
     results: dict[TopicPartition, LogRange | KgroupError] = {}
     pending = sorted(set(wanted))
     while pending:
@@ -84,10 +87,12 @@ async def log_ranges(
         results |= found
         failed |= lost
         pending = list(failed)
-        if pending and client.deadline.passed:
+        if not pending:
+            break
+        await client.sleep(RETRY_PAUSE_S)
+        if deadline.passed:
             return results | {partition: cause() for partition, cause in failed.items()}
-        if pending:
-            await client.sleep(_RETRY_PAUSE_S)
+        with suppress(Unreachable):
             layouts = await topic_layouts(client, {topic for topic, _ in pending})
     return results
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kgroup.cluster.assembly import GroupParts, assemble, failures
 from kgroup.cluster.coordinator.client import Client
-from kgroup.cluster.coordinator.groups import Committed, Described, GroupCoordinators, Listing
+from kgroup.cluster.coordinator.groups import SETTLING_S, Committed, Described, GroupCoordinators, Listing
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.logs import OFFSETS_TOPIC, TopicLayout, TopicPartition, log_ranges, topic_layouts
 from kgroup.errors import KgroupError, NotAuthorized, NotFound
@@ -60,7 +60,9 @@ class Cluster:
     def __enter__(self) -> Cluster:
         return self
 
-    def __exit__(self, *exc_info: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, KgroupError):
+            error.cluster = self.ref
         self._client.close()
 
     @property
@@ -97,7 +99,16 @@ class Cluster:
         A name without its type is asked for as both types at once; a group that is neither is NotFound in
         ``errors``. Groups that kgroup does not describe (share, streams) are not asked for.
         """
-        return self._client.run(self._snapshot, groups, want)
+        return self._client.run(self._settled_snapshot, groups, want)
+
+    async def _settled_snapshot(self, groups: Sequence[ListedGroup | str], want: Want) -> Snapshot:
+        """What is read while coordinators move is read once more: it may lack an acknowledged commit (seen)."""
+        while True:
+            snapshot = await self._snapshot(groups, want)
+            moved, self._client.unsettled = self._client.unsettled, False
+            if not moved or self._client.deadline.passed:
+                return snapshot
+            await self._client.sleep(SETTLING_S)
 
     async def _snapshot(self, groups: Sequence[ListedGroup | str], want: Want) -> Snapshot:
         listed = {group.name: group for group in groups if isinstance(group, ListedGroup)}

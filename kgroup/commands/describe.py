@@ -123,7 +123,7 @@ def _by_name(cluster: Cluster, which: Selection, want: Want) -> Snapshot:
         return snapshot
     listing = cluster.list_groups()
     _refuse_foreign([group for group in listing.groups if group.name in missing])
-    unknown = unknown_groups(missing, listing.groups)
+    unknown = unknown_groups(missing, listing.groups, cluster.ref.label)
     if not found:
         raise unknown
     others = tuple(error for error in snapshot.errors if error.group not in missing)
@@ -135,7 +135,7 @@ def _listed(run: Run, cluster: Cluster, which: Selection) -> tuple[tuple[ListedG
     listing = cluster.list_groups()
     if note := visibility_note(listing.groups, listing.complete):
         run.reporter.note(note)
-    choice = choose(which, listing.groups)
+    choice = choose(which, listing.groups, cluster.ref.label)
     _refuse_foreign([group for group in choice.groups if group.name in names_of(which)])
     described = tuple(group for group in choice.groups if group.type in DESCRIBED_TYPES)
     if len(described) < len(choice.groups):

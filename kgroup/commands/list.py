@@ -41,7 +41,7 @@ def list_(run: Run, which: Selection) -> Outcome:
         listing = cluster.list_groups()
         if note := visibility_note(listing.groups, listing.complete):
             run.reporter.note(note)
-        choice = choose(which, listing.groups)
+        choice = choose(which, listing.groups, cluster.ref.label)
         chosen = choice.groups
         errors = tuple(RowError.of(error) for error in (*listing.failures, choice.missing) if error)
         if which.topic:

@@ -76,6 +76,8 @@ def check(selection: Selection) -> None:
         raise UsageError("groups are named, and --all-groups is given: which of the two?")
     if "" in named:
         raise UsageError("a group's name is empty", hint="is a variable of the script not set?")
+    if selection.regex == "":
+        raise UsageError("--regex is empty", hint="is a variable of the script not set?")
     if selection.regex is not None:
         _pattern(selection.regex)
     _known(selection.in_state, STATES, "--in-state")
@@ -90,8 +92,8 @@ class Choice:
     missing: NotFound | None
 
 
-def choose(selection: Selection, listed: Sequence[ListedGroup]) -> Choice:
-    """The groups of the listing that are meant, in its order.
+def choose(selection: Selection, listed: Sequence[ListedGroup], place: str) -> Choice:
+    """The groups of the listing that are meant, in its order; ``place`` is what the cluster is called.
 
     Raises NotFound, with names that come near, for a pattern that matches nothing, and for names of which no
     group has any. Filters that leave nothing are no error.
@@ -104,11 +106,11 @@ def choose(selection: Selection, listed: Sequence[ListedGroup]) -> Choice:
             pattern = _pattern(selection.regex)
             matching = {name for name in by_name if pattern.fullmatch(name)}
             if not matching:
-                raise _no_match(selection.regex, listed)
+                raise _no_match(selection.regex, listed, place)
             wanted |= matching
         chosen = [group for group in listed if group.name in wanted]
         absent = [name for name in named if name not in by_name]
-        missing = unknown_groups(absent, listed) if absent else None
+        missing = unknown_groups(absent, listed, place) if absent else None
         if missing and not chosen:
             raise missing
     states = {_folded(state) for state in _words(selection.in_state)}
@@ -153,11 +155,11 @@ def check_expected(selection: Selection, found: int) -> None:
         )
 
 
-def unknown_groups(missing: Sequence[str], listed: Sequence[ListedGroup]) -> NotFound:
-    """The error for names that no group has, with those that come near."""
+def unknown_groups(missing: Sequence[str], listed: Sequence[ListedGroup], place: str) -> NotFound:
+    """The error for names that no group has on the cluster ``place``, with those that come near."""
     named = ", ".join(f'"{name}"' for name in missing)
     near = [group for name in missing for group in near_misses(name, listed)]
-    return NotFound(f"no group {named}", details=_near(near), hint="kgroup list")
+    return NotFound(f"no group {named} on {place}", details=_near(near), hint="kgroup list")
 
 
 def near_misses(name: str, listed: Sequence[ListedGroup]) -> list[ListedGroup]:
@@ -175,12 +177,12 @@ def _near(groups: Sequence[ListedGroup]) -> tuple[str, ...]:
     return (f"Near: {text}",) if groups else ()
 
 
-def _no_match(regex: str, listed: Sequence[ListedGroup]) -> NotFound:
+def _no_match(regex: str, listed: Sequence[ListedGroup], place: str) -> NotFound:
     inside = sum(re.search(regex, group.name) is not None for group in listed)
     hint = f"the whole name has to match; .*({regex}).* matches {inside}" if inside else "kgroup list"
     # What is left of the pattern without its signs is about what the user had in mind.
     near = [] if inside else near_misses(re.sub(r"\\.|\W*[.*+?^$|()\[\]{}]+", "", regex), listed)
-    return NotFound(f"no group matches {regex!r}", details=_near(near), hint=hint)
+    return NotFound(f"no group on {place} matches {regex!r}", details=_near(near), hint=hint)
 
 
 def _pattern(regex: str) -> re.Pattern[str]:

@@ -27,11 +27,11 @@ def of_outcomes(verb: str, outcomes: Sequence[Outcome]) -> dict[str, Any]:
     }
 
 
-def of_error(verb: str, error: KgroupError, cluster: ClusterRef | None = None) -> dict[str, Any]:
+def of_error(verb: str, error: KgroupError) -> dict[str, Any]:
     """The envelope of a command that came to nothing."""
     return {
         "kind": kind_of(verb),
-        "cluster": _cluster(cluster),
+        "cluster": _cluster(error.cluster),
         "executed": False,
         "data": [],
         "errors": [_row_error(RowError.of(error)) | {"details": list(error.details)}],

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import IO
 
 from kgroup.errors import ExitCode, KgroupError
-from kgroup.model import ClusterRef, Outcome
+from kgroup.model import Outcome
 from kgroup.options import Format
 from kgroup.output.envelope import of_error, of_outcomes, write_json, write_yaml
 from kgroup.output.reporter import StderrReporter
@@ -45,12 +45,12 @@ def present(
     return combined(seen)
 
 
-def present_error(verb: str, error: KgroupError, output: Format, cluster: ClusterRef | None = None) -> None:
+def present_error(verb: str, error: KgroupError, output: Format) -> None:
     """The envelope of a failed command, where the format has one; the words for people go to stderr."""
     if output is Format.JSON:
-        write_json(of_error(verb, error, cluster), sys.stdout)
+        write_json(of_error(verb, error), sys.stdout)
     elif output is Format.YAML:
-        write_yaml(of_error(verb, error, cluster), sys.stdout)
+        write_yaml(of_error(verb, error), sys.stdout)
 
 
 def combined(codes: Sequence[ExitCode]) -> ExitCode:

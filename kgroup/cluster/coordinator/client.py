@@ -26,14 +26,13 @@ PRIVATE_NAMES = {
         "call_soon",
         "close",
         "cluster",
-        "connection_delay",
         "get_connection",
         "least_loaded_node",
         "run",
         "send",
         "wait_for",
     ),
-    "kafka.net.selector:NetworkSelector": ("close", "drain", "sleep"),
+    "kafka.net.selector:NetworkSelector": ("close", "sleep", "start"),
     "kafka.cluster:ClusterMetadata": ("bootstrap_brokers", "broker_metadata", "brokers", "refresh_metadata"),
 }
 """What this package uses beyond kafka-python's public classes; a new version is checked against it."""
@@ -41,7 +40,12 @@ PRIVATE_NAMES = {
 RETRIABLE_COORDINATOR_ERRORS = frozenset({14, 15, 16})
 """COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR."""
 
+RETRY_PAUSE_S = 0.1
+"""Between two tries of something that may work in a moment."""
+
 _SILENCE_MS = 1000
+_LEAST_PATIENCE_MS = 1000
+_PROBE_S, _SHORT_PROBE_S = 1.5, 0.3
 _MAX_IN_FLIGHT = 1_000_000
 _MAX_ANSWER_BYTES = 256 * 1024 * 1024
 
@@ -62,7 +66,10 @@ class Broker:
 
 
 class Client:
-    """An open connection. Every call is bounded by ``deadline``; errors of single requests are values."""
+    """An open connection. Every call is bounded by ``deadline``; errors of single requests are values.
+
+    The event loop has a thread of its own: on the caller's, it would take ctrl-C for a task's failure and go on.
+    """
 
     def __init__(self, settings: Settings, deadline: Deadline) -> None:
         """Connect to the first bootstrap server that answers.
@@ -72,6 +79,8 @@ class Client:
         """
         self.settings = settings
         self.deadline = deadline
+        self.unsettled = False
+        """Whether a broker failed or a coordinator moved since this was last set to False."""
         # kafka-python logs each failed attempt; we report the one that mattered. --debug FILE still has all.
         logging.getLogger("kafka").propagate = False
         if not logging.getLogger("kafka").handlers:
@@ -83,11 +92,13 @@ class Client:
         }
         self._net = NetworkSelector(client_id=arguments.get("client_id", "kgroup"), slow_task_threshold_secs=0)
         self._manager = KafkaConnectionManager(self._net, **arguments)
-        self.run(self._bootstrap)
-        self.brokers = {
-            broker.node_id: Broker(broker.node_id, broker.host, broker.port, broker.rack or None)
-            for broker in self._manager.cluster.brokers()
-        }
+        self._net.start()
+        try:
+            self.run(self._bootstrap)
+        except KgroupError:
+            self.close()
+            raise
+        self.brokers = self._known_brokers()
         self.ref = ClusterRef(self._manager.cluster.cluster_id, settings.bootstrap_servers, settings.context)
 
     def __enter__(self) -> Client:
@@ -99,7 +110,6 @@ class Client:
     def close(self) -> None:
         """Close all connections; requests under way are given up."""
         self._manager.close()
-        self._net.drain()
         self._net.close()
 
     def run(self, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
@@ -116,15 +126,38 @@ class Client:
         """Let others run for a while, or until the deadline."""
         await self._net.sleep(min(seconds, self.deadline.left_s))
 
-    async def send(self, request: Any, node_id: int | None = None) -> Any:
-        """The answer of one broker (None: any), or the kafka-python error that there was none."""
+    async def send(self, request: Any, node_id: int, timeout_ms: int | None = None) -> Any:
+        """The answer of one broker, or the kafka-python error that there was none."""
         try:
-            node_id = self._manager.least_loaded_node() if node_id is None else node_id
-            return await self._manager.send(request, node_id, request_timeout_ms=self.deadline.left_ms)
+            return await self._manager.send(request, node_id, request_timeout_ms=timeout_ms or self.deadline.left_ms)
         except kafka.errors.KafkaError as error:
+            self.unsettled = True
             return error
 
-    async def send_all(self, requests: Sequence[tuple[int | None, Any]]) -> list[Any]:
+    async def send_any(self, request: Any) -> Any:
+        """The answer of whichever broker gives one before the deadline; raises KgroupError where none does."""
+        patience_ms = max(_LEAST_PATIENCE_MS, self.deadline.left_ms // 3)
+        while True:
+            node_id = self._manager.least_loaded_node()
+            if node_id is not None:
+                answer = await self.send(request, node_id, min(patience_ms, self.deadline.left_ms))
+                if not isinstance(answer, BaseException):
+                    return answer
+                if self.deadline.passed or not getattr(answer, "retriable", False):
+                    raise self.failure(answer, node_id)
+            elif self.deadline.passed:
+                raise Unreachable("no broker answered in time", code="timed-out", hint="a longer --timeout may help")
+            await self.sleep(RETRY_PAUSE_S)
+
+    async def refresh_brokers(self) -> None:
+        """Learn which brokers there are now; they stay as they were where nobody can tell."""
+        try:
+            await self._manager.cluster.refresh_metadata()
+        except kafka.errors.KafkaError:
+            return
+        self.brokers = self._known_brokers()
+
+    async def send_all(self, requests: Sequence[tuple[int, Any]]) -> list[Any]:
         """The answers (or errors) to many requests, sent at the same time, in their order."""
         return await self.gather(self.send(request, node_id) for node_id, request in requests)
 
@@ -140,50 +173,61 @@ class Client:
         futures = [start(coroutine) for coroutine in coroutines]
         return [await future for future in futures]
 
-    def failure(self, error: BaseException, node_id: int | None) -> KgroupError:
+    def failure(self, error: BaseException, node_id: int) -> KgroupError:
         """What an error of ``send`` means, said with the broker's name."""
-        broker = self.brokers.get(node_id) if node_id is not None else None
-        if isinstance(error, kafka.errors.KafkaTimeoutError | kafka.errors.RequestTimedOutError):
-            text = f"broker {broker} did not answer in time" if broker else "no broker answered in time"
-            return Unreachable(text, code="timed-out", hint="a longer --timeout may help")
+        broker = self.brokers.get(node_id)
         if broker is None:
-            return Unreachable(f"no broker could be asked: {error}")
+            return Unreachable(f"broker {node_id} is gone")
+        if isinstance(error, kafka.errors.KafkaTimeoutError | kafka.errors.RequestTimedOutError):
+            text = f"broker {broker} did not answer in time"
+            return Unreachable(text, code="timed-out", hint="a longer --timeout may help")
         return self._explained(broker.host, broker.port, error)
 
-    async def _connected(self, connection: Any, server: Any) -> None:
-        """Wait for a connection; after a silent second, find out whether waiting can help.
+    def _known_brokers(self) -> dict[int, Broker]:
+        return {
+            broker.node_id: Broker(broker.node_id, broker.host, broker.port, broker.rack or None)
+            for broker in self._manager.cluster.brokers()
+        }
+
+    async def _connected(self, connection: Any, server: Any, patience_ms: int) -> None:
+        """Wait for a connection; after a while of silence, find out whether waiting can help.
 
         An HTTP server never answers a Kafka client, and the client would wait for it until the deadline.
         """
+        until = Deadline.after(patience_ms / 1000)
         try:
-            await self._manager.wait_for(connection.init_future, _SILENCE_MS)
+            await self._manager.wait_for(connection.init_future, min(_SILENCE_MS, patience_ms // 3))
         except kafka.errors.KafkaTimeoutError:
             from kgroup.cluster.diagnosis import certain_fault
 
             fault = certain_fault(self.settings, server.host, server.port)
             if fault is not None:
                 raise fault from None
-            await connection
+            await self._manager.wait_for(connection.init_future, until.left_ms)
 
     def _explained(self, host: str, port: int, error: BaseException) -> KgroupError:
         # Imported here: with TLS and its own probe, and needed only when something fails.
         from kgroup.cluster.diagnosis import explain
 
-        return explain(self.settings, host, port, error)
+        return explain(
+            self.settings, host, port, error, deadline_s=min(_PROBE_S, max(_SHORT_PROBE_S, self.deadline.left_s))
+        )
 
     async def _bootstrap(self) -> None:
         """Ask each bootstrap server for the cluster's brokers until one answers."""
         failures: list[KgroupError] = []
-        for server in self._manager.cluster.bootstrap_brokers():
+        servers = list(self._manager.cluster.bootstrap_brokers())
+        for position, server in enumerate(servers):
+            patience_ms = max(1, self.deadline.left_ms // (len(servers) - position))
             connection = self._manager.get_connection(
                 server.node_id,
-                timeout_ms=self.deadline.left_ms,
+                timeout_ms=patience_ms,
                 pop_on_close=True,
                 refresh_metadata_on_err=False,
                 reset_backoff_on_connect=False,
             )
             try:
-                await self._connected(connection, server)
+                await self._connected(connection, server, patience_ms)
                 await self._manager.cluster.refresh_metadata(server.node_id)
             except KgroupError as fault:
                 failures.append(fault)
@@ -194,6 +238,7 @@ class Client:
             finally:
                 connection.close()
             if self._manager.cluster.brokers():
+                self.unsettled = bool(failures)
                 return
             failures.append(Unreachable(f"{server.host}:{server.port} knows no brokers: not started yet?"))
         raise _weightiest(failures)

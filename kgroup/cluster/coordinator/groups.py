@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from kafka.protocol.admin import DescribeClusterRequest, DescribeGroupsRequest, ListGroupsRequest
@@ -18,12 +19,14 @@ from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest
 from kgroup.cluster.broker_errors import GROUP_ID_NOT_FOUND, NONE, UNSUPPORTED_VERSION, of_group
 from kgroup.cluster.consumer_protocol import decode_assignment, decode_subscription
 from kgroup.cluster.coordinator import schemas
-from kgroup.cluster.coordinator.client import RETRIABLE_COORDINATOR_ERRORS, Client
+from kgroup.cluster.coordinator.client import RETRIABLE_COORDINATOR_ERRORS, RETRY_PAUSE_S, Broker, Client
 from kgroup.errors import KgroupError, Unreachable
 from kgroup.model import Assignment, Commit, Coordinator, ListedGroup, Member, TopicPartitions
 
+SETTLING_S = 1.0
+"""After a coordinator has moved, its successor may for 0.4 s answer without what the last moments brought (seen)."""
+
 _IDS_PER_REQUEST = 1000
-_RETRY_PAUSE_S = 0.1
 _CONSUMER_GROUP_DESCRIBE = 69
 _DESCRIBE = 8
 """org.apache.kafka.common.acl.AclOperation.DESCRIBE"""
@@ -85,19 +88,40 @@ class GroupCoordinators:
         return Coordinator(broker.id, broker.host, broker.port, broker.rack) if broker else None
 
     async def list_groups(self) -> Listing:
-        """All groups of all kinds (ListGroups, KIP-518, KIP-848)."""
+        """All groups of all kinds (ListGroups, KIP-518, KIP-848).
+
+        A broker that does not answer is asked again until the deadline, or until the cluster knows it no more:
+        then its groups have moved, and all brokers are asked anew, once more when that has settled.
+        """
+        sees_all = await self.sees_all()
+        while True:
+            groups, failures = await self._list_once()
+            if self._client.deadline.passed:
+                break
+            if not failures and not self._client.unsettled:
+                break
+            self._client.unsettled = bool(failures)
+            await self._client.sleep(RETRY_PAUSE_S if failures else SETTLING_S)
+            await self._client.refresh_brokers()
+        return Listing(
+            tuple(groups[name] for name in sorted(groups)), tuple(cause() for cause in failures), complete=sees_all
+        )
+
+    async def _list_once(self) -> tuple[dict[str, ListedGroup], list[Callable[[], KgroupError]]]:
+        """(the groups by name, why some are missing) of one round of requests."""
         nodes = list(self._client.brokers)
-        requests = [(node, ListGroupsRequest(states_filter=[], types_filter=[])) for node in nodes]
-        sees_all, answers = await self._client.gather([self.sees_all(), self._client.send_all(requests)])
+        answers = await self._client.send_all(
+            [(node, ListGroupsRequest(states_filter=[], types_filter=[])) for node in nodes]
+        )
         groups: dict[str, ListedGroup] = {}
-        failures = []
+        failures: list[Callable[[], KgroupError]] = []
         for node, answer in zip(nodes, answers, strict=True):
             broker = self._client.brokers[node]
             if isinstance(answer, BaseException):
-                failures.append(self._client.failure(answer, node))
+                failures.append(partial(self._client.failure, answer, node))
                 continue
             if answer.error_code in RETRIABLE_COORDINATOR_ERRORS:
-                failures.append(Unreachable(f"broker {broker} is still loading its groups", code="no-coordinator"))
+                failures.append(partial(_still_loading, broker))
             for row in answer.groups:
                 self._node_of[row.group_id] = node
                 groups[row.group_id] = ListedGroup(
@@ -107,21 +131,19 @@ class GroupCoordinators:
                     row.protocol_type,
                     Coordinator(broker.id, broker.host, broker.port, broker.rack),
                 )
-        return Listing(tuple(groups[name] for name in sorted(groups)), tuple(failures), complete=sees_all)
+        return groups, failures
 
     async def sees_all(self) -> bool:
         """Whether this user has DESCRIBE on the cluster; without it, Kafka hides things and does not say so."""
-        answer = await self._client.send(DescribeClusterRequest(include_cluster_authorized_operations=True))
-        return isinstance(answer, BaseException) or _DESCRIBE in answer.authorized_operations
+        answer = await self._client.send_any(DescribeClusterRequest(include_cluster_authorized_operations=True))
+        return _DESCRIBE in answer.authorized_operations
 
     async def locate(self, groups: Iterable[str]) -> None:
         """Find the coordinators of groups that are not known yet, in one request."""
         unknown = [group for group in groups if group not in self._node_of and group not in self._refused]
         for ids in _chunks(unknown):
             request = FindCoordinatorRequest(key_type=CoordinatorType.GROUP.value, coordinator_keys=ids, min_version=4)
-            answer = await self._client.send(request)
-            if isinstance(answer, BaseException):
-                raise self._client.failure(answer, None)
+            answer = await self._client.send_any(request)
             for row in answer.coordinators:
                 if row.error_code == NONE:
                     self._node_of[row.key] = row.node_id
@@ -199,12 +221,14 @@ class GroupCoordinators:
             failed.update({group: 15 for group in pending if group not in failed and group not in results})
             for group in failed:
                 self._node_of.pop(group, None)
+            self._client.unsettled = self._client.unsettled or bool(failed)
             pending = list(failed)
             if pending and self._client.deadline.passed:
                 results.update(self._final(failed, nodes))
                 break
             if pending:
-                await self._client.sleep(_RETRY_PAUSE_S)
+                await self._client.sleep(RETRY_PAUSE_S)
+                await self._client.refresh_brokers()
         return results
 
     def _batches(self, groups: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
@@ -224,8 +248,12 @@ class GroupCoordinators:
                 errors[group] = of_group(cause, group)
             else:
                 node = nodes[group]
-                errors[group] = causes.setdefault(node, self._client.failure(cause, node))
+                errors[group] = causes[node] = causes.get(node) or self._client.failure(cause, node)
         return errors
+
+
+def _still_loading(broker: Broker) -> KgroupError:
+    return Unreachable(f"broker {broker} is still loading its groups", code="no-coordinator")
 
 
 def _chunks(ids: Sequence[str]) -> Iterator[list[str]]:

@@ -28,7 +28,7 @@ from kgroup.cluster.offsets_log.records import (
     key_prefix,
     partition_of,
 )
-from kgroup.errors import KgroupError
+from kgroup.errors import KgroupError, Unreachable
 from kgroup.model import LogRange
 
 _FIRST_WINDOW = 64
@@ -77,7 +77,7 @@ async def latest_generations(
     for group in wanted:
         by_partition.setdefault(partition_of(group, len(layout.leaders)), set()).add(group)
     places = [(OFFSETS_TOPIC, number) for number in by_partition]
-    ranges = await log_ranges(client, {OFFSETS_TOPIC: layout}, places)
+    ranges = await log_ranges(client, {OFFSETS_TOPIC: layout}, places, budget)
     scans = [
         _scan(client, layout.leaders[number], number, ranges[OFFSETS_TOPIC, number], names, budget)
         for number, names in by_partition.items()
@@ -114,9 +114,11 @@ async def _scan(
         try:
             window = await _newest_in_window(client, leader, partition, LogRange(start, end), wanted, budget)
         except KgroupError as error:
-            return found, f"{OFFSETS_TOPIC}:{partition} {error.message}"
+            if not budget.passed:
+                return found, f"{OFFSETS_TOPIC}:{partition} {error.message}"
+            window = None
         if window is None:
-            return found, "its last record was not found within the time budget (--generation-budget)"
+            return found, "not found within the time for it (--generation-budget)"
         for group, value in window.items():
             if group not in seen:
                 seen.add(group)
@@ -140,7 +142,7 @@ async def _newest_in_window(
     while position < window.end:
         if budget.passed:
             return None
-        records, following = await _fetch(client, leader, (OFFSETS_TOPIC, partition), position)
+        records, following = await _fetch(client, leader, (OFFSETS_TOPIC, partition), position, budget)
         for record in records:
             if record.offset >= window.end:
                 break
@@ -164,14 +166,16 @@ def _generation(record: RawRecord) -> Generation | None:
 
 
 async def _fetch(
-    client: Client, leader: int | None, partition: TopicPartition, offset: int
+    client: Client, leader: int | None, partition: TopicPartition, offset: int, budget: Deadline
 ) -> tuple[list[RawRecord], int]:
     """(records from ``offset`` on, the offset behind the last of them) as one answer holds them.
 
     Raises KgroupError where the partition can't be read.
     """
     topic, number = partition
-    answer = await client.send(_fetch_request(topic, number, offset), leader)
+    if leader is None:
+        raise Unreachable("has no leader now")
+    answer = await client.send(_fetch_request(topic, number, offset), leader, budget.left_ms)
     if isinstance(answer, BaseException):
         raise client.failure(answer, leader)
     row = answer.responses[0].partitions[0]
