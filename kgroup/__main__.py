@@ -1,6 +1,26 @@
-"""`python -m kgroup`, for machines where the script directory is not on PATH."""
+"""The entry point, also as ``python -m kgroup``. Small: it decides what ctrl-C does while the rest is imported."""
 
-from kgroup.cli import main
+from __future__ import annotations
+
+import os
+import signal
+from types import FrameType
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    """Nothing has begun yet, so nothing is to be undone."""
+    os._exit(128 + number if number == signal.SIGINT else 143)
+
+
+def main() -> None:
+    """Run the command line."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # a shell's background job ignores ctrl-C
+            signal.signal(number, _leave)
+    from kgroup.cli import main as run
+
+    run()
+
 
 if __name__ == "__main__":
     main()

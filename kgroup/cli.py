@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import gc
 import importlib
+import io
 import os
 import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from types import FrameType
 from typing import Annotated, Any, NoReturn
@@ -25,39 +25,24 @@ from kgroup import habits, help_pages
 from kgroup.errors import ExitCode, KgroupError, UsageError
 from kgroup.options import Connection, Format, Presentation
 from kgroup.output.reporter import StderrReporter
+from kgroup.redact import redact_words
 from kgroup.run import Run
+from kgroup.table import BY_NAME, VERBS
 from kgroup.verbs import Result, command, group, root
-
-
-@dataclass(frozen=True, slots=True)
-class Verb:
-    """A line of the table: what is typed, where its body lives, its one-line help, its section of the help.
-
-    ``target`` is ``module:function``, or a module whose SUBCOMMANDS are the verbs below this one. A verb
-    without a section is not on the help page.
-    """
-
-    name: str
-    target: str
-    help: str
-    section: str | None
-
-
-LOOK = "Look (never changes anything)"
-SET_UP = "Set up"
-
-VERBS: tuple[Verb, ...] = (
-    Verb("list", "kgroup.commands.list:list_", "groups: type, state, members", LOOK),
-    Verb("describe", "kgroup.commands.describe:describe", "one group: partitions, members, lag", LOOK),
-    Verb("context", "kgroup.commands.context", "named clusters: list, use, show", SET_UP),
-    Verb("sandbox", "kgroup.commands.sandbox", "a real Kafka on this machine: up, down, demo", SET_UP),
-    Verb("help", "kgroup.commands.help:help_", "a topic: exit-codes, output, connection", None),
-)
-_BY_NAME = {verb.name: verb for verb in VERBS}
-
 
 ParseError: type[Exception] = typer.BadParameter.__bases__[0]
 """What Typer's parser raises; it keeps the base of its errors to itself, but not this one."""
+
+
+class UnknownVerb(UsageError):
+    """A verb that is not there, below ``path`` (``kgroup``, ``kgroup context``)."""
+
+    def __init__(self, path: str, word: str, verbs: Sequence[str]) -> None:
+        (shown,) = redact_words((word,))
+        hint = habits.verb_hint(word, verbs, path) or f"{path} --help"
+        what = f"there is no verb {shown!r}" if path == "kgroup" else f"{path} has no verb {shown!r}"
+        super().__init__(what, hint=hint)
+        self.path = path
 
 
 class Terminated(BaseException):
@@ -76,14 +61,20 @@ class VerbCommand(TyperCommand):
 class VerbGroup(TyperGroup):
     """A verb that has verbs of its own."""
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The verb that was typed; raises UsageError with the one that comes near."""
+        if args[0] not in self.list_commands(ctx) and not args[0].startswith("-"):
+            raise UnknownVerb(ctx.command_path, args[0], self.list_commands(ctx))
+        return super().resolve_command(ctx, args)
+
     def get_help(self, ctx: Any) -> str:
         """The verbs below this one."""
         lines = [(name, help_pages.first_line(verb.help)) for name, verb in self.commands.items()]
-        own = _BY_NAME[ctx.info_name].help
+        own = BY_NAME[ctx.info_name].help
         return help_pages.group_page(f"{ctx.command_path} COMMAND [OPTIONS]", own, lines).rstrip()
 
 
-class Root(TyperGroup):
+class Root(VerbGroup):
     """The table of verbs; a verb's module is imported when it is typed."""
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -92,7 +83,7 @@ class Root(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The verb, imported now; None where there is none of that name."""
-        verb = _BY_NAME.get(cmd_name)
+        verb = BY_NAME.get(cmd_name)
         if verb is None:
             return None
         module_name, _, function = verb.target.partition(":")
@@ -117,11 +108,11 @@ def kgroup_options(
 ) -> None:
     """What may stand before the verb; the verb's own options go before these."""
     if version:
-        sys.stdout.write(_versions() + "\n")
+        _say(_versions())
         raise typer.Exit
     ctx.obj = Run(connection, presentation, StderrReporter(sys.stderr), words=tuple(ctx.obj))
     if ctx.invoked_subcommand is None:
-        sys.stdout.write(ctx.get_help() + "\n")
+        _say(ctx.get_help())
         raise typer.Exit
 
 
@@ -129,28 +120,37 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """The entry point: run the command line and exit with the status of README's table."""
     # A hundred thousand rows of a large cluster are no garbage; looking through them costs a fifth of the time.
     gc.set_threshold(100_000, 50, 100)
-    signal.signal(signal.SIGTERM, _terminate)
-    signal.signal(signal.SIGHUP, _terminate)
-    arguments = sys.argv[1:] if arguments is None else list(arguments)
-    code = run(arguments)
+    handlers = {
+        signal.SIGINT: signal.default_int_handler,
+        signal.SIGTERM: _terminate,
+        signal.SIGHUP: _terminate,
+    }
+    for number, handler in handlers.items():
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup, a shell's background job
+            signal.signal(number, handler)
+    _mend_streams()
+    code = run(sys.argv[1:] if arguments is None else arguments)
     sys.exit(int(code))
 
 
 def run(arguments: Sequence[str]) -> ExitCode:
     """Parse and do; returns the exit code and never raises what a user can cause."""
     try:
-        result = root(Root, kgroup_options).main(
-            list(arguments), prog_name="kgroup", standalone_mode=False, obj=list(arguments)
-        )
+        command_line = root(Root, kgroup_options)
+        result = command_line.main(list(arguments), prog_name="kgroup", standalone_mode=False, obj=list(arguments))
         return ExitCode(result or 0)
+    except UnknownVerb as error:
+        return _fail(error.path, error, _format_in(arguments), StderrReporter(sys.stderr))
     except ParseError as error:
-        verb = getattr(getattr(error, "ctx", None), "command_path", "").removeprefix("kgroup").strip()
-        _fail(verb, _usage_error(error, arguments), _format_in(arguments), StderrReporter(sys.stderr))
-        return ExitCode.USAGE
+        path = getattr(getattr(error, "ctx", None), "command_path", "kgroup")
+        return _fail(path, _usage_error(error, arguments), _format_in(arguments), StderrReporter(sys.stderr))
     except (KeyboardInterrupt, typer.Abort):
         return ExitCode.INTERRUPTED
     except Terminated:
         return ExitCode.TERMINATED
+    except SystemExit:
+        # Typer's way out when it writes a help page and nobody reads it; there is no other here.
+        return _nobody_reads()
 
 
 def _execute(verb: str, run: Run, call: Callable[[Run], Result]) -> ExitCode:
@@ -158,15 +158,18 @@ def _execute(verb: str, run: Run, call: Callable[[Run], Result]) -> ExitCode:
     from kgroup.model import Outcome
     from kgroup.output.present import present
 
-    reporter = run.reporter
+    reporter, path = run.reporter, f"kgroup {verb}"
     assert isinstance(reporter, StderrReporter)
+    try:
+        output = run.format
+    except UsageError as error:
+        return _fail(path, error, Format.TABLE, reporter)
     try:
         result = call(run)
         outcomes: Iterator[Outcome] = iter((result,)) if isinstance(result, Outcome) else result
-        return present(verb, outcomes, run.format, run.typed, reporter)
+        return present(verb, outcomes, output, run.typed, reporter)
     except KgroupError as error:
-        _fail(verb, error, run.format, reporter)
-        return error.exit_code
+        return _fail(path, error, output, reporter)
     except KeyboardInterrupt:
         reporter.note(f"{verb}: interrupted")
         return ExitCode.INTERRUPTED
@@ -175,62 +178,84 @@ def _execute(verb: str, run: Run, call: Callable[[Run], Result]) -> ExitCode:
         return ExitCode.TERMINATED
     except BrokenPipeError:
         return _nobody_reads()
+    except OSError as error:
+        # What the cluster and files do wrong has become a KgroupError where it happened: this is our output.
+        return _unwritable(error, reporter)
 
 
-def _nobody_reads() -> ExitCode:
-    """Whoever read our output has seen enough (``kgroup list | head -1``), and that is no failure."""
-    # Python would complain once more when it flushes stdout at exit.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return ExitCode.DONE
-
-
-def _fail(verb: str, error: KgroupError, output: Format, reporter: StderrReporter) -> None:
+def _fail(path: str, error: KgroupError, output: Format, reporter: StderrReporter) -> ExitCode:
+    """Say what went wrong, in words on stderr and, where the format has one, in the envelope on stdout."""
     from kgroup.output.present import present_error
 
     reporter.error(error)
     try:
-        present_error(verb, error, output)
+        present_error(path.removeprefix("kgroup").strip(), error, output)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _nobody_reads()
+    return error.exit_code
+
+
+def _say(text: str) -> None:
+    try:
+        sys.stdout.write(text + "\n")
         sys.stdout.flush()
     except BrokenPipeError:
         _nobody_reads()
 
 
+def _nobody_reads() -> ExitCode:
+    """Whoever read our output has seen enough (``kgroup list | head -1``), and that is no failure."""
+    _drop_stdout()
+    return ExitCode.DONE
+
+
+def _unwritable(error: OSError, reporter: StderrReporter) -> ExitCode:
+    """A full disk behind ``>``: what was written is not the whole answer."""
+    _drop_stdout()
+    reporter.error(KgroupError(f"the output could not be written: {error.strerror or error}", code="output"))
+    return ExitCode.FAILED
+
+
+def _drop_stdout() -> None:
+    # Python would complain once more when it flushes stdout at exit.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _mend_streams() -> None:
+    """Streams that are closed (``>&-``) swallow what is written; characters they lack are written as escapes."""
+    sys.stdout = sys.stdout or os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
+    sys.stderr = sys.stderr or os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
 def _usage_error(error: Any, arguments: Sequence[str]) -> UsageError:
     """The parser's complaint, with the kgroup form of a habit from another tool as the hint."""
     context = getattr(error, "ctx", None)
-    message = error.format_message().rstrip(".")
-    from kgroup.redact import redact_words
-
     shown = redact_words(arguments)
-    if form := habits.kcg_form(shown, _BY_NAME):
+    if form := habits.kcg_form(shown, BY_NAME):
         typed = shlex.join(["kgroup", *shown])
         return UsageError("verbs have no dashes", details=(f"you typed  {typed}", f"here it is {form}"))
-    flag = getattr(error, "option_name", None)
-    if flag and context is not None:
-        known = [name for param in context.command.params for name in param.opts]
-        return UsageError(
-            f"{context.command_path} has no option {flag}",
-            hint=habits.flag_hint(flag, known) or f"{context.command_path} --help",
-        )
-    if context is not None and context.parent is None and (words := _words(arguments)):
-        near = habits.verb_hint(words[0], _BY_NAME)
-        if words[0] not in _BY_NAME:
-            return UsageError(f"there is no verb {words[0]!r}", hint=near or "kgroup --help")
-    return UsageError(message, hint=f"{context.command_path} --help" if context else None)
-
-
-def _words(arguments: Sequence[str]) -> list[str]:
-    return [word for word in arguments if not word.startswith("-")]
+    path = context.command_path if context else "kgroup"
+    if flag := getattr(error, "option_name", None):
+        known = [name for param in context.command.params for name in param.opts] if context else []
+        return UsageError(f"{path} has no option {flag}", hint=habits.flag_hint(flag, known) or f"{path} --help")
+    return UsageError(error.format_message().rstrip("."), hint=f"{path} --help")
 
 
 def _format_in(arguments: Sequence[str]) -> Format:
-    """The output format of a command line that could not be parsed."""
-    words = [*arguments, ""]
-    for word, following in pairwise(words):
-        named = following if word in ("-o", "--output") else word.partition("--output=")[2]
-        if named in tuple(Format):
-            return Format(named)
-    return Format.TABLE
+    """The output format that a command line asks for which could not be parsed, or the environment's."""
+    found = os.environ.get("KGROUP_OUTPUT", "")
+    for word, following in pairwise([*arguments, ""]):
+        if word in ("-o", "--output"):
+            found = following
+        elif word.startswith("--output="):
+            found = word.removeprefix("--output=")
+        elif word.startswith("-o"):
+            found = word.removeprefix("-o")
+    return Format(found) if found in tuple(Format) else Format.TABLE
 
 
 def _versions() -> str:

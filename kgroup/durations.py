@@ -18,6 +18,7 @@ _WHOLE = r"(?a)(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+"
 _NUMBER = r"(?a)\d+(?:\.\d+)?"
 _WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _SUSPICIOUS_BELOW_MS = 1000
+_LONGEST_TIMEOUT_S = 86_400.0
 
 
 def parse_duration(text: str, option: str) -> float:
@@ -40,12 +41,12 @@ def parse_timeout(text: str, reporter: Reporter, option: str = "--timeout") -> f
     """``text`` in seconds; a bare number is milliseconds, the unit of kafka-consumer-groups.sh.
 
     A bare number under 1000 warns, because whoever types it means seconds. Raises UsageError for what is no
-    duration, and for zero.
+    duration, for zero, and for more than a day.
     """
     stripped = text.strip()
     if stripped.isascii() and stripped.isdigit():
-        seconds = int(stripped) / 1000
-        if 0 < int(stripped) < _SUSPICIOUS_BELOW_MS:
+        seconds = float(stripped) / 1000
+        if 0 < float(stripped) < _SUSPICIOUS_BELOW_MS:
             reporter.warn(
                 f"{_typed(option, stripped)} is {stripped} milliseconds (the unit of "
                 f"kafka-consumer-groups.sh); for {stripped} seconds write {_typed(option, stripped)}s"
@@ -54,6 +55,8 @@ def parse_timeout(text: str, reporter: Reporter, option: str = "--timeout") -> f
         seconds = parse_duration(stripped, option)
     if seconds <= 0:
         raise UsageError(f"{_typed(option, text)}: no time at all. Write it like 10s or 2m")
+    if seconds > _LONGEST_TIMEOUT_S:
+        raise UsageError(f"{option}: longer than a day. Write it like 10s or 2m")
     return seconds
 
 

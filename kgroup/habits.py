@@ -54,12 +54,13 @@ FLAGS = {
 }
 
 
-def verb_hint(word: str, verbs: Collection[str]) -> str | None:
-    """What ``word`` is called here, None where nothing comes near."""
-    if word in VERBS:
-        return f"kgroup {VERBS[word]}" if VERBS[word].split()[0] in verbs else None
+def verb_hint(word: str, verbs: Collection[str], path: str = "kgroup") -> str | None:
+    """What ``word`` is called below ``path`` (``kgroup``, ``kgroup context``), None where nothing comes near."""
+    meant = VERBS.get(word, word).split()[0] if path == "kgroup" else word
+    if meant in verbs:
+        return f"{path} {VERBS[word]}"
     near = get_close_matches(word, verbs, n=1)
-    return f"kgroup {near[0]}" if near else None
+    return f"{path} {near[0]}" if near else None
 
 
 def kcg_form(arguments: Sequence[str], verbs: Collection[str]) -> str | None:
@@ -73,7 +74,7 @@ def kcg_form(arguments: Sequence[str], verbs: Collection[str]) -> str | None:
     if not known:
         return None
     verb = "export" if "export" in known else known[0]
-    rest = [word for word in arguments if word not in KCG_VERBS and word not in _NEVER_HINTED]
+    rest = [word for word in arguments if word not in KCG_VERBS and word.partition("=")[0] not in _NEVER_HINTED]
     return f"kgroup {verb} {shlex.join(rest)}".rstrip()
 
 

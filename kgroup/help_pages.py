@@ -6,31 +6,11 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from kgroup.errors import EXIT_MEANINGS
 from kgroup.options import CONNECTION, SAFETY, WHAT, WHICH
+from kgroup.topics import TOPICS
 
 _WIDTH = 80
 _HEADINGS = (WHICH, WHAT, SAFETY, CONNECTION)
-
-TOPICS = {
-    "exit-codes": "\n".join(f"{code:>4}  {meaning}" for code, meaning in EXIT_MEANINGS.items()),
-    "output": textwrap.dedent("""\
-        -o table      for people; width and colour follow the terminal (NO_COLOR is honoured)
-        -o wide       the same with all columns
-        -o json       {"kind": "kgroup.<verb>/v1", "cluster", "executed", "data": [...], "errors": [...]},
-                      the same shape when it failed; null is unknown, offsets are integers
-        -o yaml       the same document as YAML
-        -o csv        one flat table with a header; unknown is an empty field
-        -o markdown   one fenced block for a ticket or a chat
-        stdout has the result only; progress, notes, warnings and errors go to stderr."""),
-    "connection": textwrap.dedent("""\
-        -b, --bootstrap-server HOST:PORT   KGROUP_BOOTSTRAP_SERVER
-        --context NAME                     KGROUP_CONTEXT         kgroup context list|use|show
-        --command-config FILE              KGROUP_COMMAND_CONFIG  librdkafka or Java properties
-        -X KEY=VALUE                       KGROUP_PROPERTIES
-        --timeout 10s                      KGROUP_TIMEOUT
-        Flag > environment > context file. All of them go before or after the verb."""),
-}
 
 
 def overview(sections: Iterable[tuple[str, Iterable[tuple[str, str]]]]) -> str:

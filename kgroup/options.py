@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
@@ -29,6 +29,14 @@ CONNECTION = "Connection"
 WHICH = "Which groups"
 WHAT = "What"
 SAFETY = "Safety"
+
+
+T = TypeVar("T")
+
+
+def _said(inner: T | None, outer: T | None) -> T | None:
+    """An empty value is something that was said (``-b "$PROD"`` without PROD), and an error later on."""
+    return outer if inner is None else inner
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +94,11 @@ class Connection:
     def over(self, outer: Connection) -> Connection:
         """These, and where they say nothing, ``outer``'s; ``-X`` settings of both, these last."""
         return Connection(
-            bootstrap_server=self.bootstrap_server or outer.bootstrap_server,
-            command_config=self.command_config or outer.command_config,
+            bootstrap_server=_said(self.bootstrap_server, outer.bootstrap_server),
+            command_config=_said(self.command_config, outer.command_config),
             property=[*(outer.property or ()), *(self.property or ())] or None,
-            context=self.context or outer.context,
-            timeout=self.timeout or outer.timeout,
+            context=_said(self.context, outer.context),
+            timeout=_said(self.timeout, outer.timeout),
         )
 
 
@@ -120,7 +128,7 @@ class Presentation:
 
     def over(self, outer: Presentation) -> Presentation:
         """These, and where they say nothing, ``outer``'s."""
-        return Presentation(output=self.output or outer.output, debug=self.debug or outer.debug)
+        return Presentation(output=_said(self.output, outer.output), debug=_said(self.debug, outer.debug))
 
 
 @dataclass(frozen=True, slots=True)

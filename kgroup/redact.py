@@ -26,7 +26,7 @@ SECRET_KEYS = frozenset(
 )
 """Secret whatever their names look like; besides, every key that contains one of ``_SECRET_WORDS``."""
 
-_SECRET_WORDS = ("password", "passphrase", "secret", "token.value", "private.key", "user.info", "access.key")
+_SECRET_WORDS = ("pass", "pwd", "secret", "token.value", "private.key", "user.info", "access.key")
 # Patterns as text: re compiles them at their first use, and keeps them; most commands have nothing to redact.
 _PATTERNS = (
     # Tokens and SASL exchanges are made while kgroup runs, so no list of values can hold them.

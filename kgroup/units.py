@@ -10,12 +10,12 @@ def human_count(number: int) -> str:
     """Three significant digits with k, M, G or T: 3940025 -> 3.94M, 15310 -> 15.3k; below 10000 plain."""
     if number < _PLAIN_BELOW:
         return str(number)
-    for position, (step, letter) in enumerate(_STEPS):
+    for step, letter in _STEPS:
         scaled = number / step
-        if scaled >= 0.9995:
+        if scaled >= 0.9995:  # 999.5k would be drawn as 1000k
             digits = 2 if scaled < 9.995 else 1 if scaled < 99.95 else 0
             text = f"{scaled:.{digits}f}"
-            return f"{_STEPS[position - 1][0] // step}{letter}" if text == "1000" else text + letter
+            return text + letter
     return str(number)
 
 

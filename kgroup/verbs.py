@@ -45,11 +45,7 @@ def group(
 ) -> Any:
     """The Typer group ``name`` with one command for each of ``verbs``."""
     app = _app(cls=classes[0], name=name)
-
-    @app.callback()
-    def callback() -> None:
-        """The subcommands do the work."""
-
+    app.callback()(_flat_root(_take_common))
     for verb in verbs:
         full_name = f"{name} {verb_name(verb)}"
         app.command(verb_name(verb), cls=classes[1])(_flat(full_name, verb, execute))
@@ -87,12 +83,7 @@ def _flat(name: str, verb: Callable[..., Result], execute: Execute) -> Callable[
 
     def callback(ctx: typer.Context, **values: Any) -> ExitCode:
         made = {key: bundle(**_pick(values, bundle)) for key, bundle in bundles.items()}
-        outer: Run = ctx.find_root().obj
-        run = replace(
-            outer,
-            connection=made.pop("connection").over(outer.connection),
-            presentation=made.pop("presentation").over(outer.presentation),
-        )
+        run = _with_common(ctx.obj, made.pop("connection"), made.pop("presentation"))
         arguments = made | {key: values[key] for key in plain}
         return execute(name, run, lambda run: verb(run, **arguments))
 
@@ -108,6 +99,16 @@ def _flat(name: str, verb: Callable[..., Result], execute: Execute) -> Callable[
     _sign(callback, [*own_parameters, *_bundle_parameters(bundles)])
     callback.__doc__ = _docstring(verb)
     return callback
+
+
+def _take_common(ctx: typer.Context, connection: Connection, presentation: Presentation) -> None:
+    """Flags between a verb and the verb below it (``kgroup sandbox -o json status``)."""
+    ctx.obj = _with_common(ctx.obj, connection, presentation)
+
+
+def _with_common(run: Run, connection: Connection, presentation: Presentation) -> Run:
+    """The run with what was said further to the right, which goes first."""
+    return replace(run, connection=connection.over(run.connection), presentation=presentation.over(run.presentation))
 
 
 def _flat_root(main: Callable[..., None]) -> Callable[..., None]:

@@ -101,6 +101,8 @@ def _kafka_python(what: dict[str, Any], commands: queue.Queue[str | None]) -> No
         group_id=what["group"],
         enable_auto_commit=False,
         auto_offset_reset="earliest",
+        # Else a leader that joined before it knew the new topic assigns nothing, for five minutes.
+        metadata_max_age_ms=500,
         **settings,
     )
     consumer.subscribe(what["topics"])

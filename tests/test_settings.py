@@ -15,6 +15,7 @@ from kafka.admin import KafkaAdminClient
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
+from kgroup.cluster.coordinator.login import client_arguments
 from kgroup.errors import ConfigError, KgroupError, NotFound, Refused, UsageError
 from kgroup.options import Connection
 from kgroup.settings import Settings, resolve
@@ -431,7 +432,7 @@ def test_a_token_is_kept_and_has_extensions() -> None:
     settings = settle(
         bootstrap_server="a:1", property=[*UNSECURED, "sasl.oauthbearer.config=principal=a extension_x=1"]
     )
-    provider = settings.kafka_python()["sasl_oauth_token_provider"]
+    provider = client_arguments(settings)["sasl_oauth_token_provider"]
     assert isinstance(provider, AbstractTokenProvider)
     assert provider.token() == provider.token()
     assert provider.extensions() == {"x": "1"}

@@ -73,6 +73,8 @@ def list_(run: Run) -> Outcome:
     Examples:
       kgroup context list
       kgroup context list -o json
+
+    Exit codes: 0 2
     """
     chosen = run.connection.context or os.environ.get("KGROUP_CONTEXT") or contexts.remembered()
     rows = tuple(ContextRow(context, context.name == chosen) for context in contexts.load().values())
@@ -144,6 +146,8 @@ def use(run: Run, name: Annotated[str, typer.Argument(metavar="NAME", help="A co
 
     Examples:
       kgroup context use prod
+
+    Exit codes: 0 2 5
     """
     context = contexts.choose(contexts.load(), name, "the command line")
     previous = contexts.remembered()
@@ -208,12 +212,14 @@ def show(
         str | None, typer.Argument(metavar="[NAME]", help="A context; without it, what is in force now.")
     ] = None,
 ) -> Outcome:
-    """The settings in force, each with where it comes from; secrets are hidden.
+    """The settings in force and their sources, without secrets.
 
     Examples:
       kgroup context show
       kgroup context show prod
-      kgroup context show -b localhost:9092 --command-config client.properties
+      kgroup context show -b b1:9092 --command-config client.properties
+
+    Exit codes: 0 2 5
     """
     if name is not None and run.connection.context not in (None, name):
         raise UsageError(f"two contexts are named: {name} and --context {run.connection.context}")

@@ -9,10 +9,11 @@ from typing import Annotated
 import typer
 
 from kgroup.errors import NotFound
-from kgroup.help_pages import TOPICS
 from kgroup.model import Outcome
 from kgroup.run import Run
 from kgroup.screen import Records, Screen, Text
+from kgroup.table import BY_NAME
+from kgroup.topics import TOPICS
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +36,12 @@ def help_(
     Examples:
     kgroup help exit-codes
     kgroup help connection
+
+    Exit codes: 0 2 5
     """
     if topic not in TOPICS:
-        raise NotFound(f"no help topic {topic!r}", hint=f"there are {', '.join(TOPICS)}; kgroup --help")
+        page = f"kgroup {topic} --help" if topic in BY_NAME else "kgroup --help"
+        raise NotFound(f"no help topic {topic!r}", details=(f"There are {', '.join(TOPICS)}.",), hint=page)
     chosen = Topic(topic, TOPICS[topic])
     return Outcome(
         (chosen,),

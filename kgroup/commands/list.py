@@ -32,7 +32,7 @@ def list_(run: Run, which: Selection) -> Outcome:
     Examples:
     kgroup list
     kgroup list --in-state Empty --type classic
-    for g in $(kgroup list --topic orders -o csv | tail -n +2 | cut -d, -f1); do ...
+    kgroup list --topic orders -o csv | tail -n +2 | cut -d, -f1
 
     Exit codes: 0 2 3 4 5 6 7
     """

@@ -14,7 +14,6 @@ from kgroup.model import ClusterRef, Outcome
 from kgroup.options import Connection
 from kgroup.run import Run
 from kgroup.sandbox import BrokerStatus, Sandbox, SandboxStatus, State
-from kgroup.sandbox.demo import crash
 from kgroup.screen import Block, Column, Records, Screen, Style, Styled, Table, Text, Title
 from kgroup.screens import describe
 from kgroup.screens.describe_records import Part
@@ -94,7 +93,7 @@ def status(run: Run) -> Outcome:
     kgroup sandbox status
     kgroup sandbox status -o json | jq -r '.data[0].bootstrap_servers'
 
-    Exit codes: 0 1
+    Exit codes: 0 1 2
     """
     return _outcome(Sandbox().status())
 
@@ -111,7 +110,7 @@ def down(
     kgroup sandbox down
     kgroup sandbox down --wipe
 
-    Exit codes: 0 1
+    Exit codes: 0 1 2
     """
     sandbox = Sandbox()
     if sandbox.down(wipe=wipe, reporter=run.reporter):
@@ -130,10 +129,11 @@ def demo(run: Run) -> Outcome:
     Examples:
     kgroup sandbox demo
 
-    Exit codes: 0 1 6 130
+    Exit codes: 0 1 2 3 6 130
     """
-    # Imported here: `sandbox up` and `down` need no Kafka client.
+    # Imported here: `up`, `down` and `status` need no Kafka client.
     from kgroup.cluster.snapshot import Cluster, Want
+    from kgroup.sandbox.demo import crash
     from kgroup.settings import resolve
 
     running = Sandbox().up(reporter=run.reporter)

@@ -39,8 +39,9 @@ def of_error(verb: str, error: KgroupError) -> dict[str, Any]:
 
 
 def write_json(document: dict[str, Any], stream: IO[str]) -> None:
-    """Indented, with non-ASCII characters as they are."""
-    json.dump(document, stream, indent=2, ensure_ascii=False)
+    """Indented, with non-ASCII characters as they are where the stream can carry them."""
+    encoding = (getattr(stream, "encoding", None) or "utf-8").lower()
+    json.dump(document, stream, indent=2, ensure_ascii=not encoding.startswith("utf"))
     stream.write("\n")
 
 

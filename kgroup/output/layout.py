@@ -15,6 +15,11 @@ from kgroup.output.text import visible
 from kgroup.screen import Cell, Column, Style, Styled, Table
 
 GAP = "  "
+_FOLDED = 20
+"""So wide a column of ids stays while other columns can go."""
+
+_NARROWEST = 12
+
 _SEPARATORS = re.compile(r"(?<=[-._/:,;@ ])")
 
 
@@ -58,7 +63,9 @@ def shown_columns(table: Table, widths: Sequence[int], width: int | None, wide: 
         and not (column.title in table.sparse and all(row[index] is None for row in table.rows))
     ]
     droppable = sorted((i for i in shown if table.columns[i].drop), key=lambda i: -table.columns[i].drop)
-    while width is not None and droppable and _total(shown, widths) > width:
+    # A long id is folded before a column goes: one of them must not cost all rows a column.
+    least = [min(size, _FOLDED) if column.fold else size for column, size in zip(table.columns, widths, strict=True)]
+    while width is not None and droppable and _total(shown, least) > width:
         shown.remove(droppable.pop(0))
     return shown
 
@@ -76,7 +83,7 @@ def _folded_widths(
     while width is not None and foldable:
         excess = _total(shown, [result.get(i, 0) for i in range(len(columns))]) - width
         widest = max(foldable, key=lambda index: result[index])
-        floor = max(cell_len(columns[widest].title), 12)
+        floor = max(cell_len(columns[widest].title), _NARROWEST)
         if excess <= 0 or result[widest] <= floor:
             break
         others = [result[index] for index in foldable if index != widest and result[index] < result[widest]]

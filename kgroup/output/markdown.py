@@ -6,9 +6,10 @@ import shlex
 from collections.abc import Iterator, Sequence
 from datetime import UTC
 
+from kgroup.clock import utc_now
 from kgroup.model import Outcome
 from kgroup.output.layout import draw_table
-from kgroup.output.terminal import title_line
+from kgroup.output.terminal import title_lines
 from kgroup.output.text import visible
 from kgroup.screen import Gap, Table, Text, Title, Verdict
 
@@ -17,14 +18,16 @@ _WIDTH = 100
 
 def markdown_lines(outcomes: Sequence[Outcome], argv: Sequence[str]) -> Iterator[str]:
     """The lines of the block; ``argv`` is what the user typed, already free of secrets."""
+    at = outcomes[0].at if outcomes else utc_now()
     yield "```"
+    yield f"$ {visible(shlex.join(argv))}    # {at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
     for number, outcome in enumerate(outcomes):
-        if number == 0:
-            yield f"$ {visible(shlex.join(argv))}    # {outcome.at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+        if number > 0:
+            yield ""
         for block in outcome.screen().blocks:
             match block:
                 case Title():
-                    yield title_line(block, outcome, _WIDTH)
+                    yield from title_lines(block, outcome, _WIDTH)
                 case Verdict(word, text, _):
                     yield f"{word:<6} {visible(text)}"
                 case Table():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING
 
 from kgroup.clock import utc_now
@@ -80,8 +80,9 @@ class StderrReporter:
             yield _Bar(bars, bars.add_task(label, total=total))
 
     def _line(self, text: str) -> None:
-        self._stream.write(text + "\n")
-        self._stream.flush()
+        with suppress(OSError):  # nobody listens; the exit code still tells
+            self._stream.write(text + "\n")
+            self._stream.flush()
 
 
 class _PlainProgress:

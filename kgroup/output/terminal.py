@@ -31,13 +31,19 @@ def draw(outcome: Outcome, stream: IO[str] | None = None, *, wide: bool = False)
             stream.write(line + "\n")
 
 
-def title_line(title: Title, outcome: Outcome, width: int) -> str:
-    """Subject at the left, context and UTC time at the right edge; in a line of their own where both do not fit."""
+def title_lines(title: Title, outcome: Outcome, width: int) -> list[str]:
+    """Subject at the left, context and UTC time at the right edge of the first line.
+
+    What of the subject does not fit beside them goes on in further lines.
+    """
     left = visible(title.text)
     place = f"{outcome.cluster.label}  " if outcome.cluster else ""
     right = f"{place}{outcome.at.astimezone(UTC):%H:%M:%SZ}"
-    room = width - cell_len(left) - cell_len(right)
-    return left + " " * room + right if room >= _CLOSEST else f"{left}\n{' ' * max(0, width - cell_len(right))}{right}"
+    first, *others = _wrapped(left, max(1, width - cell_len(right) - _CLOSEST), _HANGING)
+    room = width - cell_len(first) - cell_len(right)
+    if room >= _CLOSEST:
+        return [first + " " * room + right, *others]
+    return [" " * max(0, width - cell_len(right)) + right, *_wrapped(left, width, _HANGING)]
 
 
 def _lines(block: Block, outcome: Outcome, width: int | None, wide: bool, paint: Paint) -> Iterator[str]:
@@ -45,7 +51,7 @@ def _lines(block: Block, outcome: Outcome, width: int | None, wide: bool, paint:
         case Title(in_terminal_only=True) if width is None:
             return
         case Title():
-            yield title_line(block, outcome, width or _PIPE_TITLE_WIDTH)
+            yield from title_lines(block, outcome, width or _PIPE_TITLE_WIDTH)
         case Verdict(word, text, style):
             heading = word.ljust(_VERDICT_WIDTH - 1) + " "
             first, *others = _wrapped(heading + visible(text), width, len(heading))

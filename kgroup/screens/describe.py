@@ -120,7 +120,7 @@ def title(group: Group) -> str:
         age = f"generation {'-' if group.generation is None else group.generation}"
     kind = group.type
     if group.is_simple:
-        kind, age = "classic", "offsets only, never had members"
+        kind, age = "classic", "offsets only"
     elif group.protocol_type not in (None, "", "consumer"):
         kind = f"{group.type} ({group.protocol_type})"
     return f"{group.name}  {group.state}  {kind}  {age}"

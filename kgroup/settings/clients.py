@@ -48,7 +48,7 @@ def kafka_python(settings: Settings) -> dict[str, Any]:
     if settings.uses_tls:
         arguments["ssl_context"] = settings.ssl_context()
     if mechanism == "OAUTHBEARER":
-        arguments["sasl_oauth_token_provider"] = _token_provider(settings)
+        arguments["sasl_oauth_token_provider"] = _token_source(settings)
     _require_package(settings, mechanism)
     return arguments
 
@@ -109,15 +109,6 @@ def _milliseconds(settings: Settings, key: str) -> int:
     if not value.lstrip("-").isdigit():
         raise ConfigError(f"{key}={value} from {settings.source(key)} is not a number of milliseconds")
     return int(value)
-
-
-def _token_provider(settings: Settings) -> object:
-    """A TokenSource that kafka-python recognises as one of its own; it is imported by now."""
-    from kafka.net.sasl.oauth import AbstractTokenProvider
-
-    source = _token_source(settings)
-    AbstractTokenProvider.register(type(source))
-    return source
 
 
 def _token_source(settings: Settings) -> TokenSource:

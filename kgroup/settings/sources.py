@@ -104,6 +104,11 @@ def resolve(connection: Connection, reporter: Reporter, environ: Mapping[str, st
 
 
 def _flag_level(connection: Connection) -> _Level:
+    given = {"-b": connection.bootstrap_server, "--context": connection.context, "--timeout": connection.timeout}
+    for option, value in given.items():
+        if value is not None and not value.strip():
+            # Else `-b "$PROD"` without PROD would ask another cluster.
+            raise UsageError(f"{option} is empty", hint="Is a variable of the script not set?")
     parts: list[tuple[Setting, ...]] = []
     if connection.command_config is not None:
         parts.append(read_properties(connection.command_config, "--command-config"))

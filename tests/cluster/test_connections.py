@@ -15,6 +15,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from kafka.admin import KafkaAdminClient
 
+from kgroup.cluster.coordinator.login import client_arguments
 from kgroup.cluster.diagnosis import certain_fault, explain
 from kgroup.errors import AuthenticationFailed, KgroupError, Unreachable
 from kgroup.options import Connection
@@ -232,7 +233,7 @@ def test_both_clients_connect(case: str, broker: SecureBroker, token_endpoint: s
     listener, make = WORKS[case]
     settings = settings_from(make(broker.certificates, token_endpoint), tmp_path, broker.addresses[listener])
 
-    java_like = KafkaAdminClient(**settings.kafka_python(), bootstrap_timeout_ms=CLIENT_TIMEOUT_S * 1000)
+    java_like = KafkaAdminClient(**client_arguments(settings), bootstrap_timeout_ms=CLIENT_TIMEOUT_S * 1000)
     try:
         described = java_like.describe_cluster()
     finally:

@@ -19,9 +19,7 @@ from kgroup.cluster.consumer_protocol import (
 )
 from kgroup.model import TopicPartitions
 
-LINES = [
-    json.loads(line) for line in Path(__file__).with_name("records.jsonl").read_text("utf-8").splitlines()
-]
+LINES = [json.loads(line) for line in Path(__file__).with_name("records.jsonl").read_text("utf-8").splitlines()]
 SUBSCRIPTIONS = [line for line in LINES if line["kind"] == "subscription"]
 ASSIGNMENTS = [line for line in LINES if line["kind"] == "assignment"]
 
@@ -71,15 +69,11 @@ NOTHING = struct.pack(">i", -1)
 
 
 def test_by_hand() -> None:
-    data = (
-        b"\x00\x03" + TOPICS + struct.pack(">i2s", 2, b"\x00\xff") + OWNED + struct.pack(">ih2s", 9, 2, b"eu")
-    )
+    data = b"\x00\x03" + TOPICS + struct.pack(">i2s", 2, b"\x00\xff") + OWNED + struct.pack(">ih2s", 9, 2, b"eu")
     assert decode_subscription(data) == Subscription(
         3, ("orders",), b"\x00\xff", (TopicPartitions("orders", (0, 5)),), 9, "eu"
     )
-    assert decode_assignment(b"\x00\x00" + OWNED + NOTHING) == Assignment(
-        0, (TopicPartitions("orders", (0, 5)),), None
-    )
+    assert decode_assignment(b"\x00\x00" + OWNED + NOTHING) == Assignment(0, (TopicPartitions("orders", (0, 5)),), None)
 
 
 def test_empty_user_data_is_not_absent() -> None:

@@ -20,9 +20,7 @@ import pytest
 from kgroup.cluster.offsets_log import records
 from kgroup.cluster.offsets_log.records import MalformedRecord, MemberState, RecordType, decode
 
-LINES = [
-    json.loads(line) for line in Path(__file__).with_name("records.jsonl").read_text("utf-8").splitlines()
-]
+LINES = [json.loads(line) for line in Path(__file__).with_name("records.jsonl").read_text("utf-8").splitlines()]
 RECORDS = [line for line in LINES if line["kind"] == "record"]
 SKIPPED = [line for line in LINES if line["kind"] == "skipped"]
 PARTITIONS = [line for line in LINES if line["kind"] == "partition"]
@@ -321,19 +319,13 @@ def test_commit_with_other_tags(found: dict[int, bytes], topic_id: str | None) -
 def test_arrays_longer_than_one_varint_byte() -> None:
     key = i16(8) + text("g") + text("m")
     numbers = tuple(range(1000, 1300))
-    topic = (
-        ID
-        + items(*map(i32, numbers))
-        + tags({0: items(*(i32(number * 2) for number in numbers)), 4: b"unknown"})
-    )
+    topic = ID + items(*map(i32, numbers)) + tags({0: items(*(i32(number * 2) for number in numbers)), 4: b"unknown"})
     record = decode(key, i16(0) + i32(5) + i32(4) + i8(2) + items(topic, topic) + items() + tags())
     partitions = records.AssignedPartitions(ID_TEXT, numbers, tuple(number * 2 for number in numbers))
     assert record == records.CurrentMemberAssignment(
         "g",
         "m",
-        records.CurrentMemberAssignmentValue(
-            5, 4, MemberState.UNRELEASED_PARTITIONS, (partitions, partitions), ()
-        ),
+        records.CurrentMemberAssignmentValue(5, 4, MemberState.UNRELEASED_PARTITIONS, (partitions, partitions), ()),
     )
 
 
@@ -353,10 +345,7 @@ def test_assignment_epochs_that_are_null_or_empty(epochs: bytes) -> None:
         (None, None),
         (varint(0), None),
         (
-            varint(1)
-            + i32(45000)
-            + items(compact("range") + compact(b"\x00\x01") + tags({3: b"?"}))
-            + tags(),
+            varint(1) + i32(45000) + items(compact("range") + compact(b"\x00\x01") + tags({3: b"?"})) + tags(),
             records.ClassicMemberMetadata(45000, (records.ClassicProtocol("range", b"\x00\x01"),)),
         ),
     ],
@@ -406,14 +395,7 @@ MALFORMED: dict[str, tuple[bytes, bytes | None]] = {
     "short hash": (i16(3) + text("g"), i16(0) + i32(1) + tags({0: b"\x00" * 7})),
     "classic member cut short": (
         i16(5) + text("g") + text("m"),
-        i16(0)
-        + varint(0) * 2
-        + compact("") * 2
-        + items()
-        + varint(0)
-        + i32(0)
-        + varint(0)
-        + tags({0: b"\x01\x00"}),
+        i16(0) + varint(0) * 2 + compact("") * 2 + items() + varint(0) + i32(0) + varint(0) + tags({0: b"\x01\x00"}),
     ),
 }
 

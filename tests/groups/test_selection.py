@@ -36,7 +36,7 @@ GROUPS = (
 
 def chosen(selection: Selection) -> list[str]:
     check(selection)
-    return [group.name for group in choose(selection, GROUPS).groups]
+    return [group.name for group in choose(selection, GROUPS, "prod").groups]
 
 
 def test_names_are_taken_once_in_the_order_typed_and_group_is_the_same() -> None:
@@ -101,8 +101,8 @@ def test_filters_that_leave_nothing_are_no_error(selection: Selection) -> None:
 
 
 def test_no_groups_at_all_is_no_error_without_a_name() -> None:
-    assert choose(Selection(), ()).groups == ()
-    assert choose(Selection(all_groups=True, in_state=["Empty"]), ()).groups == ()
+    assert choose(Selection(), (), "prod").groups == ()
+    assert choose(Selection(all_groups=True, in_state=["Empty"]), (), "prod").groups == ()
 
 
 def test_a_name_without_a_group_is_not_found_with_near_misses() -> None:
@@ -117,7 +117,7 @@ def test_a_name_without_a_group_is_not_found_with_near_misses() -> None:
 
 
 def test_one_missing_name_among_others_is_an_error_and_does_not_hide_them() -> None:
-    found = choose(Selection(names=["orders-svc", "nope"]), GROUPS)
+    found = choose(Selection(names=["orders-svc", "nope"]), GROUPS, "prod")
 
     assert [group.name for group in found.groups] == ["orders-svc"]
     assert found.missing is not None
@@ -125,7 +125,7 @@ def test_one_missing_name_among_others_is_an_error_and_does_not_hide_them() -> N
 
 
 def test_nothing_is_missing_where_all_names_are_there() -> None:
-    assert choose(Selection(names=["orders-svc"], in_state=["Empty"]), GROUPS).missing is None
+    assert choose(Selection(names=["orders-svc"], in_state=["Empty"]), GROUPS, "prod").missing is None
 
 
 def test_a_missing_name_is_an_error_whatever_the_filters() -> None:
@@ -229,7 +229,7 @@ def test_groups_that_differ_in_case_alone_are_all_near() -> None:
 
 
 def test_nothing_near_says_no_word_of_near() -> None:
-    error = unknown_groups(["zzz"], GROUPS)
+    error = unknown_groups(["zzz"], GROUPS, "prod")
 
     assert error.details == ()
     assert 'no group "zzz"' in error.message

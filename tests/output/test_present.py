@@ -80,7 +80,8 @@ def show(outcomes: Iterable[Outcome], form: Format, argv: tuple[str, ...] = ("kg
 def show_error(error: KgroupError, form: Format, verb: str = "list") -> str:
     out = io.StringIO()
     with redirect_stdout(out):
-        present_error(verb, error, form, CLUSTER)
+        error.cluster = CLUSTER
+        present_error(verb, error, form)
     return out.getvalue()
 
 

@@ -119,10 +119,10 @@ def test_title_of_a_consumer_group_that_reconciles_has_both_epochs() -> None:
     assert "5" in text.partition("epoch 6")[2]
 
 
-def test_title_of_a_simple_group_says_that_it_never_had_members() -> None:
+def test_title_of_a_simple_group_says_that_it_keeps_offsets_only() -> None:
     text = title(group(state="Empty", protocol_type="", generation=None))
 
-    assert "never had members" in text
+    assert "offsets only" in text
     assert "generation" not in text
 
 

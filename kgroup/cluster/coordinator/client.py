@@ -15,6 +15,7 @@ import kafka.errors
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 
+from kgroup.cluster.coordinator.login import client_arguments
 from kgroup.cluster.deadline import Deadline
 from kgroup.errors import KgroupError, Unreachable
 from kgroup.model import ClusterRef
@@ -33,6 +34,8 @@ PRIVATE_NAMES = {
         "wait_for",
     ),
     "kafka.net.selector:NetworkSelector": ("close", "sleep", "start"),
+    "kafka.net.sasl:get_sasl_mechanism": (),
+    "kafka.net.sasl.oauth:AbstractTokenProvider": ("register",),
     "kafka.cluster:ClusterMetadata": ("bootstrap_brokers", "broker_metadata", "brokers", "refresh_metadata"),
 }
 """What this package uses beyond kafka-python's public classes; a new version is checked against it."""
@@ -85,7 +88,7 @@ class Client:
         logging.getLogger("kafka").propagate = False
         if not logging.getLogger("kafka").handlers:
             logging.getLogger("kafka").addHandler(logging.NullHandler())
-        arguments = settings.kafka_python() | {
+        arguments = client_arguments(settings) | {
             "receive_message_max_bytes": _MAX_ANSWER_BYTES,
             # kafka-python fails requests beyond this number instead of queueing them; brokers answer in order.
             "max_in_flight_requests_per_connection": _MAX_IN_FLIGHT,

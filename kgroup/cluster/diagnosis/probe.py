@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import ssl
+import struct
 from contextlib import closing
 
 from kgroup.cluster.diagnosis import apis, greeting, handshake, sasl, tcp, tls
@@ -14,6 +15,13 @@ from kgroup.errors import AuthenticationFailed, KgroupError, Unreachable
 
 def probe(target: Target) -> None:
     """Raise what is wrong with the target, or return where nothing is."""
+    try:
+        _steps(target)
+    except struct.error:  # framed as Kafka frames, but too short for what it ought to be
+        raise greeting.not_kafka(target, b"") from None
+
+
+def _steps(target: Target) -> None:
     target.addresses = tcp.look_up(target)
     tcp.connect(target).close()
     with closing(_connection(target)) as connection:

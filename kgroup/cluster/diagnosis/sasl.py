@@ -77,11 +77,10 @@ def _authenticate(target: Target, wire: Wire, mechanism: str) -> None:
 
 def _exchange(target: Target, mechanism: str) -> _Exchange:
     # Imported here: it is all of kafka-python, and a listener without SASL needs none of it.
-    from kafka.net.sasl import get_sasl_mechanism
+    from kgroup.cluster.coordinator.login import exchange
 
-    arguments = target.settings.kafka_python()
     try:
-        made: _Exchange = get_sasl_mechanism(mechanism)(host=target.host, **arguments)
+        made: _Exchange = exchange(target.settings, mechanism, target.host)
     except KgroupError:
         raise
     except Exception as problem:

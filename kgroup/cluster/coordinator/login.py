@@ -1,0 +1,25 @@
+"""kafka-python's side of a login: its SASL mechanisms, and tokens in the form that it takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka.net.sasl import get_sasl_mechanism
+from kafka.net.sasl.oauth import AbstractTokenProvider
+
+from kgroup.settings import Settings
+
+_TOKEN_PROVIDER = "sasl_oauth_token_provider"
+
+
+def client_arguments(settings: Settings) -> dict[str, Any]:
+    """The settings as kafka-python takes them; it insists on token providers of a class of its own."""
+    arguments = settings.kafka_python()
+    if _TOKEN_PROVIDER in arguments:
+        AbstractTokenProvider.register(type(arguments[_TOKEN_PROVIDER]))
+    return arguments
+
+
+def exchange(settings: Settings, mechanism: str, host: str) -> Any:
+    """One login with the mechanism, step by step: auth_bytes(), receive(answer), is_done()."""
+    return get_sasl_mechanism(mechanism)(host=host, **client_arguments(settings))
