@@ -148,6 +148,8 @@ def run(arguments: Sequence[str]) -> ExitCode:
         return ExitCode.INTERRUPTED
     except Terminated:
         return ExitCode.TERMINATED
+    except OSError as error:
+        return _unwritable(error, StderrReporter(sys.stderr))
     except SystemExit:
         # Typer's way out when it writes a help page and nobody reads it; there is no other here.
         return _nobody_reads()

@@ -101,10 +101,11 @@ def _kafka_python(what: dict[str, Any], commands: queue.Queue[str | None]) -> No
         group_id=what["group"],
         enable_auto_commit=False,
         auto_offset_reset="earliest",
-        # Else a leader that joined before it knew the new topic assigns nothing, for five minutes.
-        metadata_max_age_ms=500,
         **settings,
     )
+    # A leader that joins before it knows a new topic assigns nothing of it, and leaves it at that.
+    while not all(consumer.partitions_for_topic(topic) for topic in what["topics"]):
+        pass
     consumer.subscribe(what["topics"])
     shown = None
     while (command := _next(commands)) is not None:

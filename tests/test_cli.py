@@ -16,9 +16,9 @@ from rich.cells import cell_len
 
 import kgroup as package
 from kgroup import habits
-from kgroup.cli import VERBS
 from kgroup.errors import EXIT_MEANINGS, ExitCode, KgroupError
-from kgroup.help_pages import TOPICS
+from kgroup.table import VERBS
+from kgroup.topics import TOPICS
 from kgroup.verbs import verb_name
 from tests.command_line import CommandLine
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kgroup.cli import VERBS
 from kgroup.errors import EXIT_MEANINGS
 from kgroup.sandbox.demo import Crashed, crash
+from kgroup.table import VERBS
 from tests.command_line import CommandLine, QuietReporter
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")

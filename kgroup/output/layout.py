@@ -15,7 +15,7 @@ from kgroup.output.text import visible
 from kgroup.screen import Cell, Column, Style, Styled, Table
 
 GAP = "  "
-_FOLDED = 20
+_FOLDED = 40
 """So wide a column of ids stays while other columns can go."""
 
 _NARROWEST = 12

@@ -113,9 +113,7 @@ def generation(number: int) -> Pair:
     return b"\x00\x02" + text(f"group-{number % 1000}"), head + struct.pack(">qi", number, 10) + members
 
 
-def rate(
-    decode: Callable[[bytes, bytes], Any], pairs: list[Pair], passes: int = 5, cold: bool = False
-) -> float:
+def rate(decode: Callable[[bytes, bytes], Any], pairs: list[Pair], passes: int = 5, cold: bool = False) -> float:
     """Records per millisecond, the best of so many passes."""
     best = float("inf")
     for _ in range(passes):
@@ -138,9 +136,7 @@ def check(pairs: list[Pair]) -> None:
             case records.OffsetCommitValue(offset=offset):
                 assert offset == their_value.offset
             case records.GroupMetadataValue(members=members):
-                assert [member.assignment for member in members] == [
-                    m.assignment for m in their_value.members
-                ]
+                assert [member.assignment for member in members] == [m.assignment for m in their_value.members]
             case None:
                 raise AssertionError
 

@@ -152,7 +152,7 @@ def test_pyspark_is_found_and_not_imported() -> None:
 def test_shares_take_about_the_same_time() -> None:
     shares = deal_out(sandbox_manifest().artifacts, 4)
     sizes = [sum(a.size_bytes + 400_000 for a in share) for share in shares]
-    assert sum(map(len, shares)) == 36
+    assert sum(map(len, shares)) == 37
     assert max(sizes) < 1.3 * min(sizes)
     assert deal_out([], 4) == []
 
@@ -160,7 +160,7 @@ def test_shares_take_about_the_same_time() -> None:
 def test_manifest() -> None:
     manifest = sandbox_manifest()
     assert manifest.kafka_version == "4.3.1"
-    assert len({a.file_name for a in manifest.artifacts}) == 36
+    assert len({a.file_name for a in manifest.artifacts}) == 37
     assert all(len(a.sha256) == 64 for a in manifest.artifacts)
     assert parse_manifest("# comment\n\norg mod 1 2 ff\n").artifacts == (Artifact("org", "mod", "1", 2, "ff"),)
 
