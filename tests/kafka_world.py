@@ -83,9 +83,11 @@ class KafkaWorld:
         }
 
         def done() -> bool:
-            with contextlib.suppress(*_RETRIABLE):
-                self._groups.alter_group_offsets(group, wanted)
-                return True
+            # The client remembers coordinators, and that they have moved only as an error of each partition.
+            self._groups._manager.cluster._coordinators.clear()
+            with contextlib.suppress(*_RETRIABLE, kafka.errors.KafkaConnectionError):
+                answers = self._groups.alter_group_offsets(group, wanted)
+                return all(answer is kafka.errors.NoError for answer in answers.values())
             return False
 
         wait_for(done, f"commit of {group}")
@@ -162,6 +164,7 @@ class KafkaWorld:
 
     def coordinator(self, group: str) -> int:
         """The number of the broker that keeps a group."""
+        self._groups._manager.cluster._coordinators.clear()
         return int(self._groups._manager.run(lambda: self._groups._find_coordinator_id(group)))
 
     def configure_group(self, group: str, **settings: str) -> None:
