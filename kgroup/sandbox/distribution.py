@@ -47,9 +47,16 @@ class Distribution:
         """Where the bootstrap checkpoint is, once made."""
         return self.home / f"bootstrap-{self.version}.checkpoint"
 
-    def command(self, main_class: str, *arguments: str, flags: Sequence[str] = (), quiet: bool = False) -> list[str]:
+    def command(
+        self,
+        main_class: str,
+        *arguments: str,
+        flags: Sequence[str] = (),
+        quiet: bool = False,
+        archived: bool = True,
+    ) -> list[str]:
         """Java's command line, with the archive if there is one. ``quiet``: warnings alone, on stderr."""
-        archive = self.archive if self.archive.exists() else None
+        archive = self.archive if archived and self.archive.exists() else None
         return jvm.command(
             self.java,
             self.classpath,

@@ -19,14 +19,16 @@ def tool_command(
     main_class: str,
     arguments: Sequence[str],
     kafka: Distribution | None = None,
-    flags: Sequence[str] = jvm.QUICK_FLAGS,
+    *,
+    as_shipped: bool = False,
 ) -> list[str]:
-    """The command line of a tool, by default with flags for a quick start; its log goes to stderr.
+    """The command line of a tool, started quickly, or as Kafka's own script starts it; its log goes to stderr.
 
     ``kafka`` None is the fetched one, fetched now if need be.
     """
     kafka = kafka or distribution(None, _Silent())
-    return kafka.command(main_class, *arguments, flags=flags, quiet=True)
+    flags = jvm.SHIPPED_TOOL_FLAGS if as_shipped else jvm.QUICK_FLAGS
+    return kafka.command(main_class, *arguments, flags=flags, quiet=True, archived=not as_shipped)
 
 
 def run_tool(

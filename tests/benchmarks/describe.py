@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kgroup.sandbox import Sandbox
-from kgroup.sandbox.jvm import SHIPPED_TOOL_FLAGS
 from kgroup.sandbox.tools import CONSUMER_GROUPS, tool_command
 from tests.benchmarks.measure import Figure, measure
 from tests.command_line import QuietReporter
@@ -50,9 +49,8 @@ def _kgroup(*arguments: str) -> list[str]:
 
 
 def _peer(bootstrap: str, *arguments: str) -> list[str]:
-    """Kafka's tool as its script starts it, but with a class data archive, which flatters it."""
-    wanted = ("--bootstrap-server", bootstrap, "--describe", *arguments)
-    return tool_command(CONSUMER_GROUPS, wanted, flags=SHIPPED_TOOL_FLAGS)
+    """Kafka's tool as kafka-consumer-groups.sh starts it."""
+    return tool_command(CONSUMER_GROUPS, ("--bootstrap-server", bootstrap, "--describe", *arguments), as_shipped=True)
 
 
 def _help() -> None:
