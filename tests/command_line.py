@@ -59,6 +59,7 @@ class CommandLine:
             [sys.executable, "-m", "kgroup", *arguments],
             capture_output=True,
             text=True,
+            encoding=(env or {}).get("PYTHONIOENCODING"),
             env=os.environ | (env or {}),
             timeout=120,
             stdin=subprocess.DEVNULL,
