@@ -7,10 +7,9 @@ next (``hint``). ``code`` is the stable word in brackets that scripts may match,
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-if TYPE_CHECKING:
-    from kgroup.model import ClusterRef
+from kgroup.cluster_ref import ClusterRef
 
 
 class ExitCode(IntEnum):

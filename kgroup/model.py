@@ -13,22 +13,9 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from kgroup.clock import utc_now
+from kgroup.cluster_ref import ClusterRef as ClusterRef
 from kgroup.errors import ExitCode, KgroupError
 from kgroup.screen import Records, Screen
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterRef:
-    """Which cluster was asked. ``cluster_id`` is None before it answered, ``context`` where none is in use."""
-
-    cluster_id: str | None
-    bootstrap_servers: str
-    context: str | None = None
-
-    @property
-    def label(self) -> str:
-        """What a person calls it: the context's name, else the first address."""
-        return self.context or self.bootstrap_servers.split(",")[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,9 @@ from kgroup.output.colour import painter
 from kgroup.output.text import visible
 
 if TYPE_CHECKING:
+    from rich.progress import Progress as Bars
+    from rich.progress import TaskID
+
     from kgroup.model import Progress, RowError
 
 _PLAIN_INTERVAL_S = 10.0
@@ -65,9 +68,9 @@ class StderrReporter:
             return
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-        from rich.progress import Progress as Bars
+        from rich.progress import Progress as RichProgress
 
-        bars = Bars(
+        bars = RichProgress(
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
@@ -98,9 +101,9 @@ class _PlainProgress:
 
 
 class _Bar:
-    def __init__(self, bars: object, task: object) -> None:
+    def __init__(self, bars: Bars, task: TaskID) -> None:
         self._bars, self._task = bars, task
 
     def update(self, done: int) -> None:
         """Move the bar."""
-        self._bars.update(self._task, completed=done)  # type: ignore[attr-defined]
+        self._bars.update(self._task, completed=done)
