@@ -181,8 +181,9 @@ def _execute(verb: str, run: Run, call: Callable[[Run], Result]) -> ExitCode:
     except BrokenPipeError:
         return _nobody_reads()
     except OSError as error:
-        # What the cluster and files do wrong has become a KgroupError where it happened: this is our output.
-        return _unwritable(error, reporter)
+        if error.filename is None:  # not a file of ours, so our output
+            return _unwritable(error, reporter)
+        return _fail(path, KgroupError(f"{error.filename}: {error.strerror}", code="file"), output, reporter)
 
 
 def _fail(path: str, error: KgroupError, output: Format, reporter: StderrReporter) -> ExitCode:
@@ -241,7 +242,7 @@ def _usage_error(error: Any, arguments: Sequence[str]) -> UsageError:
         typed = shlex.join(["kgroup", *shown])
         return UsageError("verbs have no dashes", details=(f"you typed  {typed}", f"here it is {form}"))
     path = context.command_path if context else "kgroup"
-    if flag := getattr(error, "option_name", None):
+    if (flag := getattr(error, "option_name", None)) and "No such option" in error.format_message():
         known = [name for param in context.command.params for name in param.opts] if context else []
         return UsageError(f"{path} has no option {flag}", hint=habits.flag_hint(flag, known) or f"{path} --help")
     return UsageError(error.format_message().rstrip("."), hint=f"{path} --help")

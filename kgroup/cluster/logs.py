@@ -17,7 +17,6 @@ from kgroup.cluster.deadline import Deadline
 from kgroup.errors import KgroupError, Unreachable
 from kgroup.model import LogRange
 
-OFFSETS_TOPIC = "__consumer_offsets"
 TopicPartition = tuple[str, int]
 Cause = Callable[[], KgroupError]
 """Says why a partition failed; asked only when it is reported, since finding out may open a connection."""

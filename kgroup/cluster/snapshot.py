@@ -12,7 +12,8 @@ from kgroup.cluster.assembly import GroupParts, assemble, failures
 from kgroup.cluster.coordinator.client import Client
 from kgroup.cluster.coordinator.groups import SETTLING_S, Committed, Described, GroupCoordinators, Listing
 from kgroup.cluster.deadline import Deadline
-from kgroup.cluster.logs import OFFSETS_TOPIC, TopicLayout, TopicPartition, log_ranges, topic_layouts
+from kgroup.cluster.logs import TopicLayout, TopicPartition, log_ranges, topic_layouts
+from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC
 from kgroup.errors import KgroupError, NotAuthorized, NotFound
 from kgroup.model import ClusterRef, Group, ListedGroup, LogRange, RowError
 from kgroup.settings import Settings

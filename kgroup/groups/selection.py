@@ -13,6 +13,8 @@ from kgroup.model import Group, ListedGroup
 from kgroup.units import plural
 
 _NEAR = 3
+_LONGEST_NAME_BYTES = 32_767
+_UNSET = "is a variable of the script not set?"
 TYPES = ("classic", "consumer", "share", "streams")
 STATES = (
     "Empty",
@@ -54,6 +56,10 @@ class Selection(Protocol):
         """The types that stay."""
 
     @property
+    def topic(self) -> Sequence[str] | None:
+        """The topics that the groups have to do with."""
+
+    @property
     def expect(self) -> int | None:
         """How many groups there have to be."""
 
@@ -75,9 +81,13 @@ def check(selection: Selection) -> None:
     if named and selection.all_groups:
         raise UsageError("groups are named, and --all-groups is given: which of the two?")
     if "" in named:
-        raise UsageError("a group's name is empty", hint="is a variable of the script not set?")
+        raise UsageError("a group's name is empty", hint=_UNSET)
     if selection.regex == "":
-        raise UsageError("--regex is empty", hint="is a variable of the script not set?")
+        raise UsageError("--regex is empty", hint=_UNSET)
+    if "" in (selection.topic or ()):
+        raise UsageError("--topic is empty", hint=_UNSET)
+    for name in (*named, *(selection.topic or ())):
+        _check_name(name)
     if selection.regex is not None:
         _pattern(selection.regex)
     _known(selection.in_state, STATES, "--in-state")
@@ -90,6 +100,16 @@ class Choice:
 
     groups: tuple[ListedGroup, ...]
     missing: NotFound | None
+
+
+def _check_name(name: str) -> None:
+    """The protocol carries names as UTF-8 of at most 32,767 bytes."""
+    try:
+        encoded = name.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(f"{name!r} is not UTF-8, so no group or topic is called that") from error
+    if len(encoded) > _LONGEST_NAME_BYTES:
+        raise UsageError(f"{name[:20]}... is longer than a name can be: {len(encoded)} bytes")
 
 
 def choose(selection: Selection, listed: Sequence[ListedGroup], place: str) -> Choice:

@@ -92,7 +92,11 @@ def _folded_widths(
 
 
 def draw_table(table: Table, width: int | None, wide: bool, paint: Callable[[str, Style | None], str]) -> Iterator[str]:
-    """The table's lines; ``paint`` colours a text that is already padded."""
+    """The table's lines; ``paint`` colours a text that is already padded.
+
+    Who asks for ``wide`` gets every column, however narrow the terminal.
+    """
+    width = None if wide else width
     cells = [[text_of(cell) for cell in row] for row in table.rows]
     widths = [max((cell_len(row[index]) for row in cells), default=0) for index in range(len(table.columns))]
     widths = [max(cell_len(column.title), size) for column, size in zip(table.columns, widths, strict=True)]

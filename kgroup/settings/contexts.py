@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 OWN_KEYS = frozenset({"read_only", "explicit", "timeout"})
 _PATH_KEYS = FILE_KEYS | {"ssl.truststore.location", "ssl.keystore.location"}
 _REFERENCE = re.compile(r"\$\{(env|file):([^}]*)\}")
+_MISTAKEN = re.compile(r"\$\{(?!(?:env|file):[^}]*\})")
 _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 
@@ -167,6 +168,8 @@ def _value(setting: Setting, environ: Mapping[str, str], directory: Path) -> str
         except OSError as error:
             raise ConfigError(f"{setting.key} from {setting.source}: cannot read {path}: {error.strerror}") from None
 
+    if _MISTAKEN.search(setting.value):
+        raise ConfigError(f"{setting.key} from {setting.source}: only ${{env:NAME}} and ${{file:PATH}} are replaced")
     value = _REFERENCE.sub(replacement, setting.value)
     if setting.key in _PATH_KEYS and value not in ("", "probe"):
         return str(directory / Path(value).expanduser())

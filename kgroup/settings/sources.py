@@ -306,6 +306,8 @@ _FIRST = (_ADDRESS, "security.protocol", "sasl.mechanism")
 def _addresses(setting: Setting) -> Setting:
     servers = [server.strip() for server in setting.value.split(",") if server.strip()]
     for server in servers:
+        if any(character.isspace() for character in server):
+            raise UsageError(f"{setting.value} from {setting.source}: separate brokers by commas")
         host, colon, port = server.rpartition(":")
         if server.endswith("]") or not colon:
             # No port: both clients take 9092.

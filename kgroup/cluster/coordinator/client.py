@@ -235,7 +235,7 @@ class Client:
             except KgroupError as fault:
                 failures.append(fault)
                 continue
-            except (kafka.errors.KafkaError, OSError) as error:
+            except (kafka.errors.KafkaError, OSError, UnicodeError) as error:
                 failures.append(self._explained(server.host, server.port, error))
                 continue
             finally:

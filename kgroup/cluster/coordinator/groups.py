@@ -20,8 +20,11 @@ from kgroup.cluster.broker_errors import GROUP_ID_NOT_FOUND, NONE, UNSUPPORTED_V
 from kgroup.cluster.consumer_protocol import decode_assignment, decode_subscription
 from kgroup.cluster.coordinator import schemas
 from kgroup.cluster.coordinator.client import RETRIABLE_COORDINATOR_ERRORS, RETRY_PAUSE_S, Broker, Client
+from kgroup.cluster.logs import topic_layouts
+from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC, a_group_in_each
 from kgroup.errors import KgroupError, Unreachable
 from kgroup.model import Assignment, Commit, Coordinator, ListedGroup, Member, TopicPartitions
+from kgroup.units import plural
 
 SETTLING_S = 1.0
 """After a coordinator has moved, its successor may for 0.4 s answer without what the last moments brought (seen)."""
@@ -95,10 +98,10 @@ class GroupCoordinators:
         """
         sees_all = await self.sees_all()
         while True:
-            groups, failures = await self._list_once()
-            if self._client.deadline.passed:
-                break
-            if not failures and not self._client.unsettled:
+            absent, (groups, failures) = await self._client.gather([self._not_loaded(), self._list_once()])
+            if absent:
+                failures.append(partial(_no_coordinator, absent))
+            if self._client.deadline.passed or not (failures or self._client.unsettled):
                 break
             self._client.unsettled = bool(failures)
             await self._client.sleep(RETRY_PAUSE_S if failures else SETTLING_S)
@@ -106,6 +109,28 @@ class GroupCoordinators:
         return Listing(
             tuple(groups[name] for name in sorted(groups)), tuple(cause() for cause in failures), complete=sees_all
         )
+
+    async def _not_loaded(self) -> int:
+        """How many partitions of ``__consumer_offsets`` have no coordinator, or one that is still loading.
+
+        ListGroups leaves out their groups without an error, so a group that nobody has is looked for in each.
+        """
+        layout = (await topic_layouts(self._client, [OFFSETS_TOPIC]))[OFFSETS_TOPIC]
+        if isinstance(layout, KgroupError):
+            return 0  # there are no groups yet, or nothing can be known
+        probes = a_group_in_each(len(layout.leaders))
+        for probe in probes:
+            self._node_of.pop(probe, None)
+        await self.locate(probes)
+        batches = list(self._batches(probes))
+        answers = await self._client.send_all([(node, DescribeGroupsRequest(groups=ids)) for node, ids in batches])
+        loaded = sum(
+            row.error_code not in RETRIABLE_COORDINATOR_ERRORS
+            for answer in answers
+            if not isinstance(answer, BaseException)
+            for row in answer.groups
+        )
+        return len(probes) - loaded - sum(probe in self._refused for probe in probes)
 
     async def _list_once(self) -> tuple[dict[str, ListedGroup], list[Callable[[], KgroupError]]]:
         """(the groups by name, why some are missing) of one round of requests."""
@@ -250,6 +275,13 @@ class GroupCoordinators:
                 node = nodes[group]
                 errors[group] = causes[node] = causes.get(node) or self._client.failure(cause, node)
         return errors
+
+
+def _no_coordinator(partitions: int) -> KgroupError:
+    return Unreachable(
+        f"the groups of {plural(partitions, 'partition')} of {OFFSETS_TOPIC} are missing: no coordinator answers",
+        code="no-coordinator",
+    )
 
 
 def _still_loading(broker: Broker) -> KgroupError:

@@ -19,14 +19,14 @@ from kafka.record.memory_records import MemoryRecords
 from kgroup.cluster.broker_errors import NONE, of_topic
 from kgroup.cluster.coordinator.client import Client
 from kgroup.cluster.deadline import Deadline
-from kgroup.cluster.logs import OFFSETS_TOPIC, TopicLayout, TopicPartition, log_ranges
+from kgroup.cluster.logs import TopicLayout, TopicPartition, log_ranges
+from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC, partition_of
 from kgroup.cluster.offsets_log.records import (
     GroupMetadata,
     MalformedRecord,
     RecordType,
     decode,
     key_prefix,
-    partition_of,
 )
 from kgroup.errors import KgroupError, Unreachable
 from kgroup.model import LogRange

@@ -27,6 +27,7 @@ from functools import lru_cache
 from struct import Struct
 from typing import Any, TypeAlias
 
+from kgroup.cluster.offsets_log.partition import partition_of
 from kgroup.cluster.wire import FAULTS, MalformedRecord, Reader, topic_id
 
 __all__ = [
@@ -406,21 +407,6 @@ def key_prefix(record_type: int, group: str) -> bytes:
     if len(encoded) > 32767:
         raise ValueError(f"a group id has at most 32,767 bytes, not {len(encoded):,}")
     return _KEY_HEAD.pack(record_type, len(encoded)) + encoded
-
-
-def partition_of(group_id: str, partitions: int) -> int:
-    """The partition of ``__consumer_offsets``, of so many, that holds a group; its leader is the coordinator.
-
-    Java's ``abs(String.hashCode()) % partitions`` over UTF-16 code units, where abs(-2**31) is 0:
-    ``partition_of("polygenelubricants", 50) == 0``, ``partition_of("abc", 50) == 4`` (96354 % 50).
-    """
-    code = 0
-    units = group_id.encode("utf-16-be", "surrogatepass")
-    for high, low in zip(units[::2], units[1::2], strict=True):
-        code = (code * 31 + (high << 8 | low)) & 0xFFFFFFFF
-    if code == 0x80000000:
-        return 0
-    return (code if code < 0x80000000 else 0x100000000 - code) % partitions
 
 
 _VERSION = Struct(">h")

@@ -1,0 +1,31 @@
+"""Which partition of ``__consumer_offsets`` holds a group. Pure, and quick to import."""
+
+from __future__ import annotations
+
+OFFSETS_TOPIC = "__consumer_offsets"
+
+
+def partition_of(group_id: str, partitions: int) -> int:
+    """The partition of ``__consumer_offsets``, of so many, that holds a group; its leader is the coordinator.
+
+    Java's ``abs(String.hashCode()) % partitions`` over UTF-16 code units, where abs(-2**31) is 0:
+    ``partition_of("polygenelubricants", 50) == 0``, ``partition_of("abc", 50) == 4`` (96354 % 50).
+    """
+    code = 0
+    units = group_id.encode("utf-16-be", "surrogatepass")
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        code = (code * 31 + (high << 8 | low)) & 0xFFFFFFFF
+    if code == 0x80000000:
+        return 0
+    return (code if code < 0x80000000 else 0x100000000 - code) % partitions
+
+
+def a_group_in_each(partitions: int) -> list[str]:
+    """A group id for every partition, none of which anybody has given to a group."""
+    found: dict[int, str] = {}
+    number = 0
+    while len(found) < partitions:
+        name = f"kgroup-probe-{number}"
+        found.setdefault(partition_of(name, partitions), name)
+        number += 1
+    return [found[partition] for partition in sorted(found)]
