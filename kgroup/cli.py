@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import gc
 import importlib
-import io
 import os
 import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from types import FrameType
 from typing import Annotated, Any, NoReturn
@@ -24,6 +24,7 @@ import kgroup
 from kgroup import habits, help_pages
 from kgroup.errors import ExitCode, KgroupError, UsageError
 from kgroup.options import Connection, Format, Presentation
+from kgroup.output import streams
 from kgroup.output.reporter import StderrReporter
 from kgroup.redact import redact_words
 from kgroup.run import Run
@@ -108,11 +109,11 @@ def kgroup_options(
 ) -> None:
     """What may stand before the verb; the verb's own options go before these."""
     if version:
-        _say(_versions())
+        streams.say(_versions())
         raise typer.Exit
     ctx.obj = Run(connection, presentation, StderrReporter(sys.stderr), words=tuple(ctx.obj))
     if ctx.invoked_subcommand is None:
-        _say(ctx.get_help())
+        streams.say(ctx.get_help())
         raise typer.Exit
 
 
@@ -128,7 +129,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     for number, handler in handlers.items():
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup, a shell's background job
             signal.signal(number, handler)
-    _mend_streams()
+    streams.mend()
     code = run(sys.argv[1:] if arguments is None else arguments)
     sys.exit(int(code))
 
@@ -148,11 +149,16 @@ def run(arguments: Sequence[str]) -> ExitCode:
         return ExitCode.INTERRUPTED
     except Terminated:
         return ExitCode.TERMINATED
-    except OSError as error:
-        return _unwritable(error, StderrReporter(sys.stderr))
+    except KgroupError as error:
+        return _fail("kgroup", error, Format.TABLE, StderrReporter(sys.stderr))
+    except OSError as error:  # Typer writes help pages by itself
+        streams.drop_stdout()
+        failure = streams.OutputError(f"the output could not be written: {error.strerror}")
+        return _fail("kgroup", failure, Format.TABLE, StderrReporter(sys.stderr))
     except SystemExit:
         # Typer's way out when it writes a help page and nobody reads it; there is no other here.
-        return _nobody_reads()
+        streams.drop_stdout()
+        return ExitCode.DONE
 
 
 def _execute(verb: str, run: Run, call: Callable[[Run], Result]) -> ExitCode:
@@ -167,9 +173,10 @@ def _execute(verb: str, run: Run, call: Callable[[Run], Result]) -> ExitCode:
     except UsageError as error:
         return _fail(path, error, Format.TABLE, reporter)
     try:
-        result = call(run)
-        outcomes: Iterator[Outcome] = iter((result,)) if isinstance(result, Outcome) else result
-        return present(verb, outcomes, output, run.typed, reporter)
+        with run.debug_log():
+            result = call(run)
+            outcomes: Iterator[Outcome] = iter((result,)) if isinstance(result, Outcome) else result
+            return present(verb, outcomes, output, run.typed, reporter)
     except KgroupError as error:
         return _fail(path, error, output, reporter)
     except KeyboardInterrupt:
@@ -178,12 +185,10 @@ def _execute(verb: str, run: Run, call: Callable[[Run], Result]) -> ExitCode:
     except Terminated:
         reporter.note(f"{verb}: terminated")
         return ExitCode.TERMINATED
-    except BrokenPipeError:
-        return _nobody_reads()
     except OSError as error:
-        if error.filename is None:  # not a file of ours, so our output
-            return _unwritable(error, reporter)
-        return _fail(path, KgroupError(f"{error.filename}: {error.strerror}", code="file"), output, reporter)
+        # What a cluster does wrong, and stdout, have become a KgroupError where it happened; this is a file.
+        what = error.strerror or str(error)
+        return _fail(path, KgroupError(f"{error.filename}: {what}", code="file"), output, reporter)
 
 
 def _fail(path: str, error: KgroupError, output: Format, reporter: StderrReporter) -> ExitCode:
@@ -191,47 +196,10 @@ def _fail(path: str, error: KgroupError, output: Format, reporter: StderrReporte
     from kgroup.output.present import present_error
 
     reporter.error(error)
-    try:
+    with suppress(streams.NobodyReads, streams.OutputError), streams.writing():
         present_error(path.removeprefix("kgroup").strip(), error, output)
         sys.stdout.flush()
-    except BrokenPipeError:
-        _nobody_reads()
     return error.exit_code
-
-
-def _say(text: str) -> None:
-    try:
-        sys.stdout.write(text + "\n")
-        sys.stdout.flush()
-    except BrokenPipeError:
-        _nobody_reads()
-
-
-def _nobody_reads() -> ExitCode:
-    """Whoever read our output has seen enough (``kgroup list | head -1``), and that is no failure."""
-    _drop_stdout()
-    return ExitCode.DONE
-
-
-def _unwritable(error: OSError, reporter: StderrReporter) -> ExitCode:
-    """A full disk behind ``>``: what was written is not the whole answer."""
-    _drop_stdout()
-    reporter.error(KgroupError(f"the output could not be written: {error.strerror or error}", code="output"))
-    return ExitCode.FAILED
-
-
-def _drop_stdout() -> None:
-    # Python would complain once more when it flushes stdout at exit.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _mend_streams() -> None:
-    """Streams that are closed (``>&-``) swallow what is written; characters they lack are written as escapes."""
-    sys.stdout = sys.stdout or os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
-    sys.stderr = sys.stderr or os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
 
 
 def _usage_error(error: Any, arguments: Sequence[str]) -> UsageError:

@@ -19,17 +19,21 @@ _NUMBER = r"(?a)\d+(?:\.\d+)?"
 _WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _SUSPICIOUS_BELOW_MS = 1000
 _LONGEST_TIMEOUT_S = 86_400.0
+_LONGEST_S = 10 * 366 * 86_400.0
 
 
 def parse_duration(text: str, option: str) -> float:
     """``text`` in seconds; every number needs a unit: ms, s, m, h or d (``1h30m`` is 5400.0).
 
     ``option`` is what the user typed it after (``--within``), or the name of a variable or setting.
-    Raises UsageError for a bare number and for what is no duration.
+    Raises UsageError for a bare number, for what is no duration, and for more than ten years.
     """
     stripped = text.strip()
     if re.fullmatch(_WHOLE, stripped):
-        return sum(float(number) * SECONDS_PER_UNIT[unit] for number, unit in re.findall(_PART, stripped))
+        seconds = sum(float(number) * SECONDS_PER_UNIT[unit] for number, unit in re.findall(_PART, stripped))
+        if seconds > _LONGEST_S:
+            raise UsageError(f"{option}: longer than ten years")
+        return seconds
     typed = _typed(option, text)
     if re.fullmatch(_NUMBER, stripped):
         word = _WORDS[int(stripped)] if stripped.isdigit() and int(stripped) < len(_WORDS) else stripped

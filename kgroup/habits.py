@@ -56,9 +56,9 @@ FLAGS = {
 
 def verb_hint(word: str, verbs: Collection[str], path: str = "kgroup") -> str | None:
     """What ``word`` is called below ``path`` (``kgroup``, ``kgroup context``), None where nothing comes near."""
-    meant = VERBS.get(word, word).split()[0] if path == "kgroup" else word
-    if meant in verbs:
-        return f"{path} {VERBS[word]}"
+    meant = VERBS.get(word) if path == "kgroup" else None
+    if meant is not None and meant.split()[0] in verbs:
+        return f"{path} {meant}"
     near = get_close_matches(word, verbs, n=1)
     return f"{path} {near[0]}" if near else None
 
@@ -74,6 +74,8 @@ def kcg_form(arguments: Sequence[str], verbs: Collection[str]) -> str | None:
     if not known:
         return None
     verb = "export" if "export" in known else known[0]
+    if arguments[0] in verbs:
+        arguments = arguments[1:]
     rest = [word for word in arguments if word not in KCG_VERBS and word.partition("=")[0] not in _NEVER_HINTED]
     return f"kgroup {verb} {shlex.join(rest)}".rstrip()
 

@@ -203,12 +203,16 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Sums over a group; None: no partition's lag is known, or the members may not be seen."""
+    """Sums over a group.
+
+    None: no partition's lag is known; the members may not be seen; or they do not tell what they hold, so that
+    nobody knows which partitions are without an owner.
+    """
 
     members: int | None
     idle_members: int | None
     partitions: int
-    unassigned_partitions: int
+    unassigned_partitions: int | None
     lag: int | None
 
 
@@ -251,7 +255,9 @@ class Group:
             if members is None
             else sum(m.assignment is not None and not m.partition_count for m in members),
             partitions=len(self.partitions),
-            unassigned_partitions=sum(partition.owner is None for partition in self.partitions),
+            unassigned_partitions=None
+            if members is None or any(member.assignment is None for member in members)
+            else sum(partition.owner is None for partition in self.partitions),
             lag=sum(lags) if lags else None,
         )
 

@@ -8,7 +8,7 @@ import logging
 import os
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from urllib.parse import quote
 
@@ -56,7 +56,7 @@ def redact(text: str, secrets: Iterable[str]) -> str:
     return text
 
 
-_ASSIGNMENT = r"(?s)((?:-X|--property=)?[\w.-]+)=(.*)"
+_ASSIGNMENT = r"(?s)((?:-X|--property=)?\s*[\w.-]+)\s*=(.*)"
 
 
 def redact_words(words: Iterable[str]) -> list[str]:
@@ -96,9 +96,9 @@ class RedactingFormatter(logging.Formatter):
     default_time_format = "%Y-%m-%dT%H:%M:%S"
     default_msec_format = "%s.%03dZ"
 
-    def __init__(self, secrets: Iterable[str]) -> None:
+    def __init__(self, secrets: Collection[str]) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s %(message)s")
-        self._secrets = frozenset(secrets)
+        self._secrets = secrets
 
     def format(self, record: logging.LogRecord) -> str:
         """The record's line or lines, without secrets."""
@@ -108,8 +108,8 @@ class RedactingFormatter(logging.Formatter):
 LOGGERS = ("kafka", "kgroup")
 
 
-def open_debug_log(path: Path, secrets: Iterable[str]) -> logging.Handler:
-    """Send all that kgroup and kafka-python log to ``path``, without secrets.
+def open_debug_log(path: Path, secrets: Collection[str]) -> logging.Handler:
+    """Send all that kgroup and kafka-python log to ``path``, without secrets; more may be added to them later.
 
     The file is readable by its owner alone, and appended to. Raises OSError where it
     cannot be written. ``close_debug_log`` takes the handler back.

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kgroup.errors import UsageError
@@ -23,6 +26,8 @@ class Run:
     presentation: Presentation
     reporter: Reporter
     words: tuple[str, ...] = ()
+    secrets: set[str] = field(default_factory=set)
+    """What must not be shown, known once the settings are."""
 
     @property
     def format(self) -> Format:
@@ -40,19 +45,31 @@ class Run:
         from kgroup.settings import resolve
 
         settings = resolve(self.connection, self.reporter)
-        if self.presentation.debug:
-            from kgroup.redact import open_debug_log
-
-            try:
-                open_debug_log(self.presentation.debug, settings.secrets)
-            except OSError as error:
-                raise UsageError(f"--debug {self.presentation.debug}: {error.strerror}") from error
+        self.secrets.update(settings.secrets)
         return settings
+
+    @contextmanager
+    def debug_log(self) -> Iterator[None]:
+        """Keep the log of ``--debug`` or KGROUP_DEBUG, if there is to be one. Raises UsageError."""
+        named = os.environ.get("KGROUP_DEBUG")
+        path = self.presentation.debug or (Path(named) if named else None)
+        if path is None:
+            yield
+            return
+        from kgroup.redact import close_debug_log, open_debug_log
+
+        try:
+            handler = open_debug_log(path, self.secrets)
+        except OSError as error:
+            raise UsageError(f"the debug log {path} cannot be written: {error.strerror}") from error
+        try:
+            yield
+        finally:
+            close_debug_log(handler)
 
     @property
     def typed(self) -> list[str]:
         """The command line as it may be shown: without the secrets of the connection."""
         from kgroup.redact import redact, redact_words
 
-        secrets = self.settings.secrets if "settings" in self.__dict__ else ()
-        return [redact(word, secrets) for word in redact_words(("kgroup", *self.words))]
+        return [redact(word, self.secrets) for word in redact_words(("kgroup", *self.words))]

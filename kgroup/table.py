@@ -26,7 +26,7 @@ VERBS: tuple[Verb, ...] = (
     Verb("list", "kgroup.commands.list:list_", "groups: type, state, members", LOOK),
     Verb("describe", "kgroup.commands.describe:describe", "one group: partitions, members, lag", LOOK),
     Verb("context", "kgroup.commands.context", "named clusters: list, use, show", SET_UP),
-    Verb("sandbox", "kgroup.commands.sandbox", "a real Kafka on this machine: up, down, demo", SET_UP),
+    Verb("sandbox", "kgroup.commands.sandbox", "a real Kafka on this machine: up, status, down, demo", SET_UP),
     Verb("help", "kgroup.commands.help:help_", "a topic: exit-codes, output, connection", None),
 )
 BY_NAME = {verb.name: verb for verb in VERBS}

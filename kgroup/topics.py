@@ -26,7 +26,11 @@ TOPICS = {
         --command-config FILE              KGROUP_COMMAND_CONFIG
                                            librdkafka's or Java's properties
         -X, --property KEY=VALUE           KGROUP_PROPERTIES
-        --timeout 10s                      KGROUP_TIMEOUT
-        --debug FILE                       what the client does, without secrets
+                                           (several, with blanks between them)
+        --timeout 10s (the default)        KGROUP_TIMEOUT
+                                           a bare number is milliseconds
+        --debug FILE                       KGROUP_DEBUG
+                                           what the client does, without secrets
+        -o, --output FORMAT                KGROUP_OUTPUT
         Flag > environment > context file. All go before or after the verb."""),
 }

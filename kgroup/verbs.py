@@ -134,12 +134,10 @@ def _pick(values: dict[str, Any], bundle: type) -> dict[str, Any]:
 def _bundle_parameters(bundles: dict[str, type]) -> list[inspect.Parameter]:
     return [
         inspect.Parameter(
-            field.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            annotation=get_type_hints(bundle, include_extras=True)[field.name],
-            default=_default(field),
+            field.name, inspect.Parameter.KEYWORD_ONLY, annotation=hints[field.name], default=_default(field)
         )
         for bundle in bundles.values()
+        for hints in [get_type_hints(bundle, include_extras=True)]
         for field in fields(bundle)
     ]
 

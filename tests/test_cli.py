@@ -591,3 +591,18 @@ def test_a_verb_that_asks_no_cluster_imports_no_client(arguments: list[str]) -> 
     modules = modules_after(f"from kgroup.cli import run\nrun({arguments!r})")
 
     assert loaded(modules, "kafka", "confluent_kafka", "pyspark", "pandas") == set()
+
+
+@pytest.mark.parametrize("word", ["", "list x", " "])
+def test_a_word_that_is_no_verb_is_no_crash(kgroup_cli: CommandLine, word: str) -> None:
+    assert "there is no verb" in kgroup_cli(word, exit_code=2).stderr
+
+
+def test_the_debug_log_is_opened_by_every_verb(
+    kgroup_cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kgroup_cli("help", "output", "--debug", str(tmp_path / "flag.log"))
+    monkeypatch.setenv("KGROUP_DEBUG", str(tmp_path / "variable.log"))
+    kgroup_cli("context", "list")
+    assert (tmp_path / "flag.log").exists()
+    assert (tmp_path / "variable.log").exists()

@@ -5,23 +5,29 @@ Source: org.apache.kafka.common.protocol.Errors.
 
 from __future__ import annotations
 
+import shlex
+
 import kafka.errors
 
 from kgroup.errors import KgroupError, NotAuthorized, NotFound, Unreachable
 
 NONE = 0
 UNKNOWN_TOPIC_OR_PARTITION = 3
-INVALID_TOPIC = 17
 TOPIC_AUTHORIZATION_FAILED = 29
 UNSUPPORTED_VERSION = 35
 GROUP_ID_NOT_FOUND = 69
 UNKNOWN_TOPIC_ID = 100
+
+NO_LEADER = frozenset({5, 6, 9, 56, 72, 74, 75, 76, 78})
+"""What a broker answers that does not lead a partition, or not yet; worth asking again."""
 
 _COORDINATOR = {
     14: "its coordinator is still loading",
     15: "its coordinator is not available",
     16: "its coordinator has moved, and the new one does not answer for it yet",
 }
+RETRIABLE_COORDINATOR_ERRORS = frozenset(_COORDINATOR)
+"""COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR: worth asking again."""
 
 
 def of_group(code: int, group: str) -> KgroupError:
@@ -35,7 +41,7 @@ def of_group(code: int, group: str) -> KgroupError:
     if code == 30:
         return NotAuthorized(
             "no DESCRIBE on this group",
-            hint=f"kafka-acls.sh --add --allow-principal User:... --operation Describe --group {group}",
+            hint=f"kafka-acls.sh --add --allow-principal User:... --operation Describe --group {shlex.quote(group)}",
         )
     if code == TOPIC_AUTHORIZATION_FAILED:
         return NotAuthorized(
@@ -54,9 +60,9 @@ def of_topic(code: int, topic: str, operation: str = "Describe") -> KgroupError:
     if code == TOPIC_AUTHORIZATION_FAILED:
         return NotAuthorized(
             f"could not be read: no {operation.upper()} on Topic",
-            hint=f"kafka-acls.sh --add --allow-principal User:... --operation {operation} --topic {topic}",
+            hint=f"kafka-acls.sh --add --allow-principal User:... --operation {operation} --topic {shlex.quote(topic)}",
         )
-    if code in (5, 6, 9, 56, 72, 74, 75, 76, 78):
+    if code in NO_LEADER:
         return Unreachable("has no leader that answers", code="no-leader")
     return _other(code)
 

@@ -11,7 +11,7 @@ from typing import Any
 from kafka.protocol.consumer import ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
 
-from kgroup.cluster.broker_errors import NONE, UNKNOWN_TOPIC_OR_PARTITION, of_topic
+from kgroup.cluster.broker_errors import NO_LEADER, NONE, UNKNOWN_TOPIC_OR_PARTITION, of_topic
 from kgroup.cluster.coordinator.client import RETRY_PAUSE_S, Client
 from kgroup.cluster.deadline import Deadline
 from kgroup.errors import KgroupError, Unreachable
@@ -24,8 +24,7 @@ Cause = Callable[[], KgroupError]
 _EARLIEST, _LATEST = -2, -1
 _CONSUMER_REPLICA = -1
 _READ_UNCOMMITTED = 0
-_NO_LEADER = 5
-_RETRIABLE = frozenset({5, 6, 9, 56, 72, 74, 75, 76, 78})
+_LEADER_NOT_AVAILABLE = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +78,10 @@ async def log_ranges(
             if isinstance(leader, KgroupError):
                 results[partition] = leader
             elif leader is None:
-                failed[partition] = partial(of_topic, _NO_LEADER, partition[0])
+                failed[partition] = partial(of_topic, _LEADER_NOT_AVAILABLE, partition[0])
             else:
                 by_leader.setdefault(leader, []).append(partition)
-        found, lost = await _ask_leaders(client, by_leader)
+        found, lost = await _ask_leaders(client, by_leader, deadline.left_ms)
         results |= found
         failed |= lost
         pending = list(failed)
@@ -107,7 +106,7 @@ def _leader(layouts: Mapping[str, TopicLayout | KgroupError], partition: TopicPa
 
 
 async def _ask_leaders(
-    client: Client, by_leader: Mapping[int, list[TopicPartition]]
+    client: Client, by_leader: Mapping[int, list[TopicPartition]], timeout_ms: int
 ) -> tuple[dict[TopicPartition, LogRange | KgroupError], dict[TopicPartition, Cause]]:
     """(what is known now, what may be known when asked again) of the partitions of each leader."""
     requests = [
@@ -115,7 +114,7 @@ async def _ask_leaders(
         for leader, partitions in by_leader.items()
         for timestamp in (_EARLIEST, _LATEST)
     ]
-    answers = await client.send_all(requests)
+    answers = await client.send_all(requests, timeout_ms)
     found: dict[TopicPartition, LogRange | KgroupError] = {}
     failed: dict[TopicPartition, Cause] = {}
     offsets: dict[TopicPartition, list[int]] = {}
@@ -127,7 +126,7 @@ async def _ask_leaders(
         for topic in answer.topics:
             for row in topic.partitions:
                 partition = (topic.name, row.partition_index)
-                if row.error_code in _RETRIABLE:
+                if row.error_code in NO_LEADER:
                     failed[partition] = partial(of_topic, row.error_code, topic.name)
                 elif row.error_code != NONE:
                     found[partition] = of_topic(row.error_code, topic.name)

@@ -81,7 +81,7 @@ class Cluster:
         for topic, layout in layouts.items():
             if isinstance(layout, NotAuthorized):
                 raise NotAuthorized(f"{topic} {layout.message}", hint=layout.hint)
-        return tuple(topic for topic in topics if isinstance(layouts.get(topic), NotFound))
+        return tuple(topic for topic in topics if isinstance(layouts.get(topic), KgroupError))
 
     def member_counts(self, listed: Sequence[ListedGroup]) -> tuple[tuple[ListedGroup, ...], tuple[RowError, ...]]:
         """The same groups with the number of their members, and those that could not be asked."""
@@ -178,7 +178,8 @@ class Cluster:
         # Imported here: the decoders of all record types, which most screens of many groups do not need.
         from kgroup.cluster.offsets_log.read import latest_generations
 
-        return await latest_generations(self._client, layout, groups, Deadline.after(budget_s))
+        budget = Deadline.after(min(budget_s, self._client.deadline.left_s))
+        return await latest_generations(self._client, layout, groups, budget)
 
     async def _describe(self, classic: Sequence[str], consumer: Sequence[str]) -> dict[str, Described | KgroupError]:
         """The description that fits the group's type; of a group asked for as both, the one that exists."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -9,19 +10,11 @@ from typing import Annotated
 
 import typer
 
+from kgroup.choosing import choose_groups
 from kgroup.cluster.snapshot import DESCRIBED_TYPES, Cluster, Snapshot, Want
 from kgroup.durations import parse_duration
 from kgroup.errors import NotFound, Refused, UsageError
-from kgroup.groups.selection import (
-    check,
-    check_expected,
-    choose,
-    concerns_topic,
-    names_of,
-    names_only,
-    unknown_groups,
-    visibility_note,
-)
+from kgroup.groups.selection import check, check_expected, names_of, names_only, unknown_groups
 from kgroup.model import ListedGroup, Outcome, RowError
 from kgroup.options import WHAT, Format, Selection
 from kgroup.run import Run
@@ -85,7 +78,7 @@ def describe(run: Run, which: Selection, view: View) -> Iterator[Outcome]:
     """Show a group: state, generation or epochs, members, partitions, lag.
 
     The page has the 20 partitions with the largest lag; json and csv always have all rows. Without a group,
-    all groups are shown, worst first. lag: many groups, one number each, and checks.
+    all groups are shown, worst first.
 
     Examples:
     kgroup describe orders-svc
@@ -97,18 +90,17 @@ def describe(run: Run, which: Selection, view: View) -> Iterator[Outcome]:
     check(which)
     want = view.want(run.format)
     with Cluster(run.settings) as cluster:
-        for topic in cluster.check_topics(which.topic or ()):
-            run.reporter.note(f'there is no topic "{topic}"')
         if names_only(which):
-            snapshot = _by_name(cluster, which, want)
-            yield from _outcomes(run, view, cluster, [snapshot], which)
+            yield from _outcomes(run, view, cluster, [_by_name(cluster, which, want)])
             return
-        chosen, errors = _listed(run, cluster, which)
-        at_a_time = _GROUPS_AT_A_TIME if run.format is Format.CSV else max(1, len(chosen))
-        batches = (chosen[at : at + at_a_time] for at in range(0, len(chosen), at_a_time))
-        unlisted = [Snapshot((), errors, ())] if errors else []
-        snapshots = chain(unlisted, (cluster.describe(batch, want) for batch in batches))
-        yield from _outcomes(run, view, cluster, snapshots, which)
+        chosen = choose_groups(run, cluster, which)
+        described = _described(run, which, chosen.groups)
+        # Many rows are written as they come; what is asked once for all groups is not asked in parts.
+        at_a_time = _GROUPS_AT_A_TIME if run.format is Format.CSV and want.offsets else max(1, len(described))
+        batches = (described[at : at + at_a_time] for at in range(0, len(described), at_a_time))
+        unlisted = [Snapshot((), chosen.errors, ())] if chosen.errors else []
+        snapshots = chain(unlisted, (_without_vanished(cluster.describe(batch, want)) for batch in batches))
+        yield from _outcomes(run, view, cluster, snapshots)
 
 
 def _by_name(cluster: Cluster, which: Selection, want: Want) -> Snapshot:
@@ -117,33 +109,32 @@ def _by_name(cluster: Cluster, which: Selection, want: Want) -> Snapshot:
     snapshot = cluster.describe(names, want)
     found = {group.name for group in snapshot.groups}
     missing = [e.group for e in snapshot.errors if e.code == NotFound.code and e.group and e.group not in found]
-    if not which.topic:
-        check_expected(which, len(snapshot.groups))
     if not missing:
+        check_expected(which, len(found))
         return snapshot
     listing = cluster.list_groups()
     _refuse_foreign([group for group in listing.groups if group.name in missing])
     unknown = unknown_groups(missing, listing.groups, cluster.ref.label)
     if not found:
         raise unknown
+    check_expected(which, len(found))
     others = tuple(error for error in snapshot.errors if error.group not in missing)
     return replace(snapshot, errors=(*others, RowError.of(unknown)))
 
 
-def _listed(run: Run, cluster: Cluster, which: Selection) -> tuple[tuple[ListedGroup, ...], tuple[RowError, ...]]:
-    """The chosen groups, and the brokers whose groups could not be listed."""
-    listing = cluster.list_groups()
-    if note := visibility_note(listing.groups, listing.complete):
-        run.reporter.note(note)
-    choice = choose(which, listing.groups, cluster.ref.label)
-    _refuse_foreign([group for group in choice.groups if group.name in names_of(which)])
-    described = tuple(group for group in choice.groups if group.type in DESCRIBED_TYPES)
-    if len(described) < len(choice.groups):
-        left_out = plural(len(choice.groups) - len(described), "share or streams group")
+def _described(run: Run, which: Selection, groups: Sequence[ListedGroup]) -> tuple[ListedGroup, ...]:
+    """Those of the groups that kgroup describes. Raises Refused for a named one that it does not."""
+    _refuse_foreign([group for group in groups if group.name in names_of(which)])
+    described = tuple(group for group in groups if group.type in DESCRIBED_TYPES)
+    if len(described) < len(groups):
+        left_out = plural(len(groups) - len(described), "share or streams group")
         run.reporter.note(f"left out, {left_out}: kgroup list")
-    if not which.topic:
-        check_expected(which, len(described))
-    return described, tuple(RowError.of(error) for error in (*listing.failures, choice.missing) if error)
+    return described
+
+
+def _without_vanished(snapshot: Snapshot) -> Snapshot:
+    """A group that was deleted between listing and describing is no failure."""
+    return replace(snapshot, errors=tuple(e for e in snapshot.errors if e.code != NotFound.code or e.topic))
 
 
 def _refuse_foreign(groups: Sequence[ListedGroup]) -> None:
@@ -153,23 +144,21 @@ def _refuse_foreign(groups: Sequence[ListedGroup]) -> None:
             raise Refused(
                 f"{group.name} is a {group.type} group, which is not read through committed offsets",
                 code="foreign-owner",
-                hint=f"kafka-{group.type}-groups.sh --describe --group {group.name}",
+                hint=f"kafka-{group.type}-groups.sh --describe --group {shlex.quote(group.name)}",
             )
 
 
-def _outcomes(
-    run: Run, view: View, cluster: Cluster, snapshots: Iterable[Snapshot], which: Selection
-) -> Iterator[Outcome]:
+def _outcomes(run: Run, view: View, cluster: Cluster, snapshots: Iterable[Snapshot]) -> Iterator[Outcome]:
     """One outcome for each batch of groups; for people, one for each group, worst first."""
-    count, failed = 0, False
+    something = False
+    said: set[str] = set()
     for snapshot in snapshots:
-        failed = failed or bool(snapshot.errors)
+        something = something or bool(snapshot.groups or snapshot.errors)
         for note in snapshot.notes:
-            run.reporter.note(note)
-        groups = [g for g in snapshot.groups if not which.topic or concerns_topic(g, which.topic)]
-        count += len(groups)
-        if which.topic:
-            check_expected(which, count)
+            if note not in said:
+                run.reporter.note(note)
+                said.add(note)
+        groups = list(snapshot.groups)
         pages = [groups]
         if run.format in (Format.TABLE, Format.WIDE, Format.MARKDOWN):
             groups.sort(key=lambda group: -(group.totals.lag or 0))
@@ -177,5 +166,5 @@ def _outcomes(
         for number, page in enumerate(pages or [[]]):
             errors = snapshot.errors if number == 0 else ()
             yield outcome(view.part, page, cluster.ref, errors, verbose=view.verbose)
-    if count == 0 and not failed:
+    if not something:
         run.reporter.note("no group is chosen: nothing to do")

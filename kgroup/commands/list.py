@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kgroup.cluster.snapshot import Cluster, Want
-from kgroup.groups.selection import check, check_expected, choose, concerns_topic, visibility_note
-from kgroup.model import ListedGroup, Outcome, RowError
+from kgroup.choosing import choose_groups
+from kgroup.cluster.snapshot import Cluster
+from kgroup.groups.selection import check
+from kgroup.model import ListedGroup, Outcome
 from kgroup.options import Selection
 from kgroup.run import Run
 from kgroup.screen import Column, Records, Screen, Table, Text, Title
@@ -38,27 +39,14 @@ def list_(run: Run, which: Selection) -> Outcome:
     """
     check(which)
     with Cluster(run.settings) as cluster:
-        listing = cluster.list_groups()
-        if note := visibility_note(listing.groups, listing.complete):
-            run.reporter.note(note)
-        choice = choose(which, listing.groups, cluster.ref.label)
-        chosen = choice.groups
-        errors = tuple(RowError.of(error) for error in (*listing.failures, choice.missing) if error)
-        if which.topic:
-            for topic in cluster.check_topics(which.topic):
-                run.reporter.note(f'there is no topic "{topic}"')
-            snapshot = cluster.describe(chosen, Want(logs=False, generation_budget_s=0))
-            about = {group.name for group in snapshot.groups if concerns_topic(group, which.topic)}
-            chosen = tuple(group for group in chosen if group.name in about)
-            errors += snapshot.errors
-        check_expected(which, len(chosen))
-        chosen, failed = cluster.member_counts(chosen)
+        chosen = choose_groups(run, cluster, which)
+        groups, failed = cluster.member_counts(chosen.groups)
         return Outcome(
-            data=chosen,
-            screen=lambda: _screen(chosen),
-            records=lambda: Records(_HEADER, [_row(group) for group in chosen]),
+            data=groups,
+            screen=lambda: _screen(groups),
+            records=lambda: Records(_HEADER, [_row(group) for group in groups]),
             cluster=cluster.ref,
-            errors=errors + failed,
+            errors=chosen.errors + failed,
         )
 
 

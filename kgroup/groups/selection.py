@@ -14,7 +14,7 @@ from kgroup.units import plural
 
 _NEAR = 3
 _LONGEST_NAME_BYTES = 32_767
-_UNSET = "is a variable of the script not set?"
+_UNSET = "Is a variable of the script not set?"
 TYPES = ("classic", "consumer", "share", "streams")
 STATES = (
     "Empty",
@@ -71,7 +71,7 @@ def names_of(selection: Selection) -> tuple[str, ...]:
 
 def names_only(selection: Selection) -> bool:
     """Whether the groups are named and nothing else is asked, so that no listing is needed."""
-    narrowed = selection.in_state or selection.type
+    narrowed = selection.in_state or selection.type or selection.topic
     return bool(names_of(selection)) and not (narrowed or selection.regex or selection.all_groups)
 
 
@@ -80,6 +80,8 @@ def check(selection: Selection) -> None:
     named = names_of(selection)
     if named and selection.all_groups:
         raise UsageError("groups are named, and --all-groups is given: which of the two?")
+    if selection.expect is not None and selection.expect < 0:
+        raise UsageError(f"--expect {selection.expect}: there are never fewer than 0 groups")
     if "" in named:
         raise UsageError("a group's name is empty", hint=_UNSET)
     if selection.regex == "":
@@ -188,8 +190,11 @@ def near_misses(name: str, listed: Sequence[ListedGroup]) -> list[ListedGroup]:
     names = dict.fromkeys(group.name.lower() for group in listed)
     close = get_close_matches(folded, names, n=_NEAR)
     parts = [other for other in names if len(folded) > 2 and (folded in other or other in folded)]
+    by_folded: dict[str, list[ListedGroup]] = {}
+    for group in listed:
+        by_folded.setdefault(group.name.lower(), []).append(group)
     wanted = dict.fromkeys((*close, *parts))
-    return [group for other in wanted for group in listed if group.name.lower() == other][:_NEAR]
+    return [group for other in wanted for group in by_folded[other]][:_NEAR]
 
 
 def _near(groups: Sequence[ListedGroup]) -> tuple[str, ...]:
@@ -215,6 +220,8 @@ def _pattern(regex: str) -> re.Pattern[str]:
 def _known(given: Sequence[str] | None, known: Sequence[str], option: str) -> None:
     folded = {_folded(word): word for word in known}
     for word in _words(given):
+        if not word:
+            raise UsageError(f"{option} is empty", hint=_UNSET)
         if _folded(word) not in folded:
             near = get_close_matches(_folded(word), folded, n=1)
             raise UsageError(

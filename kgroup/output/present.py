@@ -12,6 +12,9 @@ from kgroup.model import Outcome
 from kgroup.options import Format
 from kgroup.output.envelope import of_error, of_outcomes, write_json, write_yaml
 from kgroup.output.reporter import StderrReporter
+from kgroup.output.streams import NobodyReads, drop_stdout, writing
+
+_IN_ONE_PIECE = (Format.JSON, Format.YAML, Format.MARKDOWN)
 
 
 def present(
@@ -20,29 +23,30 @@ def present(
     """Write the outcomes to stdout and their failed rows to stderr.
 
     csv and tables are written as the outcomes arrive; a document in one piece (json, yaml, markdown) at the
-    end.
+    end. Raises OutputError where stdout can't be written; where nobody reads any more, the rest is left out.
     """
-    seen: list[ExitCode] = []
+    codes: list[ExitCode] = []
     kept: list[Outcome] = []
-    header_written = False
-    for outcome in outcomes:
-        seen.append(outcome.exit_code)
-        match output:
-            case Format.CSV:
-                _write_records(outcome, with_header=not header_written)
-                header_written = True
-            case Format.TABLE | Format.WIDE:
-                from kgroup.output.terminal import draw
-
-                if len(seen) > 1:
-                    sys.stdout.write("\n")
-                draw(outcome, wide=output is Format.WIDE)
-            case _:
+    any_data, drawn = False, 0
+    try:
+        for outcome in outcomes:
+            codes.append(outcome.exit_code)
+            any_data = any_data or bool(outcome.data)
+            if output in _IN_ONE_PIECE:
                 kept.append(outcome)
-        reporter.row_errors(outcome.errors)
-    _write_kept(verb, kept, output, argv)
-    sys.stdout.flush()
-    return combined(seen)
+                reporter.row_errors(outcome.errors)
+                continue
+            try:
+                with writing():
+                    drawn += _write_one(outcome, output, drawn)
+            finally:
+                reporter.row_errors(outcome.errors)
+        with writing():
+            _write_kept(verb, kept, output, argv)
+            sys.stdout.flush()
+    except NobodyReads:
+        drop_stdout()
+    return combined(codes, any_data=any_data)
 
 
 def present_error(verb: str, error: KgroupError, output: Format) -> None:
@@ -53,11 +57,16 @@ def present_error(verb: str, error: KgroupError, output: Format) -> None:
         write_yaml(of_error(verb, error), sys.stdout)
 
 
-def combined(codes: Sequence[ExitCode]) -> ExitCode:
-    """The exit code of several outcomes: theirs where they agree, else partly done."""
+def combined(codes: Sequence[ExitCode], *, any_data: bool = True) -> ExitCode:
+    """The exit code of several outcomes: theirs where they agree, else partly done.
+
+    Where none of them had data, nothing was done even in part, and the first failure's code tells why.
+    """
     distinct = set(codes)
     if len(distinct) <= 1:
         return next(iter(distinct), ExitCode.DONE)
+    if not any_data:
+        return next(code for code in codes if code is not ExitCode.DONE)
     return ExitCode.CHECK_FAILED if distinct == {ExitCode.DONE, ExitCode.CHECK_FAILED} else ExitCode.PARTLY
 
 
@@ -73,6 +82,22 @@ def _write_kept(verb: str, kept: Sequence[Outcome], output: Format, argv: Sequen
             sys.stdout.writelines(line + "\n" for line in markdown_lines(kept, argv))
         case _:
             pass
+
+
+def _write_one(outcome: Outcome, output: Format, drawn: int) -> int:
+    """Write one outcome behind ``drawn`` others; 1 if there was anything to write, else 0."""
+    if output is Format.CSV:
+        _write_records(outcome, with_header=drawn == 0)
+        return 1
+    from kgroup.output.terminal import draw
+
+    screen = outcome.screen()
+    if not screen.blocks:
+        return 0
+    if drawn:
+        sys.stdout.write("\n")
+    draw(outcome, wide=output is Format.WIDE)
+    return 1
 
 
 def _write_records(outcome: Outcome, *, with_header: bool) -> None:

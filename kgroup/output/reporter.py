@@ -11,6 +11,7 @@ from kgroup.clock import utc_now
 from kgroup.errors import KgroupError
 from kgroup.output.colour import painter
 from kgroup.output.text import visible
+from kgroup.screen import Style
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
@@ -34,15 +35,15 @@ class StderrReporter:
 
     def note(self, text: str) -> None:
         """A fact about the result."""
-        self._line(f"{self._paint('note:', 'dim')} {text}")
+        self._line(text, "note:", "dim")
 
     def warn(self, text: str) -> None:
         """Something that the user ought to change."""
-        self._line(f"{self._paint('WARNING', 'warn')} {text}")
+        self._line(text, "WARNING", "warn")
 
     def error(self, error: KgroupError) -> None:
         """What happened, the facts that show it, and what to do next."""
-        self._line(f"{self._paint('kgroup:', 'bad')} {visible(error.message)} [{error.code}]")
+        self._line(f"{error.message} [{error.code}]", "kgroup:", "bad")
         for line in (*error.details, *((error.hint,) if error.hint else ())):
             for part in line.splitlines():
                 self._line(f"  {part}")
@@ -53,10 +54,10 @@ class StderrReporter:
         for error in errors:
             kinds.setdefault((error.code, error.message), []).append(error)
         for (code, message), rows in kinds.items():
-            subjects = [visible(row.subject) for row in rows if row.subject]
+            subjects = [row.subject for row in rows if row.subject]
             more = f" and {len(subjects) - limit} more" if len(subjects) > limit else ""
             where = f"{', '.join(subjects[:limit])}{more}: " if subjects else ""
-            self._line(f"{self._paint('kgroup:', 'bad')} {where}{message} [{code}]")
+            self._line(f"{where}{message} [{code}]", "kgroup:", "bad")
             if hint := next((row.hint for row in rows if row.hint), None):
                 self._line(f"  {hint}")
 
@@ -82,9 +83,11 @@ class StderrReporter:
         with bars:
             yield _Bar(bars, bars.add_task(label, total=total))
 
-    def _line(self, text: str) -> None:
+    def _line(self, text: str, head: str = "", style: Style | None = None) -> None:
+        """One line; what stands in it may be a group's name, and anybody may have chosen that."""
+        shown = f"{self._paint(head, style)} {visible(text)}" if head else visible(text)
         with suppress(OSError):  # nobody listens; the exit code still tells
-            self._stream.write(text + "\n")
+            self._stream.write(shown + "\n")
             self._stream.flush()
 
 

@@ -25,7 +25,7 @@ from kgroup.errors import ConfigError, Refused
 from kgroup.sandbox.java import Java
 from kgroup.sandbox.manifest import Artifact
 
-INSTALL_PYSPARK = "pip install 'kgroup[catchup]'"
+INSTALL_PYSPARK = "pip install pyspark"
 
 # No POMs and no checksum files: the manifest names every jar and pins its SHA-256. Saves 34 of 39 seconds.
 _SETTINGS = """<ivysettings>

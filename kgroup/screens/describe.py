@@ -112,12 +112,8 @@ def _page(part: Part, group: Group, verbose: bool) -> Iterator[Block]:
 
 def title(group: Group) -> str:
     """``orders-enrich  Stable  classic  generation 112``."""
-    if group.type == "consumer":
-        age = f"epoch {group.group_epoch}"
-        if group.assignment_epoch != group.group_epoch:
-            age += f", assignment {group.assignment_epoch}"
-    else:
-        age = f"generation {'-' if group.generation is None else group.generation}"
+    known = _age(group)
+    age = f"{'epoch' if group.type == 'consumer' else 'generation'} {'-' if known is None else known}"
     kind = group.type
     if group.is_simple:
         kind, age = "classic", "offsets only"
@@ -167,7 +163,7 @@ def _why_unknown(group: Group) -> str:
 
 
 def range_line(outside: Sequence[Partition]) -> str:
-    """What is gone, or why an offset can't be right, of the partition that is worst off; and how many more."""
+    """What is gone, or why an offset can't be right, of the first such partition; and how many more there are."""
     first = outside[0]
     assert first.commit is not None
     assert first.log is not None
@@ -337,7 +333,7 @@ def _state_row(group: Group) -> tuple[Cell, ...]:
     )
 
 
-def _age(group: Group) -> Cell:
+def _age(group: Group) -> str | int | None:
     """The generation, or the group epoch with the epoch of the assignment where that lags behind."""
     if group.type != "consumer" or group.group_epoch == group.assignment_epoch:
         return group.group_epoch if group.type == "consumer" else group.generation

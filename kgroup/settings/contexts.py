@@ -187,6 +187,8 @@ class _File:
 
         try:
             root = yaml.compose(text, Loader=yaml.SafeLoader)
+        except RecursionError:
+            raise ConfigError(f"{tidy(self.path)}: nested too deeply") from None
         except yaml.YAMLError as error:
             raise self._broken(error) from None
         if root is None:

@@ -18,7 +18,9 @@ from typing import Any
 import pytest
 
 from kgroup.cluster.offsets_log import records
-from kgroup.cluster.offsets_log.records import MalformedRecord, MemberState, RecordType, decode
+from kgroup.cluster.offsets_log.partition import partition_of
+from kgroup.cluster.offsets_log.records import MemberState, RecordType, decode
+from kgroup.cluster.wire import MalformedRecord
 
 LINES = [json.loads(line) for line in Path(__file__).with_name("records.jsonl").read_text("utf-8").splitlines()]
 RECORDS = [line for line in LINES if line["kind"] == "record"]
@@ -219,16 +221,16 @@ def test_unknown_types_are_skipped(kind: int) -> None:
 
 @pytest.mark.parametrize("line", PARTITIONS, ids=names(PARTITIONS))
 def test_partition_of_a_group(line: dict[str, Any]) -> None:
-    assert records.partition_of(line["group"], 50) == line["of_50"]
-    assert records.partition_of(line["group"], 7) == line["of_7"]
+    assert partition_of(line["group"], 50) == line["of_50"]
+    assert partition_of(line["group"], 7) == line["of_7"]
 
 
 def test_partition_of_by_hand() -> None:
-    assert records.partition_of("polygenelubricants", 50) == 0
-    assert records.partition_of("abc", 50) == 96354 % 50
+    assert partition_of("polygenelubricants", 50) == 0
+    assert partition_of("abc", 50) == 96354 % 50
     # Two UTF-16 units, 0xD83E and 0xDD8A; one alone is no text, but Java hashes it.
-    assert records.partition_of("🦊", 2**31) == (0xD83E * 31 + 0xDD8A)
-    assert records.partition_of("\ud83e", 2**31) == 0xD83E
+    assert partition_of("🦊", 2**31) == (0xD83E * 31 + 0xDD8A)
+    assert partition_of("\ud83e", 2**31) == 0xD83E
 
 
 def test_key_prefix_of_an_impossible_group() -> None:

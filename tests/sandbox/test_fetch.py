@@ -141,7 +141,7 @@ def test_without_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Refused, match="PySpark is not installed") as raised:
         ivy.ivy_jar()
     assert raised.value.code == "no-pyspark"
-    assert "pip install 'kgroup[catchup]'" in (raised.value.hint or "")
+    assert "pip install pyspark" in (raised.value.hint or "")
 
 
 def test_pyspark_is_found_and_not_imported() -> None:

@@ -40,9 +40,6 @@ PRIVATE_NAMES = {
 }
 """What this package uses beyond kafka-python's public classes; a new version is checked against it."""
 
-RETRIABLE_COORDINATOR_ERRORS = frozenset({14, 15, 16})
-"""COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR."""
-
 RETRY_PAUSE_S = 0.1
 """Between two tries of something that may work in a moment."""
 
@@ -98,7 +95,7 @@ class Client:
         self._net.start()
         try:
             self.run(self._bootstrap)
-        except KgroupError:
+        except BaseException:
             self.close()
             raise
         self.brokers = self._known_brokers()
@@ -155,14 +152,14 @@ class Client:
     async def refresh_brokers(self) -> None:
         """Learn which brokers there are now; they stay as they were where nobody can tell."""
         try:
-            await self._manager.cluster.refresh_metadata()
+            await self._refresh_metadata(None, self.deadline)
         except kafka.errors.KafkaError:
             return
         self.brokers = self._known_brokers()
 
-    async def send_all(self, requests: Sequence[tuple[int, Any]]) -> list[Any]:
+    async def send_all(self, requests: Sequence[tuple[int, Any]], timeout_ms: int | None = None) -> list[Any]:
         """The answers (or errors) to many requests, sent at the same time, in their order."""
-        return await self.gather(self.send(request, node_id) for node_id, request in requests)
+        return await self.gather(self.send(request, node_id, timeout_ms) for node_id, request in requests)
 
     async def gather(self, coroutines: Iterable[Coroutine[Any, Any, Any]]) -> list[Any]:
         """Run coroutines side by side; their results in order."""
@@ -192,14 +189,18 @@ class Client:
             for broker in self._manager.cluster.brokers()
         }
 
-    async def _connected(self, connection: Any, server: Any, patience_ms: int) -> None:
+    async def _refresh_metadata(self, node_id: int | None, until: Deadline) -> None:
+        # kafka-python would wait as long as its own request timeout.
+        refreshing = self._manager.call_soon(self._manager.cluster.refresh_metadata, node_id)
+        await self._manager.wait_for(refreshing, until.left_ms)
+
+    async def _connected(self, connection: Any, server: Any, until: Deadline) -> None:
         """Wait for a connection; after a while of silence, find out whether waiting can help.
 
         An HTTP server never answers a Kafka client, and the client would wait for it until the deadline.
         """
-        until = Deadline.after(patience_ms / 1000)
         try:
-            await self._manager.wait_for(connection.init_future, min(_SILENCE_MS, patience_ms // 3))
+            await self._manager.wait_for(connection.init_future, min(_SILENCE_MS, until.left_ms // 3))
         except kafka.errors.KafkaTimeoutError:
             from kgroup.cluster.diagnosis import certain_fault
 
@@ -230,8 +231,9 @@ class Client:
                 reset_backoff_on_connect=False,
             )
             try:
-                await self._connected(connection, server, patience_ms)
-                await self._manager.cluster.refresh_metadata(server.node_id)
+                until = Deadline.after(patience_ms / 1000)
+                await self._connected(connection, server, until)
+                await self._refresh_metadata(server.node_id, until)
             except KgroupError as fault:
                 failures.append(fault)
                 continue

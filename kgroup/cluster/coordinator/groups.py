@@ -16,10 +16,16 @@ from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.consumer import OffsetFetchRequest
 from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest
 
-from kgroup.cluster.broker_errors import GROUP_ID_NOT_FOUND, NONE, UNSUPPORTED_VERSION, of_group
+from kgroup.cluster.broker_errors import (
+    GROUP_ID_NOT_FOUND,
+    NONE,
+    RETRIABLE_COORDINATOR_ERRORS,
+    UNSUPPORTED_VERSION,
+    of_group,
+)
 from kgroup.cluster.consumer_protocol import decode_assignment, decode_subscription
 from kgroup.cluster.coordinator import schemas
-from kgroup.cluster.coordinator.client import RETRIABLE_COORDINATOR_ERRORS, RETRY_PAUSE_S, Broker, Client
+from kgroup.cluster.coordinator.client import RETRY_PAUSE_S, Broker, Client
 from kgroup.cluster.logs import topic_layouts
 from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC, a_group_in_each
 from kgroup.errors import KgroupError, Unreachable
@@ -84,6 +90,7 @@ class GroupCoordinators:
         self._client = client
         self._node_of: dict[str, int] = {}
         self._refused: dict[str, int] = {}
+        self._sees_all: bool | None = None
 
     def coordinator(self, group: str) -> Coordinator | None:
         """The broker that answered for the group; None where none did."""
@@ -160,8 +167,10 @@ class GroupCoordinators:
 
     async def sees_all(self) -> bool:
         """Whether this user has DESCRIBE on the cluster; without it, Kafka hides things and does not say so."""
-        answer = await self._client.send_any(DescribeClusterRequest(include_cluster_authorized_operations=True))
-        return _DESCRIBE in answer.authorized_operations
+        if self._sees_all is None:
+            answer = await self._client.send_any(DescribeClusterRequest(include_cluster_authorized_operations=True))
+            self._sees_all = _DESCRIBE in answer.authorized_operations
+        return self._sees_all
 
     async def locate(self, groups: Iterable[str]) -> None:
         """Find the coordinators of groups that are not known yet, in one request."""
@@ -317,7 +326,7 @@ def _classic_member(row: Any, protocol_type: str) -> Member:
         instance_id=getattr(row, "group_instance_id", None),
         client_id=row.client_id,
         host=_host(row.client_host),
-        rack=subscription.rack if subscription else None,
+        rack=(subscription.rack or None) if subscription else None,
         epoch=None,
         protocol="classic",
         subscription=tuple(sorted(subscription.topics)) if subscription else None,
@@ -355,7 +364,7 @@ def _consumer_member(row: Any) -> Member:
         instance_id=row.instance_id,
         client_id=row.client_id,
         host=_host(row.client_host),
-        rack=row.rack_id,
+        rack=row.rack_id or None,
         epoch=row.member_epoch,
         protocol=_PROTOCOL_OF_MEMBER_TYPE.get(getattr(row, "member_type", None)),
         subscription=tuple(sorted(row.subscribed_topic_names)),

@@ -8,7 +8,7 @@ records are never part of a transaction, and a hanging one would hide them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,17 +23,17 @@ from kgroup.cluster.logs import TopicLayout, TopicPartition, log_ranges
 from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC, partition_of
 from kgroup.cluster.offsets_log.records import (
     GroupMetadata,
-    MalformedRecord,
     RecordType,
     decode,
     key_prefix,
 )
+from kgroup.cluster.wire import MalformedRecord
 from kgroup.errors import KgroupError, Unreachable
 from kgroup.model import LogRange
 
 _FIRST_WINDOW = 64
 _WINDOW_GROWTH = 4
-_FETCH_BYTES = 4 * 1024 * 1024
+_FETCH_BYTES = 1024 * 1024
 _FETCH_WAIT_MS = 100
 _READ_UNCOMMITTED = 0
 
@@ -142,14 +142,11 @@ async def _newest_in_window(
     while position < window.end:
         if budget.passed:
             return None
-        records, following = await _fetch(client, leader, (OFFSETS_TOPIC, partition), position, budget)
-        for record in records:
-            if record.offset >= window.end:
-                break
-            if group := wanted.get(record.key):
-                newest[group] = record
+        rest = LogRange(position, window.end)
+        records, following = await _fetch(client, leader, (OFFSETS_TOPIC, partition), rest, wanted, budget)
+        newest |= {wanted[record.key]: record for record in records}
         if following <= position:
-            break
+            raise Unreachable("ended before its log end", code="no-leader")
         position = following
     return newest
 
@@ -166,36 +163,43 @@ def _generation(record: RawRecord) -> Generation | None:
 
 
 async def _fetch(
-    client: Client, leader: int | None, partition: TopicPartition, offset: int, budget: Deadline
+    client: Client,
+    leader: int | None,
+    partition: TopicPartition,
+    window: LogRange,
+    wanted: Container[bytes],
+    budget: Deadline,
 ) -> tuple[list[RawRecord], int]:
-    """(records from ``offset`` on, the offset behind the last of them) as one answer holds them.
+    """(records with a wanted key, the offset behind the last record) of what one answer holds of the window.
 
-    Raises KgroupError where the partition can't be read.
+    Raises KgroupError where the partition can't be read, or not in time.
     """
     topic, number = partition
     if leader is None:
         raise Unreachable("has no leader now")
-    answer = await client.send(_fetch_request(topic, number, offset), leader, budget.left_ms)
+    answer = await client.send(_fetch_request(topic, number, window.start), leader, budget.left_ms)
     if isinstance(answer, BaseException):
         raise client.failure(answer, leader)
     row = answer.responses[0].partitions[0]
     if row.error_code != NONE:
         raise of_topic(row.error_code, topic, operation="Read")
     records: list[RawRecord] = []
-    following = offset
+    following = window.start
     try:
         for batch in MemoryRecords(row.records or b""):
+            if following >= window.end or budget.passed:
+                break
             following = batch.next_offset
             if not batch.is_control_batch:
-                records.extend(_raw(batch, offset))
+                records.extend(_wanted_of(batch, window, wanted))
     except KafkaError as error:  # a compressed batch whose codec is not installed
         raise KgroupError(f"could not be decoded: {error}") from error
     return records, following
 
 
-def _raw(batch: Any, first_offset: int) -> Iterator[RawRecord]:
+def _wanted_of(batch: Any, window: LogRange, wanted: Container[bytes]) -> Iterator[RawRecord]:
     for record in batch:
-        if record.offset >= first_offset and record.key is not None:
+        if window.start <= record.offset < window.end and record.key in wanted:
             value = None if record.value is None else bytes(record.value)
             yield RawRecord(record.offset, record.timestamp, bytes(record.key), value)
 

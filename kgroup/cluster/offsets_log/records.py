@@ -27,44 +27,7 @@ from functools import lru_cache
 from struct import Struct
 from typing import Any, TypeAlias
 
-from kgroup.cluster.offsets_log.partition import partition_of
 from kgroup.cluster.wire import FAULTS, MalformedRecord, Reader, topic_id
-
-__all__ = [
-    "AssignedPartitions",
-    "ClassicMember",
-    "ClassicMemberMetadata",
-    "ClassicProtocol",
-    "ConsumerGroupMember",
-    "ConsumerGroupMemberValue",
-    "ConsumerGroupMetadata",
-    "ConsumerGroupMetadataValue",
-    "ConsumerGroupPartitionMetadata",
-    "ConsumerGroupPartitionMetadataValue",
-    "CurrentMemberAssignment",
-    "CurrentMemberAssignmentValue",
-    "GroupMetadata",
-    "GroupMetadataValue",
-    "MalformedRecord",
-    "MemberState",
-    "OffsetCommit",
-    "OffsetCommitValue",
-    "PartitionRacks",
-    "Record",
-    "RecordType",
-    "RegularExpression",
-    "RegularExpressionValue",
-    "TargetAssignmentMember",
-    "TargetAssignmentMemberValue",
-    "TargetAssignmentMetadata",
-    "TargetAssignmentMetadataValue",
-    "TopicMetadata",
-    "UnknownVersion",
-    "decode",
-    "group_of",
-    "key_prefix",
-    "partition_of",
-]
 
 
 class RecordType(IntEnum):

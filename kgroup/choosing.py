@@ -1,0 +1,44 @@
+"""The groups that a verb is about: listed, chosen, narrowed by topic, counted. Shared by the verbs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kgroup.cluster.snapshot import Cluster, Want
+from kgroup.groups.selection import check_expected, choose, concerns_topic, visibility_note
+from kgroup.model import ListedGroup, RowError
+from kgroup.options import Selection
+from kgroup.run import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The groups, and what could not be seen of the others."""
+
+    groups: tuple[ListedGroup, ...]
+    errors: tuple[RowError, ...]
+
+
+def choose_groups(run: Run, cluster: Cluster, which: Selection) -> Chosen:
+    """The groups that ``which`` means, in the order of their names.
+
+    Raises NotFound and NotAuthorized as ``kgroup.groups.selection`` does, and Refused where ``--expect`` says
+    another number. Notes go to the reporter.
+    """
+    listing = cluster.list_groups()
+    if note := visibility_note(listing.groups, listing.complete):
+        run.reporter.note(note)
+    choice = choose(which, listing.groups, cluster.ref.label)
+    groups = choice.groups
+    errors = tuple(RowError.of(error) for error in (*listing.failures, choice.missing) if error)
+    if which.topic:
+        for topic in cluster.check_topics(which.topic):
+            run.reporter.note(f'there is no topic "{topic}"')
+        snapshot = cluster.describe(groups, Want(logs=False, generation_budget_s=0))
+        for note in snapshot.notes:
+            run.reporter.note(note)
+        about = {group.name for group in snapshot.groups if concerns_topic(group, which.topic)}
+        groups = tuple(group for group in groups if group.name in about)
+        errors += snapshot.errors
+    check_expected(which, len(groups))
+    return Chosen(groups, errors)

@@ -1,0 +1,68 @@
+"""Which groups ``list`` and ``describe`` take: by topic in every view, and counted before anything is shown."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from tests.command_line import CommandLine
+from tests.kafka_world import KafkaWorld
+
+Name = Callable[[str], str]
+VIEWS: tuple[list[str], ...] = ([], ["--offsets"], ["--members"], ["--state"])
+
+
+@pytest.fixture
+def two(world: KafkaWorld, name: Name) -> tuple[str, list[str]]:
+    """A topic, and two groups without members that commit to it; a third one commits elsewhere."""
+    topic, other, stem = world.topic(name("orders")), world.topic(name("clicks")), name("svc")
+    groups = [f"{stem}-{number}" for number in range(2)]
+    for group in groups:
+        world.commit(group, {(topic, 0): 0})
+    world.commit(f"{stem}-else", {(other, 0): 0})
+    return topic, groups
+
+
+@pytest.mark.parametrize("view", VIEWS, ids=str)
+def test_a_topic_chooses_the_same_groups_in_every_view(
+    kgroup: CommandLine, two: tuple[str, list[str]], view: list[str]
+) -> None:
+    topic, groups = two
+    for chosen in (["--all-groups"], [*groups, groups[0][:-1] + "else"]):
+        found = kgroup("describe", *chosen, "--topic", topic, *view, "-o", "json").data
+        assert [document["group"] for document in found] == groups
+
+
+@pytest.mark.parametrize("view", VIEWS, ids=str)
+def test_another_number_than_expected_shows_nothing(
+    kgroup: CommandLine, two: tuple[str, list[str]], view: list[str]
+) -> None:
+    topic, groups = two
+    kgroup("describe", "--topic", topic, "--expect", "2", *view)
+    for chosen in (["--topic", topic], groups, ["--topic", topic, "--in-state", "Stable"]):
+        for form in ("csv", "table", "json"):
+            refused = kgroup("describe", *chosen, "--expect", "3", *view, "-o", form, exit_code=6)
+            assert "[unexpected-count]" in refused.stderr
+            assert form == "json" or refused.stdout == ""
+    kgroup("list", "--topic", topic, "--expect", "1", exit_code=6)
+
+
+def test_a_reader_that_stops_early_does_not_hide_a_failure(
+    kgroup: CommandLine, bootstrap: str, two: tuple[str, list[str]]
+) -> None:
+    command = f"{sys.executable} -m kgroup describe {two[1][0]} no-such-group -b {bootstrap}"
+    done = subprocess.run(
+        ["bash", "-c", f"{command} | head -1; echo ${{PIPESTATUS[0]}}"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "7"
+    assert "no-such-group" in done.stderr
+
+
+def test_an_unknown_topic_is_said_and_no_error(kgroup: CommandLine, name: Name) -> None:
+    for topic in (name("nope"), "orders:7"):
+        result = kgroup("list", "--topic", topic, "-o", "json")
+        assert result.data == []
+        assert f'no topic "{topic}"' in result.stderr

@@ -1,0 +1,33 @@
+"""What goes to stderr: anybody may have chosen a group's name, so nothing of it reaches the terminal as it is."""
+
+from __future__ import annotations
+
+import io
+
+from kgroup.errors import NotFound
+from kgroup.model import RowError
+from kgroup.output.reporter import StderrReporter
+
+EVIL = "orders\x1b[2J"
+
+
+def test_control_characters_are_escaped_everywhere() -> None:
+    stream = io.StringIO()
+    reporter = StderrReporter(stream)
+    reporter.error(NotFound(f"no group {EVIL}", details=(f"Near: {EVIL}",), hint=f"kgroup describe {EVIL}"))
+    reporter.note(EVIL)
+    reporter.warn(EVIL)
+    reporter.event("WAIT", EVIL)
+    reporter.row_errors((RowError("not-found", f"no {EVIL}", group=EVIL, hint=EVIL),))
+    assert "\x1b" not in stream.getvalue()
+    assert stream.getvalue().count("orders\\x1b[2J") == 9
+
+
+def test_row_errors_of_a_kind_are_one_line_with_one_hint() -> None:
+    stream = io.StringIO()
+    rows = tuple(RowError("no-leader", "has no leader", "g", "t", number, hint="wait") for number in range(12))
+    StderrReporter(stream).row_errors(rows)
+    first, hint = stream.getvalue().splitlines()
+    assert first.startswith("kgroup: g t:0, g t:1,")
+    assert "and 2 more: has no leader [no-leader]" in first
+    assert hint == "  wait"
