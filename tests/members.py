@@ -11,6 +11,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from kafka.admin import KafkaAdminClient
+
 from tests.waiting import wait_for
 
 _SCRIPT = Path(__file__).with_name("consumer_process.py")
@@ -107,6 +109,7 @@ class Members:
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
         self.started: list[Member] = []
+        self._admin = KafkaAdminClient(bootstrap_servers=bootstrap)
 
     def __enter__(self) -> Members:
         return self
@@ -114,6 +117,8 @@ class Members:
     def __exit__(self, *exc_info: object) -> None:
         for member in self.started:
             member.end()
+        self._admin.close()
+        self._admin._net.close()  # which its own close() forgets
 
     def classic(self, group: str, *topics: str, assignor: str = "range", **settings: Any) -> Member:
         """A classic member (kafka-python; cooperative-sticky: librdkafka). Settings as that client names them."""
@@ -142,6 +147,14 @@ class Members:
             return known and agreed and without == left_over and len(held) == partitions == len(set(held))
 
         wait_for(settled, f"{partitions} partitions over {len(members)} members", within_s)
+        # The members have settled; the broker may be a moment behind, or a rebalance ahead.
+        groups = {member.what["group"] for member in members}
+        with contextlib.suppress(AssertionError):
+            wait_for(lambda: all(self._state(group) == "stable" for group in groups) and settled(), "Stable", 5.0)
+
+    def _state(self, group: str) -> str:
+        states = {found["group_id"]: found["group_state"].lower() for found in self._admin.list_groups()}
+        return str(states.get(group))
 
     def _start(self, client: str, group: str, topics: tuple[str, ...], settings: dict[str, Any]) -> Member:
         member = Member(

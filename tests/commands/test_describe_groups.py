@@ -29,8 +29,8 @@ def described_as(kgroup: CommandLine, group: str, what: str, holds: Callable[[Do
     """The first description for which ``holds``."""
 
     def look() -> Document | None:
-        document = described(kgroup, group)
-        return document if holds(document) else None
+        found = kgroup("describe", group, "-o", "json", exit_code=None).data
+        return found[0] if found and holds(found[0]) else None
 
     return wait_for(look, f"{group} {what}")
 
