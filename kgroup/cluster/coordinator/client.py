@@ -1,7 +1,7 @@
 """A blocking connection to the cluster that sends any request to any broker, many at a time.
 
 It stands on kafka-python's connection manager rather than on its admin client, which retries a wrong password
-until its timeout and knows nothing of a deadline. The manager's event loop is driven by the calling thread.
+until its timeout and knows nothing of a deadline.
 """
 
 from __future__ import annotations
@@ -100,12 +100,6 @@ class Client:
             raise
         self.brokers = self._known_brokers()
         self.ref = ClusterRef(self._manager.cluster.cluster_id, settings.bootstrap_servers, settings.context)
-
-    def __enter__(self) -> Client:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close all connections; requests under way are given up."""

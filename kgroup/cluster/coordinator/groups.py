@@ -7,6 +7,7 @@ that is gone costs its own groups only. Coordinators that load or move are asked
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -122,13 +123,17 @@ class GroupCoordinators:
 
         ListGroups leaves out their groups without an error, so a group that nobody has is looked for in each.
         """
-        layout = (await topic_layouts(self._client, [OFFSETS_TOPIC]))[OFFSETS_TOPIC]
+        try:
+            layout = (await topic_layouts(self._client, [OFFSETS_TOPIC]))[OFFSETS_TOPIC]
+        except Unreachable:
+            return 0  # the listing itself says which brokers do not answer
         if isinstance(layout, KgroupError):
             return 0  # there are no groups yet, or nothing can be known
         probes = a_group_in_each(len(layout.leaders))
         for probe in probes:
             self._node_of.pop(probe, None)
-        await self.locate(probes)
+        with suppress(Unreachable):
+            await self.locate(probes)
         batches = list(self._batches(probes))
         answers = await self._client.send_all([(node, DescribeGroupsRequest(groups=ids)) for node, ids in batches])
         loaded = sum(
