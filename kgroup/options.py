@@ -87,7 +87,7 @@ class Connection:
             "--timeout",
             metavar="DURATION",
             rich_help_panel=CONNECTION,
-            help="How long to try, 10s by default; a bare number is milliseconds.",
+            help="How long each question to the cluster may take, 10s by default; a bare number is milliseconds.",
         ),
     ] = None
 

@@ -106,7 +106,7 @@ def _leader(layouts: Mapping[str, TopicLayout | KgroupError], partition: TopicPa
 
 
 async def _ask_leaders(
-    client: Client, by_leader: Mapping[int, list[TopicPartition]], timeout_ms: int
+    client: Client, by_leader: Mapping[int, list[TopicPartition]], patience_ms: int
 ) -> tuple[dict[TopicPartition, LogRange | KgroupError], dict[TopicPartition, Cause]]:
     """(what is known now, what may be known when asked again) of the partitions of each leader."""
     requests = [
@@ -114,7 +114,7 @@ async def _ask_leaders(
         for leader, partitions in by_leader.items()
         for timestamp in (_EARLIEST, _LATEST)
     ]
-    answers = await client.send_all(requests, timeout_ms)
+    answers = await client.send_all(requests, patience_ms)
     found: dict[TopicPartition, LogRange | KgroupError] = {}
     failed: dict[TopicPartition, Cause] = {}
     offsets: dict[TopicPartition, list[int]] = {}

@@ -4,9 +4,9 @@ each coordinator that keeps some of them and for each broker that leads some of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from kgroup.cluster.assembly import GroupParts, assemble, failures
 from kgroup.cluster.coordinator.client import Client
@@ -20,6 +20,8 @@ from kgroup.settings import Settings
 
 if TYPE_CHECKING:
     from kgroup.cluster.offsets_log.read import Generations
+
+T = TypeVar("T")
 
 DESCRIBED_TYPES = ("classic", "consumer")
 _HIDDEN_COMMITS = (
@@ -55,7 +57,8 @@ class Cluster:
 
     def __init__(self, settings: Settings) -> None:
         """Connect. Raises Unreachable or AuthenticationFailed with the reason."""
-        self._client = Client(settings, Deadline.after(settings.timeout_s))
+        self._timeout_s = settings.timeout_s
+        self._client = Client(settings, Deadline.after(self._timeout_s))
         self._coordinators = GroupCoordinators(self._client)
 
     def __enter__(self) -> Cluster:
@@ -66,6 +69,11 @@ class Cluster:
             error.cluster = self.ref
         self._client.close()
 
+    def _ask(self, question: Callable[..., Awaitable[T]], *arguments: object) -> T:
+        """One question, with the whole time limit: a broker that used up the last one's must not fail this one."""
+        self._client.deadline = Deadline.after(self._timeout_s)
+        return self._client.run(question, *arguments)
+
     @property
     def ref(self) -> ClusterRef:
         """Which cluster answered."""
@@ -73,11 +81,11 @@ class Cluster:
 
     def list_groups(self) -> Listing:
         """All groups of all kinds, without their members."""
-        return self._client.run(self._coordinators.list_groups)
+        return self._ask(self._coordinators.list_groups)
 
     def check_topics(self, topics: Sequence[str]) -> tuple[str, ...]:
         """Those of the topics that do not exist. Raises NotAuthorized for one that may not be seen."""
-        layouts = self._client.run(topic_layouts, self._client, topics)
+        layouts = self._ask(topic_layouts, self._client, topics)
         for topic, layout in layouts.items():
             if isinstance(layout, NotAuthorized):
                 raise NotAuthorized(f"{topic} {layout.message}", hint=layout.hint)
@@ -86,7 +94,7 @@ class Cluster:
     def member_counts(self, listed: Sequence[ListedGroup]) -> tuple[tuple[ListedGroup, ...], tuple[RowError, ...]]:
         """The same groups with the number of their members, and those that could not be asked."""
         names = {kind: [g.name for g in listed if g.type == kind] for kind in DESCRIBED_TYPES}
-        described = self._client.run(self._describe, names["classic"], names["consumer"])
+        described = self._ask(self._describe, names["classic"], names["consumer"])
         errors = tuple(
             RowError.of(answer, group=name)
             for name, answer in sorted(described.items())
@@ -100,7 +108,7 @@ class Cluster:
         A name without its type is asked for as both types at once; a group that is neither is NotFound in
         ``errors``. Groups that kgroup does not describe (share, streams) are not asked for.
         """
-        return self._client.run(self._settled_snapshot, groups, want)
+        return self._ask(self._settled_snapshot, groups, want)
 
     async def _settled_snapshot(self, groups: Sequence[ListedGroup | str], want: Want) -> Snapshot:
         """What is read while coordinators move is read once more: it may lack an acknowledged commit (seen)."""

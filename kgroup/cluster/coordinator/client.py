@@ -66,7 +66,8 @@ class Broker:
 
 
 class Client:
-    """An open connection. Every call is bounded by ``deadline``; errors of single requests are values.
+    """An open connection. Every call is bounded by ``deadline``, which its owner renews for each question;
+    errors of single requests are values.
 
     The event loop has a thread of its own: on the caller's, it would take ctrl-C for a task's failure and go on.
     """
@@ -111,19 +112,25 @@ class Client:
         result: T = self._manager.run(function, *arguments)
         return result
 
-    def supports(self, api_key: int, version: int = 0) -> bool:
-        """Whether the brokers know this version of the API."""
-        versions = self._manager.broker_version_data.api_versions.get(api_key)
-        return versions is not None and versions[0] <= version <= versions[1]
+    def supports(self, api_key: int) -> bool:
+        """Whether the brokers know this API."""
+        return api_key in self._manager.broker_version_data.api_versions
 
     async def sleep(self, seconds: float) -> None:
         """Let others run for a while, or until the deadline."""
         await self._net.sleep(min(seconds, self.deadline.left_s))
 
-    async def send(self, request: Any, node_id: int, timeout_ms: int | None = None) -> Any:
-        """The answer of one broker, or the kafka-python error that there was none."""
+    async def send(self, request: Any, node_id: int, patience_ms: int | None = None) -> Any:
+        """The answer of one broker, or the kafka-python error that there was none.
+
+        ``patience_ms`` is how long this caller waits, where that is less than the deadline. The request itself
+        goes on: kafka-python closes the connection of one that times out, with all others on it.
+        """
+        answer = self._manager.send(request, node_id, request_timeout_ms=self.deadline.left_ms)
         try:
-            return await self._manager.send(request, node_id, request_timeout_ms=timeout_ms or self.deadline.left_ms)
+            return await (answer if patience_ms is None else self._manager.wait_for(answer, patience_ms))
+        except kafka.errors.KafkaTimeoutError as error:
+            return error
         except kafka.errors.KafkaError as error:
             self.unsettled = True
             return error
@@ -151,9 +158,9 @@ class Client:
             return
         self.brokers = self._known_brokers()
 
-    async def send_all(self, requests: Sequence[tuple[int, Any]], timeout_ms: int | None = None) -> list[Any]:
+    async def send_all(self, requests: Sequence[tuple[int, Any]], patience_ms: int | None = None) -> list[Any]:
         """The answers (or errors) to many requests, sent at the same time, in their order."""
-        return await self.gather(self.send(request, node_id, timeout_ms) for node_id, request in requests)
+        return await self.gather(self.send(request, node_id, patience_ms) for node_id, request in requests)
 
     async def gather(self, coroutines: Iterable[Coroutine[Any, Any, Any]]) -> list[Any]:
         """Run coroutines side by side; their results in order."""
