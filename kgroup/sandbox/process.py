@@ -18,7 +18,8 @@ from pathlib import Path
 _LOOK_EVERY_S = 0.02
 _UNSETTLED_TRIES = 20
 _UNSETTLED_S = 0.005
-_WRITE_PID_THEN_EXEC = 'echo $$ >"$0" && exec "$@"'
+_WRITE_PID_THEN_EXEC = 'echo $$ >"$0.$$" && mv -f "$0.$$" "$0" && exec "$@"'
+"""Renamed into place: it may come after the one that ``start`` wrote, and nobody may find that one emptied."""
 
 _children: dict[int, subprocess.Popen[bytes]] = {}
 """Those that this very process started: they stay zombies until asked after."""

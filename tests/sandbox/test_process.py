@@ -38,6 +38,17 @@ def test_start_kill_forget(daemon: Daemon, tmp_path: Path) -> None:
     assert not daemon.died
 
 
+def test_the_pid_file_is_never_empty_once_started(daemon: Daemon, tmp_path: Path) -> None:
+    """The shell writes it a second time, at any moment after ``start`` has returned."""
+    for _ in range(20):
+        daemon.start([*SLEEP, daemon.mark], log=tmp_path / "log")
+        while not (arguments := Path(f"/proc/{daemon.pid}/cmdline").read_text()).startswith(sys.executable):
+            assert daemon.pid_file.read_text().strip(), arguments
+        daemon.signal(signal.SIGKILL)
+        assert daemon.wait(5)
+    assert [path.name for path in tmp_path.glob("pid*")] == ["pid"]
+
+
 def test_output_is_appended_to_the_log(daemon: Daemon, tmp_path: Path) -> None:
     for word in ("one", "two"):
         daemon.start([sys.executable, "-c", f"print('{word}')", daemon.mark], log=tmp_path / "log")
