@@ -23,6 +23,10 @@ class Format(StrEnum):
     YAML = "yaml"
     CSV = "csv"
     MARKDOWN = "markdown"
+    KCG = "kcg"
+
+
+_FORMATS = "|".join(name for name in Format if name is not Format.KCG)
 
 
 CONNECTION = "Connection"
@@ -113,7 +117,7 @@ class Presentation:
             "-o",
             metavar="FORMAT",
             rich_help_panel=WHAT,
-            help="|".join(Format) + "; table by default.",
+            help=_FORMATS + "; table by default.",
         ),
     ] = None
     debug: Annotated[
@@ -132,8 +136,8 @@ class Presentation:
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
-    """Which groups a verb is about."""
+class Groups:
+    """Groups, chosen the one way."""
 
     names: Annotated[
         list[str] | None, typer.Argument(metavar="[GROUP]...", help="Groups by name.", show_default=False)
@@ -162,6 +166,12 @@ class Selection:
         list[str] | None,
         typer.Option("--type", metavar="TYPE", rich_help_panel=WHICH, help="Only classic, consumer, share or streams."),
     ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class Selection(Groups):
+    """Which groups a verb looks at."""
+
     topic: Annotated[
         list[str] | None,
         typer.Option(
@@ -175,5 +185,57 @@ class Selection:
         int | None,
         typer.Option(
             "--expect", metavar="N", rich_help_panel=SAFETY, help="Exit 6 unless exactly N groups are chosen."
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """How a verb that changes something goes about it. Without ``execute`` it only shows its plan."""
+
+    execute: Annotated[
+        bool, typer.Option("--execute", rich_help_panel=SAFETY, help="Do it; without this, the plan is shown.")
+    ] = False
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", rich_help_panel=SAFETY, help="Only show the plan, which is the default.")
+    ] = False
+    expect: Annotated[
+        int | None,
+        typer.Option("--expect", metavar="N", rich_help_panel=SAFETY, help="Exit 6 unless the plan has N rows."),
+    ] = None
+    partial: Annotated[
+        bool,
+        typer.Option("--partial", rich_help_panel=SAFETY, help="Apply the rows that can be, though others can't."),
+    ] = False
+    accept: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--accept",
+            metavar="CODE",
+            rich_help_panel=SAFETY,
+            help="Pass this refusal, by the code in its brackets, and no other; may be repeated.",
+        ),
+    ] = None
+    wait_empty: Annotated[
+        bool,
+        typer.Option("--wait-empty", rich_help_panel=SAFETY, help="Wait until the groups are empty, then go on."),
+    ] = False
+    within: Annotated[
+        str | None,
+        typer.Option(
+            "--within", metavar="DURATION", rich_help_panel=SAFETY, help="How long --wait-empty waits, 5m by default."
+        ),
+    ] = None
+    reason: Annotated[
+        str | None,
+        typer.Option("--reason", metavar="TEXT", rich_help_panel=SAFETY, help="Why, for the journal (KGROUP_REASON)."),
+    ] = None
+    backup: Annotated[
+        str | None,
+        typer.Option(
+            "--backup",
+            metavar="FILE",
+            rich_help_panel=SAFETY,
+            help="Write the offsets as they were to FILE, or - for stdout; reset --from-file reads it.",
         ),
     ] = None

@@ -90,7 +90,7 @@ def describe(run: Run, which: Selection, view: View) -> Iterator[Outcome]:
     check(which)
     want = view.want(run.format)
     with Cluster(run.settings) as cluster:
-        if names_only(which):
+        if names_only(which) and not which.topic:
             yield from _outcomes(run, view, cluster, [_by_name(cluster, which, want)])
             return
         chosen = choose_groups(run, cluster, which)

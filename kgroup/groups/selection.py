@@ -28,8 +28,8 @@ STATES = (
 )
 
 
-class Selection(Protocol):
-    """What was asked for, as ``kgroup.options.Selection`` has it; None where nothing was said."""
+class Groups(Protocol):
+    """What was asked for, as ``kgroup.options.Groups`` has it; None where nothing was said."""
 
     @property
     def names(self) -> Sequence[str] | None:
@@ -55,6 +55,10 @@ class Selection(Protocol):
     def type(self) -> Sequence[str] | None:
         """The types that stay."""
 
+
+class Selection(Groups, Protocol):
+    """The same, narrowed and counted, for verbs that look."""
+
     @property
     def topic(self) -> Sequence[str] | None:
         """The topics that the groups have to do with."""
@@ -64,31 +68,43 @@ class Selection(Protocol):
         """How many groups there have to be."""
 
 
-def names_of(selection: Selection) -> tuple[str, ...]:
+def names_of(selection: Groups) -> tuple[str, ...]:
     """The groups that were named, each once, in the order they were typed."""
     return tuple(dict.fromkeys((*(selection.names or ()), *(selection.group or ()))))
 
 
-def names_only(selection: Selection) -> bool:
+def names_only(selection: Groups) -> bool:
     """Whether the groups are named and nothing else is asked, so that no listing is needed."""
-    narrowed = selection.in_state or selection.type or selection.topic
+    narrowed = selection.in_state or selection.type
     return bool(names_of(selection)) and not (narrowed or selection.regex or selection.all_groups)
 
 
 def check(selection: Selection) -> None:
     """Refuse a selection that has no meaning, before anything is asked of the cluster."""
+    check_groups(selection)
+    if selection.expect is not None and selection.expect < 0:
+        raise UsageError(f"--expect {selection.expect}: there are never fewer than 0 groups")
+    check_topics(selection.topic or ())
+
+
+def check_topics(topics: Iterable[str]) -> None:
+    """Raise UsageError for what no topic can be called."""
+    for topic in topics:
+        if not topic:
+            raise UsageError("--topic is empty", hint=_UNSET)
+        _check_name(topic)
+
+
+def check_groups(selection: Groups) -> None:
+    """Refuse groups that have no meaning, before anything is asked of the cluster."""
     named = names_of(selection)
     if named and selection.all_groups:
         raise UsageError("groups are named, and --all-groups is given: which of the two?")
-    if selection.expect is not None and selection.expect < 0:
-        raise UsageError(f"--expect {selection.expect}: there are never fewer than 0 groups")
     if "" in named:
         raise UsageError("a group's name is empty", hint=_UNSET)
     if selection.regex == "":
         raise UsageError("--regex is empty", hint=_UNSET)
-    if "" in (selection.topic or ()):
-        raise UsageError("--topic is empty", hint=_UNSET)
-    for name in (*named, *(selection.topic or ())):
+    for name in named:
         _check_name(name)
     if selection.regex is not None:
         _pattern(selection.regex)
@@ -114,7 +130,7 @@ def _check_name(name: str) -> None:
         raise UsageError(f"{name[:20]}... is longer than a name can be: {len(encoded)} bytes")
 
 
-def choose(selection: Selection, listed: Sequence[ListedGroup], place: str) -> Choice:
+def choose(selection: Groups, listed: Sequence[ListedGroup], place: str) -> Choice:
     """The groups of the listing that are meant, in its order; ``place`` is what the cluster is called.
 
     Raises NotFound, with names that come near, for a pattern that matches nothing, and for names of which no

@@ -51,7 +51,6 @@ def test_names_are_taken_once_in_the_order_typed_and_group_is_the_same() -> None
     [
         (Selection(names=["a"]), True),
         (Selection(group=["a"]), True),
-        (Selection(names=["a"], topic=["t"]), False),
         (Selection(), False),
         (Selection(all_groups=True), False),
         (Selection(regex="a"), False),
