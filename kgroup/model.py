@@ -22,7 +22,8 @@ from kgroup.screen import Records, Screen
 class RowError:
     """What failed for one group, topic or partition, while the rest of the answer stands.
 
-    ``exit_code`` is what the command exits with when nothing at all could be shown.
+    ``exit_code`` is what the command exits with when nothing at all could be shown. ``details`` are lines of
+    evidence.
     """
 
     code: str
@@ -32,6 +33,7 @@ class RowError:
     partition: int | None = None
     hint: str | None = None
     exit_code: ExitCode = ExitCode.FAILED
+    details: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -43,7 +45,7 @@ class RowError:
         partition: int | None = None,
     ) -> RowError:
         """The same fault, as one row's."""
-        return cls(error.code, error.message, group, topic, partition, error.hint, error.exit_code)
+        return cls(error.code, error.message, group, topic, partition, error.hint, error.exit_code, error.details)
 
     @property
     def subject(self) -> str:
@@ -130,6 +132,17 @@ def _assignment_document(assignment: Assignment | None) -> list[dict[str, Any]] 
 
 
 @dataclass(frozen=True, slots=True)
+class Leaver:
+    """A member to be removed: by its instance id where it is static, else by its member id."""
+
+    member_id: str | None
+    instance_id: str | None
+
+    def __str__(self) -> str:
+        return f"instance {self.instance_id}" if self.instance_id is not None else f"member {self.member_id}"
+
+
+@dataclass(frozen=True, slots=True)
 class Commit:
     """A committed offset: the next record that the group will read. Metadata is kept byte for byte."""
 
@@ -144,6 +157,32 @@ class LogRange:
 
     start: int
     end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """An offset that a leader named, and the leader epoch that goes with it; None where it gave none."""
+
+    offset: int
+    leader_epoch: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Positions:
+    """Where a log starts and ends, and where a moment that was asked for lies in it.
+
+    ``at_time`` is the first record of that moment or later (ListOffsets); None where there is none, and where
+    no moment was asked for.
+    """
+
+    start: Position
+    end: Position
+    at_time: Position | None = None
+
+    @property
+    def range(self) -> LogRange:
+        """The offsets alone."""
+        return LogRange(self.start.offset, self.end.offset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,6 +350,55 @@ class ListedGroup:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class LoggedCommit:
+    """A commit as ``__consumer_offsets`` holds it.
+
+    ``leader_epoch`` is None where the committer gave none, ``timestamp_ms`` the broker's clock, ``log_offset``
+    where the record stands in its partition of the topic.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int | None
+    timestamp_ms: int
+    log_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """What an Empty group's log shows since the group became Empty.
+
+    ``emptied_at_ms`` is the time of the record that made it so, None where that was not found in the span that
+    was read. ``commits`` are those behind it (or in the span), in the log's order; deleted ones and those of
+    aborted transactions are left out. ``complete`` is whether nothing is missing of them.
+    """
+
+    emptied_at_ms: int | None
+    commits: tuple[LoggedCommit, ...]
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Activities:
+    """The activity of many groups, by name; ``note`` says of how many it is not known, None of none."""
+
+    found: Mapping[str, Activity]
+    note: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LastSigns:
+    """When groups last gave a sign of life (ms since 1970), by name; None: not as far back as was asked for.
+
+    A group that is not in it is unknown, and ``note`` says why.
+    """
+
+    found: Mapping[str, int | None]
+    note: str | None
+
+
 class Document(Protocol):
     """A subject of an answer that knows its own JSON form."""
 
@@ -346,7 +434,8 @@ class Outcome:
     """What a command has to say: the data, and how it looks to a person and in a spreadsheet.
 
     ``screen`` and ``records`` are called only for the output formats that need them. ``at`` is when the data
-    was read. ``check_failed`` is for commands that were asked whether something holds (exit 8).
+    was read. ``check_failed`` is for commands that were asked whether something holds (exit 8). ``decided`` is
+    the exit code of a verb that knows it better than data and errors tell: a plan that could not be applied.
     """
 
     data: tuple[Document, ...]
@@ -356,11 +445,14 @@ class Outcome:
     errors: tuple[RowError, ...] = ()
     executed: bool = False
     check_failed: bool = False
+    decided: ExitCode | None = None
     at: datetime = field(default_factory=utc_now)
 
     @property
     def exit_code(self) -> ExitCode:
         """Derived here and nowhere else: all, part or nothing of what was asked succeeded."""
+        if self.decided is not None:
+            return self.decided
         if self.errors:
             return ExitCode.PARTLY if self.data else self.errors[0].exit_code
         return ExitCode.CHECK_FAILED if self.check_failed else ExitCode.DONE

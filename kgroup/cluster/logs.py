@@ -1,8 +1,8 @@
-"""Topics and logs: which partitions there are, who leads them, where they begin and end."""
+"""Topics and logs: which partitions there are, who leads them, where they begin and end, where a time lies."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
@@ -14,12 +14,16 @@ from kafka.protocol.metadata import MetadataRequest
 from kgroup.cluster.broker_errors import NO_LEADER, NONE, UNKNOWN_TOPIC_OR_PARTITION, of_topic
 from kgroup.cluster.coordinator.client import RETRY_PAUSE_S, Client
 from kgroup.cluster.deadline import Deadline
+from kgroup.cluster.wire import topic_id
 from kgroup.errors import KgroupError, Unreachable
-from kgroup.model import LogRange
+from kgroup.model import LogRange, Position, Positions
 
 TopicPartition = tuple[str, int]
 Cause = Callable[[], KgroupError]
 """Says why a partition failed; asked only when it is reported, since finding out may open a connection."""
+
+_Listed = tuple[int, int]
+"""Offset and leader epoch as the protocol has them: -1 is none."""
 
 _EARLIEST, _LATEST = -2, -1
 _CONSUMER_REPLICA = -1
@@ -29,9 +33,28 @@ _LEADER_NOT_AVAILABLE = 5
 
 @dataclass(frozen=True, slots=True)
 class TopicLayout:
-    """The leaders of a topic's partitions, by partition; None where a partition has no leader now."""
+    """The leaders of a topic's partitions, by partition; None where a partition has no leader now.
+
+    ``id`` is the topic's id as Kafka prints it, None where the broker gives none; a topic made anew has another.
+    """
 
     leaders: Mapping[int, int | None]
+    id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ListedTopic:
+    """A topic by name; ``internal`` where Kafka made it for itself (``__consumer_offsets``)."""
+
+    name: str
+    internal: bool
+
+
+async def list_topics(client: Client) -> tuple[ListedTopic, ...]:
+    """All topics that this user may see, by name. Raises where no broker answers."""
+    answer = await client.send_any(MetadataRequest(topics=None, allow_auto_topic_creation=False, max_version=12))
+    found = (ListedTopic(topic.name, bool(topic.is_internal)) for topic in answer.topics if topic.error_code == NONE)
+    return tuple(sorted(found, key=lambda topic: topic.name))
 
 
 async def topic_layouts(client: Client, topics: Iterable[str]) -> dict[str, TopicLayout | KgroupError]:
@@ -52,9 +75,9 @@ async def topic_layouts(client: Client, topics: Iterable[str]) -> dict[str, Topi
 def _layout(topic: Any) -> TopicLayout | KgroupError:
     if topic.error_code != NONE:
         return of_topic(topic.error_code, topic.name)
-    return TopicLayout(
-        {item.partition_index: item.leader_id if item.leader_id >= 0 else None for item in topic.partitions}
-    )
+    leaders = {item.partition_index: item.leader_id if item.leader_id >= 0 else None for item in topic.partitions}
+    raw = getattr(topic, "topic_id", None)
+    return TopicLayout(leaders, topic_id(raw.bytes) if raw else None)
 
 
 async def log_ranges(
@@ -67,8 +90,39 @@ async def log_ranges(
 
     Leaders that move are looked up again until ``deadline``, by default the connection's.
     """
-    deadline = deadline or client.deadline
-    results: dict[TopicPartition, LogRange | KgroupError] = {}
+    found = await _listed_offsets(client, layouts, wanted, (_EARLIEST, _LATEST), deadline or client.deadline)
+    return {
+        place: answer if isinstance(answer, KgroupError) else LogRange(answer[0][0], answer[1][0])
+        for place, answer in found.items()
+    }
+
+
+async def log_positions(
+    client: Client,
+    layouts: Mapping[str, TopicLayout | KgroupError],
+    wanted: Iterable[TopicPartition],
+    timestamp_ms: int | None,
+) -> dict[TopicPartition, Positions | KgroupError]:
+    """The same with leader epochs, and where the first record of ``timestamp_ms`` or later lies."""
+    asked = (_EARLIEST, _LATEST) if timestamp_ms is None else (_EARLIEST, _LATEST, timestamp_ms)
+    found = await _listed_offsets(client, layouts, wanted, asked, client.deadline)
+    return {place: answer if isinstance(answer, KgroupError) else _positions(answer) for place, answer in found.items()}
+
+
+def _positions(answer: Sequence[_Listed]) -> Positions:
+    start, end, *timed = (Position(offset, epoch if epoch >= 0 else None) for offset, epoch in answer)
+    return Positions(start, end, timed[0] if timed and timed[0].offset >= 0 else None)
+
+
+async def _listed_offsets(
+    client: Client,
+    layouts: Mapping[str, TopicLayout | KgroupError],
+    wanted: Iterable[TopicPartition],
+    timestamps: Sequence[int],
+    deadline: Deadline,
+) -> dict[TopicPartition, list[_Listed] | KgroupError]:
+    """(offset, leader epoch) for each of ``timestamps``, of every wanted partition."""
+    results: dict[TopicPartition, list[_Listed] | KgroupError] = {}
     pending = sorted(set(wanted))
     while pending:
         by_leader: dict[int, list[TopicPartition]] = {}
@@ -81,7 +135,7 @@ async def log_ranges(
                 failed[partition] = partial(of_topic, _LEADER_NOT_AVAILABLE, partition[0])
             else:
                 by_leader.setdefault(leader, []).append(partition)
-        found, lost = await _ask_leaders(client, by_leader, deadline.left_ms)
+        found, lost = await _ask_leaders(client, by_leader, timestamps, deadline.left_ms)
         results |= found
         failed |= lost
         pending = list(failed)
@@ -106,18 +160,18 @@ def _leader(layouts: Mapping[str, TopicLayout | KgroupError], partition: TopicPa
 
 
 async def _ask_leaders(
-    client: Client, by_leader: Mapping[int, list[TopicPartition]], patience_ms: int
-) -> tuple[dict[TopicPartition, LogRange | KgroupError], dict[TopicPartition, Cause]]:
+    client: Client, by_leader: Mapping[int, list[TopicPartition]], timestamps: Sequence[int], patience_ms: int
+) -> tuple[dict[TopicPartition, list[_Listed] | KgroupError], dict[TopicPartition, Cause]]:
     """(what is known now, what may be known when asked again) of the partitions of each leader."""
     requests = [
         (leader, _list_offsets(partitions, timestamp))
         for leader, partitions in by_leader.items()
-        for timestamp in (_EARLIEST, _LATEST)
+        for timestamp in timestamps
     ]
     answers = await client.send_all(requests, patience_ms)
-    found: dict[TopicPartition, LogRange | KgroupError] = {}
+    found: dict[TopicPartition, list[_Listed] | KgroupError] = {}
     failed: dict[TopicPartition, Cause] = {}
-    offsets: dict[TopicPartition, list[int]] = {}
+    offsets: dict[TopicPartition, list[_Listed]] = {}
     for (leader, _), answer in zip(requests, answers, strict=True):
         if isinstance(answer, BaseException):
             cause = cache(partial(client.failure, answer, leader))
@@ -131,8 +185,8 @@ async def _ask_leaders(
                 elif row.error_code != NONE:
                     found[partition] = of_topic(row.error_code, topic.name)
                 else:
-                    offsets.setdefault(partition, []).append(row.offset)
-    found |= {partition: LogRange(*pair) for partition, pair in offsets.items() if len(pair) == 2}
+                    offsets.setdefault(partition, []).append((row.offset, row.leader_epoch))
+    found |= {partition: given for partition, given in offsets.items() if len(given) == len(timestamps)}
     return found, failed
 
 

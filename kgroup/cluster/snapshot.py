@@ -4,26 +4,37 @@ each coordinator that keeps some of them and for each broker that leads some of 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from kgroup.cluster.assembly import GroupParts, assemble, failures
 from kgroup.cluster.coordinator.client import Client
 from kgroup.cluster.coordinator.groups import SETTLING_S, Committed, Described, GroupCoordinators, Listing
 from kgroup.cluster.deadline import Deadline
-from kgroup.cluster.logs import TopicLayout, TopicPartition, log_ranges, topic_layouts
+from kgroup.cluster.logs import (
+    ListedTopic,
+    TopicLayout,
+    TopicPartition,
+    list_topics,
+    log_positions,
+    log_ranges,
+    topic_layouts,
+)
 from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC
 from kgroup.errors import KgroupError, NotAuthorized, NotFound
-from kgroup.model import ClusterRef, Group, ListedGroup, LogRange, RowError
+from kgroup.model import Activities, ClusterRef, Group, LastSigns, ListedGroup, LogRange, Positions, RowError
 from kgroup.settings import Settings
 
 if TYPE_CHECKING:
     from kgroup.cluster.offsets_log.read import Generations
+    from kgroup.cluster.sessions import Sessions
 
 T = TypeVar("T")
 
 DESCRIBED_TYPES = ("classic", "consumer")
+_ACTIVITY_BUDGET_S = 1.5
 _HIDDEN_COMMITS = (
     "this user lacks DESCRIBE on the Cluster: if it lacks DESCRIBE on a Topic too, "
     "the broker leaves out the commits on it without a word"
@@ -35,12 +46,13 @@ class Want:
     """How much of a group is read: its offsets, where the logs begin and end, its generation.
 
     ``generation_budget_s`` is how long ``__consumer_offsets`` may be searched; 0 leaves generation and leader
-    out.
+    out. ``stable`` makes an error of each commit that an open transaction is about to replace.
     """
 
     offsets: bool = True
     logs: bool = True
     generation_budget_s: float = 1.0
+    stable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +73,7 @@ class Cluster:
         self._client = Client(settings, Deadline.after(self._timeout_s))
         self._coordinators = GroupCoordinators(self._client)
 
-    def __enter__(self) -> Cluster:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
@@ -83,6 +95,10 @@ class Cluster:
         """All groups of all kinds, without their members."""
         return self._ask(self._coordinators.list_groups)
 
+    def topic_names(self) -> tuple[ListedTopic, ...]:
+        """All topics that this user may see, by name."""
+        return self._ask(list_topics, self._client)
+
     def check_topics(self, topics: Sequence[str]) -> tuple[str, ...]:
         """Those of the topics that do not exist. Raises NotAuthorized for one that may not be seen."""
         layouts = self._ask(topic_layouts, self._client, topics)
@@ -90,6 +106,19 @@ class Cluster:
             if isinstance(layout, NotAuthorized):
                 raise NotAuthorized(f"{topic} {layout.message}", hint=layout.hint)
         return tuple(topic for topic in topics if isinstance(layouts.get(topic), KgroupError))
+
+    def layouts(self, topics: Iterable[str]) -> dict[str, TopicLayout | KgroupError]:
+        """The partitions and ids of topics, or why they can't be told."""
+        return self._ask(topic_layouts, self._client, topics)
+
+    def positions(
+        self,
+        layouts: Mapping[str, TopicLayout | KgroupError],
+        places: Iterable[TopicPartition],
+        timestamp_ms: int | None = None,
+    ) -> dict[TopicPartition, Positions | KgroupError]:
+        """Where the logs of partitions start and end, and where the moment lies in them."""
+        return self._ask(log_positions, self._client, layouts, places, timestamp_ms)
 
     def member_counts(self, listed: Sequence[ListedGroup]) -> tuple[tuple[ListedGroup, ...], tuple[RowError, ...]]:
         """The same groups with the number of their members, and those that could not be asked."""
@@ -109,6 +138,56 @@ class Cluster:
         ``errors``. Groups that kgroup does not describe (share, streams) are not asked for.
         """
         return self._ask(self._settled_snapshot, groups, want)
+
+    def recent_activity(self, groups: Sequence[Group], now_ms: int) -> Activities:
+        """Who commits to those of the groups that are Empty; what can't be read in a moment is in the note."""
+        return self._ask(self._recent_activity, groups, now_ms)
+
+    async def _recent_activity(self, groups: Sequence[Group], now_ms: int) -> Activities:
+        # Imported here for the same reason as in _generations.
+        from kgroup.cluster.offsets_log.activity import reading_since, recent_activity
+
+        since_ms = reading_since(groups, now_ms)
+        if not since_ms:
+            return Activities({}, None)
+        layout = (await topic_layouts(self._client, {OFFSETS_TOPIC}))[OFFSETS_TOPIC]
+        budget = Deadline.after(min(_ACTIVITY_BUDGET_S, self._client.deadline.left_s))
+        return await recent_activity(self._client, layout, since_ms, budget)
+
+    def last_signs(self, groups: Sequence[str], since_ms: int, budget_s: float) -> LastSigns:
+        """When the groups last committed or changed, back to a moment; the log is read for ``budget_s`` at most."""
+        from kgroup.cluster.offsets_log.last_signs import last_signs
+
+        async def read() -> LastSigns:
+            layout = (await topic_layouts(self._client, {OFFSETS_TOPIC}))[OFFSETS_TOPIC]
+            self._client.deadline = budget = Deadline.after(budget_s)
+            return await last_signs(self._client, layout, groups, since_ms, budget)
+
+        return self._ask(read)
+
+    def session_timeouts(self, groups: Sequence[Group]) -> Sessions:
+        """How long the members of the groups may be silent before they are taken for dead."""
+        from kgroup.cluster.sessions import session_timeouts
+
+        return self._ask(session_timeouts, self._client, groups)
+
+    def first_timestamps(
+        self, ranges: Mapping[TopicPartition, LogRange]
+    ) -> dict[TopicPartition, int | KgroupError | None]:
+        """When the first record of each range was written, see ``kgroup.cluster.fetch``."""
+        from kgroup.cluster.fetch import first_timestamps
+
+        return self._ask(first_timestamps, self._client, ranges)
+
+    @contextmanager
+    def at_most(self, seconds: float) -> Iterator[None]:
+        """Give each question in the block no more than this, where ``--timeout`` would give it more."""
+        usual = self._timeout_s
+        self._timeout_s = min(usual, seconds)
+        try:
+            yield
+        finally:
+            self._timeout_s = usual
 
     async def _settled_snapshot(self, groups: Sequence[ListedGroup | str], want: Want) -> Snapshot:
         """What is read while coordinators move is read once more: it may lack an acknowledged commit (seen)."""
@@ -131,7 +210,7 @@ class Cluster:
         described, committed, sees_all = await self._client.gather(
             [
                 self._describe(*(_of_type(kind, names, listed) for kind in DESCRIBED_TYPES)),
-                self._coordinators.committed(names if want.offsets else ()),
+                self._coordinators.committed(names if want.offsets else (), stable=want.stable),
                 self._coordinators.sees_all(),
             ]
         )

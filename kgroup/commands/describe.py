@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import chain
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
-from kgroup.choosing import choose_groups
-from kgroup.cluster.snapshot import DESCRIBED_TYPES, Cluster, Snapshot, Want
+from kgroup.cluster.snapshot import Cluster, Snapshot, Want
 from kgroup.durations import parse_duration
-from kgroup.errors import NotFound, Refused, UsageError
-from kgroup.groups.selection import check, check_expected, names_of, names_only, unknown_groups
-from kgroup.model import ListedGroup, Outcome, RowError
+from kgroup.errors import UsageError
+from kgroup.groups.selection import check
+from kgroup.model import Outcome
 from kgroup.options import WHAT, Format, Selection
 from kgroup.run import Run
 from kgroup.screens.describe import outcome
 from kgroup.screens.describe_records import Part
-from kgroup.units import plural
+from kgroup.snapshots import snapshots
 
 _GROUPS_AT_A_TIME = 250
 _DEFAULT_BUDGET = "1s"
@@ -90,69 +87,16 @@ def describe(run: Run, which: Selection, view: View) -> Iterator[Outcome]:
     check(which)
     want = view.want(run.format)
     with Cluster(run.settings) as cluster:
-        if names_only(which) and not which.topic:
-            yield from _outcomes(run, view, cluster, [_by_name(cluster, which, want)])
-            return
-        chosen = choose_groups(run, cluster, which)
-        described = _described(run, which, chosen.groups)
         # Many rows are written as they come; what is asked once for all groups is not asked in parts.
-        at_a_time = _GROUPS_AT_A_TIME if run.format is Format.CSV and want.offsets else max(1, len(described))
-        batches = (described[at : at + at_a_time] for at in range(0, len(described), at_a_time))
-        unlisted = [Snapshot((), chosen.errors, ())] if chosen.errors else []
-        snapshots = chain(unlisted, (_without_vanished(cluster.describe(batch, want)) for batch in batches))
-        yield from _outcomes(run, view, cluster, snapshots)
+        at_a_time = _GROUPS_AT_A_TIME if run.format is Format.CSV and want.offsets else None
+        yield from _outcomes(run, view, cluster, snapshots(run, cluster, which, want, at_a_time))
 
 
-def _by_name(cluster: Cluster, which: Selection, want: Want) -> Snapshot:
-    """The named groups, without asking which others there are, unless one is missing."""
-    names = names_of(which)
-    snapshot = cluster.describe(names, want)
-    found = {group.name for group in snapshot.groups}
-    missing = [e.group for e in snapshot.errors if e.code == NotFound.code and e.group and e.group not in found]
-    if not missing:
-        check_expected(which, len(found))
-        return snapshot
-    listing = cluster.list_groups()
-    _refuse_foreign([group for group in listing.groups if group.name in missing])
-    unknown = unknown_groups(missing, listing.groups, cluster.ref.label)
-    if not found:
-        raise unknown
-    check_expected(which, len(found))
-    others = tuple(error for error in snapshot.errors if error.group not in missing)
-    return replace(snapshot, errors=(*others, RowError.of(unknown)))
-
-
-def _described(run: Run, which: Selection, groups: Sequence[ListedGroup]) -> tuple[ListedGroup, ...]:
-    """Those of the groups that kgroup describes. Raises Refused for a named one that it does not."""
-    _refuse_foreign([group for group in groups if group.name in names_of(which)])
-    described = tuple(group for group in groups if group.type in DESCRIBED_TYPES)
-    if len(described) < len(groups):
-        left_out = plural(len(groups) - len(described), "share or streams group")
-        run.reporter.note(f"left out, {left_out}: kgroup list")
-    return described
-
-
-def _without_vanished(snapshot: Snapshot) -> Snapshot:
-    """A group that was deleted between listing and describing is no failure."""
-    return replace(snapshot, errors=tuple(e for e in snapshot.errors if e.code != NotFound.code or e.topic))
-
-
-def _refuse_foreign(groups: Sequence[ListedGroup]) -> None:
-    """Groups of other kinds are refused by name, with the tool that shows them."""
-    for group in groups:
-        if group.type not in DESCRIBED_TYPES:
-            raise Refused(
-                f"{group.name} is a {group.type} group, which is not read through committed offsets",
-                code="foreign-owner",
-                hint=f"kafka-{group.type}-groups.sh --describe --group {shlex.quote(group.name)}",
-            )
-
-
-def _outcomes(run: Run, view: View, cluster: Cluster, snapshots: Iterable[Snapshot]) -> Iterator[Outcome]:
+def _outcomes(run: Run, view: View, cluster: Cluster, found: Iterable[Snapshot]) -> Iterator[Outcome]:
     """One outcome for each batch of groups; for people, one for each group, worst first."""
     something = False
     said: set[str] = set()
-    for snapshot in snapshots:
+    for snapshot in found:
         something = something or bool(snapshot.groups or snapshot.errors)
         for note in snapshot.notes:
             if note not in said:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Protocol
 
+from kgroup.acl import acl_hint
 from kgroup.errors import NotAuthorized, NotFound, Refused, UsageError
 from kgroup.model import Group, ListedGroup
 from kgroup.units import plural
@@ -179,7 +180,7 @@ def visibility_note(listed: Sequence[ListedGroup], complete: bool) -> str | None
     if not listed:
         raise NotAuthorized(
             "no group can be listed: this user has DESCRIBE neither on the Cluster nor on any Group",
-            hint="kafka-acls.sh --add --allow-principal User:... --operation Describe --cluster",
+            hint=acl_hint("Describe", "cluster"),
         )
     return "this user lacks DESCRIBE on the Cluster: groups that it may not see may be missing"
 

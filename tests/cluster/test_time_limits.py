@@ -9,8 +9,8 @@ import pytest
 from kafka.errors import KafkaTimeoutError
 
 from kgroup.cluster.deadline import Deadline
+from kgroup.cluster.fetch import fetch_request
 from kgroup.cluster.logs import TopicLayout, _list_offsets, topic_layouts
-from kgroup.cluster.offsets_log.read import _fetch_request
 from kgroup.cluster.snapshot import Cluster, Want
 from kgroup.options import Connection
 from kgroup.settings import resolve
@@ -55,7 +55,7 @@ def test_impatience_with_one_request_leaves_the_connection_to_the_others(
         assert isinstance(layout, TopicLayout)
         leader = layout.leaders[0]
         assert leader is not None
-        slow = _fetch_request(topic, 0, 3)
+        slow = fetch_request({(topic, 0): 3}, 1024 * 1024)
         slow.max_wait_ms = 1500
         # The broker answers in order, so the second one waits behind the first.
         given_up, answered = await client.gather(

@@ -1,1 +1,2 @@
-"""``__consumer_offsets`` as a source: what its records say (``records``), and reading them (``read``)."""
+"""``__consumer_offsets`` as a source: what its records say (``records``), reading them from the end (``backwards``),
+for a group's generation (``read``) and for who commits to it while it is Empty (``activity``)."""
