@@ -9,22 +9,35 @@ import shlex
 
 import kafka.errors
 
-from kgroup.errors import KgroupError, NotAuthorized, NotFound, Unreachable
+from kgroup.acl import acl_hint
+from kgroup.errors import KgroupError, NotAuthorized, NotFound, Refused, Unreachable
 
+UNKNOWN_SERVER_ERROR = -1
 NONE = 0
 UNKNOWN_TOPIC_OR_PARTITION = 3
+REQUEST_TIMED_OUT = 7
+OFFSET_METADATA_TOO_LARGE = 12
+COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR = 14, 15, 16
+ILLEGAL_GENERATION = 22
+UNKNOWN_MEMBER_ID = 25
+REBALANCE_IN_PROGRESS = 27
+INVALID_COMMIT_OFFSET_SIZE = 28
 TOPIC_AUTHORIZATION_FAILED = 29
+GROUP_AUTHORIZATION_FAILED = 30
 UNSUPPORTED_VERSION = 35
+NON_EMPTY_GROUP = 68
 GROUP_ID_NOT_FOUND = 69
+GROUP_SUBSCRIBED_TO_TOPIC = 86
+UNSTABLE_OFFSET_COMMIT = 88
 UNKNOWN_TOPIC_ID = 100
 
 NO_LEADER = frozenset({5, 6, 9, 56, 72, 74, 75, 76, 78})
 """What a broker answers that does not lead a partition, or not yet; worth asking again."""
 
 _COORDINATOR = {
-    14: "its coordinator is still loading",
-    15: "its coordinator is not available",
-    16: "its coordinator has moved, and the new one does not answer for it yet",
+    COORDINATOR_LOAD_IN_PROGRESS: "its coordinator is still loading",
+    COORDINATOR_NOT_AVAILABLE: "its coordinator is not available",
+    NOT_COORDINATOR: "its coordinator has moved, and the new one does not answer for it yet",
 }
 RETRIABLE_COORDINATOR_ERRORS = frozenset(_COORDINATOR)
 """COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR: worth asking again."""
@@ -38,19 +51,72 @@ def of_group(code: int, group: str) -> KgroupError:
             code="no-coordinator",
             hint="coordinators move within seconds; a longer --timeout waits for it",
         )
-    if code == 30:
+    if code == GROUP_AUTHORIZATION_FAILED:
         return NotAuthorized(
             "no DESCRIBE on this group",
-            hint=f"kafka-acls.sh --add --allow-principal User:... --operation Describe --group {shlex.quote(group)}",
+            hint=acl_hint("Describe", "group", group),
         )
     if code == TOPIC_AUTHORIZATION_FAILED:
         return NotAuthorized(
             "no DESCRIBE on a topic of this group, so the broker shows no member (KIP-848)",
-            hint="kafka-acls.sh --add --allow-principal User:... --operation Describe --topic ...",
+            hint=acl_hint("Describe", "topic", "..."),
         )
     if code == GROUP_ID_NOT_FOUND:
         return NotFound("no such group")
+    if code == UNSTABLE_OFFSET_COMMIT:
+        return Refused(
+            "an open transaction is about to commit this offset",
+            code="pending-transaction",
+            hint="a producer commits for this group: stop it, or wait until its transaction has ended",
+        )
     return _other(code)
+
+
+FENCED_MEMBER_EPOCH, STALE_MEMBER_EPOCH = 110, 113
+
+_NOT_EMPTY = frozenset(
+    {
+        ILLEGAL_GENERATION,
+        UNKNOWN_MEMBER_ID,
+        REBALANCE_IN_PROGRESS,
+        NON_EMPTY_GROUP,
+        FENCED_MEMBER_EPOCH,
+        STALE_MEMBER_EPOCH,
+    }
+)
+"""What a coordinator calls a change from outside to a group that has members."""
+
+
+def of_change(code: int, group: str, topic: str | None = None, operation: str = "Read") -> KgroupError:
+    """What a coordinator's error code says about a change to a group; ``operation`` is the right that it takes."""
+    if code in _NOT_EMPTY:
+        return Refused(
+            "the group is not empty, so the broker refused it",
+            code="not-empty",
+            hint=f"somebody joined: kgroup describe {shlex.quote(group)} --members; --wait-empty waits for it",
+        )
+    if code == GROUP_SUBSCRIBED_TO_TOPIC:
+        return Refused(
+            f"a live member is subscribed to {topic}, so its offsets stay (GROUP_SUBSCRIBED_TO_TOPIC)",
+            code="subscribed",
+            hint="stop the members that read it, or let them subscribe to the other topics only",
+        )
+    if code == TOPIC_AUTHORIZATION_FAILED and topic is not None:
+        return NotAuthorized(
+            "no READ on this topic, which changing a commit takes",
+            hint=acl_hint("Read", "topic", topic),
+        )
+    if code == GROUP_AUTHORIZATION_FAILED:
+        return NotAuthorized(
+            f"no {operation.upper()} on this group, which changing it takes",
+            hint=acl_hint(operation, "group", group),
+        )
+    if code == UNKNOWN_TOPIC_OR_PARTITION:
+        return NotFound("does not exist (any more)", code="unknown-topic")
+    if code in (OFFSET_METADATA_TOO_LARGE, INVALID_COMMIT_OFFSET_SIZE):
+        limit = "offset.metadata.max.bytes" if code == OFFSET_METADATA_TOO_LARGE else "message.max.bytes"
+        return Refused(f"its metadata is longer than the broker takes ({limit})", code="metadata-size")
+    return of_group(code, group)
 
 
 def of_topic(code: int, topic: str, operation: str = "Describe") -> KgroupError:
@@ -60,7 +126,7 @@ def of_topic(code: int, topic: str, operation: str = "Describe") -> KgroupError:
     if code == TOPIC_AUTHORIZATION_FAILED:
         return NotAuthorized(
             f"could not be read: no {operation.upper()} on Topic",
-            hint=f"kafka-acls.sh --add --allow-principal User:... --operation {operation} --topic {shlex.quote(topic)}",
+            hint=acl_hint(operation, "topic", topic),
         )
     if code in NO_LEADER:
         return Unreachable("has no leader that answers", code="no-leader")

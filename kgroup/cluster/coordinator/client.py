@@ -126,8 +126,8 @@ class Client:
         ``patience_ms`` is how long this caller waits, where that is less than the deadline. The request itself
         goes on: kafka-python closes the connection of one that times out, with all others on it.
         """
-        answer = self._manager.send(request, node_id, request_timeout_ms=self.deadline.left_ms)
         try:
+            answer = self._manager.send(request, node_id, request_timeout_ms=self.deadline.left_ms)
             return await (answer if patience_ms is None else self._manager.wait_for(answer, patience_ms))
         except kafka.errors.KafkaTimeoutError as error:
             return error

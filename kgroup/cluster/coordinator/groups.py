@@ -18,6 +18,7 @@ from kafka.protocol.consumer import OffsetFetchRequest
 from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest
 
 from kgroup.cluster.broker_errors import (
+    COORDINATOR_NOT_AVAILABLE,
     GROUP_ID_NOT_FOUND,
     NONE,
     RETRIABLE_COORDINATOR_ERRORS,
@@ -97,6 +98,17 @@ class GroupCoordinators:
         """The broker that answered for the group; None where none did."""
         broker = self._client.brokers.get(self._node_of.get(group, -1))
         return Coordinator(broker.id, broker.host, broker.port, broker.rack) if broker else None
+
+    def node(self, group: str) -> int | KgroupError | None:
+        """The number of the broker that coordinates the group; None where nobody knows now, or why nobody may."""
+        if group in self._refused:
+            return of_group(self._refused[group], group)
+        return self._node_of.get(group)
+
+    def forget(self, group: str) -> None:
+        """Look for the group's coordinator anew: the one that was known did not answer for it."""
+        self._node_of.pop(group, None)
+        self._client.unsettled = True
 
     async def list_groups(self) -> Listing:
         """All groups of all kinds (ListGroups, KIP-518, KIP-848).
@@ -215,8 +227,12 @@ class GroupCoordinators:
             read,
         )
 
-    async def committed(self, groups: Sequence[str]) -> dict[str, Committed | KgroupError]:
-        """All committed offsets of the groups (OffsetFetch v8, KIP-709), those of open transactions left out."""
+    async def committed(self, groups: Sequence[str], *, stable: bool = False) -> dict[str, Committed | KgroupError]:
+        """All committed offsets of the groups (OffsetFetch v8, KIP-709), those of open transactions left out.
+
+        ``stable`` makes a partition an error that has a commit and that an open transaction is about to commit
+        anew (KIP-447); one that has only that is not listed either way.
+        """
         # The schema's default for topics is null: all topics of the group.
         entry = OffsetFetchRequest.OffsetFetchRequestGroup
         # From version 10 on, topics are named by id.
@@ -224,7 +240,7 @@ class GroupCoordinators:
             groups,
             lambda ids: OffsetFetchRequest(
                 groups=[entry(group_id=group, topics=None) for group in ids],
-                require_stable=False,
+                require_stable=stable,
                 min_version=8,
                 max_version=9,
             ),
@@ -257,7 +273,9 @@ class GroupCoordinators:
                         failed[group] = code
                     else:
                         results[group] = result if code == NONE and result is not None else of_group(code, group)
-            failed.update({group: 15 for group in pending if group not in failed and group not in results})
+            failed.update(
+                {group: COORDINATOR_NOT_AVAILABLE for group in pending if group not in failed and group not in results}
+            )
             for group in failed:
                 self._node_of.pop(group, None)
             self._client.unsettled = self._client.unsettled or bool(failed)

@@ -1,0 +1,374 @@
+"""Changing groups: committing and deleting offsets, deleting groups, removing members.
+
+Every result is a row's own: None for done, else what happened to it. The broker's refusal is never passed: an
+administrator's OffsetCommit to a group that has members is refused for each partition, so whoever joins between
+our check and our commit loses nothing. A write whose answer was lost may have been stored; it is read back
+before it is tried again or reported (both were seen on brokers that were killed).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kafka.protocol.admin import DeleteGroupsRequest
+from kafka.protocol.consumer import LeaveGroupRequest, OffsetCommitRequest, OffsetDeleteRequest
+
+from kgroup.cluster.broker_errors import (
+    COORDINATOR_NOT_AVAILABLE,
+    NONE,
+    REQUEST_TIMED_OUT,
+    RETRIABLE_COORDINATOR_ERRORS,
+    UNKNOWN_MEMBER_ID,
+    UNKNOWN_SERVER_ERROR,
+    of_change,
+)
+from kgroup.cluster.coordinator.client import RETRY_PAUSE_S
+from kgroup.cluster.coordinator.groups import SETTLING_S, Committed
+from kgroup.cluster.deadline import Deadline
+from kgroup.cluster.logs import TopicPartition
+from kgroup.cluster.snapshot import Cluster
+from kgroup.errors import KgroupError, NotFound, Refused, Unreachable
+from kgroup.model import Commit, Leaver
+
+Offsets = Mapping[TopicPartition, Commit | None]
+"""Commits by partition; None is no commit."""
+
+Result = KgroupError | None
+"""None: it was done."""
+
+_MAYBE_STORED = frozenset({UNKNOWN_SERVER_ERROR, REQUEST_TIMED_OUT, COORDINATOR_NOT_AVAILABLE})
+"""After these, what was written may have been stored, or not: a coordinator that lost its replicas says the last."""
+
+_UNSURE = _MAYBE_STORED | RETRIABLE_COORDINATOR_ERRORS
+
+_REQUEST_BYTES = 900_000
+_PARTITION_BYTES, _TOPIC_BYTES = 32, 16
+_TRIES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What of one group goes into one request: what is to stand (None: no commit), and what stood before."""
+
+    group: str
+    writes: Offsets
+    old: Offsets
+
+
+def parts_of(group: str, writes: Offsets, old: Offsets) -> Iterator[Part]:
+    """One part, or several where they are too large for one request (1 MiB at most by a broker's default)."""
+    chosen: dict[TopicPartition, Commit | None] = {}
+    size, topic = 0, ""
+    for place, commit in sorted(writes.items()):
+        more = _PARTITION_BYTES + (len(commit.metadata.encode()) if commit else 0)
+        if place[0] != topic or not chosen:
+            more += _TOPIC_BYTES + len(place[0].encode())
+        if chosen and size + more > _REQUEST_BYTES:
+            yield Part(group, chosen, {place: old.get(place) for place in chosen})
+            chosen, size = {}, 0
+        chosen[place] = commit
+        size, topic = size + more, place[0]
+    if chosen:
+        yield Part(group, chosen, {place: old.get(place) for place in chosen})
+
+
+class ChangingCluster(Cluster):
+    """An open connection to a cluster, for changing it too; only verbs that were told to have one."""
+
+    def write_offsets(self, parts: Sequence[Part]) -> list[dict[TopicPartition, Result]]:
+        """Commit, or delete where the wanted commit is None, side by side; the results by partition."""
+        results: list[dict[TopicPartition, Result]] = self._ask(self._side_by_side, self._write, parts)
+        return results
+
+    def delete_groups(self, groups: Mapping[str, Offsets]) -> dict[str, Result]:
+        """Delete groups with all their offsets (DeleteGroups), which are given; one that has members is refused."""
+        return dict(zip(groups, self._ask(self._side_by_side, self._delete, groups.items()), strict=True))
+
+    def remove_members(self, group: str, leavers: Sequence[Leaver]) -> dict[Leaver, Result]:
+        """Remove members by instance id or member id (LeaveGroup v3, KIP-345), on both types of groups."""
+        results: dict[Leaver, Result] = self._ask(self._remove, group, leavers)
+        return results
+
+    async def _side_by_side(self, one: Callable[[Any], Any], subjects: Iterable[Any]) -> list[Any]:
+        return await self._client.gather(one(subject) for subject in subjects)
+
+    async def _write(self, part: Part) -> dict[TopicPartition, Result]:
+        commits = {place: commit for place, commit in part.writes.items() if commit is not None}
+        deletions = [place for place, commit in part.writes.items() if commit is None]
+        results: dict[TopicPartition, Result] = {}
+        if commits:
+            results |= await self._until_known(
+                part,
+                commits,
+                lambda left: _commit_request(part.group, {p: commits[p] for p in left}),
+                _commit_rows,
+                "Read",
+            )
+        if deletions:
+            results |= await self._until_known(
+                part, deletions, lambda left: _offset_delete_request(part.group, left), _offset_delete_rows, "Delete"
+            )
+        return results
+
+    async def _until_known(
+        self,
+        part: Part,
+        places: Iterable[TopicPartition],
+        make_request: Callable[[list[TopicPartition]], Any],
+        rows: Callable[[Any, list[TopicPartition]], Iterable[tuple[TopicPartition, int]]],
+        operation: str,
+    ) -> dict[TopicPartition, Result]:
+        """Write until each place has an answer; what may have been stored is read back before it is tried again."""
+        results: dict[TopicPartition, Result] = {}
+        pending = list(places)
+        deadline, maybe_stored = self._client.deadline, False
+        while pending:
+            answer = await self._to_coordinator(part.group, make_request(pending))
+            if isinstance(answer, KgroupError):
+                return results | dict.fromkeys(pending, answer)
+            unsure: dict[TopicPartition, KgroupError] = {}
+            if isinstance(answer, _Lost):
+                unsure = dict.fromkeys(pending, answer.reason)
+                maybe_stored = maybe_stored or answer.sent
+            else:
+                for place, code in rows(answer, pending):
+                    if code in _UNSURE:
+                        unsure[place] = of_change(code, part.group, place[0])
+                        maybe_stored = maybe_stored or code in _MAYBE_STORED
+                    else:
+                        results[place] = None if code == NONE else of_change(code, part.group, place[0], operation)
+            if not unsure:
+                break
+            self._coordinators.forget(part.group)
+            await self._client.sleep(RETRY_PAUSE_S)
+            if maybe_stored:
+                # What was sent last may still be on its way, and arrive when we have gone.
+                late = isinstance(answer, _Lost)
+                pending, known = await self._read_back(part, unsure, deadline, late=late)
+                results |= known
+            elif deadline.passed:
+                return results | unsure
+            else:
+                pending = list(unsure)
+        return results
+
+    async def _read_back(
+        self, part: Part, unsure: Mapping[TopicPartition, KgroupError], deadline: Deadline, *, late: bool
+    ) -> tuple[list[TopicPartition], dict[TopicPartition, Result]]:
+        """(what was not stored and may be tried again, what is known) of writes without an answer.
+
+        ``late`` says that the last request may still arrive.
+        """
+        found = await self._stored(part, unsure)
+        if isinstance(found, KgroupError):
+            return [], {place: _unknown_outcome(reason) for place, reason in unsure.items()}
+        again: list[TopicPartition] = []
+        known: dict[TopicPartition, Result] = {}
+        for place, reason in unsure.items():
+            stands = found.get(place)
+            if isinstance(stands, KgroupError):
+                known[place] = _unknown_outcome(reason)
+            elif stands == part.writes[place]:
+                known[place] = None
+            elif stands != part.old.get(place):
+                known[place] = _changed_meanwhile(stands)
+            elif deadline.passed:
+                known[place] = _unknown_outcome(reason) if late else reason
+            else:
+                again.append(place)
+        return again, known
+
+    async def _stored(self, part: Part, places: Iterable[TopicPartition]) -> Committed | KgroupError:
+        """What stands there now; a second look, a second later, where it is not what was written.
+
+        The coordinator's successor may not know at once what was acknowledged.
+        """
+        if self._client.deadline.left_s < 2 * SETTLING_S:  # looking has a time of its own
+            self._client.deadline = Deadline.after(self._timeout_s)
+        for second in (False, True):
+            if second:
+                await self._client.sleep(SETTLING_S)
+            try:
+                found = (await self._coordinators.committed([part.group]))[part.group]
+            except KgroupError as error:
+                return error
+            if isinstance(found, KgroupError) or all(found.get(p) == part.writes[p] for p in places):
+                break
+        return found
+
+    async def _to_coordinator(self, group: str, request: Any) -> Any:
+        """The coordinator's answer, _Lost where there was none, or the KgroupError that makes all trying vain."""
+        try:
+            await self._coordinators.locate([group])
+        except KgroupError as error:
+            return _Lost(error, sent=False)
+        node = self._coordinators.node(group)
+        if isinstance(node, KgroupError):
+            return node
+        if node is None:
+            return _Lost(of_change(COORDINATOR_NOT_AVAILABLE, group), sent=False)
+        # A third of the time: what gets no answer is to be read back, and perhaps tried again, within it.
+        answer = await self._client.send(request, node, max(1000, self._client.deadline.left_ms // _TRIES))
+        if isinstance(answer, BaseException):
+            await self._client.refresh_brokers()
+            return _Lost(self._client.failure(answer, node), sent=True)
+        return answer
+
+    async def _delete(self, subject: tuple[str, Offsets]) -> Result:
+        group, old = subject
+        deadline = self._client.deadline
+        while True:
+            answer = await self._to_coordinator(group, DeleteGroupsRequest(groups_names=[group]))
+            if isinstance(answer, KgroupError):
+                return answer
+            if not isinstance(answer, _Lost):
+                code = answer.results[0].error_code
+                if code not in _UNSURE:
+                    return None if code == NONE else of_change(code, group, operation="Delete")
+                answer = _Lost(of_change(code, group), sent=False)
+            self._coordinators.forget(group)
+            await self._client.sleep(RETRY_PAUSE_S)
+            result = await self._after_lost_deletion(group, old, answer.reason)
+            if result is not answer.reason:
+                return result
+            if deadline.passed:
+                return _unknown_outcome(answer.reason) if answer.sent else answer.reason
+
+    async def _after_lost_deletion(self, group: str, old: Offsets, reason: KgroupError) -> Result:
+        """What is known of a deletion without an answer; ``reason`` itself where the group stands as it was.
+
+        A group of that name which came back meanwhile is not ours to delete.
+        """
+        found = await self._stored(Part(group, dict.fromkeys(old), old), old)
+        if isinstance(found, KgroupError):
+            return _unknown_outcome(reason)
+        stands = {place: commit for place, commit in found.items() if isinstance(commit, Commit)}
+        described = None if stands else (await self._describe([group], [group])).get(group)
+        if isinstance(described, NotFound):
+            return None
+        if isinstance(described, KgroupError) or len(stands) < len(found):
+            return _unknown_outcome(reason)
+        if stands != {place: commit for place, commit in old.items() if commit}:
+            return Refused("somebody uses the group again", code="moved-since", hint="see who: kgroup describe")
+        return reason
+
+    async def _remove(self, group: str, leavers: Sequence[Leaver]) -> dict[Leaver, Result]:
+        results: dict[Leaver, Result] = {}
+        pending, lost = list(leavers), False
+        while pending:
+            answer = await self._to_coordinator(group, _leave_request(group, pending))
+            if isinstance(answer, KgroupError):
+                return results | dict.fromkeys(pending, answer)
+            if isinstance(answer, _Lost) or answer.error_code in _UNSURE:
+                reason = answer.reason if isinstance(answer, _Lost) else of_change(answer.error_code, group)
+                if self._client.deadline.passed:
+                    return results | dict.fromkeys(pending, reason)
+                lost = True
+                self._coordinators.forget(group)
+                await self._client.sleep(RETRY_PAUSE_S)
+                continue
+            if answer.error_code != NONE:
+                return results | dict.fromkeys(pending, of_change(answer.error_code, group))
+            for leaver, row in zip(pending, answer.members, strict=True):
+                gone = row.error_code == NONE or (lost and row.error_code == UNKNOWN_MEMBER_ID)
+                results[leaver] = None if gone else _not_removed(row.error_code, group, leaver)
+            pending = []
+        return results
+
+
+@dataclass(frozen=True, slots=True)
+class _Lost:
+    """No answer came; the request may have been carried out, unless it was not even ``sent``."""
+
+    reason: KgroupError
+    sent: bool
+
+
+def _unknown_outcome(reason: KgroupError) -> KgroupError:
+    return Unreachable(
+        f"it is unknown whether this was stored: {reason.message}",
+        code="outcome-unknown",
+        hint="the journal has it: kgroup undo, or the same command again, looks at what stands there then",
+    )
+
+
+def _changed_meanwhile(stands: Commit | None) -> KgroupError:
+    now = "no commit" if stands is None else f"committed offset {stands.offset}"
+    return Refused(
+        f"somebody else changed it while this was written: {now}",
+        code="moved-since",
+        hint="see who runs: kgroup describe",
+    )
+
+
+def _not_removed(code: int, group: str, leaver: Leaver) -> KgroupError:
+    if code == UNKNOWN_MEMBER_ID:
+        return Refused(f"{leaver} is no member (any more)", code="no-member", hint="kgroup describe --members")
+    return of_change(code, group)
+
+
+def _commit_request(group: str, commits: Mapping[TopicPartition, Commit]) -> Any:
+    entry = OffsetCommitRequest.OffsetCommitRequestTopic
+    row = entry.OffsetCommitRequestPartition
+    topics: dict[str, list[Any]] = {}
+    for (topic, number), commit in commits.items():
+        topics.setdefault(topic, []).append(
+            row(
+                partition_index=number,
+                committed_offset=commit.offset,
+                committed_leader_epoch=-1 if commit.leader_epoch is None else commit.leader_epoch,
+                committed_metadata=commit.metadata,
+            )
+        )
+    # From version 10 on, topics are named by id. Without a generation and a member: an administrator's.
+    return OffsetCommitRequest(
+        group_id=group,
+        generation_id_or_member_epoch=-1,
+        member_id="",
+        group_instance_id=None,
+        retention_time_ms=-1,
+        topics=[entry(name=topic, partitions=rows) for topic, rows in topics.items()],
+        min_version=6,
+        max_version=9,
+    )
+
+
+def _commit_rows(answer: Any, places: list[TopicPartition]) -> Iterator[tuple[TopicPartition, int]]:
+    for topic in answer.topics:
+        for row in topic.partitions:
+            yield (topic.name, row.partition_index), row.error_code
+
+
+def _offset_delete_request(group: str, places: Iterable[TopicPartition]) -> Any:
+    entry = OffsetDeleteRequest.OffsetDeleteRequestTopic
+    topics: dict[str, list[Any]] = {}
+    for topic, number in places:
+        topics.setdefault(topic, []).append(entry.OffsetDeleteRequestPartition(partition_index=number))
+    return OffsetDeleteRequest(
+        group_id=group, topics=[entry(name=topic, partitions=rows) for topic, rows in topics.items()]
+    )
+
+
+def _offset_delete_rows(answer: Any, places: list[TopicPartition]) -> Iterator[tuple[TopicPartition, int]]:
+    if answer.error_code != NONE:
+        yield from ((place, answer.error_code) for place in places)
+        return
+    yield from _commit_rows(answer, places)
+
+
+def _leave_request(group: str, leavers: Iterable[Leaver]) -> Any:
+    identity = LeaveGroupRequest.MemberIdentity
+    return LeaveGroupRequest(
+        group_id=group,
+        members=[
+            identity(
+                member_id=leaver.member_id or "",
+                group_instance_id=leaver.instance_id,
+                reason="removed with kgroup evict",
+            )
+            for leaver in leavers
+        ],
+        min_version=3,
+    )
