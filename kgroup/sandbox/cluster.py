@@ -10,6 +10,7 @@ from pathlib import Path
 
 from kgroup import paths
 from kgroup.errors import SandboxError
+from kgroup.locks import exclusive
 from kgroup.model import Reporter
 from kgroup.sandbox import ports, ready
 from kgroup.sandbox.broker import Broker
@@ -17,7 +18,6 @@ from kgroup.sandbox.config import CLIENTS, CONTROLLER, CONTROLLER_ID, Layout, No
 from kgroup.sandbox.distribution import Distribution, fetched, given
 from kgroup.sandbox.java import find_java
 from kgroup.sandbox.launch import Launch, PortTakenError, await_ready
-from kgroup.sandbox.locks import exclusive
 from kgroup.sandbox.prepare import prepare
 from kgroup.sandbox.request import Request
 from kgroup.sandbox.state import read_layout, write_layout

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kgroup.errors import Refused
+from kgroup.locks import exclusive
 from kgroup.model import Reporter
 from kgroup.sandbox import jvm
 from kgroup.sandbox.ivy import Ivy, ivy_jar, ivy_settings
 from kgroup.sandbox.jars import are_whole, fetch
 from kgroup.sandbox.java import Java
-from kgroup.sandbox.locks import exclusive
 from kgroup.sandbox.manifest import data_text, sandbox_manifest
 
 _BROKER_JAR = re.compile(r"kafka_2\.\d+-(\d[\w.-]*?)\.jar")

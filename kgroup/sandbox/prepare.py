@@ -11,12 +11,12 @@ import tempfile
 from pathlib import Path
 
 from kgroup.errors import SandboxError
+from kgroup.locks import exclusive
 from kgroup.model import Reporter
 from kgroup.sandbox import jvm, ports, ready
 from kgroup.sandbox.broker import Broker
 from kgroup.sandbox.config import Layout, Node, Role, listener_names
 from kgroup.sandbox.distribution import Distribution
-from kgroup.sandbox.locks import exclusive
 from kgroup.sandbox.storage import CHECKPOINT, format_by_tool, random_id
 
 _READY_S = 60.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -36,7 +37,9 @@ def run_tool(
 ) -> subprocess.CompletedProcess[str]:
     """Run a tool to its end; the caller looks at ``returncode``, stdout and stderr."""
     command = tool_command(main_class, arguments, kafka)
-    return subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
+    # A copy of the environment: who runs tools in threads may change it meanwhile, and exec would fail (EFAULT, seen).
+    environ = dict(os.environ)
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False, env=environ)
 
 
 class _Silent:

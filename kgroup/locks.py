@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from kgroup.errors import SandboxError
+from kgroup.errors import Refused
 from kgroup.model import Reporter
 
 _LOOK_EVERY_S = 0.05
@@ -17,7 +17,7 @@ _PATIENCE_S = 180.0
 
 @contextmanager
 def exclusive(path: Path, reporter: Reporter, holder: str, patience_s: float = _PATIENCE_S) -> Iterator[None]:
-    """Hold the lock during the block; says whom it waits for, raises SandboxError past its patience."""
+    """Hold the lock during the block; says whom it waits for, raises Refused past its patience."""
     path.parent.mkdir(parents=True, exist_ok=True)
     deadline = time.monotonic() + patience_s
     told = False
@@ -27,7 +27,11 @@ def exclusive(path: Path, reporter: Reporter, holder: str, patience_s: float = _
                 reporter.event("WAIT", f"for {holder}")
                 told = True
             if time.monotonic() > deadline:
-                raise SandboxError(f"{holder} has held {path} for {patience_s:.0f} s")
+                raise Refused(
+                    f"{holder} has held {path} for {patience_s:.0f} s",
+                    hint="wait until it has ended",
+                    code="locked",
+                )
             time.sleep(_LOOK_EVERY_S)
         yield
 
