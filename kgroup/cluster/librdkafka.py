@@ -1,0 +1,98 @@
+"""What reading and producing through confluent-kafka share: quiet clients, and librdkafka's faults in words.
+
+Importable where kafka-python is not: in Spark's workers.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException
+
+from kgroup.acl import acl_hint
+from kgroup.errors import AuthenticationFailed, ConfigError, KgroupError, NotAuthorized, NotFound, Unreachable
+
+LOG = logging.getLogger("kgroup.librdkafka")
+LOG.addHandler(logging.NullHandler())  # a fatal error is logged at any level, and would be written to stderr
+_QUIET, _DEBUG = 0, 7
+_FAULT_PATIENCE_S = 1.0
+_NO_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
+_CERTAIN = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED})
+_NO_BROKER = frozenset({KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._RESOLVE})
+
+
+class Watch:
+    """How long a client has got nowhere, and what it says of its connections meanwhile.
+
+    librdkafka retries everything for ever. A refused login or certificate is waited for only a second: of
+    several brokers another one may still answer.
+    """
+
+    def __init__(self, timeout_s: float) -> None:
+        self.timeout_s = timeout_s
+        self._since = time.monotonic()
+        self._certain: KafkaError | None = None
+        self._last: KafkaError | None = None
+
+    def on_error(self, error: KafkaError) -> None:
+        """The client's ``error_cb``."""
+        if error.code() in _CERTAIN:
+            self._certain = error
+        elif error.code() != KafkaError._ALL_BROKERS_DOWN or self._last is None:
+            self._last = error
+
+    def progress(self) -> None:
+        """Something has come, or was handed on: patience begins anew."""
+        self._since = time.monotonic()
+        self._last = None
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether a connection has failed since there was progress."""
+        return self._certain is not None or self._last is not None
+
+    @property
+    def over(self) -> bool:
+        """Whether waiting any longer makes no sense."""
+        patience_s = min(self.timeout_s, _FAULT_PATIENCE_S) if self._certain else self.timeout_s
+        return time.monotonic() - self._since >= patience_s
+
+    def fault(self, what: str) -> KgroupError:
+        """Why it is over, to be raised: ``what`` could not be done."""
+        if self._certain is not None:
+            reason = self._certain.str()
+            if self._certain.code() == KafkaError._SSL:
+                return Unreachable(f"{what}: TLS failed", details=(reason,), code="tls")
+            return AuthenticationFailed(f"{what}: a broker refused the login", details=(reason,))
+        details = (self._last.str(),) if self._last is not None else ()
+        return Unreachable(
+            f"{what}: nothing came for {self.timeout_s:g} s",
+            details=details,
+            hint="a longer --timeout may help",
+            code="timed-out",
+        )
+
+
+def client(kind: Any, config: Mapping[str, Any], watch: Watch) -> Any:
+    """A Consumer or Producer that is silent, unless a debug log is kept. Raises ConfigError."""
+    level = _DEBUG if LOG.isEnabledFor(logging.DEBUG) else _QUIET
+    settings = {**config, "log_level": level, "error_cb": watch.on_error}
+    try:
+        return kind(settings, logger=LOG)
+    except KafkaException as error:
+        raise ConfigError(f"librdkafka can't use these settings: {error.args[0].str()}") from error
+
+
+def of_topic(error: KafkaError, topic: str, where: str, operation: str) -> KgroupError:
+    """What an error says about a topic; ``where`` names it in the message, ``operation`` is what was tried."""
+    code = error.code()
+    if code in _NO_TOPIC:
+        return NotFound(f"{where} does not exist (any more)", code="unknown-topic")
+    if code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+        return NotAuthorized(f"no {operation.upper()} on Topic {where}", hint=acl_hint(operation, "topic", topic))
+    if code in _NO_BROKER:
+        return Unreachable(f"{where}: {error.str()}")
+    return KgroupError(f"{where}: {error.str()} ({error.name()})", code="broker-error")
