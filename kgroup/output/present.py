@@ -12,7 +12,7 @@ from kgroup.model import Outcome
 from kgroup.options import Format
 from kgroup.output.envelope import of_error, of_outcomes, write_json, write_yaml
 from kgroup.output.reporter import StderrReporter
-from kgroup.output.streams import NobodyReads, drop_stdout, writing
+from kgroup.output.streams import NobodyReads, drop_stdout, in_utf8, writing
 
 _IN_ONE_PIECE = (Format.JSON, Format.YAML, Format.MARKDOWN)
 
@@ -22,9 +22,11 @@ def present(
 ) -> ExitCode:
     """Write the outcomes to stdout and their failed rows to stderr.
 
-    csv and tables are written as the outcomes arrive; a document in one piece (json, yaml, markdown) at the
+    csv, kcg and tables are written as the outcomes arrive; a document in one piece (json, yaml, markdown) at the
     end. Raises OutputError where stdout can't be written; where nobody reads any more, the rest is left out.
     """
+    if output is Format.KCG:
+        in_utf8()
     codes: list[ExitCode] = []
     kept: list[Outcome] = []
     any_data, drawn = False, 0
@@ -86,8 +88,8 @@ def _write_kept(verb: str, kept: Sequence[Outcome], output: Format, argv: Sequen
 
 def _write_one(outcome: Outcome, output: Format, drawn: int) -> int:
     """Write one outcome behind ``drawn`` others; 1 if there was anything to write, else 0."""
-    if output is Format.CSV:
-        _write_records(outcome, with_header=drawn == 0)
+    if output in (Format.CSV, Format.KCG):
+        _write_records(outcome, with_header=drawn == 0 and output is Format.CSV)
         return 1
     from kgroup.output.terminal import draw
 

@@ -48,6 +48,12 @@ def drop_stdout() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def in_utf8() -> None:
+    """From here on, stdout is a file in UTF-8, whatever the terminal is: another program reads it back."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")
+
+
 def mend() -> None:
     """Streams that are closed (``>&-``) swallow what is written; characters they lack are written as escapes."""
     sys.stdout = sys.stdout or os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")

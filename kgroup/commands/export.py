@@ -1,0 +1,145 @@
+"""``kgroup export``: committed offsets as a file that ``reset --from-file`` and Kafka's own tool read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from kgroup.cluster.snapshot import Cluster, Snapshot, Want
+from kgroup.errors import NotFound
+from kgroup.groups.offset_files import CSV_HEADER, GroupOffsets
+from kgroup.groups.selection import check, names_of, names_only
+from kgroup.model import ClusterRef, Commit, Group, Outcome, RowError
+from kgroup.options import Format, Selection
+from kgroup.run import Run
+from kgroup.screen import Column, Records, Screen, Table, Text, Title
+from kgroup.snapshots import snapshots
+from kgroup.units import plural
+
+_GROUPS_AT_A_TIME = 250
+_COMMITS_ONLY = Want(logs=False, generation_budget_s=0)
+_NAMED = 3
+_COLUMNS = (
+    Column("GROUP", fold=True),
+    Column("PARTITION", fold=True),
+    Column("OFFSET", right=True),
+    Column("EPOCH", right=True, drop=2),
+    Column("METADATA", drop=1),
+)
+
+
+def export(run: Run, which: Selection) -> Iterator[Outcome]:
+    """Write committed offsets to stdout, for reset --from-file.
+
+    The default, -o kcg, is the CSV without a header of kafka-consumer-groups.sh: topic,partition,offset where
+    just one group is named; group,topic,partition,offset for several, a pattern, or all. It has no room for
+    metadata and leader epochs: -o json, yaml and csv keep them. --topic leaves out the other topics' offsets.
+    Running groups are exported too, as they stand.
+
+    Examples:
+    kgroup export orders-svc > offsets.csv
+    kgroup export --all-groups -o json > backup.json
+    kgroup export --regex 'orders-.*' --topic orders
+
+    Exit codes: 0 2 3 4 5 6 7
+    """
+    check(which)
+    one = names_only(which) and len(names_of(which)) == 1
+    # Many rows are written as they come; a screen or a document is one piece.
+    at_a_time = _GROUPS_AT_A_TIME if run.format in (Format.KCG, Format.CSV) else None
+    notes = _Notes(run)
+    with Cluster(run.settings) as cluster:
+        if which.topic and (missing := cluster.check_topics(which.topic)):
+            # An empty file would look like a backup.
+            raise NotFound(f"there is no topic {', '.join(missing)}", hint="kgroup describe GROUP shows its topics")
+        for snapshot in snapshots(run, cluster, which, _COMMITS_ONLY, at_a_time):
+            groups = _exported(snapshot, which.topic)
+            notes.take(snapshot, groups)
+            yield _outcome(run.format, groups, snapshot.errors, cluster.ref, with_group=not one)
+    notes.say_last()
+
+
+class _Notes:
+    """What the file will not show, said on stderr: at once where it is about rights, else when all is written."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._said: set[str] = set()
+        self._groups = 0
+        self._failed = False
+        self._empty: list[str] = []
+        self._rich = 0
+
+    def take(self, snapshot: Snapshot, groups: Sequence[GroupOffsets]) -> None:
+        """Note what is in one snapshot."""
+        for note in snapshot.notes:
+            if note not in self._said:
+                self._said.add(note)
+                self._run.reporter.note(note)
+        self._groups += len(groups)
+        self._failed = self._failed or bool(snapshot.errors)
+        self._empty += [group.group for group in groups if not group.offsets]
+        self._rich += sum(_carries_more(commit) for group in groups for _, _, commit in group.offsets)
+
+    def say_last(self) -> None:
+        """Say what is known only in the end."""
+        reporter = self._run.reporter
+        if not self._groups and not self._failed:
+            reporter.note("no group is chosen: nothing to export")
+        if self._empty:
+            more = len(self._empty) - _NAMED
+            others = f" and {more} more" if more > 0 else ""
+            reporter.note(f"no committed offsets: {', '.join(self._empty[:_NAMED])}{others}")
+        if self._rich and self._run.format is Format.KCG:
+            has = "has" if self._rich == 1 else "have"
+            reporter.note(
+                f"{plural(self._rich, 'commit')} {has} metadata, which this form leaves out: -o json keeps it"
+            )
+
+
+def _carries_more(commit: Commit | None) -> bool:
+    return commit is not None and commit.metadata != ""
+
+
+def _exported(snapshot: Snapshot, topics: Sequence[str] | None) -> tuple[GroupOffsets, ...]:
+    """What is known of each group's commits; a group whose offsets could not be read must not look empty."""
+    failed = {error.group for error in snapshot.errors if error.topic is None}
+    groups = (_offsets(group, topics) for group in snapshot.groups)
+    return tuple(group for group in groups if group.offsets or group.group not in failed)
+
+
+def _offsets(group: Group, topics: Sequence[str] | None) -> GroupOffsets:
+    rows = tuple((p.topic, p.partition, p.commit) for p in group.partitions if p.commit)
+    wanted = rows if not topics else tuple(row for row in rows if row[0] in topics)
+    return GroupOffsets(group.name, group.type, group.state, wanted)
+
+
+def _outcome(
+    output: Format, groups: tuple[GroupOffsets, ...], errors: tuple[RowError, ...], ref: ClusterRef, *, with_group: bool
+) -> Outcome:
+    def records() -> Records:
+        if output is Format.KCG:
+            columns = slice(0 if with_group else 1, CSV_HEADER.index("offset") + 1)
+            return Records(CSV_HEADER[columns], (row[columns] for row in _records(groups)))
+        return Records(CSV_HEADER, _records(groups))
+
+    return Outcome(data=groups, screen=lambda: _screen(groups), records=records, cluster=ref, errors=errors)
+
+
+def _records(groups: Iterable[GroupOffsets]) -> Iterator[tuple[str | int | None, ...]]:
+    for group in groups:
+        for topic, partition, commit in group.offsets:
+            if commit:
+                yield (group.group, topic, partition, commit.offset, commit.leader_epoch, commit.metadata)
+
+
+def _screen(groups: Sequence[GroupOffsets]) -> Screen:
+    if not groups:
+        return Screen(())
+    rows = [
+        (group.group, f"{topic}:{partition}", commit.offset, commit.leader_epoch, commit.metadata or None)
+        for group in groups
+        for topic, partition, commit in group.offsets
+        if commit
+    ]
+    title = Title(f"{plural(len(groups), 'group')}, {plural(len(rows), 'offset')}", in_terminal_only=True)
+    return Screen((title, Table(_COLUMNS, rows) if rows else Text(("No committed offsets.",))))

@@ -1,0 +1,273 @@
+"""``kgroup export``: offsets out of the cluster, in forms that Kafka's own tool and kgroup read back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kgroup.errors import UsageError
+from kgroup.groups.offset_files import FileRow, parse_offsets
+from kgroup.offset_source import read_offsets
+from kgroup.sandbox.tools import CONSUMER_GROUPS, run_tool
+from tests.command_line import CommandLine
+from tests.kafka_world import KafkaWorld
+from tests.members import Member, Members
+from tests.waiting import wait_for
+
+Name = Callable[[str], str]
+Commits = dict[tuple[str | None, str, int], int | None]
+
+pytestmark = pytest.mark.usefixtures("bystander")
+
+
+def commits(rows: tuple[FileRow, ...]) -> Commits:
+    return {row.key: row.offset for row in rows}
+
+
+def kcg(bootstrap: str, *arguments: str) -> str:
+    """What kafka-consumer-groups.sh says of a reset."""
+    done = run_tool(CONSUMER_GROUPS, ["--bootstrap-server", bootstrap, "--reset-offsets", *arguments])
+    assert done.returncode == 0, done.stderr
+    assert "Error" not in done.stdout, done.stdout
+    return done.stdout
+
+
+def has_committed(world: KafkaWorld, group: str, member: Member) -> bool:
+    """Whether this running member has committed both partitions; it does so again."""
+    member.commit()
+    return world.groups()[group][1] == "stable" and len(world.committed(group)) == 2
+
+
+@pytest.fixture
+def two(world: KafkaWorld, name: Name) -> tuple[list[str], str, str]:
+    """Two groups without members, one of them with a comma, on two topics; the first has more to say."""
+    orders, clicks = world.topic(name("orders"), partitions=2), world.topic(name("clicks"))
+    for topic, partition in ((orders, 0), (orders, 1), (clicks, 0)):
+        world.produce(topic, 9, partition)
+    groups = [name("a, nightly"), name("b")]
+    world.commit(groups[0], {(orders, 0): (3, 'by hand, "really"', 0), (orders, 1): 7, (clicks, 0): 5})
+    world.commit(groups[1], {(orders, 0): 9})
+    return groups, orders, clicks
+
+
+def test_one_group_goes_to_kafkas_tool_and_back(
+    kgroup: CommandLine,
+    world: KafkaWorld,
+    bootstrap: str,
+    two: tuple[list[str], str, str],
+    tmp_path: Path,
+) -> None:
+    (group, _), orders, clicks = two
+    file, theirs = tmp_path / "ours.csv", tmp_path / "theirs.csv"
+    exported = kgroup("export", group)
+    file.write_text(exported.stdout)
+    assert exported.stdout.splitlines() == [f"{clicks},0,5", f"{orders},0,3", f"{orders},1,7"], "no header, no group"
+    before = world.committed(group)
+
+    theirs.write_text(kcg(bootstrap, "--group", group, "--all-topics", "--to-current", "--dry-run", "--export"))
+    assert commits(read_offsets(str(theirs))) == commits(read_offsets(str(file)))
+
+    world.commit(group, dict.fromkeys(before, 0))
+    kcg(bootstrap, "--group", group, "--from-file", str(file), "--execute")
+    assert {place: found[0] for place, found in world.committed(group).items()} == {
+        place: found[0] for place, found in before.items()
+    }
+
+
+def test_several_groups_go_to_kafkas_tool_and_back(
+    kgroup: CommandLine,
+    world: KafkaWorld,
+    bootstrap: str,
+    two: tuple[list[str], str, str],
+    tmp_path: Path,
+) -> None:
+    groups, orders, _ = two
+    both = [word for group in groups for word in ("--group", group)]
+    file = tmp_path / "ours.csv"
+    file.write_text(kgroup("export", *groups).stdout)
+    assert f'"{groups[0]}",{orders},0,3' in file.read_text().splitlines()
+
+    theirs = parse_offsets(kcg(bootstrap, *both, "--all-topics", "--to-current", "--dry-run", "--export"), "theirs")
+    assert commits(theirs) == commits(read_offsets(str(file)))
+
+    world.commit(groups[1], {(orders, 0): 1})
+    again = parse_offsets(kcg(bootstrap, *both, "--from-file", str(file), "--execute", "--export"), "theirs")
+    assert commits(again) == commits(theirs)
+    assert world.committed(groups[1])[orders, 0][0] == 9
+
+
+def test_the_group_stands_in_the_file_unless_just_one_is_named(
+    kgroup: CommandLine, two: tuple[list[str], str, str]
+) -> None:
+    (group, other), orders, _ = two
+    for chosen in ([other], ["--group", other], [other, "--topic", orders], [other, other]):
+        narrow = kgroup("export", *chosen).stdout
+        assert narrow == f"{orders},0,9\n" or "--topic" in chosen
+    for chosen in (["--regex", other], [other, "--regex", other], ["--regex", other, "--topic", orders]):
+        assert kgroup("export", *chosen).stdout == f"{other},{orders},0,9\n"
+    # Of the shared broker only the groups of this test: others may have names that no file can hold.
+    ours = [
+        [line for line in kgroup("export", *chosen).stdout.splitlines(keepends=True) if orders in line]
+        for chosen in (["--all-groups"], [])
+    ]
+    assert ours[0] == ours[1]
+    assert {(group, orders, 0), (other, orders, 0)} <= commits(parse_offsets("".join(ours[0]), "f")).keys()
+    assert kgroup("export", group, "--expect", "2", exit_code=6).stdout == ""
+
+
+def test_a_topic_narrows_groups_and_offsets(kgroup: CommandLine, two: tuple[list[str], str, str]) -> None:
+    groups, orders, clicks = two
+    assert kgroup("export", *groups, "--topic", clicks).stdout == f'"{groups[0]}",{clicks},0,5\n'
+    document = kgroup("export", *groups, "--topic", orders, "-o", "json").data
+    assert [[(o["topic"], o["partition"]) for o in g["offsets"]] for g in document] == [
+        [(orders, 0), (orders, 1)],
+        [(orders, 0)],
+    ]
+
+
+def test_metadata_and_epochs(kgroup: CommandLine, two: tuple[list[str], str, str], tmp_path: Path) -> None:
+    (group, other), orders, clicks = two
+    plain = kgroup("export", group)
+    assert "1 commit has metadata" in plain.stderr
+    assert "-o json" in plain.stderr
+    assert kgroup("export", other).stderr == ""
+
+    shown = kgroup("export", group, "-o", "json")
+    assert shown.stderr == ""
+    assert (shown.json["kind"], shown.json["executed"]) == ("kgroup.export/v1", False)
+    (document,) = shown.data
+    assert document | {"offsets": []} == {"group": group, "type": "classic", "state": "Empty", "offsets": []}
+    assert document["offsets"][1] == {
+        "topic": orders,
+        "partition": 0,
+        "offset": 3,
+        "leader_epoch": 0,
+        "metadata": 'by hand, "really"',
+    }
+    assert document["offsets"][0]["leader_epoch"] is None
+
+    rich = {
+        (group, clicks, 0): (5, None, ""),
+        (group, orders, 0): (3, 0, 'by hand, "really"'),
+        (group, orders, 1): (7, None, ""),
+    }
+    for form in ("json", "yaml", "csv"):
+        file = tmp_path / form
+        file.write_text(kgroup("export", group, "-o", form).stdout)
+        rows = read_offsets(str(file))
+        assert {row.key: (row.offset, row.leader_epoch, row.metadata) for row in rows} == rich, form
+    described = parse_offsets(kgroup("describe", group, "-o", "csv").stdout, "described")
+    assert {row.key: (row.offset, row.leader_epoch, row.metadata) for row in described} == rich
+
+
+def test_running_groups_of_both_protocols(kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name) -> None:
+    topic, old, new = world.topic(name("orders"), partitions=2), name("old"), name("new")
+    for partition in range(2):
+        world.produce(topic, 4, partition)
+    running = {old: members.classic(old, topic), new: members.consumer(new, topic)}
+    for group, member in running.items():
+        members.stable(member, partitions=2)
+        wait_for(partial(has_committed, world, group, member), f"commits of {group}")
+
+    found = kgroup("export", old, new, "-o", "json").data
+    assert [(group["group"], group["type"], group["state"]) for group in found] == [
+        (old, "classic", "Stable"),
+        (new, "consumer", "Stable"),
+    ]
+    for group in (old, new):
+        expected = {(topic, number): offset for (_, number), (offset, _) in world.committed(group).items()}
+        rows = parse_offsets(kgroup("export", group).stdout, "f")
+        assert {(row.topic, row.partition): row.offset for row in rows} == expected
+
+
+def test_names_that_need_quoting(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
+    topic, stem = world.topic(name("orders")), name("g")
+    groups = [stem + ending for ending in (' "q", ', "\nline", "\rcr", "\r\ncrlf", "#", "заказы")]
+    for group in groups:
+        world.commit(group, {(topic, 0): 0})
+    rows = parse_offsets(kgroup("export", *groups).stdout, "f")
+    assert [row.group for row in rows] == groups
+    for form in ("csv", "json", "yaml"):
+        assert [row.group for row in parse_offsets(kgroup("export", *groups, "-o", form).stdout, "f")] == groups
+
+
+def test_the_file_is_utf8_whatever_the_terminal_is(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
+    topic, group = world.topic(name("orders")), name("заказы")
+    world.commit(group, {(topic, 0): 2})
+    process = kgroup.start("export", "--regex", group, env={"PYTHONIOENCODING": "latin-1", "PYTHONUTF8": "0"})
+    assert process.communicate(timeout=30)[0] == f"{group},{topic},0,2\n"
+
+
+def test_groups_without_commits_and_names_that_are_none(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, two: tuple[list[str], str, str]
+) -> None:
+    (_, other), orders, _ = two
+    empty, missing = name("silent"), name("missing")
+    members.stable(members.classic(empty, world.topic(name("quiet"))), partitions=1)
+    nothing = kgroup("export", empty)
+    assert nothing.stdout == ""
+    assert f"no committed offsets: {empty}" in nothing.stderr
+    with pytest.raises(UsageError, match="there are no offsets in it"):
+        parse_offsets(nothing.stdout, "f")
+    assert kgroup("export", empty, "-o", "json").data[0]["offsets"] == []
+
+    partly = kgroup("export", other, missing, exit_code=7)
+    assert partly.stdout == f"{other},{orders},0,9\n"
+    assert missing in partly.stderr
+    typo = kgroup("export", other + "x", exit_code=5)
+    assert (typo.stdout, other in typo.stderr) == ("", True)
+    none = kgroup("export", other, "--in-state", "Stable")
+    assert (none.stdout, "nothing to export" in none.stderr) == ("", True)
+    kgroup("export", "--regex", "(", exit_code=2)
+
+
+def test_share_groups_are_refused_by_name_and_left_out_of_all(
+    kgroup: CommandLine, world: KafkaWorld, name: Name
+) -> None:
+    topic, share, stem = world.topic(name("orders")), name("g-share"), name("g")
+    world.share_group(share, topic)
+    world.commit(stem, {(topic, 0): 0})
+    refused = kgroup("export", share, exit_code=6)
+    assert "[foreign-owner]" in refused.stderr
+    left_out = kgroup("export", "--regex", f"({stem}|{share})")
+    assert left_out.stdout == f"{stem},{topic},0,0\n"
+    assert "left out, 1 share or streams group" in left_out.stderr
+
+
+def test_formats(kgroup: CommandLine, two: tuple[list[str], str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    (_, group), orders, _ = two
+    narrow = f"{orders},0,9\n"
+    header = "group,topic,partition,offset,leader_epoch,metadata\n"
+    assert kgroup("export", group, "-o", "kcg").stdout == narrow
+    assert kgroup("export", group, "-o", "csv").stdout == f"{header}{group},{orders},0,9,,\n"
+    for form in ("table", "wide", "markdown"):
+        shown = kgroup("export", group, "-o", form).stdout
+        assert f"{orders}:0" in shown
+        assert "OFFSET" in shown
+    monkeypatch.setenv("KGROUP_OUTPUT", "json")
+    assert json.loads(kgroup("export", group).stdout)["data"][0]["group"] == group
+    assert kgroup("export", group, "-o", "kcg").stdout == narrow, "the flag goes first"
+    monkeypatch.setenv("KGROUP_OUTPUT", "yaml")
+    assert yaml.safe_load(kgroup("export", group).stdout)["kind"] == "kgroup.export/v1"
+    monkeypatch.setenv("KGROUP_OUTPUT", "table")
+    assert "OFFSET" in kgroup("export", group).stdout
+    monkeypatch.setenv("KGROUP_OUTPUT", "")
+    assert kgroup("export", group).stdout == narrow
+
+
+def test_kcg_is_the_form_of_export_alone(
+    kgroup: CommandLine, two: tuple[list[str], str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (_, group), orders, _ = two
+    for words in (["list"], ["describe", group], ["context", "list"]):
+        refused = kgroup(*words, "-o", "kcg", exit_code=2)
+        assert (refused.stdout, "-o kcg is the form of kgroup export alone" in refused.stderr) == ("", True)
+    monkeypatch.setenv("KGROUP_OUTPUT", "kcg")
+    assert kgroup("export", group).stdout == f"{orders},0,9\n"
+    assert "KGROUP_OUTPUT=kcg is the form of kgroup export alone" in kgroup("list", exit_code=2).stderr
+    assert kgroup("list", group, "-o", "csv").rows[0]["group"] == group

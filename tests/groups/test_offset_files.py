@@ -1,0 +1,283 @@
+"""Files of offsets: every form that is read, and every line that is not."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import random
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kgroup.errors import UsageError
+from kgroup.groups.offset_files import KIND, FileRow, GroupOffsets, kcg_csv, parse_offsets
+from kgroup.model import Commit
+
+DATA = Path(__file__).parent.parent / "data"
+LONG = "orders-by-region-and-customer"
+ONE = {(None, LONG, 0): 17, (None, LONG, 1): 20, (None, "clicks", 0): 3}
+SEVERAL = {
+    ("order-service", LONG, 0): 17,
+    ("order-service", LONG, 1): 20,
+    ("order-service", "clicks", 0): 3,
+    ("order-service-of-the-blue-half", LONG, 0): 4,
+    ("order-service-of-the-blue-half", LONG, 1): 0,
+    ("billing, nightly", "clicks", 0): 5,
+    ("4711", "clicks", 0): 1,
+}
+MOST = 2**63 - 1
+NAMES = ("plain", "with,comma", ' lead "and" trail ', '"', "new\nline", "cr\r", "crlf\r\n", "#x", "7", "заказы", "'")
+
+
+def row(
+    topic: str,
+    partition: int,
+    offset: int | None,
+    group: str | None = None,
+    line: int = 0,
+    epoch: int | None = None,
+    metadata: str | None = None,
+) -> FileRow:
+    return FileRow(group, topic, partition, offset, epoch, metadata, line)
+
+
+def offsets(text: str) -> dict[tuple[str | None, str, int], int | None]:
+    return {found.key: found.offset for found in parse_offsets(text, "f")}
+
+
+def complaints(text: str) -> list[str]:
+    """The faults that are named, of a file called ``f``."""
+    with pytest.raises(UsageError) as caught:
+        parse_offsets(text, "f")
+    return [caught.value.message, *caught.value.details]
+
+
+@pytest.mark.parametrize(
+    ("file", "expected"),
+    [
+        ("kafka-4.3.1-one-group.csv", ONE),
+        ("kafka-4.3.1-several-groups.csv", SEVERAL),
+        ("kafka-20524-share-group.csv", ONE),
+        ("with-header-one-group.csv", ONE),
+        ("with-header-several-groups.csv", SEVERAL),
+    ],
+)
+def test_files_of_other_tools(file: str, expected: dict[tuple[str | None, str, int], int]) -> None:
+    text = (DATA / file).read_text(encoding="utf-8")
+    assert offsets(text) == expected
+    assert offsets("\ufeff" + text.replace("\n", "\r\n")) == expected, "as an editor on Windows leaves it"
+    assert offsets(text.rstrip("\n")) == expected
+
+
+def test_lines_are_those_of_the_file() -> None:
+    found = parse_offsets('\n"a\nb",t,0,1\r\n\r\ng,t,0,2\n', "f")
+    assert found == (row("t", 0, 1, "a\nb", 2), row("t", 0, 2, "g", 5))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("7,0,5\n", row("7", 0, 5, line=1)),
+        ("1,2,3,4\n", row("2", 3, 4, "1", 1)),
+        ("partition,0,5\n", row("partition", 0, 5, line=1)),
+        ("group,topic,0,5\n", row("topic", 0, 5, "group", 1)),
+        ("topic,t,0,5\n", row("t", 0, 5, "topic", 1)),
+        ("[g,t,0,5\n", row("t", 0, 5, "[g", 1)),
+        ("kind: x,t,0,5\n", row("t", 0, 5, "kind: x", 1)),
+        ('"{""kind"": 1}",t,0,5\n', row("t", 0, 5, '{"kind": 1}', 1)),
+        (f"t,{2**31 - 1},{MOST}", row("t", 2**31 - 1, MOST, line=1)),
+        ('"t","0","007"', row("t", 0, 7, line=1)),
+        ("'t',0,5", row("'t'", 0, 5, line=1)),
+    ],
+)
+def test_the_columns_decide(text: str, expected: FileRow) -> None:
+    assert parse_offsets(text, "f") == (expected,)
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("orders,0,17\norders,1,x\n", "f:2:10: offset 'x' is no whole number from 0 on"),
+        ("orders,0,-1\n", "f:1:10: offset '-1' is no whole number from 0 on"),
+        ("orders,0,1.5\n", "f:1:10: offset '1.5' is no whole number from 0 on"),
+        ("orders,0, 1\n", "f:1:10: offset ' 1' is no whole number from 0 on"),
+        ("orders,0,1_000\n", "f:1:10: offset '1_000' is no whole number from 0 on"),
+        ("orders,0,٣\n", "f:1:10: offset '٣' is no whole number from 0 on"),
+        ("orders,0,\n", "f:1:10: offset '' is no whole number from 0 on"),
+        (f"orders,0,{MOST + 1}\n", f"f:1:10: offset is above {MOST}"),
+        (f"orders,0,{'9' * 5000}\n", f"f:1:10: offset is above {MOST}"),
+        ("orders,-1,1\n", "f:1:8: partition '-1' is no whole number from 0 on"),
+        (f"orders,{2**31},1\n", f"f:1:8: partition is above {2**31 - 1}"),
+        ('"or,ders",x,1\n', "f:1:11: partition 'x' is no whole number from 0 on"),
+        ('"a\nb",t,0,1\ng,t,zero,1\n', "f:3:5: partition 'zero' is no whole number from 0 on"),
+        (",0,1\n", "f:1:1: topic is empty"),
+        (",t,0,1\n", "f:1:1: group is empty"),
+        ("orders,1\n", "f:1:1: 2 columns, not 3 or 4"),
+        ("a,b,c,0,1\n", "f:1:1: 5 columns, not 3 or 4"),
+        ("t,0,1\n# back to noon\n", "f:2:1: 1 column, not 3 as on line 1"),
+        ("t,0,1\ng,t,1,1\n", "f:2:1: 4 columns, not 3 as on line 1"),
+        ("g,t,1,1\nt,0,1\n", "f:2:1: 3 columns, not 4 as on line 1"),
+        ("TOPIC PARTITION NEW-OFFSET\n", "f:1:1: 1 column, not 3 or 4"),
+        ("topic,partition\nt,0\n", "f:1:1: a header without a column offset"),
+        ("topic,topic,partition,offset\nt,t,0,1\n", "f:1:1: a header with two columns topic"),
+        ('t,0,1\n"t,1,1\nt,2,1\n', "f:2:1: the quote that begins here is never closed"),
+        ('"a""b,0,1\n', "f:1:1: the quote that begins here is never closed"),
+        ('"t"x,0,1\n', "f:1:4: text after the closing quote"),
+        ('t"x,0,1\n', "f:1:2: a quote in a field that does not begin with one"),
+        ("t,0,1\rt,1,1\n", "f:1:6: a carriage return that ends no line"),
+        ("t,0,1\nt,\0,1\n", "f:2:3: a NUL byte: this is no text in UTF-8"),
+        ("t,0,1\nu,0,1\n\nt,0,1\n", "f:4:1: t:0 stands on line 1 already"),
+        ("g,t,0,1\nh,t,0,1\ng,t,0,2\n", "f:3:1: t:0 of group 'g' stands on line 1 already"),
+        ("", "f: there are no offsets in it"),
+        ("\n\r\n", "f: there are no offsets in it"),
+        ("\ufeff", "f: there are no offsets in it"),
+        ("topic,partition,offset\n", "f: there are no offsets in it"),
+    ],
+)
+def test_a_bad_line_is_named(text: str, fault: str) -> None:
+    assert complaints(text) == [fault]
+
+
+def test_the_first_bad_lines_are_named_together() -> None:
+    text = "".join(f"t,{number},x\n" for number in range(7)) + '"t"x,9,9\nt,7,1\n'
+    found = complaints(text)
+    assert [line.partition(" ")[0] for line in found[:5]] == [f"f:{number}:5:" for number in range(1, 6)]
+    assert found[5:] == ["and 3 more"]
+
+
+def test_a_bad_line_does_not_hide_the_next() -> None:
+    found = complaints('t"x,0,1\n"t"x,1,1\nt,2,1\nt,3,x\n')
+    assert [line.split(" ")[0] for line in found] == ["f:1:2:", "f:2:4:", "f:4:5:"]
+
+
+def test_csv_of_export_and_of_describe() -> None:
+    export = 'group,topic,partition,offset,leader_epoch,metadata\ng,t,0,5,3,\ng,t,1,6,,"a,b"\n'
+    assert parse_offsets(export, "f") == (
+        row("t", 0, 5, "g", 2, epoch=3, metadata=""),
+        row("t", 1, 6, "g", 3, metadata="a,b"),
+    )
+    head = "group,topic,partition,committed,leader_epoch,metadata,log_start,lag,status,error\n"
+    assert parse_offsets(head + "g,t,0,5,3,,0,1,,\ng,t,1,,,,0,,,\n", "f") == (
+        row("t", 0, 5, "g", 2, epoch=3, metadata=""),
+        row("t", 1, None, "g", 3),
+    )
+    assert complaints(head + "g,t,1,,,,,,,not-authorized\n") == [
+        "f:2:7: the offset could not be read when the file was written: 'not-authorized'"
+    ]
+    assert complaints(export.replace("5", "")) == ["f:2:7: offset '' is no whole number from 0 on"]
+
+
+GROUPS = (
+    GroupOffsets(
+        "g",
+        "classic",
+        "Empty",
+        (("t", 0, Commit(5, 3, "")), ("t", 1, Commit(6, None, 'a "note",\nof two lines')), ("u", 0, None)),
+    ),
+    GroupOffsets("7", "consumer", "Stable", (("t", 0, Commit(MOST, 0, "é\u2028")),)),
+    GroupOffsets("2024-01-01", None, None, ()),
+)
+ROWS = (
+    row("t", 0, 5, "g", epoch=3, metadata=""),
+    row("t", 1, 6, "g", metadata='a "note",\nof two lines'),
+    row("u", 0, None, "g"),
+    row("t", 0, MOST, "7", epoch=0, metadata="é\u2028"),
+)
+
+
+def envelope(*data: object, kind: str = KIND) -> dict[str, object]:
+    return {"kind": kind, "cluster": None, "executed": False, "data": list(data), "errors": []}
+
+
+@pytest.mark.parametrize("bom", ["", "\ufeff"])
+def test_json_and_yaml_keep_everything(bom: str) -> None:
+    document = envelope(*(group.document() for group in GROUPS))
+    assert parse_offsets(bom + json.dumps(document), "f") == ROWS
+    assert parse_offsets(bom + json.dumps(document, indent=2, ensure_ascii=False), "f") == ROWS
+    assert parse_offsets(bom + yaml.safe_dump(document, sort_keys=False, allow_unicode=True), "f") == ROWS
+    assert parse_offsets(bom + "---\n# kept for the blue half\n" + yaml.safe_dump(document), "f") == ROWS
+
+
+def test_a_plain_list_as_kcl_has_it() -> None:
+    plain = [{"topic": "foo", "partition": 0, "offset": 100}, {"topic": "foo", "partition": 1, "offset": 7}]
+    assert parse_offsets(json.dumps(plain), "f") == (row("foo", 0, 100), row("foo", 1, 7))
+
+
+def of(**changed: object) -> str:
+    entry: dict[str, object] = {"topic": "t", "partition": 0, "offset": 5} | changed
+    return json.dumps(envelope({"group": "g", "offsets": [{k: v for k, v in entry.items() if v != "absent"}]}))
+
+
+AT = "f:data[0].offsets[0]"
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        (of(offset="5"), f"{AT}.offset: offset '5' is no whole number"),
+        (of(offset=5.0), f"{AT}.offset: offset 5.0 is no whole number"),
+        (of(offset=True), f"{AT}.offset: offset True is no whole number"),
+        (of(offset=-2), f"{AT}.offset: offset is below 0"),
+        (of(offset=MOST + 1), f"{AT}.offset: offset is above {MOST}"),
+        (of(offset="absent"), f"{AT}.offset: offset is missing"),
+        (of(partition=-1), f"{AT}.partition: partition is below 0"),
+        (of(partition=None), f"{AT}.partition: partition None is no whole number"),
+        (of(topic=""), f"{AT}.topic: topic is empty"),
+        (of(topic=7), f"{AT}.topic: topic 7 is no text"),
+        (of(topic="\ud800"), f"{AT}.topic: topic '\\ud800' is not UTF-8"),
+        (of(leader_epoch=-1), f"{AT}.leader_epoch: leader_epoch is below 0"),
+        (of(metadata=5), f"{AT}.metadata: metadata 5 is no text"),
+        (json.dumps(envelope({"offsets": []})), "f:data[0].group: group is missing"),
+        (json.dumps(envelope({"group": "g"})), "f:data[0].offsets: no list of offsets"),
+        (json.dumps(envelope("g")), "f:data[0].group: 'g' is no object"),
+        (json.dumps(envelope({"group": "g", "offsets": [5]})), f"{AT}.topic: 5 is no object"),
+        (json.dumps({"kind": KIND, "data": {}}), "f:data: no list of groups"),
+        (json.dumps(envelope()), "f: there are no offsets in it"),
+        ("[]", "f: there are no offsets in it"),
+        ("[1]", "f:[0].topic: 1 is no object"),
+        ("{}", f"f:kind: None is not '{KIND}', which kgroup export -o json writes"),
+        ("kind: kgroup.export/v2\ndata: []", f"f:kind: 'kgroup.export/v2' is not '{KIND}', which "),
+        ('{"kind": "kgroup.export/v1",\n "data": [}', "f:2:11: no JSON: Expecting value"),
+        ("[" * 100_000, "f: no JSON: "),
+        ("kind: kgroup.export/v1\ndata: [\n", "f:3:1: no YAML: "),
+        (f"kind: {KIND}\ndata:\n- {{group: 2024-01-01, offsets: []}}\n", "f:data[0].group: group datetime.date(2024"),
+    ],
+)
+def test_a_bad_document_is_named(text: str, fault: str) -> None:
+    assert complaints(text)[0].startswith(fault)
+
+
+def test_the_same_partition_twice_in_a_document() -> None:
+    group = {"group": "g", "offsets": [{"topic": "t", "partition": 0, "offset": 5}]}
+    (found,) = complaints(json.dumps(envelope(group, group)))
+    assert found == "f:data[1].offsets[0]: t:0 of group 'g' stands on data[0].offsets[0] already"
+
+
+def test_what_is_written_for_kafkas_tool_reads_back() -> None:
+    rows = [(name, "t", number, number) for number, name in enumerate(NAMES)]
+    text = kcg_csv(rows, with_group=True)
+    assert [(r.group, r.topic, r.partition, r.offset) for r in parse_offsets(text, "f")] == rows
+    assert [tuple(line) for line in csv.reader(io.StringIO(text, newline=""))] == [
+        (group, topic, str(partition), str(offset)) for group, topic, partition, offset in rows
+    ]
+    assert kcg_csv([("g", "t", 0, 5)], with_group=False) == "t,0,5\n"
+    assert kcg_csv([], with_group=True) == ""
+
+
+def test_a_hundred_thousand_rows() -> None:
+    text = kcg_csv(((f"g{n % 1000}", "orders", n, n) for n in range(100_000)), with_group=True)
+    assert len(parse_offsets(text, "f")) == 100_000
+
+
+def test_nothing_that_is_read_is_a_traceback() -> None:
+    """Pieces of all forms in any order: rows, or a UsageError."""
+    pieces = ['"', ",", "\n", "\r\n", "t", "g", "0", "1,2", "-1", "{", "}", "[", "]", ":", " ", "- ", "&a", "*a", "!!x"]
+    pieces += ["kind: ", KIND, "topic", "partition", "offset", "group,topic,partition,committed", "\ufeff", "#"]
+    chance = random.Random(4)
+    for _ in range(3000):
+        text = "".join(chance.choices(pieces, k=chance.randint(1, 14)))
+        with suppress(UsageError):
+            assert parse_offsets(text, "f"), text
