@@ -1,0 +1,230 @@
+"""``kgroup wait``: block until groups are empty, stable, or have caught up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from kgroup.cluster.snapshot import Cluster, Want
+from kgroup.durations import format_duration, parse_duration
+from kgroup.errors import NotFound, UsageError
+from kgroup.groups.selection import check, names_of, names_only, unknown_groups
+from kgroup.groups.waiting import (
+    FORMS,
+    Condition,
+    evict_text,
+    holds_without_group,
+    labels,
+    parse_conditions,
+    session_text,
+)
+from kgroup.model import Outcome
+from kgroup.options import SAFETY, WHAT, Selection
+from kgroup.run import Run
+from kgroup.screen import Block, Cell, Column, Gap, Records, Screen, Table, Text, Title
+from kgroup.snapshots import snapshots
+from kgroup.units import plural
+from kgroup.waiting import DEFAULT_WITHIN, Waited, WaitedFor, raised, wait_until
+
+_ROWS = 20
+_STATE_ONLY = Want(offsets=False, logs=False, generation_budget_s=0)
+_GROUPS = (
+    Column("GROUP", fold=True),
+    Column("TYPE", drop=2),
+    Column("STATE"),
+    Column("MEMBERS", right=True, drop=1),
+    Column("LAG", right=True),
+    Column("WAITED", right=True, drop=3),
+    Column("NOT YET"),
+)
+_MEMBERS = (
+    Column("GROUP", fold=True, drop=3),
+    Column("MEMBER", fold=True),
+    Column("MEMBER-ID", wide=True),
+    Column("INSTANCE", wide=True),
+    Column("HOST"),
+    Column("SESSION"),
+)
+_HEADER = ("group", "type", "state", "members", "lag", "condition", "holds", "seen", "waited_ms")
+
+
+@dataclass(frozen=True, slots=True)
+class Until:
+    """What is waited for, and how long."""
+
+    conditions: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--for",
+            metavar="CONDITION",
+            rich_help_panel=WHAT,
+            help=f"What has to be so: {', '.join(FORMS)}; may be repeated: all of them.",
+        ),
+    ] = None
+    within: Annotated[
+        str,
+        typer.Option(
+            "--within", metavar="DURATION", rich_help_panel=WHAT, help=f"How long to wait, {DEFAULT_WITHIN} by default."
+        ),
+    ] = DEFAULT_WITHIN
+    hold: Annotated[
+        str,
+        typer.Option(
+            "--hold",
+            metavar="DURATION",
+            rich_help_panel=WHAT,
+            help="How long it has to stay so: a crash loop is Empty between two crashes. 0s by default.",
+        ),
+    ] = "0s"
+    new: Annotated[
+        bool,
+        typer.Option("--new", rich_help_panel=SAFETY, help="A named group may not exist yet: wait for it to appear."),
+    ] = False
+
+
+def wait(run: Run, which: Selection, until: Until) -> Outcome:
+    """Wait until all groups are as --for says.
+
+    Exit code 0 when it is so, 8 when it is not so in time, 3 when the cluster did not answer at the end. What
+    happens meanwhile is said on stderr, a line an event. Which groups are meant is decided at the beginning; an
+    unknown one is an error at once, but for --new.
+
+    Examples:
+    kgroup wait orders-svc --for empty --hold 15s --within 2m
+    kgroup wait orders-svc --for members=6 --for lag=1000 --within 10m
+    kgroup wait --regex 'orders-.*' --for type=consumer --for stable
+
+    Exit codes: 0 2 3 4 5 6 8
+    """
+    check(which)
+    conditions = parse_conditions(until.conditions or ())
+    within_s, hold_s = parse_duration(until.within, "--within"), parse_duration(until.hold, "--hold")
+    if hold_s > within_s:
+        raise UsageError(f"--hold {until.hold} is longer than --within {until.within}: that can't be reached")
+    _check_choice(which, conditions, new=until.new)
+    with Cluster(run.settings) as cluster:
+        names = _names(run, cluster, which, new=until.new)
+        if not names:
+            run.reporter.note("no group is chosen: nothing to wait for")
+        waited = wait_until(run.reporter, cluster, names, conditions, within_s, hold_s)
+        return Outcome(
+            data=waited.groups,
+            screen=lambda: _screen(waited, conditions, within_s, hold_s),
+            records=lambda: Records(_HEADER, [row for group in waited.groups for row in _rows(group)]),
+            cluster=cluster.ref,
+            check_failed=not waited.reached,
+        )
+
+
+def _check_choice(which: Selection, conditions: Sequence[Condition], *, new: bool) -> None:
+    """Waiting for all groups of a cluster has to be asked for."""
+    if not (names_of(which) or which.regex is not None or which.all_groups):
+        raise UsageError("no group is chosen", hint="kgroup wait GROUP --for ..., or --regex, or --all-groups")
+    if new and (not names_only(which) or which.topic or which.expect is not None):
+        raise UsageError("--new is for groups by name, without --regex, --all-groups, --expect and filters")
+    if new and holds_without_group(conditions):
+        both = " and ".join(condition.text for condition in conditions)
+        raise UsageError(f"--new: {both} is so of a group that does not exist; there is nothing to wait for")
+
+
+def _names(run: Run, cluster: Cluster, which: Selection, *, new: bool) -> tuple[str, ...]:
+    """The groups that are waited for, from now on. Raises NotFound for one that is named and does not exist."""
+    try:
+        chosen = list(snapshots(run, cluster, which, _STATE_ONLY))
+    except NotFound:
+        if new:
+            return names_of(which)
+        raise
+    if new:
+        return names_of(which)
+    found = {group.name: None for snapshot in chosen for group in snapshot.groups}
+    for error in (error for snapshot in chosen for error in snapshot.errors):
+        if error.code == NotFound.code and error.group is None:
+            listed = cluster.list_groups().groups
+            missing = set(names_of(which)) - {group.name for group in listed}
+            raise unknown_groups(sorted(missing), listed, cluster.ref.label)
+        if error.group not in found:  # of the others the wait itself finds out what it needs to know
+            raise raised(error)
+    return tuple(found)
+
+
+def _screen(waited: Waited, conditions: Sequence[Condition], within_s: float, hold_s: float) -> Screen:
+    return Screen(tuple(_blocks(waited, conditions, within_s, hold_s)) if waited.groups else ())
+
+
+def _blocks(waited: Waited, conditions: Sequence[Condition], within_s: float, hold_s: float) -> Iterator[Block]:
+    groups = waited.groups
+    what = groups[0].name if len(groups) == 1 else plural(len(groups), "group")
+    wanted = ", ".join(condition.text for condition in conditions)
+    held = f", held {format_duration(waited.held_s)}" if hold_s > 0 else ""
+    if waited.reached:
+        yield Title(f"DONE  wait {what}: {wanted}{held}")
+    elif waited.missing:
+        yield Title(f"NOT YET  wait {what}: {wanted}, not within {format_duration(within_s)}")
+    else:
+        yield Title(f"NOT YET  wait {what}: {wanted}{held} of {format_duration(hold_s)}")
+    ranked = sorted(groups, key=lambda group: group.holds)
+    rows = [_group_row(group) for group in ranked[:_ROWS]]
+    yield Table(_GROUPS, rows, frozenset({"LAG", "NOT YET"}))
+    if len(ranked) > _ROWS:
+        yield Text((f"{len(ranked) - _ROWS} more, {_told(ranked[_ROWS:])}: -o csv has all rows",))
+    yield from _member_blocks(waited)
+
+
+def _told(rest: Sequence[WaitedFor]) -> str:
+    missing = sum(not group.holds for group in rest)
+    return f"{missing} of them not there yet" if missing else "all there"
+
+
+def _group_row(group: WaitedFor) -> tuple[Cell, ...]:
+    missing = [f"{j.condition.text}: {j.seen}" for j in group.judgements if not j.holds]
+    return (
+        group.name,
+        group.group.type if group.group else None,
+        group.group.state if group.group else None,
+        group.member_count,
+        group.lag,
+        format_duration(round(group.waited_s)),
+        "; ".join(missing) or None,
+    )
+
+
+def _member_blocks(waited: Waited) -> Iterator[Block]:
+    """Who is still there, and how to remove static members that may be gone."""
+    rows: list[tuple[Cell, ...]] = []
+    evicting: list[str] = []
+    for found in waited.missing:
+        if found.group is None or not found.remaining:
+            continue
+        names = labels(found.group)
+        rows += [
+            (
+                found.name,
+                names[item.member.member_id],
+                item.member.member_id,
+                item.member.instance_id,
+                item.member.host,
+                session_text(item.member, item.session),
+            )
+            for item in found.remaining
+        ]
+        if text := evict_text(found.group, found.sessions):
+            evicting.append(text)
+    if rows:
+        yield Gap()
+        yield Table(_MEMBERS, rows[:_ROWS])
+    if len(rows) > _ROWS:
+        yield Text((f"{len(rows) - _ROWS} more members: -o json names them all",))
+    if evicting:
+        yield Text((f"-> {evicting[0]}",))
+
+
+def _rows(group: WaitedFor) -> Iterator[tuple[str | int | None, ...]]:
+    document = group.document()
+    same = tuple(document[key] for key in _HEADER[:5])
+    for condition in document["conditions"]:
+        holds = "true" if condition["holds"] else "false"
+        yield (*same, condition["condition"], holds, condition["seen"], document["waited_ms"])

@@ -1,0 +1,390 @@
+"""``kgroup wait`` on real groups of both protocols: what it sees, what it says, when it stops."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from kafka.protocol.consumer import JoinGroupRequest, LeaveGroupRequest
+
+from kgroup.sandbox import Sandbox
+from tests.command_line import CommandLine, QuietReporter, Result
+from tests.conftest import BROKER_PROPERTIES
+from tests.kafka_world import KafkaWorld
+from tests.members import Members
+from tests.waiting import wait_for
+
+Name = Callable[[str], str]
+FIELDS = {"group", "type", "state", "members", "lag", "conditions", "waited_ms", "remaining"}
+QUICK: dict[str, Any] = {"session_timeout_ms": 1000, "heartbeat_interval_ms": 200}
+"""Sessions of classic members; those of consumer members end after 6 s on the shared broker, or as the group says."""
+
+
+@dataclass
+class Waiting:
+    """A ``kgroup wait`` that runs, and what it has said so far."""
+
+    process: subprocess.Popen[str]
+    events: list[str] = field(default_factory=list)
+
+    def says(self, text: str) -> str:
+        """Wait for an event with this text."""
+        return wait_for(lambda: next((line for line in self.events if text in line), None), f"{text!r} said")
+
+    def ends(self, exit_code: int) -> Result:
+        """Wait for its end."""
+        assert self.process.stdout
+        stdout = self.process.stdout.read()
+        code = self.process.wait(60)
+        assert code == exit_code, f"{code}\n{stdout}\n{self.events}"
+        return Result(code, stdout, "\n".join(self.events))
+
+
+@contextmanager
+def waiting(*arguments: str) -> Iterator[Waiting]:
+    """Start ``kgroup wait``, and listen to its stderr."""
+    process = CommandLine().start("wait", *arguments)
+    found = Waiting(process)
+
+    def listen() -> None:
+        assert process.stderr
+        for line in process.stderr:
+            found.events.append(line.rstrip("\n"))
+
+    listener = threading.Thread(target=listen, daemon=True)
+    listener.start()
+    try:
+        yield found
+    finally:
+        process.kill()
+        process.wait(10)
+        listener.join(10)
+        for pipe in (process.stdout, process.stderr):
+            assert pipe
+            pipe.close()
+
+
+def only(result: Result) -> dict[str, Any]:
+    (document,) = result.data
+    assert set(document) == FIELDS
+    return document
+
+
+def come_and_go(world: KafkaWorld, group: str) -> None:
+    """A classic member that joins an empty group and leaves it, in a few milliseconds."""
+    protocol = JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=b"\0\0\0\0\0\0\xff\xff\xff\xff")
+    joined = world._to_coordinator(
+        group,
+        JoinGroupRequest[9](
+            group_id=group,
+            session_timeout_ms=6000,
+            rebalance_timeout_ms=6000,
+            member_id="",
+            group_instance_id="flash",
+            protocol_type="consumer",
+            protocols=[protocol],
+            reason=None,
+        ),
+    )
+    assert joined.error_code == 0, joined
+    member = LeaveGroupRequest.MemberIdentity(member_id="", group_instance_id="flash", reason=None)
+    left = world._to_coordinator(group, LeaveGroupRequest[5](group_id=group, members=[member]))
+    assert left.error_code == 0, left
+
+
+@pytest.fixture
+def idle(world: KafkaWorld, name: Name) -> str:
+    """A group without members that has read 4 of 10 records."""
+    topic, group = world.topic(name("orders")), name("svc")
+    world.produce(topic, 10)
+    world.commit(group, {(topic, 0): 4})
+    return group
+
+
+def test_already_so(kgroup: CommandLine, idle: str, bystander: str) -> None:
+    started = time.monotonic()
+    result = kgroup("wait", idle, "--for", "empty", "--for", "lag=6", "--for", "type=classic", "--within", "9s")
+    assert time.monotonic() - started < 2
+    assert result.stdout.startswith(f"DONE  wait {idle}: empty, lag=6,")
+    assert f"WAIT      {idle} is Empty; lag 6; is of type classic" in result.stderr
+    document = kgroup("wait", idle, bystander, "--for", "empty", "--within", "9s", "-o", "json").data[-1]
+    assert set(document) == FIELDS
+    assert (document["state"], document["members"], document["lag"], document["remaining"]) == ("Empty", 0, None, [])
+    assert document["conditions"] == [{"condition": "empty", "holds": True, "seen": "Empty"}]
+
+
+def test_not_in_time(kgroup: CommandLine, idle: str) -> None:
+    """8 with the same document; a look is taken even where there is no time at all."""
+    result = kgroup("wait", idle, "--for", "lag=5", "--for", "empty", "--within", "0s", "-o", "json", exit_code=8)
+    document = only(result)
+    assert document["lag"] == 6
+    assert [(c["condition"], c["holds"], c["seen"]) for c in document["conditions"]] == [
+        ("lag=5", False, "lag 6"),
+        ("empty", True, "Empty"),
+    ]
+    screen = kgroup("wait", idle, "--for", "lag=5", "--within", "0s", exit_code=8)
+    assert screen.stdout.startswith(f"NOT YET  wait {idle}: lag=5,")
+    rows = kgroup("wait", idle, "--for", "lag=5", "--for", "empty", "--within", "0s", "-o", "csv", exit_code=8).rows
+    assert [(row["condition"], row["holds"]) for row in rows] == [("lag=5", "false"), ("empty", "true")]
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_until_empty(kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, protocol: str) -> None:
+    """One leaves, one crashes: the one that is left is named, with a bound for its session that holds."""
+    topic, group = world.topic(name("orders"), partitions=2), name("svc")
+    start = members.classic if protocol == "classic" else members.consumer
+    if protocol == "consumer":
+        world.configure_group(group, consumer_session_timeout_ms="2000")
+    both = [start(group, topic, **(QUICK if protocol == "classic" else {})) for _ in range(2)]
+    members.stable(*both, partitions=2)
+    with waiting(group, "--for", "empty", "--within", "30s", "-o", "json") as wait:
+        wait.says(f"{group} 2 members: ")
+        both[0].close()
+        both[1].kill()
+        killed = time.monotonic()
+        document = only(wait.ends(0))
+        assert time.monotonic() - killed < 12
+    assert (document["state"], document["members"], document["type"]) == ("Empty", 0, protocol)
+    assert document["waited_ms"] > 300
+    assert wait.events[-1].endswith(f"WAIT      {group} is Empty")
+    assert any("session ends within" in line and "127.0.0.1" in line for line in wait.events)
+    assert len(wait.events) < 12, "an event a line, not a look a line"
+
+
+@pytest.mark.parametrize(("protocol", "longest_ms"), [("classic", 30_000), ("consumer", 6_000)])
+def test_who_remains(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, protocol: str, longest_ms: int
+) -> None:
+    topic, group = world.topic(name("orders")), name("svc")
+    if protocol == "classic":
+        member = members.classic(group, topic, session_timeout_ms=30_000, client_id="pay-4")
+    else:
+        member = members.consumer(group, topic, client_id="pay-4")
+    members.stable(member, partitions=1)
+    result = kgroup("wait", group, "--for", "empty", "--within", "600ms", "-o", "json", exit_code=8)
+    (remaining,) = only(result)["remaining"]
+    assert set(remaining) == {"member_id", "client_id", "instance_id", "host", "session_ends_in_ms"}
+    assert (remaining["client_id"], remaining["instance_id"], remaining["host"]) == ("pay-4", None, "127.0.0.1")
+    assert longest_ms - 5_000 < remaining["session_ends_in_ms"] < longest_ms
+    assert f"{group} 1 member: pay-4 127.0.0.1, session ends within" in result.stderr
+    assert "if it is gone" in result.stderr
+    screen = kgroup("wait", group, "--for", "members=0", "--within", "0s", exit_code=8).stdout
+    assert "pay-4" in screen
+    assert "session ends within" in screen
+
+
+def test_who_heartbeats(kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name) -> None:
+    topic, group = world.topic(name("orders")), name("svc")
+    member = members.classic(group, topic, **QUICK)
+    members.stable(member, partitions=1)
+    result = kgroup("wait", group, "--for", "empty", "--within", "2s", "-o", "json", exit_code=8)
+    assert "still heartbeats, or did less than 1s ago" in result.stderr
+    assert only(result)["remaining"][0]["session_ends_in_ms"] is None
+
+
+def test_static_member_that_left(kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name) -> None:
+    """It is still a member, and the line says what removes it."""
+    topic = world.topic(name("orders"))
+    for start, stem in ((members.classic, "old"), (members.consumer, "new")):
+        group = name(stem)
+        settings: dict[str, Any] = {"session_timeout_ms": 30_000} if stem == "old" else {}
+        member = start(group, topic, group_instance_id="pay-4", **settings)
+        members.stable(member, partitions=1)
+        member.close()
+        result = kgroup("wait", group, "--for", "empty", "--within", "0s", exit_code=8)
+        assert f"{group} 1 member: pay-4 127.0.0.1, static, " in result.stderr
+        assert f"kgroup evict {group} --instance pay-4 removes it now" in result.stderr
+        assert f"-> kgroup evict {group} --instance pay-4 removes it now" in result.stdout
+        assert ("has left for a moment, session ends within" in result.stderr) is (stem == "new")
+
+
+def test_until_members_have_come(kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name) -> None:
+    """The end of a deployment: an Empty classic group that comes back on the new protocol."""
+    topic, group = world.topic(name("orders"), partitions=2), name("svc")
+    world.commit(group, {(topic, 0): 0})
+    conditions = ("--for", "stable", "--for", "members=2", "--for", "type=consumer")
+    with waiting(group, *conditions, "--within", "30s", "-o", "json") as wait:
+        wait.says(f"{group} Empty; type classic")
+        both = [members.consumer(group, topic) for _ in range(2)]
+        document = only(wait.ends(0))
+    assert (document["type"], document["state"], document["members"]) == ("consumer", "Stable", 2)
+    members.stable(*both, partitions=2)
+
+
+def test_until_caught_up(kgroup: CommandLine, world: KafkaWorld, idle: str) -> None:
+    ((topic, _),) = world.committed(idle)
+    with waiting(idle, "--for", "lag=1", "--within", "30s", "-o", "json") as wait:
+        wait.says(f"{idle} lag 6, waiting for lag=1")
+        world.commit(idle, {(topic, 0): 9})
+        assert only(wait.ends(0))["lag"] == 1
+
+
+def test_lag_counts_partitions_without_a_commit(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
+    topic, group = world.topic(name("orders"), partitions=2), name("svc")
+    world.produce(topic, 3, partition=1)
+    world.commit(group, {(topic, 0): 0})
+    world.join_as(group, "consumer")  # from now on it is no group of assign(), which reads what it commits alone
+    document = only(kgroup("wait", group, "--for", "lag=2", "--within", "0s", "-o", "json", exit_code=8))
+    assert document["lag"] == 3
+
+
+def test_lag_time(kgroup: CommandLine, world: KafkaWorld, idle: str) -> None:
+    result = kgroup("wait", idle, "--for", "lag-time=1h", "--within", "9s", "-o", "json")
+    assert only(result)["conditions"][0]["seen"].startswith("oldest unread record ")
+    kgroup("wait", idle, "--for", "lag-time=1ms", "--within", "0s", exit_code=8)
+    ((topic, _),) = world.committed(idle)
+    world.commit(idle + "-2", {(topic, 0): 7})
+    both = kgroup("wait", idle, idle + "-2", "--for", "lag-time=1h", "--within", "9s", "-o", "json").data
+    assert len({found["conditions"][0]["seen"].partition(",")[2] for found in both}) == 1
+    world.commit(idle, {(topic, 0): 10})
+    caught_up = only(kgroup("wait", idle, "--for", "lag-time=1ms", "--within", "9s", "-o", "json"))
+    assert caught_up["conditions"][0]["seen"] == "nothing unread"
+
+
+def test_hold(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
+    """A member that comes and goes between two looks: Empty at both, and the hold begins anew."""
+    topic, group = world.topic(name("orders")), name("svc")
+    world.commit(group, {(topic, 0): 0})
+    come_and_go(world, group)
+    quiet = only(kgroup("wait", group, "--for", "empty", "--hold", "500ms", "--within", "9s", "-o", "json"))
+    assert quiet["waited_ms"] < 500, "until it was so, not until the hold was over"
+    with waiting(group, "--for", "empty", "--hold", "2500ms", "--within", "20s", "-o", "json") as wait:
+        wait.says(f"{group} is Empty, to hold for 2s")
+        started = time.monotonic()
+        # The first look that counts is a moment after the line.
+        wait_for(lambda: time.monotonic() - started > 0.6, "a moment")
+        come_and_go(world, group)
+        wait.says("somebody was there meanwhile")
+        again = time.monotonic()
+        wait.ends(0)
+        assert time.monotonic() - again > 2
+
+
+def test_hold_not_in_time(kgroup: CommandLine, idle: str) -> None:
+    assert "longer than --within" in kgroup("wait", idle, "--for", "empty", "--hold", "6m", exit_code=2).stderr
+    result = kgroup("wait", idle, "--for", "empty", "--hold", "1s", "--within", "1s", exit_code=8)
+    assert "NOT YET" in result.stdout
+    assert "of 1s" in result.stdout
+
+
+def test_group_that_vanishes(kgroup: CommandLine, world: KafkaWorld, idle: str) -> None:
+    with waiting(idle, "--for", "members=0", "--for", "lag=3", "--within", "30s") as wait:
+        wait.says("lag 6, waiting for lag=3")
+        world.delete_group(idle)
+        wait.says(f"{idle} does not exist")
+
+
+def test_many_groups_are_said_in_one_line(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
+    topic, stem = world.topic(name("orders")), name("svc")
+    world.produce(topic, 5)
+    for number in range(7):
+        world.commit(f"{stem}-{number}", {(topic, 0): 5 if number < 1 else 0})
+    chosen = ("--regex", f"{stem}-.*", "--for", "lag=0", "--within", "0s")
+    result = kgroup("wait", *chosen, exit_code=8)
+    (event,) = result.stderr.splitlines()
+    assert event.endswith(f"6 of 7 groups are not there yet: {stem}-1, {stem}-2, {stem}-3 and 3 more")
+    assert len(kgroup("wait", *chosen, "-o", "json", exit_code=8).data) == 7
+
+
+def test_unknown_groups(kgroup: CommandLine, idle: str, name: Name) -> None:
+    for others in ((), (idle,)):
+        result = kgroup("wait", idle + "x", *others, "--for", "stable", exit_code=5)
+        assert f'no group "{idle}x"' in result.stderr
+        assert f"Near: {idle}" in result.stderr
+        assert "WAIT" not in result.stderr
+    absent = name("absent")
+    document = only(kgroup("wait", absent, "--new", "--for", "stable", "--within", "0s", "-o", "json", exit_code=8))
+    assert (document["group"], document["type"], document["state"], document["members"]) == (absent, None, None, 0)
+
+
+def test_group_that_is_to_appear(kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name) -> None:
+    topic, group = world.topic(name("orders")), name("svc")
+    with waiting(group, "--new", "--for", "stable", "--within", "30s", "-o", "json") as wait:
+        wait.says(f"{group} does not exist")
+        members.classic(group, topic, **QUICK)
+        assert only(wait.ends(0))["members"] == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--for", "empty"), "no group is chosen"),
+        (("--topic", "orders", "--for", "empty"), "no group is chosen"),
+        (("svc",), "--for is missing"),
+        (("svc", "--for", "emty"), "did you mean empty?"),
+        (("svc", "--for", "empty", "--within", "5"), "Write 5s, 5m or 5h"),
+        (("svc", "--for", "empty", "--new"), "nothing to wait for"),
+        (("--regex", "s.*", "--for", "stable", "--new"), "--new is for groups by name"),
+    ],
+)
+def test_usage(kgroup_cli: CommandLine, arguments: tuple[str, ...], message: str) -> None:
+    assert message in kgroup_cli("wait", *arguments, exit_code=2).stderr
+
+
+def test_filters_that_leave_nothing(kgroup: CommandLine, idle: str) -> None:
+    result = kgroup("wait", idle, "--in-state", "Stable", "--for", "empty", "-o", "json")
+    assert result.data == []
+    assert "nothing to wait for" in result.stderr
+
+
+def test_share_group(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
+    group = name("share")
+    world.share_group(group, world.topic(name("orders")))
+    assert "[foreign-owner]" in kgroup("wait", group, "--for", "empty", exit_code=6).stderr
+
+
+@pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signals_end_it_at_once(kgroup: CommandLine, idle: str, number: signal.Signals, exit_code: int) -> None:
+    with waiting(idle, "--for", "lag=0", "--within", "10m") as wait:
+        wait.says("lag 6")
+        sent = time.monotonic()
+        wait.process.send_signal(number)
+        result = wait.ends(exit_code)
+        assert time.monotonic() - sent < 2
+    assert result.stdout == ""
+
+
+@pytest.fixture(scope="module")
+def fragile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
+    """A broker that may be killed."""
+    sandbox = Sandbox(tmp_path_factory.mktemp("fragile"))
+    try:
+        sandbox.up(properties=BROKER_PROPERTIES, reporter=QuietReporter())
+        yield sandbox
+    finally:
+        sandbox.down(wipe=True, reporter=QuietReporter())
+
+
+def test_cluster_that_stops_answering(fragile: Sandbox, name: Name, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is asked again until the time is over (3), or until it is back."""
+    status = fragile.up(reporter=QuietReporter())
+    assert status.bootstrap_servers
+    monkeypatch.setenv("KGROUP_BOOTSTRAP_SERVER", status.bootstrap_servers)
+    topic, group = name("orders"), name("svc")
+    with KafkaWorld(status.bootstrap_servers) as world:
+        world.topic(topic)
+        world.produce(topic, 5)
+        world.commit(group, {(topic, 0): 0})
+    # By default the client waits longer and longer before it connects again, here seven seconds.
+    wanted = (group, "--for", "lag=0", "--timeout", "2s", "-X", "reconnect.backoff.max.ms=500", "-o", "json")
+    with waiting(*wanted, "--within", "3s") as short, waiting(*wanted, "--within", "60s") as long:
+        for wait in (short, long):
+            wait.says("lag 5")
+        fragile.kill(1)
+        ended = json.loads(short.ends(3).stdout)
+        assert (ended["data"], len(ended["errors"])) == ([], 1)
+        for wait in (short, long):
+            wait.says("no answer: ")
+        fragile.restart(1, reporter=QuietReporter())
+        with KafkaWorld(status.bootstrap_servers) as world:
+            world.commit(group, {(topic, 0): 5})
+        assert only(long.ends(0))["lag"] == 0
+        assert sum("no answer" in line for line in long.events) < 4, "not a line for each look"
