@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from types import FrameType
 
 
@@ -17,6 +18,10 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) is not signal.SIG_IGN:  # a shell's background job ignores ctrl-C
             signal.signal(number, _leave)
+    if sys.argv[1:2] == ["__complete"]:  # a key at a prompt: answered before Typer is imported
+        from kgroup.completion.answer import run as complete
+
+        complete(sys.argv[2:])
     from kgroup.cli import main as run
 
     run()

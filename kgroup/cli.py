@@ -11,10 +11,11 @@ import os
 import shlex
 import signal
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, redirect_stdout, suppress
+from dataclasses import replace
 from itertools import pairwise
-from types import FrameType
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -28,6 +29,7 @@ from kgroup.output import streams
 from kgroup.output.reporter import StderrReporter
 from kgroup.redact import redact_words
 from kgroup.run import Run
+from kgroup.signals import Terminated, terminate
 from kgroup.table import BY_NAME, VERBS
 from kgroup.verbs import Result, command, group, root
 
@@ -44,10 +46,6 @@ class UnknownVerb(UsageError):
         what = f"there is no verb {shown!r}" if path == "kgroup" else f"{path} has no verb {shown!r}"
         super().__init__(what, hint=hint)
         self.path = path
-
-
-class Terminated(BaseException):
-    """SIGTERM or SIGHUP arrived; like ctrl-C, it unwinds what is being done."""
 
 
 class VerbCommand(TyperCommand):
@@ -123,8 +121,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     gc.set_threshold(100_000, 50, 100)
     handlers = {
         signal.SIGINT: signal.default_int_handler,
-        signal.SIGTERM: _terminate,
-        signal.SIGHUP: _terminate,
+        signal.SIGTERM: terminate,
+        signal.SIGHUP: terminate,
     }
     for number, handler in handlers.items():
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup, a shell's background job
@@ -166,6 +164,7 @@ def _execute(verb: str, run: Run, call: Callable[[Run], Result]) -> ExitCode:
     from kgroup.model import Outcome
     from kgroup.output.present import present
 
+    run = replace(run, verb=verb)
     reporter, path = run.reporter, f"kgroup {verb}"
     assert isinstance(reporter, StderrReporter)
     try:
@@ -176,19 +175,34 @@ def _execute(verb: str, run: Run, call: Callable[[Run], Result]) -> ExitCode:
         with run.debug_log():
             result = call(run)
             outcomes: Iterator[Outcome] = iter((result,)) if isinstance(result, Outcome) else result
-            return present(verb, outcomes, output, run.typed, reporter)
+            with _where_it_belongs(run):
+                return present(verb, outcomes, output, run.typed, reporter)
     except KgroupError as error:
-        return _fail(path, error, output, reporter)
-    except KeyboardInterrupt:
-        reporter.note(f"{verb}: interrupted")
-        return ExitCode.INTERRUPTED
-    except Terminated:
-        reporter.note(f"{verb}: terminated")
-        return ExitCode.TERMINATED
+        if change := run.result.change:
+            error.details += (f"The change was made: {change}. To take it back:  {run.command('undo', change)}",)
+        with _where_it_belongs(run):
+            return _fail(path, error, output, reporter)
+    except (KeyboardInterrupt, Terminated) as error:
+        warnings.simplefilter("ignore")  # of coroutines that nobody waits for any more
+        interrupted = isinstance(error, KeyboardInterrupt)
+        reporter.note(f"{verb}: {'interrupted' if interrupted else 'terminated'}{_so_far(run)}")
+        return ExitCode.INTERRUPTED if interrupted else ExitCode.TERMINATED
     except OSError as error:
         # What a cluster does wrong, and stdout, have become a KgroupError where it happened; this is a file.
         what = error.strerror or str(error)
         return _fail(path, KgroupError(f"{error.filename}: {what}", code="file"), output, reporter)
+
+
+def _so_far(run: Run) -> str:
+    """What somebody who interrupts a change wants to know."""
+    if run.result.touched is None:
+        return ""
+    return "; what was done is in the journal: kgroup undo" if run.result.touched else "; nothing was changed"
+
+
+def _where_it_belongs(run: Run) -> AbstractContextManager[object]:
+    """stdout, unless the verb has put something else there."""
+    return redirect_stdout(sys.stderr) if run.result.to_stderr else nullcontext()
 
 
 def _fail(path: str, error: KgroupError, output: Format, reporter: StderrReporter) -> ExitCode:
@@ -234,7 +248,3 @@ def _versions() -> str:
 
     clients = ", ".join(f"{name} {version(name)}" for name in ("kafka-python", "confluent-kafka"))
     return f"kgroup {kgroup.__version__} ({clients}, Python {sys.version.split()[0]})"
-
-
-def _terminate(number: int, frame: FrameType | None) -> NoReturn:
-    raise Terminated

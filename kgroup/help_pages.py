@@ -16,8 +16,10 @@ _HEADINGS = (WHICH, WHAT, SAFETY, CONNECTION)
 def overview(sections: Iterable[tuple[str, Iterable[tuple[str, str]]]]) -> str:
     """The page of ``kgroup --help``; ``sections`` are headings with (verb, one line)."""
     lines = ["Usage: kgroup COMMAND [GROUP...] [OPTIONS]"]
-    for heading, verbs in sections:
-        lines += ["", heading, *(f"  {name:<11} {text}" for name, text in verbs)]
+    listed = [(heading, list(verbs)) for heading, verbs in sections]
+    width = max(len(name) for _, verbs in listed for name, _ in verbs)
+    for heading, verbs in listed:
+        lines += ["", heading, *(f"  {name:<{width}}  {text}" for name, text in verbs)]
     lines += [
         "",
         "Cluster: --context NAME, or -b HOST:PORT, or KGROUP_BOOTSTRAP_SERVER",
@@ -41,7 +43,7 @@ def verb_page(usage: str, docstring: str, ctx: Any) -> str:
     lines = [summary, "", *(f"  {example}" for example in examples), "", f"Usage: {usage}"]
     if body:
         lines += ["", *textwrap.wrap(body, _WIDTH)]
-    for heading in (*_HEADINGS, *_other_headings(params)):
+    for heading in (WHICH, *_other_headings(params), *_HEADINGS[1:]):
         if heading == CONNECTION:
             continue
         rows = [row for param in params if _heading(param) == heading for row in _option_lines(param)]

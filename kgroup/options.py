@@ -34,6 +34,9 @@ WHICH = "Which groups"
 WHAT = "What"
 SAFETY = "Safety"
 
+ACCEPTED = ("active-committer", "foreign-owner", "moved-since")
+"""The refusals that ``--accept`` passes; the broker's own, not-empty, can't be passed."""
+
 
 T = TypeVar("T")
 
@@ -117,7 +120,7 @@ class Presentation:
             "-o",
             metavar="FORMAT",
             rich_help_panel=WHAT,
-            help=_FORMATS + "; table by default.",
+            help=_FORMATS + "; table by default, kcg for export.",
         ),
     ] = None
     debug: Annotated[
@@ -190,8 +193,8 @@ class Selection(Groups):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """How a verb that changes something goes about it. Without ``execute`` it only shows its plan."""
+class Execution:
+    """Whether a verb that changes something does it, or only shows its plan."""
 
     execute: Annotated[
         bool, typer.Option("--execute", rich_help_panel=SAFETY, help="Do it; without this, the plan is shown.")
@@ -203,19 +206,29 @@ class Change:
         int | None,
         typer.Option("--expect", metavar="N", rich_help_panel=SAFETY, help="Exit 6 unless the plan has N rows."),
     ] = None
-    partial: Annotated[
-        bool,
-        typer.Option("--partial", rich_help_panel=SAFETY, help="Apply the rows that can be, though others can't."),
-    ] = False
     accept: Annotated[
         list[str] | None,
         typer.Option(
             "--accept",
             metavar="CODE",
             rich_help_panel=SAFETY,
-            help="Pass this refusal, by the code in its brackets, and no other; may be repeated.",
+            help="|".join(ACCEPTED) + ": pass this refusal and no other; may be repeated.",
         ),
     ] = None
+    reason: Annotated[
+        str | None,
+        typer.Option("--reason", metavar="TEXT", rich_help_panel=SAFETY, help="Why, for the journal (KGROUP_REASON)."),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class Change(Execution):
+    """How a verb that changes offsets goes about it."""
+
+    partial: Annotated[
+        bool,
+        typer.Option("--partial", rich_help_panel=SAFETY, help="Apply the rows that can be, though others can't."),
+    ] = False
     wait_empty: Annotated[
         bool,
         typer.Option("--wait-empty", rich_help_panel=SAFETY, help="Wait until the groups are empty, then go on."),
@@ -225,10 +238,6 @@ class Change:
         typer.Option(
             "--within", metavar="DURATION", rich_help_panel=SAFETY, help="How long --wait-empty waits, 5m by default."
         ),
-    ] = None
-    reason: Annotated[
-        str | None,
-        typer.Option("--reason", metavar="TEXT", rich_help_panel=SAFETY, help="Why, for the journal (KGROUP_REASON)."),
     ] = None
     backup: Annotated[
         str | None,

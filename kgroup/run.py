@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +18,21 @@ if TYPE_CHECKING:
     from kgroup.model import Reporter
     from kgroup.settings import Settings
 
+_EXPORT = "export"
+
+
+@dataclass
+class ResultStream:
+    """Where the result goes: to stdout, unless the verb puts something else there (``--backup -``).
+
+    ``touched`` is whether something may have been changed by now, None for verbs that only look; ``change`` the
+    id of the change that was made.
+    """
+
+    to_stderr: bool = False
+    touched: bool | None = None
+    change: str | None = None
+
 
 @dataclass(frozen=True)
 class Run:
@@ -28,16 +44,30 @@ class Run:
     words: tuple[str, ...] = ()
     secrets: set[str] = field(default_factory=set)
     """What must not be shown, known once the settings are."""
+    result: ResultStream = field(default_factory=ResultStream)
+    verb: str = ""
+    """What is being done, as it is typed: ``export``, ``context list``."""
 
     @property
     def format(self) -> Format:
-        """The output format in force: flag, then ``KGROUP_OUTPUT``, then the table."""
+        """The output format in force: flag, then ``KGROUP_OUTPUT``, then the verb's own: the table, but for export.
+
+        Raises UsageError for what is no format, or not this verb's.
+        """
+        named = os.environ.get("KGROUP_OUTPUT")
         if self.presentation.output:
-            return self.presentation.output
-        named = os.environ.get("KGROUP_OUTPUT") or Format.TABLE
-        if named not in tuple(Format):
+            found, said = self.presentation.output, f"-o {self.presentation.output}"
+        elif not named:
+            return Format.KCG if self.verb == _EXPORT else Format.TABLE
+        elif named not in tuple(Format):
             raise UsageError(f"KGROUP_OUTPUT={named} is no output format", hint=f"one of {', '.join(Format)}")
-        return Format(named)
+        else:
+            found, said = Format(named), f"KGROUP_OUTPUT={named}"
+        if found is Format.KCG and self.verb != _EXPORT:
+            raise UsageError(
+                f"{said} is the form of kgroup export alone", hint="-o csv is for spreadsheets and scripts"
+            )
+        return found
 
     @cached_property
     def settings(self) -> Settings:
@@ -66,6 +96,20 @@ class Run:
             yield
         finally:
             close_debug_log(handler)
+
+    def command(self, *words: str) -> str:
+        """A command line for the same cluster, to be shown: with the connection's flags as they were typed."""
+        from kgroup.redact import redact, redact_words
+
+        given = self.connection
+        flags = [
+            ("-b", given.bootstrap_server),
+            ("--context", given.context),
+            ("--command-config", given.command_config),
+        ]
+        said = [part for flag, value in flags if value is not None for part in (flag, str(value))]
+        said += [part for setting in given.property or () for part in ("-X", setting)]
+        return shlex.join(redact(word, self.secrets) for word in redact_words(("kgroup", *words, *said)))
 
     @property
     def typed(self) -> list[str]:

@@ -20,13 +20,27 @@ class Verb:
 
 
 LOOK = "Look (never changes anything)"
+CHANGE = "Change (prints a plan; does it only with --execute)"
 SET_UP = "Set up"
 
 VERBS: tuple[Verb, ...] = (
     Verb("list", "kgroup.commands.list:list_", "groups: type, state, members", LOOK),
     Verb("describe", "kgroup.commands.describe:describe", "one group: partitions, members, lag", LOOK),
+    Verb("wait", "kgroup.commands.wait:wait", "until a group is empty, stable or has caught up", LOOK),
+    Verb("export", "kgroup.commands.export:export", "offsets to a file that reset --from-file reads", LOOK),
+    Verb("reset", "kgroup.commands.reset:reset", "move committed offsets", CHANGE),
+    Verb("undo", "kgroup.commands.undo:undo", "take back a change", CHANGE),
+    Verb("evict", "kgroup.commands.evict:evict", "remove static or stuck members", CHANGE),
+    Verb("delete", "kgroup.commands.delete:delete", "delete groups with all their offsets", CHANGE),
+    Verb(
+        "delete-offsets",
+        "kgroup.commands.delete_offsets:delete_offsets",
+        "forget what groups have committed on a topic",
+        CHANGE,
+    ),
     Verb("context", "kgroup.commands.context", "named clusters: list, use, show", SET_UP),
     Verb("sandbox", "kgroup.commands.sandbox", "a real Kafka on this machine: up, status, down, demo", SET_UP),
-    Verb("help", "kgroup.commands.help:help_", "a topic: exit-codes, output, connection", None),
+    Verb("completion", "kgroup.commands.completion:completion", "a script for bash, zsh or fish", SET_UP),
+    Verb("help", "kgroup.commands.help:help_", "a topic: exit-codes, output, connection, refusals, runbooks", None),
 )
 BY_NAME = {verb.name: verb for verb in VERBS}

@@ -17,6 +17,8 @@ TOPICS = {
         -o yaml       the same document as YAML
         -o csv        one flat table with a header; unknown is an empty field
         -o markdown   one fenced block for a ticket or a chat
+        -o kcg        kgroup export alone, and its default: the CSV without a
+                      header of kafka-consumer-groups.sh --from-file
         stdout has the result only; progress, notes, warnings and errors go to
         stderr."""),
     "connection": textwrap.dedent("""\
@@ -33,4 +35,43 @@ TOPICS = {
                                            what the client does, without secrets
         -o, --output FORMAT                KGROUP_OUTPUT
         Flag > environment > context file. All go before or after the verb."""),
+    "runbooks": textwrap.dedent("""\
+        README, "Runbook recipes", has these as shell scripts, all of them tested:
+          skip a poison pill
+          replay the last two hours
+          copy a group's offsets to its blue/green twin
+          snapshot all groups nightly, and put one back to its snapshot
+          reset under an autoscaler
+          drop groups that were idle for 30 days
+          a Kubernetes Job that resets, without root and without $HOME
+        How they read:
+          set -eu; KGROUP_CONTEXT and KGROUP_REASON exported; exit codes gate
+          kgroup reset G ... || [ $? = 6 ]   rehearsal: 6 is "once it is empty"
+          kgroup wait G --for empty --hold 15s --within 5m
+          kgroup reset G ... --expect 1 --execute
+          kgroup wait G --for members=6 --for lag=100 --within 10m"""),
+    "refusals": textwrap.dedent("""\
+        Exit code 6; the code is in brackets, and in json as errors[].code.
+        not-empty            members are in the group: stop them, --wait-empty
+        subscribed           a live member reads the topic: stop it, --wait-empty
+        active-committer *   Empty, but somebody goes on committing
+        foreign-owner *      Connect, Streams, Flink, Spark; share groups (never *)
+        moved-since *        the offsets were moved since (* with undo only)
+        pending-transaction  a producer's open transaction is to commit there
+        unexpected-count     the plan has not as many rows as --expect says
+        no-commit            --shift-by, but nothing is committed there
+        read-only            the context says read_only: true
+        context-not-named    the context says explicit: true; name it
+        no-journal           it can't be written: KGROUP_STATE_DIR, --backup
+        locked               another kgroup of this machine changes something
+        not-yours            undo: somebody else's change; name its id
+        not-undoable         undo: an eviction can't be taken back
+        other-cluster        undo: that change was made to another cluster
+        topic-recreated      undo: the topic was made anew since
+        no-member            evict: the member has gone meanwhile
+        metadata-size        the broker takes no metadata of that length
+        --save-skipped can't keep a record, so nothing is reset:
+          records-gone, open-transaction, beyond-log-end, retention, too-large,
+          not-accepted
+        * is passed by --accept CODE. What does not exist is exit code 5."""),
 }

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_args, get_type_
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from kgroup.errors import ExitCode
+from kgroup.errors import ExitCode, UsageError
 from kgroup.options import Connection, Presentation
 from kgroup.run import Run
 
@@ -27,6 +27,7 @@ Result: TypeAlias = "Outcome | Iterator[Outcome]"
 Execute = Callable[[str, Run, Callable[[Run], Result]], ExitCode]
 """Runs a verb (its full name, the run, what calls it) and shows what it returns."""
 
+_UNSET = "Is a variable of the script not set?"
 _COMMON: dict[str, type] = {"connection": Connection, "presentation": Presentation}
 
 
@@ -80,12 +81,19 @@ def _flat(name: str, verb: Callable[..., Result], execute: Execute) -> Callable[
     own = {key: hint for key, hint in hints.items() if key != "return" and hint is not Run}
     bundles: dict[str, Any] = {key: hint for key, hint in own.items() if is_dataclass(hint)} | _COMMON
     plain = [key for key in own if key not in bundles]
+    common = {field.name for bundle in _COMMON.values() for field in fields(bundle)}
 
     def callback(ctx: typer.Context, **values: Any) -> ExitCode:
         made = {key: bundle(**_pick(values, bundle)) for key, bundle in bundles.items()}
         run = _with_common(ctx.obj, made.pop("connection"), made.pop("presentation"))
         arguments = made | {key: values[key] for key in plain}
-        return execute(name, run, lambda run: verb(run, **arguments))
+        typed = {key: value for key, value in values.items() if key not in common}
+
+        def call(run: Run) -> Result:
+            _check_values(ctx, typed)
+            return verb(run, **arguments)
+
+        return execute(name, run, call)
 
     own_parameters = [
         inspect.Parameter(
@@ -99,6 +107,24 @@ def _flat(name: str, verb: Callable[..., Result], execute: Execute) -> Callable[
     _sign(callback, [*own_parameters, *_bundle_parameters(bundles)])
     callback.__doc__ = _docstring(verb)
     return callback
+
+
+def _check_values(ctx: typer.Context, values: dict[str, Any]) -> None:
+    """Raise UsageError for what a variable that is not set does to a command line.
+
+    ``--reason $UNSET --execute`` would take ``--execute`` for the reason, and do nothing.
+    """
+    options = {name for param in ctx.command.params if param.param_type_name == "option" for name in param.opts}
+    for param in ctx.command.params:
+        if param.param_type_name != "option" or param.name not in values:
+            continue
+        given = values[param.name]
+        for value in given if isinstance(given, list) else [given]:
+            name = max(param.opts, key=len)
+            if isinstance(value, str) and value in options:
+                raise UsageError(f"{name} took {value} for its value", hint=_UNSET)
+            if value == "":
+                raise UsageError(f"{name} is empty", hint=_UNSET)
 
 
 def _take_common(ctx: typer.Context, connection: Connection, presentation: Presentation) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import secrets
 import socket
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import kafka.errors
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -70,6 +72,30 @@ class KafkaWorld:
             self._producer.produce(topic, value, partition=partition)
         assert self._producer.flush(30) == 0
 
+    def produce_at(
+        self, topic: str, partition: int, times_ms: Sequence[int], key: bytes | None = None, value: bytes = b"x"
+    ) -> None:
+        """Append a record for each of these timestamps, in this order."""
+        for time_ms in times_ms:
+            self._producer.produce(topic, value, key, partition=partition, timestamp=time_ms)
+        assert self._producer.flush(30) == 0
+
+    def records(self, topic: str, partition: int = 0) -> list[tuple[bytes | None, bytes | None]]:
+        """(key, value) of every record of a partition, in order."""
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "unused", "enable.auto.commit": False})
+        try:
+            start, end = consumer.get_watermark_offsets(Place(topic, partition), 10)
+            consumer.assign([Place(topic, partition, start)])
+            found: list[tuple[bytes | None, bytes | None]] = []
+            while len(found) < end - start:
+                (message,) = consumer.consume(1, 10) or (None,)
+                assert message is not None, f"{len(found)} of {end - start} records of {topic}:{partition}"
+                assert message.error() is None, message.error()
+                found.append((message.key(), message.value()))
+            return found
+        finally:
+            consumer.close()
+
     def delete_records(self, topic: str, partition: int, before: int) -> None:
         """Move the log start offset."""
         done = self._groups.delete_records({TopicPartition(topic, partition): before})
@@ -92,6 +118,23 @@ class KafkaWorld:
 
         wait_for(done, f"commit of {group}")
 
+    @contextlib.contextmanager
+    def pending(self, group: str, offsets: Mapping[tuple[str, int], int]) -> Iterator[Producer]:
+        """Commits of a group without members in an open transaction; aborted with the block, if it is open still."""
+        name = f"{group}-{secrets.token_hex(3)}"
+        producer = Producer({"bootstrap.servers": self.bootstrap, "transactional.id": name, "log_level": 0})
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group, "log_level": 0})
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        places = [Place(*place, offset) for place, offset in offsets.items()]
+        producer.send_offsets_to_transaction(places, consumer.consumer_group_metadata(), 30)
+        consumer.close()
+        try:
+            yield producer
+        finally:
+            with contextlib.suppress(KafkaException):
+                producer.abort_transaction(30)
+
     def committed(self, group: str) -> dict[tuple[str, int], tuple[int, str]]:
         """(offset, metadata) by (topic, partition)."""
 
@@ -106,6 +149,26 @@ class KafkaWorld:
             if (group in found)
             else {(tp.topic, tp.partition): (given.offset, given.metadata) for tp, given in found.items()}
         )
+
+    def exact(self, group: str) -> dict[tuple[str, int], tuple[int, str, int | None]]:
+        """(offset, metadata, leader epoch) by (topic, partition): all that a commit consists of."""
+
+        def read() -> Any:
+            self._groups._manager.cluster._coordinators.clear()
+            with contextlib.suppress(*_RETRIABLE, kafka.errors.KafkaConnectionError):
+                return (self._groups.list_group_offsets(group),)
+            return None
+
+        (found,) = wait_for(read, f"offsets of {group}")
+        of_group = found.get(group, {}) if all(isinstance(key, str) for key in found) else found
+        return {
+            (place.topic, place.partition): (
+                given.offset,
+                given.metadata,
+                None if given.leader_epoch in (None, -1) else given.leader_epoch,
+            )
+            for place, given in of_group.items()
+        }
 
     def groups(self) -> dict[str, tuple[str, str]]:
         """(type, state) of every group, in lower case."""
@@ -177,8 +240,9 @@ class KafkaWorld:
         self._admin.incremental_alter_configs([resource])[resource].result(30)
 
     def _known_partitions(self, topic: str) -> int:
-        known: int = next((len(t["partitions"]) for t in self._groups.describe_topics() if t["name"] == topic), 0)
-        return known
+        # Of this one alone: there are hundreds of topics, and this client takes a tenth of a second to read them.
+        (found,) = self._groups.describe_topics([topic])
+        return len(found["partitions"])
 
 
 def partitions_of(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, int]]:

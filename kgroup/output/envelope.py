@@ -37,7 +37,7 @@ def of_error(verb: str, error: KgroupError) -> dict[str, Any]:
         "cluster": _cluster(error.cluster),
         "executed": False,
         "data": [],
-        "errors": [_row_error(RowError.of(error)) | {"details": list(error.details)}],
+        "errors": [_row_error(RowError.of(error))],
     }
 
 
@@ -84,5 +84,5 @@ def _row_error(error: RowError) -> dict[str, Any]:
         "topic": error.topic,
         "partition": error.partition,
         "hint": error.hint,
-        "details": [],
+        "details": list(error.details),
     }

@@ -49,17 +49,22 @@ class StderrReporter:
                 self._line(f"  {part}")
 
     def row_errors(self, errors: tuple[RowError, ...], limit: int = 10) -> None:
-        """The rows that failed, the first ``limit`` of each kind, with one hint a kind."""
+        """The rows that failed, the first ``limit`` of each of as many kinds, with one hint a kind."""
         kinds: dict[tuple[str, str], list[RowError]] = {}
         for error in errors:
             kinds.setdefault((error.code, error.message), []).append(error)
-        for (code, message), rows in kinds.items():
+        for (code, message), rows in list(kinds.items())[:limit]:
             subjects = [row.subject for row in rows if row.subject]
             more = f" and {len(subjects) - limit} more" if len(subjects) > limit else ""
-            where = f"{', '.join(subjects[:limit])}{more}: " if subjects else ""
+            said = len(subjects) == 1 and message.startswith(subjects[0])
+            where = f"{', '.join(subjects[:limit])}{more}: " if subjects and not said else ""
             self._line(f"{where}{message} [{code}]", "kgroup:", "bad")
-            if hint := next((row.hint for row in rows if row.hint), None):
-                self._line(f"  {hint}")
+            hint = next((row.hint for row in rows if row.hint), None)
+            for line in (*rows[0].details, *((hint,) if hint else ())):
+                for part in line.splitlines():
+                    self._line(f"  {part}")
+        if len(kinds) > limit:
+            self._line(f"and {len(kinds) - limit} more errors of other kinds: -o json has all", "kgroup:", "bad")
 
     @contextmanager
     def progress(self, label: str, total: int, unit: str) -> Iterator[Progress]:

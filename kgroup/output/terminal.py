@@ -17,7 +17,7 @@ from kgroup.output.text import visible
 from kgroup.screen import Block, Gap, Table, Text, Title, Verdict
 
 _PIPE_TITLE_WIDTH = 80
-_VERDICT_WIDTH = 7
+_VERDICT_WIDTH = 5
 _HANGING = 3
 _CLOSEST = 2
 
@@ -53,7 +53,7 @@ def _lines(block: Block, outcome: Outcome, width: int | None, wide: bool, paint:
         case Title():
             yield from title_lines(block, outcome, width or _PIPE_TITLE_WIDTH)
         case Verdict(word, text, style):
-            heading = word.ljust(_VERDICT_WIDTH - 1) + " "
+            heading = f"{word:<{_VERDICT_WIDTH}}  "
             first, *others = _wrapped(heading + visible(text), width, len(heading))
             yield paint(word, style) + first[len(word) :]
             yield from others

@@ -101,7 +101,7 @@ def test_leader_down_costs_its_rows_only(three: KafkaWorld, sandbox: Sandbox, na
     three.commit(other, {(alive, 0): 4})
     sandbox.kill(victim)
 
-    result = CommandLine()("describe", group, other, "--timeout", "10s", "-o", "json", exit_code=7)
+    result = CommandLine()("describe", group, other, "--timeout", "4s", "-o", "json", exit_code=7)
 
     by_group = {found["group"]: found for found in result.data}
     rows = {row["topic"]: row for row in by_group[group]["partitions"]}

@@ -136,6 +136,7 @@ def test_static_consumer_member_that_left_for_a_moment(
     kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name
 ) -> None:
     topic, group = world.topic(name("orders"), partitions=2), name("svc")
+    world.configure_group(group, consumer_session_timeout_ms="3000")
     static = members.consumer(group, topic, group_instance_id="pod-0")
     members.stable(static, partitions=2)
     alive = described_as(kgroup, group, "Stable", in_state("Stable"))

@@ -260,3 +260,22 @@ def test_rights_of_list_alone(bob: Bob) -> None:
     result = bob("list", "-o", "json", exit_code=7)
     assert [found["group"] for found in result.data] == ["idle", "new", "old"]
     assert {found["members"] for found in result.data} == {None}
+
+
+def test_export_of_a_group_that_may_not_be_described_is_no_empty_group(bob: Bob) -> None:
+    bob.may(*without(group("old")))
+    result = bob("export", "old", "idle", exit_code=7)
+    assert result.stdout == "idle,open,0,1\nidle,secret,0,2\n"
+    assert "old" in result.stderr
+    document = bob("export", "old", "idle", "-o", "json", exit_code=7).json
+    assert [found["group"] for found in document["data"]] == ["idle"], "not: old, without offsets"
+    assert [error["group"] for error in document["errors"]] == ["old"]
+    nothing = bob("export", "old", exit_code=4)
+    assert nothing.stdout == ""
+
+
+def test_export_says_that_commits_may_be_hidden(bob: Bob) -> None:
+    bob.may(group("idle"), topic("open"))
+    result = bob("export", "idle")
+    assert result.stdout == "open,0,1\n"
+    assert "leaves out the commits" in result.stderr

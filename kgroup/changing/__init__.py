@@ -1,0 +1,1 @@
+"""How every verb that changes offsets goes about it: checks, guards, journal, backup, applying, reading back."""

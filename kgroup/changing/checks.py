@@ -1,0 +1,86 @@
+"""What is looked at before a plan is made: options without meaning, protected contexts, groups that still run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kgroup.cluster.apply import ChangingCluster
+from kgroup.durations import parse_duration
+from kgroup.errors import Refused, UsageError
+from kgroup.groups.selection import Groups, names_of
+from kgroup.groups.waiting import Session, evict_text, lines_of_members
+from kgroup.model import Group
+from kgroup.options import ACCEPTED, Change, Execution
+from kgroup.run import Run
+from kgroup.waiting import DEFAULT_WITHIN, EMPTY, wait_until
+from kgroup.whole_file import WholeFile
+
+_NAMED_GROUPS = 3
+_NAMED_MEMBERS = 20
+
+
+def check_execution(run: Run, how: Execution) -> None:
+    """Refuse options that have no meaning, and contexts that must not be changed, before anything is asked."""
+    if how.execute and how.dry_run:
+        raise UsageError("--execute and --dry-run: one of them")
+    for code in how.accept or ():
+        if code == "not-empty":
+            raise UsageError(
+                "--accept not-empty: the broker itself refuses to change a group that has members",
+                hint="stop them, or add --wait-empty",
+            )
+        if code not in ACCEPTED:
+            raise UsageError(f"--accept {code}: no such refusal", hint=f"one of {', '.join(ACCEPTED)}")
+    if how.expect is not None and how.expect < 0:
+        raise UsageError(f"--expect {how.expect}: a plan never has fewer than 0 rows")
+    run.result.touched = False
+    if how.execute:
+        run.settings.require_change_allowed()
+
+
+def check_change(run: Run, how: Change) -> None:
+    """The same for verbs that change offsets."""
+    if how.within is not None and not how.wait_empty:
+        raise UsageError("--within is how long --wait-empty waits, and that is not given")
+    if how.within is not None:
+        parse_duration(how.within, "--within")
+    if how.backup not in (None, "-"):
+        WholeFile(how.backup, "--backup").check()
+    run.result.to_stderr = how.execute and how.backup == "-"
+    check_execution(run, how)
+
+
+def check_some_named(which: Groups) -> None:
+    """A verb that changes never means all groups unless it is told so."""
+    if not (names_of(which) or which.regex is not None or which.all_groups):
+        raise UsageError("no group is named", hint="name groups, or use --regex PATTERN or --all-groups")
+
+
+def wait_empty(run: Run, cluster: ChangingCluster, how: Change, groups: Sequence[str]) -> bool:
+    """With ``--wait-empty --execute``, wait until the groups are empty; whether that was asked for.
+
+    Raises Refused where they are not in time.
+    """
+    if not (how.wait_empty and how.execute) or not groups:
+        return False
+    within = how.within or DEFAULT_WITHIN
+    waited = wait_until(run.reporter, cluster, groups, EMPTY, parse_duration(within, "--within"))
+    if not waited.reached:
+        left = [group for group in waited.missing if group.group]
+        names = ", ".join(group.name for group in left[:_NAMED_GROUPS]) + (
+            f" and {len(left) - _NAMED_GROUPS} more" if len(left) > _NAMED_GROUPS else ""
+        )
+        raise Refused(
+            f"{names}: still not empty after {within}",
+            details=tuple(line for group in left if group.group for line in _who(group.group, group.sessions)),
+            hint="Nothing was changed. Stop these members, or wait longer with --within.",
+            code="not-empty",
+        )
+    return True
+
+
+def _who(group: Group, sessions: Mapping[str, Session]) -> tuple[str, ...]:
+    """The members that are left, and how a static one is removed."""
+    static = evict_text(group, sessions)
+    lines = lines_of_members(group, sessions)[:_NAMED_MEMBERS]
+    return (*(f"{group.name}: {line}" for line in lines), *((static,) if static else ()))

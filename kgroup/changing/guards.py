@@ -1,0 +1,122 @@
+"""What stands in the way of a plan beside its own rows: live members, frameworks, consumers without membership."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from kgroup.clock import utc_now
+from kgroup.cluster.apply import ChangingCluster
+from kgroup.errors import KgroupError, Refused
+from kgroup.groups.activity import active_committer, refuse_active_committer
+from kgroup.groups.change import Plan
+from kgroup.groups.owners import foreign_owner, refuse_foreign_owner
+from kgroup.groups.result import Refusal
+from kgroup.journal import Journal, our_commits
+from kgroup.model import Group
+from kgroup.options import Change, Execution
+from kgroup.run import Run
+from kgroup.units import plural
+from kgroup.waiting import DEFAULT_WITHIN, describe_members
+
+_OURS_FOR = timedelta(hours=2)
+_DESCRIBED_GROUPS = 5
+
+
+def guard(run: Run, cluster: ChangingCluster, how: Change, plan: Plan, hindered: str | None) -> tuple[Refusal, ...]:
+    """The refusals of a plan, less those that ``--accept`` passes; groups that come into being have none.
+
+    ``hindered`` is what live members stand in the way of; None for changes that the broker makes all the same.
+    """
+    accepted, concerned = frozenset(how.accept or ()), frozenset(plan.concerned)
+    groups = [group for group in plan.groups if group.name in concerned]
+    refusals = [_not_empty(group, how, hindered) for group in groups if hindered and not is_empty(group)]
+    refusals = _with_members(cluster, groups, refusals)
+    if "foreign-owner" not in accepted:
+        owned = ((group.name, foreign_owner(group)) for group in groups)
+        refusals += [Refusal(name, refuse_foreign_owner(name, owner)) for name, owner in owned if owner]
+    if "active-committer" not in accepted:
+        refusals += _active(run, cluster, [group for group in groups if is_empty(group)])
+    if how.expect is not None and how.expect != plan.size:
+        message = f"the plan has {plural(plan.size, 'row')}, {how.expect} expected (--expect)"
+        refusals.append(Refusal(None, Refused(message, code="unexpected-count")))
+    return tuple(refusals)
+
+
+def protected(run: Run, how: Execution, *, backup: bool = False) -> tuple[Refusal, ...]:
+    """What would refuse the execution of a plan that is only looked at: its context, a journal that can't be.
+
+    A ``backup`` stands in for the journal.
+    """
+    try:
+        if not how.execute:  # else it was, or is, refused at once
+            run.settings.require_change_allowed()
+            if not backup:
+                Journal().check()
+    except Refused as error:
+        error.hint = (error.hint or "").removeprefix("Nothing was changed.").strip() or None
+        return (Refusal(None, error),)
+    return ()
+
+
+def is_empty(group: Group) -> bool:
+    """Whether nobody is a member. A group whose members may not be seen is what its state says."""
+    return group.state in ("Empty", "Dead") and not group.members
+
+
+def _not_empty(group: Group, how: Change, hindered: str) -> Refusal:
+    within = how.within or DEFAULT_WITHIN
+    waits = f"Stop them, or add --wait-empty to wait for up to {within}."
+    if how.wait_empty:
+        waits = f"With --execute it is waited for, up to {within}."
+    return Refusal(
+        group.name,
+        Refused(
+            f"{group.name} is not empty, so {hindered}",
+            hint=waits,
+            code="not-empty",
+        ),
+    )
+
+
+def _with_members(cluster: ChangingCluster, groups: Sequence[Group], refusals: list[Refusal]) -> list[Refusal]:
+    """The same, with who is in the groups, as long as they are few."""
+    live = {refusal.group for refusal in refusals}
+    named = [group for group in groups if group.name in live and group.members][:_DESCRIBED_GROUPS]
+    if not named:
+        return refusals
+    try:
+        sessions = cluster.session_timeouts(named)
+    except KgroupError:
+        return refusals
+    lines = {group.name: describe_members(group, sessions) for group in named}
+    return [
+        Refusal(r.group, Refused(r.error.message, details=lines[r.group], hint=r.error.hint, code=r.error.code))
+        if r.group in lines
+        else r
+        for r in refusals
+    ]
+
+
+def _active(run: Run, cluster: ChangingCluster, groups: Sequence[Group]) -> list[Refusal]:
+    now = utc_now()
+    now_ms = round(now.timestamp() * 1000)
+    activities = cluster.recent_activity(groups, now_ms) if groups else None
+    if activities is None:
+        return []
+    if activities.note:
+        run.reporter.note(activities.note)
+    suspects = {
+        group.name: group
+        for group in groups
+        if (activity := activities.found.get(group.name))
+        and active_committer(activity, (), now_ms, simple=group.is_simple)
+    }
+    # The journal is read only where it matters: who resets often has much of it.
+    ours = our_commits(Journal(), cluster.ref.cluster_id, suspects.keys(), now - _OURS_FOR) if suspects else {}
+    found = []
+    for name, group in suspects.items():
+        finding = active_committer(activities.found[name], ours.get(name, ()), now_ms, simple=group.is_simple)
+        if finding:
+            found.append(Refusal(name, refuse_active_committer(name, finding, now_ms)))
+    return found

@@ -1,0 +1,62 @@
+"""``kgroup completion SHELL``: the completion script of a shell, made from the verbs as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from kgroup.completion import bash, fish, zsh
+from kgroup.completion.tree import read_tree
+from kgroup.errors import UsageError
+from kgroup.model import Outcome
+from kgroup.run import Run
+from kgroup.screen import Records, Screen, Text
+from kgroup.table import VERBS
+
+SHELLS = {"bash": bash.script, "zsh": zsh.script, "fish": fish.script}
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A shell's completion script."""
+
+    shell: str
+    text: str
+
+    def document(self) -> Mapping[str, Any]:
+        """See ``kgroup.model.Document``."""
+        return {"shell": self.shell, "script": self.text}
+
+
+def _write(ctx: typer.Context, shell: str) -> str:
+    """The script in place of the shell's name; here, because only here the tree of commands is at hand."""
+    if shell not in SHELLS:
+        raise UsageError(f"there is no completion for {shell!r}", hint=f"one of {', '.join(SHELLS)}")
+    tree = read_tree(ctx.find_root().command, [(verb.name, verb.help) for verb in VERBS])
+    return SHELLS[shell](tree)
+
+
+def completion(
+    run: Run, script: Annotated[str, typer.Argument(metavar="SHELL", help="|".join(SHELLS), callback=_write)]
+) -> Outcome:
+    """Print the completion script of a shell.
+
+    It completes verbs, options and their values, contexts, and the groups and topics of the cluster that the
+    line names, which are asked for in the background and kept for a minute.
+
+    Examples:
+      eval "$(kgroup completion bash)"
+      kgroup completion zsh > ~/.zfunc/_kgroup
+      kgroup completion fish > ~/.config/fish/completions/kgroup.fish
+
+    Exit codes: 0 2
+    """
+    written = Script(script.splitlines()[0].rpartition(" ")[2], script)
+    return Outcome(
+        (written,),
+        lambda: Screen((Text(tuple(script.splitlines())),)),
+        lambda: Records(("shell", "script"), ((written.shell, script),)),
+    )

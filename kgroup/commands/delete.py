@@ -1,0 +1,197 @@
+"""``kgroup delete``: delete groups with all that they have committed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+
+from kgroup.changing.carry_out import Doing, carry_out
+from kgroup.changing.checks import check_change, check_some_named, wait_empty
+from kgroup.changing.choose import Chosen, again, chosen
+from kgroup.changing.guards import is_empty
+from kgroup.changing.shown import outcome, with_rows
+from kgroup.clock import utc_now
+from kgroup.cluster.apply import ChangingCluster
+from kgroup.durations import format_duration, parse_duration
+from kgroup.groups.change import Plan, Row, committed
+from kgroup.groups.result import Result
+from kgroup.groups.selection import check_groups
+from kgroup.model import Group, Outcome
+from kgroup.options import WHICH, Change, Groups
+from kgroup.run import Run
+from kgroup.screen import Block, Cell, Column, Records, Styled, Table, Text
+from kgroup.screens.change import ROWS_ON_A_PAGE, Wording
+from kgroup.units import plural
+
+_BUDGET_S = 30.0
+_HEADER = ("group", "type", "state", "commits", "last_sign", "deleted", "error")
+_COLUMNS = (
+    Column("GROUP", fold=True),
+    Column("TYPE", drop=1),
+    Column("STATE"),
+    Column("COMMITS", right=True),
+    Column("LAST SIGN (Z)"),
+    Column("NOTE", fold=True),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """A group that is to go. ``last_sign_ms`` is its newest commit or change, None where that was not looked for.
+
+    ``deleted`` is None before it was tried, ``error`` the code of what stands in the way; ``change_id`` is the
+    change's in the journal, None where nothing was changed.
+    """
+
+    group: Group
+    last_sign_ms: int | None
+    deleted: bool | None
+    error: str | None
+    change_id: str | None = None
+
+    def document(self) -> Mapping[str, Any]:
+        """Its JSON form."""
+        sign = self.last_sign
+        return {
+            "group": self.group.name,
+            "type": self.group.type,
+            "state": self.group.state,
+            "commits": len(committed(self.group)),
+            "last_sign": f"{sign:%Y-%m-%dT%H:%M:%SZ}" if sign else None,
+            "last_sign_ms": self.last_sign_ms,
+            "deleted": self.deleted,
+            "error": self.error,
+            "change_id": self.change_id,
+        }
+
+    @property
+    def last_sign(self) -> datetime | None:
+        """When that was."""
+        return None if self.last_sign_ms is None else datetime.fromtimestamp(self.last_sign_ms / 1000, UTC)
+
+    @property
+    def record(self) -> tuple[str | int | None, ...]:
+        """Its row in csv."""
+        document = self.document()
+        deleted = None if self.deleted is None else str(self.deleted).lower()
+        return (*(document[name] for name in _HEADER[:5]), deleted, self.error)
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """Its row on the page."""
+        note: Cell = Styled(self.error, "bad") if self.error else "deleted" if self.deleted else None
+        when = f"{sign:%Y-%m-%d %H:%M}" if (sign := self.last_sign) else None
+        group = self.group
+        return (group.name, group.type, group.state, len(committed(group)), when, note)
+
+
+def delete(
+    run: Run,
+    groups: Groups,
+    how: Change,
+    idle_for: Annotated[
+        str | None,
+        typer.Option(
+            "--idle-for",
+            metavar="DURATION",
+            rich_help_panel=WHICH,
+            help="Only empty groups that have committed nothing, and had no members, for so long.",
+        ),
+    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Show every group.")] = False,
+) -> Outcome:
+    """Delete groups with all their offsets.
+
+    Groups must be empty. kgroup undo brings a deleted group back with its offsets, metadata and leader epochs.
+    --idle-for reads __consumer_offsets back to that time; groups of which it can't tell are left alone.
+
+    Examples:
+    kgroup delete orders-old
+    kgroup delete --all-groups --in-state Empty --idle-for 30d
+    kgroup delete --regex 'test-.*' --execute
+
+    Exit codes: 0 2 3 4 5 6 7 130 143
+    """
+    check_groups(groups)
+    idle_s = parse_duration(idle_for, "--idle-for") if idle_for is not None else None
+    check_some_named(groups)
+    check_change(run, how)
+    with ChangingCluster(run.settings) as cluster:
+        found = chosen(run, cluster, groups)
+        signs: Mapping[str, int | None] = {}
+        if idle_s is not None:
+            found = replace(found, groups=tuple(group for group in found.groups if is_empty(group)))
+            found, signs = _idle(run, cluster, found, idle_s)
+        found = again(run, cluster, found, waited=wait_empty(run, cluster, how, found.names))
+        # A group some of whose commits can't be read could not be brought back as it was.
+        unread = {group for group, _, _ in found.unread}
+        found = replace(found, groups=tuple(group for group in found.groups if group.name not in unread))
+        rows = [
+            Row(group.name, *place, commit, None)
+            for group in found.groups
+            for place, commit in sorted(committed(group).items())
+        ]
+        layouts = cluster.layouts({row.topic for row in rows}) if how.execute else {}
+        names = frozenset(group.name for group in found.groups)
+        plan = Plan(found.groups, tuple(rows), deleted=names, errors=found.errors)
+        doing = Doing("delete", _subject(found.groups), layouts, hindered="it cannot be deleted")
+        result = carry_out(run, cluster, how, plan, doing)
+    deletions = _deletions(result, signs)
+    shown = outcome(
+        run,
+        cluster,
+        result,
+        Wording("delete", _subject(found.groups), run.typed),
+        nothing="no group is chosen: nothing to do",
+        table=lambda: _table(deletions, verbose=verbose),
+    )
+    return with_rows(shown, deletions, lambda: Records(_HEADER, [deletion.record for deletion in deletions]))
+
+
+def _idle(run: Run, cluster: ChangingCluster, found: Chosen, idle_s: float) -> tuple[Chosen, Mapping[str, int | None]]:
+    """Those of the groups that gave no sign of life for so long, as far as that can be told."""
+    names = [group.name for group in found.groups]
+    since_ms = round((utc_now().timestamp() - idle_s) * 1000)
+    signs = cluster.last_signs(names, since_ms, _BUDGET_S)
+    if signs.note:
+        unknown = plural(len(names) - len(signs.found), "group")
+        run.reporter.note(f"cannot tell how long {unknown} were idle, so they are left alone: {signs.note}")
+    told = [(group, signs.found[group.name]) for group in found.groups if group.name in signs.found]
+    idle = tuple(group for group, sign_ms in told if sign_ms is None or sign_ms < since_ms)
+    if len(idle) < len(told):
+        run.reporter.note(
+            f"left out, active within {format_duration(idle_s)}: {plural(len(told) - len(idle), 'group')}"
+        )
+    return replace(found, groups=idle), signs.found
+
+
+def _deletions(result: Result, signs: Mapping[str, int | None]) -> tuple[Deletion, ...]:
+    refused = {refusal.group: refusal.error.code for refusal in result.refusals}
+    found = []
+    for group in result.plan.groups:
+        name = group.name
+        tried = name in result.deleted
+        fault = result.deleted.get(name)
+        code = fault.code if fault else refused.get(name)
+        found.append(Deletion(group, signs.get(name), (fault is None) if tried else None, code, result.id))
+    return tuple(found)
+
+
+def _table(deletions: Sequence[Deletion], *, verbose: bool) -> list[Block]:
+    if not deletions:
+        return []
+    shown = deletions if verbose else deletions[:ROWS_ON_A_PAGE]
+    table = Table(_COLUMNS, [deletion.cells for deletion in shown], sparse=frozenset({"NOTE", "LAST SIGN (Z)"}))
+    more = len(deletions) - len(shown)
+    return [table, Text((f"{more} more: --verbose",))] if more else [table]
+
+
+def _subject(groups: Sequence[Group]) -> str:
+    if not groups:
+        return ""
+    what = groups[0].name if len(groups) == 1 else plural(len(groups), "group")
+    return f"{what}, {plural(sum(len(committed(group)) for group in groups), 'commit')}"

@@ -1,0 +1,135 @@
+"""``kgroup delete-offsets``: forget what groups have committed on a topic."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from kgroup.changing.carry_out import Doing, carry_out
+from kgroup.changing.checks import check_change, check_some_named, wait_empty
+from kgroup.changing.choose import again, chosen
+from kgroup.changing.guards import is_empty
+from kgroup.changing.shown import outcome
+from kgroup.cluster.apply import ChangingCluster
+from kgroup.cluster.logs import TopicLayout
+from kgroup.errors import KgroupError, NotFound, Refused, UsageError
+from kgroup.groups.change import Plan, Row, committed
+from kgroup.groups.reset_plan import within
+from kgroup.groups.selection import check_groups, check_topics, names_of
+from kgroup.groups.targets import TopicChoice, parse_topics
+from kgroup.model import Group, Member, Outcome, RowError
+from kgroup.options import WHAT, Change, Groups
+from kgroup.run import Run
+from kgroup.screens.change import Wording
+from kgroup.units import plural
+
+_NAMED = 10
+
+
+def delete_offsets(
+    run: Run,
+    groups: Groups,
+    how: Change,
+    topic: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--topic",
+            metavar="TOPIC[:P,...]",
+            rich_help_panel=WHAT,
+            help="The topic, or some of its partitions: orders:0,1; may be repeated.",
+        ),
+    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", rich_help_panel=WHAT, help="Show every partition.")] = False,
+) -> Outcome:
+    """Forget what groups have committed on a topic.
+
+    A running group keeps the offsets of the topics that a member is subscribed to (GROUP_SUBSCRIBED_TO_TOPIC): what
+    it has ceased to read can be forgotten while it runs. A group that reads the topic again later begins where its
+    auto.offset.reset says. kgroup undo brings the offsets back.
+
+    Examples:
+    kgroup delete-offsets orders-svc --topic orders-old
+    kgroup delete-offsets --all-groups --topic orders-old --execute
+
+    Exit codes: 0 2 3 4 5 6 7 130 143
+    """
+    check_groups(groups)
+    if not topic:
+        raise UsageError("which topic?", hint="--topic TOPIC, or --topic TOPIC:0,1")
+    topics = parse_topics(topic)
+    check_topics(choice.topic for choice in topics)
+    check_some_named(groups)
+    check_change(run, how)
+    with ChangingCluster(run.settings) as cluster:
+        found = chosen(run, cluster, groups, [choice.topic for choice in topics])
+        found = again(run, cluster, found, waited=wait_empty(run, cluster, how, found.names))
+        layouts = cluster.layouts([choice.topic for choice in topics])
+        rows = [row for group in found.groups for row in _rows(group, topics, names_of(groups))]
+        ranges = cluster.positions(layouts, [row.place for row in rows if isinstance(layouts[row.topic], TopicLayout)])
+        logs = {place: log.range for place, log in ranges.items() if not isinstance(log, KgroupError)}
+        rows = [replace(row, log=logs.get(row.place)) for row in rows]
+        errors = (*found.errors, *_nothing_there(found.groups, names_of(groups), topics, rows))
+        doing = Doing("delete-offsets", _subject(rows), layouts, live=True)
+        plan = Plan(found.groups, tuple(rows), errors=errors)
+        result = carry_out(run, cluster, how, plan, doing)
+    wording = Wording("delete-offsets", _subject(rows), run.typed, verbose=verbose)
+    return outcome(run, cluster, result, wording, nothing="no group has committed anything there: nothing to do")
+
+
+def _rows(group: Group, topics: Sequence[TopicChoice], named: Collection[str]) -> Iterator[Row]:
+    """A row for each commit that is to be forgotten; with an error where a live member reads the topic.
+
+    A partition that was named, of a group that was named, has one too where there is no commit.
+    """
+    commits = committed(group)
+    members = () if is_empty(group) else group.members or ()
+    places = set(within(topics, commits))
+    if group.name in named and places:
+        places |= {(choice.topic, number) for choice in topics for number in choice.partitions or ()}
+    for place in sorted(places):
+        row = Row(group.name, *place, commits.get(place), None)
+        readers = [member for member in members if place[0] in (member.subscription or ())]
+        if place not in commits:
+            row = row.failing(RowError.of(NotFound(f"{group.name} has no commit there")))
+        elif readers:
+            row = row.failing(RowError.of(_subscribed(group, place[0], readers)))
+        yield row
+
+
+def _subscribed(group: Group, topic: str, readers: Sequence[Member]) -> Refused:
+    members = "a member is" if len(readers) == 1 else "members are"
+    return Refused(
+        f"{group.name} is {group.state}, and {members} subscribed to {topic}: GROUP_SUBSCRIBED_TO_TOPIC",
+        details=tuple(f"{member.client_id} {member.host}" for member in readers[:_NAMED]),
+        hint="Kafka keeps the offsets of what a live member reads: stop it, or add --wait-empty.",
+        code="subscribed",
+    )
+
+
+def _nothing_there(
+    groups: Sequence[Group], named: Sequence[str], topics: Sequence[TopicChoice], rows: Sequence[Row]
+) -> Iterator[RowError]:
+    """An error for each named group that has no such commit: a typo in the topic looks like that."""
+    with_rows = {row.group for row in rows}
+    for group in groups:
+        if group.name in named and group.name not in with_rows:
+            asked = {choice.topic for choice in topics}
+            known = sorted({topic for topic, _ in committed(group)})
+            there = [f"{topic}:{number}" for topic, number in sorted(committed(group)) if topic in asked] or known
+            has = f"it has some on {', '.join(there[:_NAMED])}" if there else "it has none at all"
+            what = ", ".join(
+                choice.topic if choice.partitions is None else f"{choice.topic}:{','.join(map(str, choice.partitions))}"
+                for choice in topics
+            )
+            yield RowError.of(NotFound(f"{group.name} has committed nothing on {what}", hint=has), group=group.name)
+
+
+def _subject(rows: Sequence[Row]) -> str:
+    names = list(dict.fromkeys(row.group for row in rows))
+    if not names:
+        return ""
+    what = names[0] if len(names) == 1 else plural(len(names), "group")
+    return f"{what}: {plural(len(rows), 'commit')}"

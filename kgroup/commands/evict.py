@@ -1,0 +1,274 @@
+"""``kgroup evict``: remove members from a group: static ones that left without leaving, or stuck ones."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import Annotated, Any
+
+import typer
+
+from kgroup.changing.carry_out import COMMITS, Doing, journaling, new_entry
+from kgroup.changing.checks import check_execution
+from kgroup.changing.guards import protected
+from kgroup.cluster.apply import ChangingCluster
+from kgroup.errors import ExitCode, KgroupError, NotAuthorized, NotFound, Refused, UsageError
+from kgroup.groups.owners import foreign_owner, refuse_foreign_owner
+from kgroup.groups.selection import check_groups
+from kgroup.model import Group, Leaver, Member, Outcome, RowError
+from kgroup.options import WHICH, Execution, Selection
+from kgroup.run import Run
+from kgroup.screen import Block, Cell, Column, Gap, Records, Screen, Styled, Table, Text, Title, Verdict
+from kgroup.screens.change import to_apply
+from kgroup.screens.describe import LEFT_FOR_A_MOMENT
+from kgroup.signals import put_off
+from kgroup.snapshots import snapshots
+from kgroup.units import plural
+
+_NAMED = 5
+_HEADER = ("group", "member_id", "instance_id", "client_id", "host", "partitions", "removed", "error")
+_COLUMNS = (
+    Column("MEMBER", fold=True),
+    Column("INSTANCE", fold=True),
+    Column("HOST"),
+    Column("MEMBER-ID", wide=True),
+    Column("PARTITIONS", right=True),
+    Column("NOTE", fold=True),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """A member that is to go; ``removed`` is None before it was tried, ``error`` why it could not be."""
+
+    group: str
+    member: Member
+    removed: bool | None = None
+    error: RowError | None = None
+
+    @property
+    def leaver(self) -> Leaver:
+        """How the coordinator is told: an instance id names one member for good, so it goes first."""
+        member = self.member
+        return Leaver(None if member.instance_id is not None else member.member_id, member.instance_id)
+
+    def document(self) -> Mapping[str, Any]:
+        """Its JSON form."""
+        return {
+            "group": self.group,
+            "member_id": self.member.member_id,
+            "instance_id": self.member.instance_id,
+            "client_id": self.member.client_id,
+            "host": self.member.host,
+            "partitions": self.member.partition_count,
+            "removed": self.removed,
+            "error": self.error.code if self.error else None,
+        }
+
+    @property
+    def record(self) -> tuple[str | int | None, ...]:
+        """Its row in csv."""
+        document = self.document()
+        removed = None if self.removed is None else str(self.removed).lower()
+        return (*(document[name] for name in _HEADER[:6]), removed, self.error.code if self.error else None)
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """Its row on the page."""
+        member = self.member
+        note: Cell = None
+        if self.error:
+            note = Styled(f"{self.error.code}: {self.error.message}", "bad")
+        elif self.removed:
+            note = "removed"
+        elif member.epoch == LEFT_FOR_A_MOMENT:
+            note = "left for a moment, its place is kept"
+        return (member.client_id, member.instance_id, member.host, member.member_id, member.partition_count, note)
+
+
+def evict(
+    run: Run,
+    group: Annotated[str, typer.Argument(metavar="GROUP", help="The group.")],
+    how: Execution,
+    instance: Annotated[
+        list[str] | None,
+        typer.Option("--instance", metavar="ID", rich_help_panel=WHICH, help="A static member, by group.instance.id."),
+    ] = None,
+    member: Annotated[
+        list[str] | None,
+        typer.Option("--member", metavar="ID", rich_help_panel=WHICH, help="A member, by its member id."),
+    ] = None,
+    all_members: Annotated[bool, typer.Option("--all-members", rich_help_panel=WHICH, help="All of them.")] = False,
+) -> Outcome:
+    """Remove members from a group.
+
+    For static members that were stopped: they do not leave (KIP-345), and the group is not empty until their
+    session ends. Eviction is not fencing: a member that lives joins again within seconds. It can't be taken back.
+
+    Examples:
+    kgroup evict pay-svc --instance pay-4
+    kgroup evict pay-svc --instance pay-4 --execute
+    kgroup evict pay-svc --all-members --execute
+
+    Exit codes: 0 2 3 4 5 6 7 130 143
+    """
+    if not (instance or member or all_members):
+        raise UsageError("which members?", hint="--instance ID, --member ID or --all-members")
+    if all_members and (instance or member):
+        raise UsageError("--all-members, and some of them are named: which of the two?")
+    which = Selection(names=[group])
+    check_groups(which)
+    check_execution(run, how)
+    with ChangingCluster(run.settings) as cluster:
+        snapshot = next(snapshots(run, cluster, which, COMMITS))
+        if not snapshot.groups:
+            return _unseen(cluster, snapshot.errors)
+        found = snapshot.groups[0]
+        plan = _plan(found, instance or (), member or ())
+        refusal = _refusal(run, found, plan, how)
+        done, survivors, stopped = plan, None, None
+        if how.execute and plan and not refusal:
+            done, stopped = _executed(run, cluster, how, found, plan)
+            survivors = _survivors(cluster, group)
+    outcome = _outcome(run, cluster, found, done, refusal, survivors)
+    return outcome if stopped is None else replace(outcome, decided=stopped)
+
+
+def _survivors(cluster: ChangingCluster, group: str) -> Group | KgroupError | None:
+    """The group after it, None where there is none any more, or why it could not be looked at."""
+    try:
+        snapshot = cluster.describe([group], COMMITS)
+    except KgroupError as error:
+        return error
+    if snapshot.groups:
+        return snapshot.groups[0]
+    unseen = next((error for error in snapshot.errors if error.code != NotFound.code), None)
+    return KgroupError(unseen.message) if unseen else None
+
+
+def _unseen(cluster: ChangingCluster, errors: tuple[RowError, ...]) -> Outcome:
+    """The group could not be read at all; the errors say why."""
+    return Outcome((), lambda: Screen(()), lambda: Records(_HEADER, []), cluster.ref, errors)
+
+
+def _plan(group: Group, instances: Sequence[str], members: Sequence[str]) -> tuple[Eviction, ...]:
+    """The members that are meant. Raises NotFound for an id that no member has, NotAuthorized where none is seen."""
+    if group.members is None:
+        raise NotAuthorized(f"the members of {group.name} may not be seen", hint="it takes DESCRIBE on the Group")
+    there = {m.instance_id: m for m in group.members if m.instance_id is not None}
+    ids = {m.member_id: m for m in group.members}
+    for kind, wanted, known in (("instance", instances, list(there)), ("member", members, list(ids))):
+        if missing := [name for name in wanted if name not in known]:
+            near = [other for name in missing for other in get_close_matches(name, known, n=3)] or known[:_NAMED]
+            has = f"It has {', '.join(dict.fromkeys(near))}" if near else f"It has no {kind} with an id of that kind"
+            raise NotFound(
+                f"{group.name} has no {kind} {', '.join(repr(name) for name in missing)}",
+                details=(f"{has}.",),
+                hint=f"kgroup describe {shlex.quote(group.name)} --members --verbose",
+            )
+    chosen = [there[name] for name in instances] + [ids[name] for name in members]
+    return tuple(Eviction(group.name, m) for m in dict.fromkeys(chosen if instances or members else group.members))
+
+
+def _refusal(run: Run, group: Group, plan: Sequence[Eviction], how: Execution) -> Refused | None:
+    if guarded := protected(run, how):
+        return guarded[0].error
+    owner = foreign_owner(group) if "foreign-owner" not in (how.accept or ()) else None
+    if owner:
+        return refuse_foreign_owner(group.name, owner)
+    if how.expect is not None and how.expect != len(plan):
+        text = f"the plan has {plural(len(plan), 'row')}, {how.expect} expected (--expect)"
+        return Refused(text, code="unexpected-count")
+    return None
+
+
+def _executed(
+    run: Run, cluster: ChangingCluster, how: Execution, group: Group, plan: tuple[Eviction, ...]
+) -> tuple[tuple[Eviction, ...], ExitCode | None]:
+    """What came of it, and the exit code of the signal that arrived meanwhile, None where none did."""
+    doing = Doing("evict", f"{group.name}, {', '.join(str(eviction.leaver) for eviction in plan[:3])}")
+    with journaling(run) as journal, put_off() as pending:
+        assert journal
+        entry = replace(new_entry(run, cluster, how, doing, journal), groups={group.name: group.type}, undoable=False)
+        with closing(journal.begin(entry)) as writing:
+            run.result.touched, run.result.change = True, entry.id
+            results = cluster.remove_members(group.name, [eviction.leaver for eviction in plan])
+            writing.removed({str(leaver): error for leaver, error in results.items()})
+    ended = []
+    for eviction in plan:
+        error = results[eviction.leaver]
+        row = RowError.of(error, group=group.name) if error else None
+        ended.append(replace(eviction, removed=error is None, error=row))
+    return tuple(ended), pending.exit_code
+
+
+def _outcome(
+    run: Run,
+    cluster: ChangingCluster,
+    group: Group,
+    evictions: tuple[Eviction, ...],
+    refusal: Refused | None,
+    survivors: Group | KgroupError | None,
+) -> Outcome:
+    executed = any(eviction.removed is not None for eviction in evictions)
+    errors = tuple(e.error for e in evictions if e.error)
+    errors += (RowError.of(refusal, group=group.name),) if refusal else ()
+    if not evictions and not errors:
+        run.reporter.note(f"{group.name} has no member: nothing to do")
+    code = ExitCode.DONE if not errors else errors[0].exit_code
+    if executed and errors and any(eviction.removed for eviction in evictions):
+        code = ExitCode.PARTLY
+
+    def screen() -> Screen:
+        if not evictions and not errors:
+            return Screen(())
+        word = "PLAN" if not executed else "DONE" if not errors else "PARTLY DONE"
+        title = Title(f"{word}  evict {plural(len(evictions), 'member')} of {group.name}, which is {group.state}")
+        table = Table(_COLUMNS, [e.cells for e in evictions], sparse=frozenset({"INSTANCE", "NOTE"}))
+        blocks: list[Block] = [title, *([table] if evictions else []), Gap()]
+        if refusal:
+            blocks.append(Verdict("REFUSED", f"{refusal.message} [{refusal.code}]", "bad"))
+        blocks.append(
+            Text(
+                (
+                    "Eviction is not fencing: a member that is alive joins again within seconds.",
+                    "A static member that was stopped does not come back by itself.",
+                )
+            )
+        )
+        if executed:
+            left = _left(group, evictions, survivors)
+            return Screen(
+                (
+                    *blocks,
+                    Gap(),
+                    Text((left, f"See who comes back:  {run.command('describe', group.name, '--members')}")),
+                )
+            )
+        typed = Text(("Nothing was changed. To apply:", f"  {to_apply(run.typed)}"))
+        return Screen((*blocks, Gap(), typed))
+
+    return Outcome(
+        data=evictions,
+        screen=screen,
+        records=lambda: Records(_HEADER, [e.record for e in evictions]),
+        cluster=cluster.ref,
+        errors=errors,
+        executed=executed,
+        decided=code,
+    )
+
+
+def _left(before: Group, evictions: Sequence[Eviction], after: Group | KgroupError | None) -> str:
+    """What the group is right after it, and who has come back already."""
+    if isinstance(after, KgroupError):
+        return f"Done. What {before.name} is now could not be looked at: {after.message}."
+    if after is None or not after.members:
+        return f"Done. {before.name} is {after.state if after else 'gone'}: no member is left."
+    evicted = {e.member.instance_id for e in evictions if e.member.instance_id is not None}
+    back = [m for m in after.members if m.instance_id in evicted]
+    back_text = f"; back already: {', '.join(m.client_id for m in back[:3])}" if back else ""
+    return f"Done. {before.name} is {after.state} with {plural(len(after.members), 'member')}{back_text}."

@@ -1,0 +1,109 @@
+"""``kgroup undo``: take back a change that was made from this machine, as its journal has it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from kgroup.changing.carry_out import Doing, carry_out
+from kgroup.changing.checks import check_change, wait_empty
+from kgroup.changing.shown import outcome
+from kgroup.changing.undoing import last_change, never, plan_undo, state_of
+from kgroup.cluster.apply import ChangingCluster
+from kgroup.errors import Refused
+from kgroup.groups.result import Refusal
+from kgroup.groups.undo_plan import moved_since
+from kgroup.journal import Entry, Journal
+from kgroup.model import Outcome
+from kgroup.options import WHAT, Change
+from kgroup.run import Run
+from kgroup.screen import Text
+from kgroup.screens.change import Wording
+from kgroup.screens.undo import before_after_now, other_changes
+from kgroup.units import plural
+
+
+def undo(
+    run: Run,
+    how: Change,
+    change: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="A change, like ch-7k2f; the last one by default.")
+    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", rich_help_panel=WHAT, help="Show every partition.")] = False,
+) -> Outcome:
+    """Take back a change.
+
+    Every change that kgroup executes is written down before it is made, in the journal of this machine
+    (KGROUP_STATE_DIR). Without an id the last one of this cluster is planned, and the others are listed. What was
+    moved since is not overwritten, unless --accept moved-since says so. A change that kgroup could not finish is
+    taken back as far as it was made.
+
+    Examples:
+    kgroup undo
+    kgroup undo --execute
+    kgroup undo ch-7k2f --wait-empty --execute
+
+    Exit codes: 0 2 3 4 5 6 7 130 143
+    """
+    check_change(run, how)
+    journal = Journal()
+    with ChangingCluster(run.settings) as cluster:
+        cluster_id = cluster.ref.cluster_id
+        entries = journal.entries(cluster_id)
+        if journal.unreadable:
+            files = plural(journal.unreadable, "file")
+            run.reporter.warn(f"{files} of the journal {journal.directory} can't be read: changes are missing here")
+        entry = journal.entry(change, cluster_id) if change is not None else last_change(entries, journal, cluster)
+        if not entry.undoable:
+            raise never(entry)
+        wait_empty(run, cluster, how, sorted(entry.groups))
+        undoing = plan_undo(cluster, entry)
+        refusals = moved_since(undoing.traces) if "moved-since" not in (how.accept or ()) else []
+        if change is None and not entry.mine:
+            refusals.append(Refusal(None, _not_yours(entry)))
+        doing = Doing("undo", f"{entry.id}: {entry.what} {entry.subject}", undoing.layouts, undoes=entry.id)
+        result = carry_out(run, cluster, how, undoing.plan, doing, refusals)
+    if doubtful := sum(trace.doubtful for trace in undoing.traces):
+        run.reporter.note(
+            f"left as they are, {plural(doubtful, 'partition')}: nobody knows whether that change got so far, "
+            "and they stand elsewhere now"
+        )
+    others = [other for other in entries if other.id != entry.id] if change is None else []
+    wording = Wording(
+        "take back",
+        f"{entry.id}: {entry.what} {entry.subject}",
+        run.typed if change is not None else [*run.typed, entry.id],
+        head=(Text(_told(entry)),),
+        before_end=other_changes([_listed(other, entries) for other in others]),
+        verbose=verbose,
+    )
+    return outcome(
+        run,
+        cluster,
+        result,
+        wording,
+        nothing=f"{entry.id}: all stands as it was before: nothing to do",
+        table=lambda: before_after_now(result, undoing.traces, verbose=verbose),
+    )
+
+
+def _not_yours(entry: Entry) -> Refused:
+    return Refused(
+        f"the last change is {entry.who}'s",
+        hint=f"If you mean that one, name it: kgroup undo {entry.id}",
+        code="not-yours",
+    )
+
+
+def _told(entry: Entry) -> tuple[str, ...]:
+    reason = f'  "{entry.reason}"' if entry.reason else ""
+    unfinished = "  (kgroup could not finish it)" if entry.ended is None else ""
+    return (f"  {entry.at:%Y-%m-%d %H:%M:%SZ}  {entry.who}{reason}{unfinished}", f"  {shlex.join(entry.command)}")
+
+
+def _listed(entry: Entry, entries: Sequence[Entry]) -> tuple[str, ...]:
+    what = f"{entry.what} {entry.subject}"
+    return entry.id, f"{entry.at:%m-%d %H:%M:%S}", entry.who, what, state_of(entry, entries)

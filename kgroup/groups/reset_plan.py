@@ -1,0 +1,197 @@
+"""The rows of a reset: which partitions, where each goes, and what a person ought to know of it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+
+from kgroup.errors import ExitCode, KgroupError, NotFound, UsageError
+from kgroup.groups.change import Row, stalled, unusual_commits, unusual_shift
+from kgroup.groups.offset_files import FileRow
+from kgroup.groups.selection import Groups, names_of, names_only
+from kgroup.groups.targets import Scenario, ShiftBy, Target, TopicChoice, TopicPartition, ToWanted, Wanted
+from kgroup.model import Commit, Group, LogRange, Positions, RowError
+from kgroup.units import human_count
+
+Partitions = Mapping[str, frozenset[int] | KgroupError]
+"""The partitions that each topic has, or why they can't be told."""
+
+
+def places_of(
+    topics: Sequence[TopicChoice] | None, commits: Iterable[TopicPartition], partitions: Partitions
+) -> list[TopicPartition]:
+    """The partitions that ``--topic`` means; without it, those that the group has committed.
+
+    Of a topic alone all partitions are meant, with a commit or without, as for kafka-consumer-groups.sh.
+    """
+    if topics is None:
+        return sorted(commits)
+    found: set[TopicPartition] = set()
+    for choice in topics:
+        known = partitions.get(choice.topic)
+        numbers = choice.partitions
+        if numbers is None:
+            numbers = () if known is None or isinstance(known, KgroupError) else tuple(known)
+        found.update((choice.topic, number) for number in numbers)
+    return sorted(found)
+
+
+def within(topics: Sequence[TopicChoice] | None, places: Iterable[TopicPartition]) -> list[TopicPartition]:
+    """Those of ``places`` that ``--topic`` means too; all without it."""
+    if topics is None:
+        return sorted(places)
+    by_topic = {choice.topic: choice.partitions for choice in topics}
+    return sorted(
+        (topic, number)
+        for topic, number in places
+        if topic in by_topic and ((chosen := by_topic[topic]) is None or number in chosen)
+    )
+
+
+def reset_row(
+    group: str,
+    place: TopicPartition,
+    scenario: Scenario,
+    old: Commit | None,
+    log: Positions | KgroupError | None,
+    partitions: Partitions,
+) -> Row:
+    """One partition's row; with an error where it can't be moved."""
+    if missing := _missing(place, partitions):
+        return Row(group, *place, old, None).failing(missing)
+    if log is None or isinstance(log, KgroupError):
+        reason = log or KgroupError("its log could not be read")
+        return Row(group, *place, old, None).failing(RowError.of(reason))
+    target = scenario.target(place, old, log)
+    span = log.range
+    if not isinstance(target, Target):
+        return Row(group, *place, old, None, span).failing(target)
+    return Row(group, *place, old, target.commit, span, target.clamped, target.note)
+
+
+def _missing(place: TopicPartition, partitions: Partitions) -> RowError | None:
+    topic, number = place
+    known = partitions.get(topic)
+    if isinstance(known, KgroupError):
+        return RowError.of(known)
+    if known is not None and number not in known:
+        return RowError(
+            "unknown-partition",
+            f"there is no such partition; {topic} has {len(known)}",
+            exit_code=ExitCode.NOT_FOUND,
+        )
+    return None
+
+
+def missing_topics(
+    group: str, topics: Sequence[TopicChoice] | None, partitions: Partitions, committed: Iterable[str]
+) -> Iterator[Row]:
+    """Rows, with their errors, for topics that are named without partitions and are not there.
+
+    ``committed`` are the topics that the group has to do with: a typo comes near one of them.
+    """
+    known = sorted(set(committed))
+    for choice in topics or ():
+        fault = partitions.get(choice.topic)
+        if choice.partitions is not None or not isinstance(fault, KgroupError):
+            continue
+        error = RowError.of(fault, topic=choice.topic)
+        if isinstance(fault, NotFound):
+            near = get_close_matches(choice.topic, known, n=3)
+            details = (f"Near: {', '.join(near)}",) if near else ()
+            error = replace(error, message=f"there is no topic {choice.topic}", details=details)
+        yield Row(group, choice.topic, None, None, None).failing(error)
+
+
+def out_of_range(rows: Iterable[Row]) -> list[Row]:
+    """The rows whose old commit lies outside the log, with what is gone and what can still be read."""
+    found = []
+    for row in rows:
+        if row.error or (row.gone and row.log):
+            found.append(replace(row, note=row.note or _loss(row)))
+    return found
+
+
+def _loss(row: Row) -> str | None:
+    if row.log is None or row.old is None:
+        return None
+    readable = f"[{row.log.start}, {row.log.end}) still readable"
+    if row.old.offset < row.log.start:
+        return f"{human_count(row.log.start - row.old.offset)} gone, {readable}"
+    return f"committed {human_count(row.old.offset - row.log.end)} past the end, {readable}"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What was asked for, checked.
+
+    ``scenario`` is None where a file or another group (``from_group``) says where to; ``topics`` None is all that
+    is committed; ``only_out_of_range`` leaves out what the log still has.
+    """
+
+    scenario: Scenario | None
+    topics: tuple[TopicChoice, ...] | None
+    only_out_of_range: bool = False
+    from_group: str | None = None
+    file_rows: tuple[FileRow, ...] = ()
+
+
+def topics_of(
+    name: str, named: Collection[str], topics: tuple[TopicChoice, ...] | None, commits: Iterable[TopicPartition]
+) -> tuple[TopicChoice, ...] | None:
+    """The topics that are meant for one group; one that a pattern found gets no commits on topics it never had."""
+    if topics is None or name in named:
+        return topics
+    known = {topic for topic, _ in commits}
+    return tuple(choice for choice in topics if choice.topic in known)
+
+
+def scenarios_of_file(
+    rows: Sequence[FileRow], groups: Groups, names: Sequence[str], place: str
+) -> tuple[dict[str, Scenario], list[RowError]]:
+    """What the file says of each of ``names``, and errors; one without groups is about the only one that is named.
+
+    ``place`` is what the cluster is called.
+    """
+    by_group: dict[str, dict[TopicPartition, Wanted]] = {}
+    only = names[0] if len(names) == 1 and names_only(groups) else None
+    for row in rows:
+        name = row.group if row.group is not None else only
+        if name is None:
+            raise UsageError(
+                "--from-file: this file has no groups in it, so exactly one group has to be named",
+                hint="kgroup reset GROUP --from-file FILE",
+            )
+        if row.offset is None and row.line:  # csv: a partition without a commit, of which nothing is said
+            continue
+        by_group.setdefault(name, {})[row.topic, row.partition] = Wanted(row.offset, row.leader_epoch, row.metadata)
+    scenarios: dict[str, Scenario] = {name: ToWanted(by_group[name]) for name in names if name in by_group}
+    errors = []
+    if names_of(groups):
+        for name in names_of(groups):
+            if name in names and name not in by_group:
+                error = NotFound(f"--from-file says nothing of {name}", hint="kgroup export writes such files")
+                errors.append(RowError.of(error, group=name))
+    elif groups.all_groups:
+        for name in by_group.keys() - set(names):
+            error = NotFound(f"no group {name} on {place}", hint="name it, with --create, to make it")
+            errors.append(RowError.of(error, group=name))
+    return scenarios, errors
+
+
+def unusual(
+    groups: Sequence[Group], created: Collection[str], rows: Sequence[Row], scenario: Scenario | None
+) -> tuple[str, ...]:
+    """What somebody who meant one partition, or another group, would like to know before."""
+    if scenario is None or isinstance(scenario, ToWanted):
+        return ()
+    first = unusual_commits(rows, created)
+    if not (isinstance(scenario, ShiftBy) and scenario.records > 0):
+        return first
+    logs: dict[str, dict[TopicPartition, LogRange]] = {}
+    for row in rows:
+        if row.log and not row.error:
+            logs.setdefault(row.group, {})[row.place] = row.log
+    stuck = {(group.name, *place) for group in groups for place in stalled(group, logs.get(group.name, {}))}
+    return (*unusual_shift(rows, stuck), *first)

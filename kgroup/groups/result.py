@@ -1,0 +1,112 @@
+"""What came of a plan: what stood in its way, what was done, and the exit code that follows. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kgroup.errors import ExitCode, Refused
+from kgroup.groups.change import Plan, Row
+from kgroup.model import Document, RowError
+
+NOT_EMPTY, UNKNOWN = "not-empty", "outcome-unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A refusal, and the group that it is about; None is the plan as a whole."""
+
+    group: str | None
+    error: Refused
+
+    @property
+    def row(self) -> RowError:
+        """The same, as a row's error."""
+        return RowError.of(self.error, group=self.group)
+
+
+@dataclass(frozen=True, slots=True)
+class _Changed:
+    row: Row
+    change_id: str | None
+
+    def document(self) -> dict[str, Any]:
+        return self.row.document() | {"change_id": self.change_id}
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A plan and what came of it.
+
+    ``plan`` has the rows as they stand in the end. ``waits`` is True where a dry run would wait for groups to
+    be empty. ``id`` is the change's in the journal; None where it was not executed, or there is no journal.
+    ``backup`` is the file that stands in for the journal, None where there is one.
+    ``interrupted`` is the exit code of the signal that stopped it, None where none did. ``deleted`` is what came
+    of each group that was to be deleted, None where it is gone. ``partial`` is whether what can be done is done
+    though the rest can't.
+    """
+
+    plan: Plan
+    refusals: tuple[Refusal, ...]
+    partial: bool = False
+    waits: bool = False
+    executed: bool = False
+    id: str | None = None
+    backup: str | None = None
+    interrupted: ExitCode | None = None
+    deleted: Mapping[str, RowError | None] = field(default_factory=dict)
+
+    @property
+    def documents(self) -> tuple[Document, ...]:
+        """The rows as json has them, each with the id of the change."""
+        return tuple(_Changed(row, self.id) for row in self.plan.rows)
+
+    @property
+    def errors(self) -> tuple[RowError, ...]:
+        """Everything that stood in the way; a refusal, and a group that could not be deleted, once.
+
+        What a dry run would wait for is none.
+        """
+        rows = (row.error for row in self.plan.rows if row.error and row.group not in self.plan.deleted)
+        gone = (error for error in self.deleted.values() if error)
+        standing = (r.row for r in self.refusals if not (self.waits and r.error.code == NOT_EMPTY))
+        return (*standing, *self.plan.errors, *rows, *gone)
+
+    @property
+    def possible(self) -> Plan:
+        """What of the plan nothing stands in the way of."""
+        refused = {refusal.group for refusal in self.refusals}
+        if None in refused:
+            return replace(self.plan, rows=(), deleted=frozenset())
+        rows = tuple(row for row in self.plan.rows if row.error is None and row.group not in refused)
+        return replace(self.plan, rows=rows, deleted=self.plan.deleted - refused)
+
+    @property
+    def done(self) -> int:
+        """How many rows were changed; a group that was deleted is one."""
+        rows = sum(row.done is True for row in self.plan.rows if row.group not in self.plan.deleted)
+        return rows + sum(error is None for error in self.deleted.values())
+
+    @property
+    def unknown(self) -> int:
+        """How many rows may have been changed, or may yet be: their answers were lost."""
+        rows = sum(row.error is not None and row.error.code == UNKNOWN for row in self.plan.rows)
+        return rows + sum(error is not None and error.code == UNKNOWN for error in self.deleted.values())
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """Of the execution; of a plan, what the execution's would be."""
+        if self.interrupted is not None:
+            return self.interrupted
+        errors = self.errors
+        if not errors:
+            return ExitCode.DONE
+        some = self.done if self.executed else self.partial and self.possible.size
+        return ExitCode.PARTLY if some else _code_of(errors)
+
+
+def _code_of(errors: Sequence[RowError]) -> ExitCode:
+    """Of what was not done at all: the errors' own code where they agree, else refused."""
+    codes = {error.exit_code for error in errors}
+    return codes.pop() if len(codes) == 1 else ExitCode.REFUSED

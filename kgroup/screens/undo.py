@@ -1,0 +1,56 @@
+"""What only the page of an undo has: the change that is taken back, before, after and now, and the other changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kgroup.groups.change import Row
+from kgroup.groups.result import Result
+from kgroup.groups.undo_plan import Trace
+from kgroup.screen import Block, Cell, Column, Styled, Table, Text
+from kgroup.screens.change import ROWS_ON_A_PAGE
+from kgroup.units import plural
+
+_OTHERS = 10
+
+
+def before_after_now(result: Result, traces: Sequence[Trace], *, verbose: bool) -> list[Block]:
+    """Before, after and now of each partition that is put back."""
+    by_place = {trace.place: trace for trace in traces}
+    rows = list(result.plan.rows)
+    shown = rows if verbose else sorted(rows, key=lambda row: row.error is None)[:ROWS_ON_A_PAGE]
+    if not shown:
+        return []
+    several = len({row.group for row in rows}) > 1
+    columns = (
+        Column("GROUP", fold=True),
+        Column("PARTITION", fold=True),
+        Column("BEFORE", right=True),
+        Column("AFTER", right=True),
+        Column("NOW", right=True),
+        Column("READ BACK"),
+        Column("NOTE", fold=True),
+    )
+    cells = [_cells(row, by_place[row.group, *row.place])[0 if several else 1 :] for row in shown]
+    table = Table(columns[0 if several else 1 :], cells, sparse=frozenset({"NOTE", "READ BACK"}))
+    more = len(rows) - len(shown)
+    return [table, Text((f"{more} more: --verbose",))] if more else [table]
+
+
+def _cells(row: Row, trace: Trace) -> tuple[Cell, ...]:
+    back: Cell = None if row.done is None else "yes" if row.done and row.read_back == row.new else "-"
+    note: Cell = Styled(f"{row.error.code}: {row.error.message}", "bad") if row.error else row.note
+    offsets = (None if commit is None else commit.offset for commit in (trace.before, trace.after, trace.now))
+    return (row.group, row.name, *offsets, back, note)
+
+
+def other_changes(changes: Sequence[tuple[str, ...]]) -> tuple[Block, ...]:
+    """The list of (id, time, who, what, state), the newest first; nothing where there are none."""
+    if not changes:
+        return ()
+    columns = (Column("ID"), Column("AT (Z)"), Column("WHO", drop=1), Column("WHAT", fold=True), Column("STATE"))
+    table = Table(columns, changes[:_OTHERS])
+    head = Text(("OTHER CHANGES OF THIS CLUSTER, THIS MACHINE",))
+    if len(changes) > _OTHERS:
+        return head, table, Text((f"{plural(len(changes) - _OTHERS, 'older one')} not shown",))
+    return head, table

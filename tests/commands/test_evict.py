@@ -1,0 +1,244 @@
+"""``kgroup evict``: static members that left without leaving, and what happens to live ones."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.command_line import CommandLine, Result
+from tests.kafka_world import KafkaWorld
+from tests.members import Member, Members
+from tests.waiting import wait_for
+from tests.wire import just_before
+
+Name = Callable[[str], str]
+
+PROTOCOLS = pytest.mark.parametrize("protocol", ["classic", "consumer"])
+FIELDS = {"group", "member_id", "instance_id", "client_id", "host", "partitions", "removed", "error"}
+LONG: dict[str, Any] = {"session_timeout_ms": 30000}
+"""Sessions of classic members that no test outlives."""
+
+pytestmark = pytest.mark.usefixtures("bystander")
+
+
+@pytest.fixture
+def topic(world: KafkaWorld, name: Name) -> str:
+    return world.topic(name("orders"), partitions=2)
+
+
+def joined(members: Members, protocol: str, group: str, topic: str, *instances: str | None) -> list[Member]:
+    """Members that share two partitions; an instance id of None is a dynamic member."""
+    start = members.classic if protocol == "classic" else members.consumer
+    common: dict[str, Any] = LONG if protocol == "classic" else {}
+    found = [
+        start(group, topic, client_id=f"pay-svc-{number}", **common, **({"group_instance_id": one} if one else {}))
+        for number, one in enumerate(instances)
+    ]
+    members.stable(*found, partitions=2)
+    return found
+
+
+def not_fencing(result: Result) -> None:
+    """The screen says plainly what eviction is not."""
+    assert "not fencing" in result.stdout
+    assert re.search(r"(joins again|come back|comes back|rejoins) within seconds", result.stdout)
+
+
+def in_group(kgroup: CommandLine, group: str) -> dict[str, str | None]:
+    """Instance id by member id, as ``describe`` has them."""
+    (document,) = kgroup("describe", group, "--no-generation", "-o", "json").data
+    return {member["member_id"]: member["instance_id"] for member in document["members"]}
+
+
+@PROTOCOLS
+def test_static_members_that_were_killed(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, topic: str, protocol: str
+) -> None:
+    """kill -9 leaves the group non-empty until the sessions end; evict empties it at once, and it can be reset."""
+    group = name("svc")
+    world.commit(group, {(topic, 0): 0, (topic, 1): 0})
+    if protocol == "consumer":
+        world.configure_group(group, consumer_session_timeout_ms="30000")
+    for member in joined(members, protocol, group, topic, "pay-0", "pay-1"):
+        member.kill()
+    refused = kgroup("reset", group, "--topic", topic, "--to-latest", "--execute", exit_code=6)
+    assert "pay-0" in refused.stderr
+    assert "evict" in refused.stderr, "names what helps against a static member that has gone"
+    started = time.monotonic()
+    kgroup("evict", group, "--instance", "pay-0", "--execute")
+    assert set(in_group(kgroup, group).values()) == {"pay-1"}
+    result = kgroup("evict", group, "--instance", "pay-1", "--execute")
+    assert "Empty" in result.stdout
+    assert world.groups()[group] == (protocol, "empty")
+    assert time.monotonic() - started < 5
+    kgroup("reset", group, "--topic", topic, "--to-latest", "--execute")
+    assert group in kgroup("delete", group, "--execute").stdout
+
+
+@PROTOCOLS
+def test_dry_run_changes_nothing(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, topic: str, protocol: str
+) -> None:
+    """Each way to choose; unknown ones are 5 and name those that exist, and then nothing at all is done."""
+    group = name("svc")
+    world.commit(group, {(topic, 0): 0})
+    joined(members, protocol, group, topic, "pay-0", "pay-1")
+    before = in_group(kgroup, group)
+    ids = {str(instance): member for member, instance in before.items()}
+    assert set(ids) == {"pay-0", "pay-1"}
+    for chosen, expected in (
+        (("--instance", "pay-0"), {"pay-0"}),
+        (("--instance", "pay-0", "--instance", "pay-1"), {"pay-0", "pay-1"}),
+        (("--member", ids["pay-1"]), {"pay-1"}),
+        (("--member", ids["pay-1"], "--instance", "pay-0"), {"pay-0", "pay-1"}),
+        (("--member", ids["pay-0"], "--instance", "pay-0"), {"pay-0"}),
+        (("--all-members",), {"pay-0", "pay-1"}),
+    ):
+        document = kgroup("evict", group, *chosen, "-o", "json").json
+        assert (document["kind"], document["executed"], document["errors"]) == ("kgroup.evict/v1", False, [])
+        assert {row["instance_id"] for row in document["data"]} == expected
+        assert len(document["data"]) == len(expected)
+        for row in document["data"]:
+            assert set(row) == FIELDS
+            assert (row["group"], row["host"], row["partitions"]) == (group, "127.0.0.1", 1)
+            assert row["member_id"] == ids[row["instance_id"]]
+            assert (row["removed"], row["error"]) == (None, None)
+        screen = kgroup("evict", group, *chosen)
+        assert "Nothing was changed." in screen.stdout
+        assert screen.stdout.rstrip().endswith("--execute")
+        assert all(instance in screen.stdout for instance in expected)
+        not_fencing(screen)
+    for chosen, word in (
+        (("--instance", "nope"), "nope"),
+        (("--instance", "pay-0", "--instance", "nope"), "nope"),
+        (("--member", "no-such-member"), "no-such-member"),
+    ):
+        for execute in ((), ("--execute",)):
+            result = kgroup("evict", group, *chosen, *execute, exit_code=5)
+            assert f"{word}" in result.stderr
+            existing = set(ids) if "--instance" in chosen else set(before)
+            assert all(one in result.stderr for one in existing), "those that exist"
+            assert "--execute" not in result.stdout, "nothing to apply"
+            assert "Done." not in result.stdout
+    rows = kgroup("evict", group, "--all-members", "-o", "csv").rows
+    assert sorted(row["instance_id"] for row in rows) == ["pay-0", "pay-1"]
+    assert kgroup("evict", group, "--all-members", "--expect", "3", "--execute", exit_code=6).stderr
+    assert in_group(kgroup, group) == before
+
+
+@PROTOCOLS
+def test_live_dynamic_member_comes_back(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, topic: str, protocol: str
+) -> None:
+    """By member id; it is another member soon, which the screen has said."""
+    group = name("svc")
+    world.commit(group, {(topic, 0): 0})
+    joined(members, protocol, group, topic, None)
+    (before,) = in_group(kgroup, group)
+    result = kgroup("evict", group, "--member", before, "--execute")
+    not_fencing(result)
+    assert result.stdout.startswith("DONE  evict")
+
+    def back() -> bool:
+        return world.groups()[group][1] == "stable" and len(in_group(kgroup, group)) == 1
+
+    wait_for(back, "the member back")
+    assert world.committed(group) == {(topic, 0): (0, "")}
+
+
+@PROTOCOLS
+def test_all_members(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, topic: str, protocol: str
+) -> None:
+    """Static and dynamic ones alike, in one go; the result per member, and it can't be taken back."""
+    group = name("svc")
+    world.commit(group, {(topic, 0): 0})
+    for member in joined(members, protocol, group, topic, "pay-0", None):
+        member.kill()
+    before = in_group(kgroup, group)
+    document = kgroup("evict", group, "--all-members", "--reason", "INC-4711", "--execute", "-o", "json").json
+    assert document["executed"] is True
+    assert document["errors"] == []
+    assert {row["member_id"]: row["removed"] for row in document["data"]} == dict.fromkeys(before, True)
+    assert world.groups()[group] == (protocol, "empty")
+    kgroup("reset", group, "--topic", topic, "--to-latest", "--execute")
+    listed = kgroup("undo").stdout
+    (line,) = (line for line in listed.splitlines() if f"evict {group}" in line)
+    assert line.rstrip().endswith("cannot")
+    for execute in ((), ("--execute",)):
+        refused = kgroup("undo", line.split()[0], *execute, exit_code=6)
+        assert "can't be taken back" in refused.stderr
+        assert "evict" in refused.stderr
+
+
+def test_undo_right_after_evict(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, topic: str
+) -> None:
+    """Nothing else is in the journal: it says that an eviction can't be taken back, not that there was nothing."""
+    group = name("svc")
+    joined(members, "classic", group, topic, "pay-0")[0].kill()
+    kgroup("evict", group, "--instance", "pay-0", "--execute")
+    result = kgroup("undo", exit_code=6)
+    assert f"evict {group}" in result.stderr
+    assert "can't be taken back" in result.stderr
+
+
+def test_empty_and_unknown_groups(kgroup: CommandLine, world: KafkaWorld, name: Name, topic: str) -> None:
+    group = name("svc")
+    world.commit(group, {(topic, 0): 0})
+    assert "nothing to do" in kgroup("evict", group, "--all-members", "--execute").stderr
+    result = kgroup("evict", group, "--instance", "pay-0", "--execute", exit_code=5)
+    assert "pay-0" in result.stderr
+    near = kgroup("evict", group + "x", "--all-members", "--execute", exit_code=5)
+    assert group in near.stderr.partition("Near:")[2]
+    assert group + "x" not in world.groups()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("svc",),
+        ("--all-members",),
+        ("svc", "--all-members", "--instance", "pay-0"),
+        ("svc", "--all-members", "--member", "pay-0"),
+        ("svc", "other", "--all-members"),
+        ("svc", "--instance", ""),
+    ],
+)
+def test_usage(kgroup: CommandLine, arguments: tuple[str, ...]) -> None:
+    kgroup("evict", *arguments, exit_code=2)
+
+
+@PROTOCOLS
+def test_member_that_goes_meanwhile(
+    kgroup: CommandLine,
+    world: KafkaWorld,
+    members: Members,
+    name: Name,
+    topic: str,
+    protocol: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Between the plan and the request one of two has left by itself: the other is removed all the same."""
+    group = name("svc")
+    world.commit(group, {(topic, 0): 0})
+    leaves, stays = joined(members, protocol, group, topic, None, "pay-1")
+    stays.kill()
+
+    def leave() -> None:
+        leaves.close()
+        wait_for(lambda: len(in_group(CommandLine(), group)) == 1, "one left")
+
+    left = just_before(monkeypatch, "LeaveGroup", leave)
+    document = kgroup("evict", group, "--all-members", "--execute", "-o", "json", exit_code=7).json
+    assert left
+    by_instance = {row["instance_id"]: row for row in document["data"]}
+    assert by_instance["pay-1"]["removed"] is True
+    assert by_instance["pay-1"]["error"] is None
+    assert by_instance[None]["removed"] is False
+    assert by_instance[None]["error"] == "no-member"
+    assert world.groups()[group] == (protocol, "empty")

@@ -1,0 +1,904 @@
+"""What changing verbs refuse: live groups, committers without membership, frameworks, contexts, missing rights."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from kafka.admin import (
+    ACL,
+    ACLFilter,
+    ACLOperation,
+    ACLPermissionType,
+    ACLResourcePatternType,
+    KafkaAdminClient,
+    ResourcePattern,
+    ResourcePatternFilter,
+    ResourceType,
+)
+
+from tests.command_line import CommandLine, QuietReporter
+from tests.commands.test_rights import Bob
+from tests.kafka_world import KafkaWorld
+from tests.members import Member, Members
+from tests.running import running
+from tests.secure_broker import SecureBroker, secure_broker
+from tests.waiting import wait_for
+from tests.wire import just_before
+
+Name = Callable[[str], str]
+Offsets = dict[tuple[str, int], tuple[int, str]]
+
+PROTOCOLS = ("classic", "consumer")
+QUICK: dict[str, dict[str, Any]] = {
+    "classic": {"session_timeout_ms": 1000, "heartbeat_interval_ms": 200},
+    "consumer": {},
+}
+"""Sessions of members that are killed, by protocol; a consumer group's are the group's to say."""
+
+pytestmark = pytest.mark.usefixtures("bystander")
+
+
+@dataclass(frozen=True)
+class Live:
+    """A group with one member, ``pay-0``, and commits at 3 and 4 of 10 records in each partition."""
+
+    group: str
+    topic: str
+    protocol: str
+    member: Member
+
+    def arguments(self, verb: str, *others: str) -> tuple[str, ...]:
+        """What ``verb`` needs for changing all commits of the group (and of others)."""
+        return change(verb, self.topic, self.group, *others)
+
+
+def change(verb: str, topic: str, *groups: str) -> tuple[str, ...]:
+    """A command line that changes all commits of these groups on the topic."""
+    what = {"reset": ("--topic", topic, "--to-earliest"), "delete": (), "delete-offsets": ("--topic", topic)}[verb]
+    return (verb, *groups, *what)
+
+
+def join(members: Members, protocol: str, group: str, topic: str, **settings: Any) -> Member:
+    """A member that holds both partitions."""
+    if protocol == "consumer":
+        member = members.consumer(group, topic, **settings)
+    elif protocol == "cooperative":
+        member = members.classic(group, topic, assignor="cooperative-sticky", **settings)
+    else:
+        member = members.classic(group, topic, **settings)
+    members.stable(member, partitions=2)
+    return member
+
+
+def ten_each(world: KafkaWorld, topic: str) -> str:
+    """A topic of two partitions with ten records each."""
+    world.topic(topic, partitions=2)
+    for partition in (0, 1):
+        world.produce(topic, 10, partition=partition)
+    return topic
+
+
+def idle_group(world: KafkaWorld, members: Members, protocol: str, group: str, topic: str) -> str:
+    """An Empty group of this type, that had a member, with commits at 3 and 4, which it made before it left."""
+    world.commit(group, {(topic, 0): 3, (topic, 1): 4})
+    join(members, protocol, group, topic).close()
+    wait_for(lambda: world.groups()[group] == (protocol, "empty"), f"{group} Empty")
+    return group
+
+
+@pytest.fixture
+def topic(world: KafkaWorld, name: Name) -> str:
+    return ten_each(world, name("orders"))
+
+
+@pytest.fixture(scope="module", params=PROTOCOLS)
+def live(request: pytest.FixtureRequest, world: KafkaWorld, bootstrap: str) -> Iterator[Live]:
+    """For tests in which all is refused."""
+    protocol, stem = request.param, f"guards-{request.param}-{os.urandom(3).hex()}"
+    topic = ten_each(world, f"orders-{stem}")
+    world.commit(f"svc-{stem}", {(topic, 0): 3, (topic, 1): 4})
+    with Members(bootstrap) as members:
+        member = join(members, protocol, f"svc-{stem}", topic, client_id="pay-0")
+        yield Live(f"svc-{stem}", topic, protocol, member)
+
+
+@pytest.fixture
+def untouched(live: Live, world: KafkaWorld) -> Iterator[None]:
+    """The live group is as it was, when the test is over: its commits and its member."""
+    before = world.committed(live.group)
+    assert {place[1]: offset for place, (offset, _) in before.items()} == {0: 3, 1: 4}
+    yield
+    assert world.committed(live.group) == before
+    assert world.groups()[live.group] == (live.protocol, "stable")
+
+
+# A group with members
+
+
+@pytest.mark.usefixtures("untouched")
+@pytest.mark.parametrize("verb", ["reset", "delete"])
+def test_live_group_is_refused(kgroup: CommandLine, live: Live, verb: str) -> None:
+    """6, with the whole plan and who is in the group; the same with and without --execute, and nothing is changed."""
+    for execute in ((), ("--execute",)):
+        result = kgroup(*live.arguments(verb), *execute, exit_code=6)
+        assert "[not-empty]" in result.stderr
+        assert live.group in result.stderr
+        assert any("pay-0" in line and "127.0.0.1" in line for line in result.stderr.splitlines())
+        assert "--wait-empty" in result.stderr
+        assert "NOT YET" in result.stdout
+        assert "Nothing was changed." in result.stdout
+        assert "Done." not in result.stdout
+        assert result.stdout.rstrip().splitlines()[-1].strip() == " ".join(
+            ("kgroup", *live.arguments(verb), "--execute")
+        )
+        document = kgroup(*live.arguments(verb), *execute, "-o", "json", exit_code=6).json
+        assert document["executed"] is False
+        (error,) = document["errors"]
+        assert (error["code"], error["group"]) == ("not-empty", live.group)
+        assert any("pay-0" in line and "127.0.0.1" in line for line in error["details"])
+        if verb == "reset":
+            assert [(row["partition"], row["old"], row["new"], row["repeated"]) for row in document["data"]] == [
+                (0, 3, 0, 3),
+                (1, 4, 0, 4),
+            ]
+            assert f"{live.topic}:1" in result.stdout
+        else:
+            assert [(row["group"], row["commits"]) for row in document["data"]] == [(live.group, 2)]
+
+
+@pytest.mark.usefixtures("untouched")
+def test_message_of_a_live_group_names_it_once(kgroup: CommandLine, live: Live) -> None:
+    result = kgroup(*live.arguments("reset"), exit_code=6)
+    assert result.stderr.startswith(f"kgroup: {live.group} is not empty")
+    assert "offsets cannot be moved" not in kgroup(*live.arguments("delete"), exit_code=6).stderr
+
+
+@pytest.mark.usefixtures("untouched")
+@pytest.mark.parametrize("verb", ["reset", "delete", "delete-offsets"])
+def test_not_empty_in_time(kgroup: CommandLine, live: Live, verb: str) -> None:
+    """6 with the members that remain, and a WAIT line that names them before."""
+    waiting = ("--wait-empty", "--within", "1s", "--execute")
+    result = kgroup(*live.arguments(verb), *waiting, exit_code=6)
+    assert "Done." not in result.stdout
+    events = [line for line in result.stderr.splitlines() if "  WAIT" in line]
+    assert any(live.group in line and "pay-0" in line and "127.0.0.1" in line for line in events)
+    remains = result.stderr.partition("[not-empty]")
+    assert remains[1]
+    assert "pay-0" in remains[2]
+    assert "127.0.0.1" in remains[2]
+    document = kgroup(*live.arguments(verb), *waiting, "-o", "json", exit_code=6).json
+    assert document["executed"] is False
+    assert [error["code"] for error in document["errors"]] == ["not-empty"]
+    assert "pay-0" in str(document["errors"])
+
+
+@pytest.mark.usefixtures("untouched")
+def test_dry_run_with_wait_empty_shows_the_plan(kgroup: CommandLine, live: Live) -> None:
+    """It exits as the execution would once the group has stopped, and does not wait; its last line does."""
+    result = kgroup(*live.arguments("reset"), "--wait-empty", "--within", "9m")
+    assert f"{live.topic}:1" in result.stdout
+    assert "NOT YET" in result.stdout
+    assert result.stdout.rstrip().endswith("--wait-empty --within 9m --execute")
+    assert "[not-empty]" not in result.stderr, "0 and an error do not go together"
+    assert kgroup(*live.arguments("reset"), "--wait-empty", "-o", "json").json["errors"] == []
+
+
+@pytest.mark.parametrize("verb", ["reset", "delete", "delete-offsets", "undo"])
+def test_within_without_wait_empty(kgroup: CommandLine, verb: str) -> None:
+    given = ("undo",) if verb == "undo" else change(verb, "orders", "svc")
+    assert "--wait-empty" in kgroup(*given, "--within", "5s", exit_code=2).stderr
+    assert "Write 5s" in kgroup(*given, "--wait-empty", "--within", "5", exit_code=2).stderr
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_undo_of_a_live_group(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, topic: str, protocol: str
+) -> None:
+    group = idle_group(world, members, protocol, name("svc"), topic)
+    kgroup(*change("reset", topic, group), "--execute")
+    changed = world.committed(group)
+    member = join(members, protocol, group, topic, client_id="pay-0")
+    for execute in ((), ("--execute",)):
+        result = kgroup("undo", *execute, exit_code=6)
+        assert "[not-empty]" in result.stderr
+        assert any("pay-0" in line and "127.0.0.1" in line for line in result.stderr.splitlines())
+        assert "NOT YET" in result.stdout
+        assert f"{topic}:1" in result.stdout
+        assert result.stdout.rstrip().splitlines()[-1].count("--execute") == 1
+        assert world.committed(group) == changed
+    with running("undo", "--wait-empty", "--within", "20s", "--execute") as undo:
+        undo.says(f"WAIT      {group} 1 member: pay-0")
+        member.close()
+        undo.ends(0)
+    assert [offset for offset, _ in world.committed(group).values()] == [3, 4]
+
+
+@pytest.mark.parametrize("how", ["closed", "killed"])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_waits_and_then_does_it(
+    world: KafkaWorld,
+    members: Members,
+    name: Name,
+    topic: str,
+    kgroup: CommandLine,
+    protocol: str,
+    how: str,
+) -> None:
+    """One line an event on stderr, the result on stdout."""
+    group = name("svc")
+    world.commit(group, {(topic, 0): 3, (topic, 1): 4})
+    if protocol == "consumer":
+        world.configure_group(group, consumer_session_timeout_ms="1000", consumer_heartbeat_interval_ms="200")
+    member = join(members, protocol, group, topic, client_id="pay-0", **QUICK[protocol])
+    with running(*change("reset", topic, group), "--wait-empty", "--within", "20s", "--execute", "-o", "json") as reset:
+        said = reset.says("WAIT")
+        assert f"{group} 1 member: pay-0 127.0.0.1" in said
+        assert world.committed(group)[topic, 0][0] == 3
+        (member.close if how == "closed" else member.kill)()
+        result = reset.ends(0)
+    assert f"WAIT      {group} is Empty" in result.stderr
+    assert {line.split()[1] for line in reset.lines if line[:1].isdigit()} == {"WAIT"}
+    assert result.json["executed"] is True
+    assert {(row["partition"], row["new"], row["error"]) for row in result.data} == {(0, 0, None), (1, 0, None)}
+    assert [offset for offset, _ in world.committed(group).values()] == [0, 0]
+
+
+@pytest.mark.parametrize("verb", ["delete", "delete-offsets"])
+def test_deleting_waits_too(
+    world: KafkaWorld, members: Members, name: Name, topic: str, kgroup: CommandLine, verb: str
+) -> None:
+    group = name("svc")
+    world.commit(group, {(topic, 0): 3, (topic, 1): 4})
+    member = join(members, "classic", group, topic)
+    with running(*change(verb, topic, group), "--wait-empty", "--within", "20s", "--execute") as waits:
+        waits.says("WAIT")
+        member.close()
+        waits.ends(0)
+    if verb == "delete":
+        assert group not in world.groups()
+    else:
+        assert world.committed(group) == {}
+
+
+def test_plan_is_made_anew_after_the_wait(
+    world: KafkaWorld, members: Members, name: Name, topic: str, kgroup: CommandLine
+) -> None:
+    """Of two groups of both types: what they commit while they are waited for is what is moved, and comes back."""
+    stem = name("svc")
+    groups = {protocol: f"{stem}-{protocol}" for protocol in PROTOCOLS}
+    for group in groups.values():
+        world.commit(group, {(topic, 0): 3, (topic, 1): 4})
+    live = [join(members, protocol, group, topic) for protocol, group in groups.items()]
+    waits = ("--shift-by", "-1", "--wait-empty", "--within", "20s", "--execute", "-o", "json")
+    with running("reset", *groups.values(), "--topic", topic, *waits) as reset:
+        for group in groups.values():
+            reset.says(f"WAIT      {group} 1 member")
+        live[0].commit()
+        live[0].close()
+        reset.says(f"WAIT      {groups['classic']} is Empty")
+        assert {offset for offset, _ in world.committed(groups["classic"]).values()} == {10}, "all or none"
+        live[1].commit()
+        live[1].close()
+        result = reset.ends(0)
+    assert {(row["group"], row["old"], row["new"]) for row in result.data} == {
+        (group, 10, 9) for group in groups.values()
+    }
+    kgroup("undo", "--execute")
+    assert {offset for group in groups.values() for offset, _ in world.committed(group).values()} == {10}
+
+
+# A consumer that joins between check and commit
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_consumer_joins_after_the_check(
+    world: KafkaWorld, members: Members, name: Name, topic: str, kgroup: CommandLine, tmp_path: Path, protocol: str
+) -> None:
+    """A FIFO that nobody reads yet holds kgroup between check and commit; a consumer of one of two groups joins then.
+
+    The broker's refusal costs the rows of that group only, each named; the other group is moved, and can go back.
+    """
+    stem, pipe = name("svc"), tmp_path / "skipped"
+    joined, other = (idle_group(world, members, protocol, f"{stem}-{which}", topic) for which in ("joined", "other"))
+    os.mkfifo(pipe)
+    moves = ("--topic", topic, "--to-latest", "--save-skipped", str(pipe), "--execute", "-o", "json")
+    with running("reset", joined, other, *moves) as reset:
+        wait_for(lambda: stands_at_a_fifo(reset.process.pid), "kgroup at the FIFO")
+        join(members, protocol, joined, topic, client_id="pay-0")
+        with ThreadPoolExecutor(1) as pool:
+            saved = pool.submit(pipe.read_text)
+            result = reset.ends(7)
+            assert len(saved.result(10).splitlines()) == 13, "each record once, though both groups skip it"
+    assert result.json["executed"] is True
+    rows = {(row["group"], row["partition"]): row for row in result.data}
+    assert {place: row["done"] for place, row in rows.items()} == {
+        (joined, 0): False,
+        (joined, 1): False,
+        (other, 0): True,
+        (other, 1): True,
+    }
+    assert all("not-empty" in str(rows[joined, partition]["error"]) for partition in (0, 1))
+    assert {rows[joined, partition]["old"] for partition in (0, 1)} == {3, 4}
+    assert {(error["group"], error["code"]) for error in result.json["errors"]} == {(joined, "not-empty")}
+    assert [offset for offset, _ in world.committed(joined).values()] == [3, 4]
+    assert [offset for offset, _ in world.committed(other).values()] == [10, 10]
+    kgroup("undo", "--execute")
+    assert [offset for offset, _ in world.committed(other).values()] == [3, 4]
+    assert [offset for offset, _ in world.committed(joined).values()] == [3, 4]
+
+
+def stands_at_a_fifo(pid: int) -> bool:
+    """Whether the process waits for a reader of a FIFO. Opening it here would let it go on: so the kernel is asked."""
+    return any("wait_for_partner" in (task / "wchan").read_text() for task in Path(f"/proc/{pid}/task").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("verb", "request_name", "code"),
+    [
+        ("reset", "OffsetCommit", "not-empty"),
+        ("undo", "OffsetCommit", "not-empty"),
+        ("delete", "DeleteGroups", "not-empty"),
+        ("delete-offsets", "OffsetDelete", "subscribed"),
+    ],
+)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_consumer_joins_just_before_the_request(
+    world: KafkaWorld,
+    members: Members,
+    name: Name,
+    topic: str,
+    kgroup: CommandLine,
+    monkeypatch: pytest.MonkeyPatch,
+    protocol: str,
+    verb: str,
+    request_name: str,
+    code: str,
+) -> None:
+    """Refused by the broker at the last moment: 6, since nothing at all was done, and there is nothing to take back."""
+    group = idle_group(world, members, protocol, name("svc"), topic)
+    if verb == "undo":
+        kgroup(*change("reset", topic, group), "--execute")
+        arguments: tuple[str, ...] = ("undo",)
+    else:
+        arguments = change(verb, topic, group)
+    before = world.committed(group)
+    joined = just_before(monkeypatch, request_name, lambda: join(members, protocol, group, topic))
+    document = kgroup(*arguments, "--execute", "-o", "json", exit_code=6).json
+    assert joined
+    assert world.committed(group) == before
+    assert {error["code"] for error in document["errors"]} == {code}
+    assert [bool(row["error"]) for row in document["data"]] == [True] * (1 if verb == "delete" else 2)
+    if verb != "undo":
+        kgroup("undo", exit_code=5)
+
+
+# One live group among several
+
+
+@pytest.mark.usefixtures("untouched")
+@pytest.mark.parametrize("verb", ["reset", "delete", "delete-offsets"])
+def test_one_live_group_among_several(
+    world: KafkaWorld, name: Name, kgroup: CommandLine, live: Live, verb: str
+) -> None:
+    """Nothing of the whole command is applied; with --partial the others are, and that is 7."""
+    stem = name("svc")
+    others = [f"{stem}-{number}" for number in (1, 2)]
+    before = {(live.topic, 0): (3, ""), (live.topic, 1): (4, "")}
+    for group in others:
+        world.commit(group, {(live.topic, 0): 3, (live.topic, 1): 4})
+    given = live.arguments(verb, *others)
+    for execute in ((), ("--execute",)):
+        result = kgroup(*given, *execute, exit_code=6)
+        assert live.group in result.stderr
+        assert others[0] not in result.stderr
+        assert {group: world.committed(group) for group in others} == dict.fromkeys(others, before)
+    document = kgroup(*given, "--partial", "--execute", "-o", "json", exit_code=7).json
+    assert document["executed"] is True
+    assert {error["group"] for error in document["errors"]} == {live.group}
+    assert {row["group"] for row in document["data"] if row["error"] is None} >= set(others)
+    after: Offsets = {(live.topic, 0): (0, ""), (live.topic, 1): (0, "")} if verb == "reset" else {}
+    for group in others:
+        assert (verb == "delete" and group not in world.groups()) or world.committed(group) == after
+
+
+@pytest.mark.usefixtures("untouched")
+def test_several_groups_are_told_of_partial(world: KafkaWorld, name: Name, kgroup: CommandLine, live: Live) -> None:
+    other = name("svc")
+    world.commit(other, {(live.topic, 0): 3})
+    assert "--partial" in kgroup(*live.arguments("reset", other), exit_code=6).stdout
+    assert "--partial" not in kgroup(*live.arguments("reset"), exit_code=6).stdout
+
+
+# Right after the last consumer has closed
+
+
+@pytest.mark.parametrize("client", ["classic", "cooperative", "consumer"])
+def test_right_after_the_last_consumer_closed(
+    world: KafkaWorld, members: Members, name: Name, topic: str, kgroup: CommandLine, client: str
+) -> None:
+    """Its closing commit lies before the record that made the group Empty: no active committer. Several rounds."""
+    group = name("svc")
+    for turn in range(3):
+        member = join(members, client, group, topic)
+        member.commit()
+        member.close()
+        result = kgroup("reset", group, "--topic", topic, "--to-offset", str(turn), "--execute")
+        assert "active-committer" not in result.stderr
+        assert [offset for offset, _ in world.committed(group).values()] == [turn, turn]
+    member = join(members, client, group, topic)
+    member.commit()
+    member.close()
+    kgroup("delete", group, "--execute")
+    assert group not in world.groups()
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_transaction_that_ends_after_the_group_became_empty(
+    world: KafkaWorld, name: Name, topic: str, kgroup: CommandLine, bootstrap: str, protocol: str
+) -> None:
+    """Its commits were made by the member, while it was one; only the marker comes later."""
+    group = name("svc")
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": group, "log_level": 0})
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "group.protocol": protocol,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+        }
+    )
+    consumer.subscribe([topic])
+    wait_for(lambda: consumer.poll(0.1), "a record")
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    places = [TopicPartition(topic, partition, 7) for partition in (0, 1)]
+    producer.send_offsets_to_transaction(places, consumer.consumer_group_metadata())
+    consumer.close()
+    wait_for(lambda: world.groups()[group][1] == "empty", "Empty")
+    producer.commit_transaction(30)
+    wait_for(lambda: len(world.committed(group)) == 2, "commits")
+    kgroup(*change("reset", topic, group), "--execute")
+    assert {offset for offset, _ in world.committed(group).values()} == {0}
+
+
+@pytest.mark.usefixtures("kgroup")
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_transaction_that_was_open_when_the_wait_began(
+    world: KafkaWorld, name: Name, topic: str, bootstrap: str, protocol: str
+) -> None:
+    """It has ended with the consumer: what could not be read at the first look is read after the wait."""
+    group = name("svc")
+    world.commit(group, {(topic, 0): 3, (topic, 1): 4})
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": group, "log_level": 0})
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "group.protocol": protocol,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+        }
+    )
+    consumer.subscribe([topic])
+    wait_for(lambda: consumer.poll(0.1), "a record")
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    places = [TopicPartition(topic, partition, 7) for partition in (0, 1)]
+    producer.send_offsets_to_transaction(places, consumer.consumer_group_metadata())
+    waits = ("--wait-empty", "--within", "20s", "--execute", "-o", "json")
+    with running("reset", group, "--topic", topic, "--shift-by", "-1", *waits) as reset:
+        reset.says("WAIT")
+        producer.commit_transaction(30)
+        consumer.close()
+        result = reset.ends(0)
+    assert [(row["old"], row["new"], row["done"]) for row in result.data] == [(7, 6, True)] * 2
+    assert {offset for offset, _ in world.committed(group).values()} == {6}
+
+
+# A committer that is no member
+
+
+@contextmanager
+def assigned(bootstrap: str, group: str, topic: str) -> Iterator[Callable[[int], None]]:
+    """A consumer that assign()s partition 0 and is no member; what is called commits there."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False})
+    consumer.assign([TopicPartition(topic, 0)])
+    try:
+        yield lambda offset: consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
+    finally:
+        consumer.close()
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_active_committer(
+    world: KafkaWorld,
+    members: Members,
+    name: Name,
+    topic: str,
+    kgroup: CommandLine,
+    bootstrap: str,
+    protocol: str,
+) -> None:
+    group = idle_group(world, members, protocol, name("svc"), topic)
+    kgroup(*change("reset", topic, group))
+    with assigned(bootstrap, group, topic) as commit:
+        for offset in (5, 6, 7):
+            commit(offset)
+    before = world.committed(group)
+    for verb in ("reset", "delete", "delete-offsets"):
+        for accepted in ((), ("--accept", "foreign-owner")):
+            result = kgroup(*change(verb, topic, group), *accepted, "--execute", exit_code=6)
+            assert "[active-committer]" in result.stderr
+            assert f"{topic}:0 at 7" in result.stderr
+            assert "3 in all since it became Empty" in result.stderr
+            assert "--accept active-committer" in result.stderr
+            assert world.committed(group) == before
+    document = kgroup(*change("reset", topic, group), "-o", "json", exit_code=6).json
+    assert [(error["code"], error["group"]) for error in document["errors"]] == [("active-committer", group)]
+    assert [(row["old"], row["new"]) for row in document["data"]] == [(7, 0), (4, 0)]
+    kgroup(*change("reset", topic, group), "--accept", "active-committer", "--execute")
+    assert [offset for offset, _ in world.committed(group).values()] == [0, 0]
+
+
+def test_committer_of_a_group_that_never_had_members(
+    world: KafkaWorld, name: Name, topic: str, kgroup: CommandLine, bootstrap: str
+) -> None:
+    """A group of assign() alone, which goes on."""
+    group = name("svc")
+    going_on = threading.Event()
+    going_on.set()
+
+    def work() -> None:
+        with assigned(bootstrap, group, topic) as commit:
+            offset = 0
+            while going_on.is_set():
+                offset += 1
+                commit(offset % 10)
+                steps.append(offset)
+
+    steps: list[int] = []
+    worker = threading.Thread(target=work)
+    worker.start()
+    try:
+        wait_for(lambda: len(steps) > 5, "commits")
+        result = kgroup(*change("reset", topic, group), "--execute", exit_code=6)
+        assert "[active-committer]" in result.stderr
+        assert f"{topic}:0" in result.stderr
+    finally:
+        going_on.clear()
+        worker.join()
+
+
+def test_own_changes_are_no_committer(
+    world: KafkaWorld, members: Members, name: Name, topic: str, kgroup: CommandLine
+) -> None:
+    """What stands in the journal was kgroup: reset after reset, and undo of all."""
+    group = idle_group(world, members, "classic", name("svc"), topic)
+    for offset in (1, 2, 5):
+        kgroup("reset", group, "--topic", topic, "--to-offset", str(offset), "--execute")
+    kgroup("undo", "--execute")
+    assert [offset for offset, _ in world.committed(group).values()] == [2, 2]
+    kgroup("delete", group, "--execute")
+    kgroup("undo", "--execute")
+    kgroup(*change("reset", topic, group), "--execute")
+
+
+# Groups whose offsets a framework owns
+
+FRAMEWORKS = {
+    "connect-s3-archive": ("Kafka Connect", "PATCH /connectors/s3-archive"),
+    "spark-kafka-source-0a1b-driver-0": ("Spark", "checkpoint"),
+}
+
+
+@pytest.mark.parametrize("stem", FRAMEWORKS)
+def test_framework_by_name(world: KafkaWorld, name: Name, topic: str, kgroup: CommandLine, stem: str) -> None:
+    group = f"{stem}-{os.urandom(3).hex()}"
+    framework, tool = FRAMEWORKS[stem]
+    world.commit(group, {(topic, 0): 3, (topic, 1): 4})
+    before = world.committed(group)
+    for verb in ("reset", "delete", "delete-offsets"):
+        for execute in ((), ("--execute",), ("--execute", "--accept", "active-committer")):
+            result = kgroup(*change(verb, topic, group), *execute, exit_code=6)
+            assert "[foreign-owner]" in result.stderr
+            assert framework in result.stderr
+            assert tool in result.stderr
+            assert "--accept foreign-owner" in result.stderr
+            assert world.committed(group) == before
+    kgroup(*change("reset", topic, group), "--accept", "foreign-owner", "--execute")
+    assert [offset for offset, _ in world.committed(group).values()] == [0, 0]
+    kgroup(*change("delete", topic, group), "--accept", "foreign-owner", "--execute")
+    assert group not in world.groups()
+
+
+def test_framework_by_protocol_type(world: KafkaWorld, name: Name, topic: str, kgroup: CommandLine) -> None:
+    group = name("workers")
+    world.join_as(group, "connect")
+    result = kgroup(*change("reset", topic, group), exit_code=6)
+    assert "Kafka Connect [foreign-owner]" in result.stderr
+    assert 'protocol type "connect"' in result.stderr
+    accepted = kgroup(*change("reset", topic, group), "--accept", "foreign-owner", "--execute", exit_code=6)
+    assert "[foreign-owner]" not in accepted.stderr
+    assert "[not-empty]" in accepted.stderr, "which can't be passed"
+    assert world.committed(group) == {}
+
+
+def test_streams_by_client_id(world: KafkaWorld, members: Members, name: Name, topic: str, kgroup: CommandLine) -> None:
+    group = name("app")
+    join(members, "classic", group, topic, client_id=f"{group}-0a1b-StreamThread-1-consumer")
+    result = kgroup(*change("reset", topic, group), exit_code=6)
+    assert "Streams [foreign-owner]" in result.stderr
+    assert "kafka-streams-application-reset" in result.stderr
+
+
+def test_share_group(world: KafkaWorld, name: Name, topic: str, kgroup: CommandLine) -> None:
+    """Not even with --accept: it has no committed offsets that could be moved."""
+    group = name("share")
+    world.share_group(group, topic)
+    for verb in ("reset", "delete", "delete-offsets"):
+        for accepted in ((), ("--accept", "foreign-owner", "--execute")):
+            result = kgroup(*change(verb, topic, group), *accepted, exit_code=6)
+            assert "share group" in result.stderr
+            assert "[foreign-owner]" in result.stderr
+            assert "kafka-share-groups.sh" in result.stderr
+            assert "--accept" not in result.stderr
+    assert group in world.groups()
+
+
+@pytest.mark.parametrize(
+    ("verb", "tool"), [("reset", "--reset-offsets"), ("delete", "--delete "), ("delete-offsets", "--delete-offsets")]
+)
+def test_share_group_names_the_tool_for_the_verb(
+    world: KafkaWorld, name: Name, topic: str, kgroup: CommandLine, verb: str, tool: str
+) -> None:
+    group = name("share")
+    world.share_group(group, topic)
+    hint = next(
+        line
+        for line in kgroup(*change(verb, topic, group), exit_code=6).stderr.splitlines()
+        if "kafka-share-groups.sh" in line
+    )
+    assert f" {tool}" in hint
+    assert "--execute" not in hint
+
+
+# What --accept takes
+
+
+@pytest.mark.parametrize("verb", ["reset", "delete", "delete-offsets", "undo", "evict"])
+@pytest.mark.parametrize("code", ["not-empty", "nonsense", "", "Active-Committer "])
+def test_accept_of_what_cannot_be(kgroup: CommandLine, verb: str, code: str) -> None:
+    arguments: dict[str, tuple[str, ...]] = {"undo": ("undo",), "evict": ("evict", "svc", "--all-members")}
+    given = arguments[verb] if verb in arguments else change(verb, "orders", "svc")
+    result = kgroup(*given, "--accept", code, exit_code=2)
+    assert "--accept" in result.stderr
+    assert {"not-empty": "members", "": "empty"}.get(code, "active-committer") in result.stderr
+
+
+# Contexts
+
+
+@pytest.fixture
+def contexts(bootstrap: str, tmp_path: Path) -> None:
+    settings = f"    bootstrap.servers: {bootstrap}\n"
+    (tmp_path / "config.yaml").write_text(
+        f"contexts:\n  audit:\n{settings}    read_only: true\n  prod:\n{settings}    explicit: true\n"
+    )
+
+
+@pytest.mark.usefixtures("contexts")
+def test_contexts_that_refuse_to_execute(
+    world: KafkaWorld,
+    members: Members,
+    name: Name,
+    topic: str,
+    kgroup_cli: CommandLine,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """read_only never executes; explicit has to be named by flag or environment. The plan is shown in both."""
+    idle, busy = name("idle"), name("busy")
+    world.commit(idle, {(topic, 0): 3, (topic, 1): 4})
+    join(members, "classic", busy, topic)
+    plans = [change(verb, topic, idle) for verb in ("reset", "delete", "delete-offsets")]
+    plans += [("evict", busy, "--all-members"), ("undo",)]
+    kgroup_cli("reset", idle, "--topic", topic, "--to-offset", "5", "--context", "prod", "--execute")
+    before = world.committed(idle)
+    assert [offset for offset, _ in before.values()] == [5, 5]
+    kgroup_cli("context", "use", "prod")
+    for plan in plans:
+        for dry in (("--context", "audit"), ()):
+            shown = kgroup_cli(*plan, *dry, exit_code=6)  # as the execution would
+            assert shown.stdout.startswith("PLAN")
+            assert "Nothing was changed." in shown.stdout
+        for refused, code in ((("--context", "audit"), "read_only"), ((), "explicit")):
+            result = kgroup_cli(*plan, *refused, "--execute", exit_code=6)
+            assert code in result.stderr.replace("read-only", "read_only")
+            assert "Done." not in result.stdout
+            assert world.committed(idle) == before
+            assert world.groups()[busy] == ("classic", "stable")
+    monkeypatch.setenv("KGROUP_CONTEXT", "prod")
+    kgroup_cli(*plans[0], "--execute")
+    assert [offset for offset, _ in world.committed(idle).values()] == [0, 0]
+
+
+# Missing rights
+
+Rule = tuple[ResourceType, str, ACLOperation]
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
+    with secure_broker(tmp_path_factory.mktemp("guards"), QuietReporter()) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def inside(secured: SecureBroker) -> Iterator[KafkaWorld]:
+    """Behind the rights: topics ``open`` and ``secret`` with ten records in each of two partitions."""
+    with KafkaWorld(secured.addresses["ADMIN"]) as world:
+        for stem in ("open", "secret"):
+            ten_each(world, stem)
+        yield world
+
+
+class Oncall(Bob):
+    """bob, with what he may do given rule by rule."""
+
+    def given(self, *rules: Rule) -> None:
+        """These rules, and no others."""
+        self.may()
+        admin = KafkaAdminClient(bootstrap_servers=self.broker.addresses["ADMIN"])
+        found = ACLFilter(
+            None, None, ACLOperation.ANY, ACLPermissionType.ANY,
+            ResourcePatternFilter(ResourceType.ANY, None, ACLResourcePatternType.ANY),
+        )  # fmt: skip
+        try:
+            admin.create_acls(
+                [
+                    ACL("User:bob", "*", operation, ACLPermissionType.ALLOW, ResourcePattern(kind, name))
+                    for kind, name, operation in rules
+                ]
+            )
+            wait_for(lambda: len(admin.describe_acls(found)[0]) == len(rules), "rules")
+        finally:
+            admin.close()
+            admin._net.close()
+
+
+READ_HISTORY: Rule = (ResourceType.TOPIC, "__consumer_offsets", ACLOperation.READ)
+READ_SECRET: Rule = (ResourceType.TOPIC, "secret", ACLOperation.READ)
+KNOWN: tuple[Rule, ...] = (
+    (ResourceType.CLUSTER, "kafka-cluster", ACLOperation.DESCRIBE),
+    (ResourceType.TOPIC, "open", ACLOperation.READ),
+)
+
+
+def of_group(group: str, *operations: ACLOperation) -> tuple[Rule, ...]:
+    return tuple((ResourceType.GROUP, group, operation) for operation in operations)
+
+
+@pytest.fixture
+def oncall(secured: SecureBroker, inside: KafkaWorld) -> Oncall:
+    return Oncall(secured)
+
+
+@pytest.fixture
+def guarded(inside: KafkaWorld, name: Name) -> str:
+    """A group of the secured broker that was never anything but idle."""
+    group = name("svc")
+    inside.commit(group, {(topic, partition): 3 for topic in ("open", "secret") for partition in (0, 1)})
+    return group
+
+
+def at(world: KafkaWorld, group: str, topic: str) -> set[int]:
+    """The committed offsets of one topic."""
+    return {offset for (found, _), (offset, _) in world.committed(group).items() if found == topic}
+
+
+def test_enough_rights(oncall: Oncall, inside: KafkaWorld, guarded: str) -> None:
+    """READ on group, topics and history, DELETE on the group, DESCRIBE on the cluster: everything, without a note."""
+    oncall.given(*KNOWN, READ_SECRET, READ_HISTORY, *of_group(guarded, ACLOperation.READ, ACLOperation.DELETE))
+    before = inside.committed(guarded)
+    for arguments in (
+        ("reset", guarded, "--all-topics", "--to-latest"),
+        ("delete-offsets", guarded, "--topic", "open"),
+        ("delete", guarded),
+    ):
+        result = oncall(*arguments, "--execute")
+        assert result.stderr == ""
+        assert oncall("undo", "--execute").stderr == ""
+        assert inside.committed(guarded) == before
+
+
+@pytest.mark.parametrize("verb", ["reset", "delete", "delete-offsets"])
+def test_history_that_cannot_be_read_is_a_note(
+    oncall: Oncall, inside: KafkaWorld, secured: SecureBroker, guarded: str, verb: str
+) -> None:
+    """Whether somebody commits is unknown then: said, and no refusal, even where somebody does."""
+    seen = ((ResourceType.TOPIC, "__consumer_offsets", ACLOperation.DESCRIBE),) if verb == "reset" else ()
+    oncall.given(*KNOWN, READ_SECRET, *seen, *of_group(guarded, ACLOperation.READ, ACLOperation.DELETE))
+    with assigned(secured.addresses["ADMIN"], guarded, "open") as commit:
+        for offset in (5, 6, 7):
+            commit(offset)
+    result = oncall(*change(verb, "open", guarded), "-o", "json", "--execute")
+    assert result.json["errors"] == []
+    assert "note:" in result.stderr
+    assert "__consumer_offsets" in result.stderr
+    assert ("READ" if seen else "DESCRIBE") in result.stderr
+    assert 7 not in at(inside, guarded, "open") if guarded in inside.groups() else verb == "delete"
+
+
+def names_the_rule(text: str, operation: str, kind: str, name: str) -> bool:
+    """Whether an error says which right is missing, with the command that gives it."""
+    line = next((line for line in text.splitlines() if "kafka-acls" in line or "--operation" in line), "")
+    return f"--operation {operation}" in line and f"--{kind} {name}" in line.replace("'", "")
+
+
+def test_group_that_may_not_be_changed(oncall: Oncall, inside: KafkaWorld, guarded: str) -> None:
+    """DESCRIBE alone: 4 with the rule that is missing, and nothing is changed."""
+    oncall.given(*KNOWN, READ_SECRET, READ_HISTORY, *of_group(guarded, ACLOperation.DESCRIBE))
+    before = inside.committed(guarded)
+    for verb, operation in (("reset", "Read"), ("delete", "Delete"), ("delete-offsets", "Delete")):
+        result = oncall(*change(verb, "open", guarded), "--execute", exit_code=4)
+        assert "[not-authorized]" in result.stderr
+        assert names_the_rule(result.stderr, operation, "group", guarded), result.stderr
+        assert "Done." not in result.stdout
+        assert "undo ch-" not in result.stdout
+        assert inside.committed(guarded) == before
+    assert oncall("undo", exit_code=5).stdout == "", "nothing was changed, so there is nothing to take back"
+
+
+def test_topic_that_may_not_be_changed(oncall: Oncall, inside: KafkaWorld, guarded: str) -> None:
+    """It costs its own rows: 7 beside a topic that may be changed, 4 alone; what is said to be done is done."""
+    secret = (ResourceType.TOPIC, "secret", ACLOperation.DESCRIBE)
+    oncall.given(*KNOWN, secret, READ_HISTORY, *of_group(guarded, ACLOperation.READ, ACLOperation.DELETE))
+    alone = oncall("reset", guarded, "--topic", "secret", "--to-latest", "--execute", exit_code=4)
+    assert names_the_rule(alone.stderr, "Read", "topic", "secret"), alone.stderr
+    assert at(inside, guarded, "secret") == {3}
+    both = oncall("reset", guarded, "--all-topics", "--to-latest", "--execute", "-o", "json", exit_code=7)
+    assert {error["topic"] for error in both.json["errors"]} == {"secret"}
+    assert {error["code"] for error in both.json["errors"]} == {"not-authorized"}
+    done = {(row["topic"], row["partition"]): row["done"] for row in both.data}
+    assert not done["secret", 0]
+    assert at(inside, guarded, "secret") == {3}
+    assert at(inside, guarded, "open") == ({10} if done["open", 0] else {3})
+    partial = oncall("reset", guarded, "--all-topics", "--to-latest", "--partial", "--execute", exit_code=7)
+    assert names_the_rule(partial.stderr, "Read", "topic", "secret"), partial.stderr
+    assert at(inside, guarded, "open") == {10}
+
+
+def test_one_of_two_groups_may_be_deleted(oncall: Oncall, inside: KafkaWorld, guarded: str) -> None:
+    other = guarded + "-other"
+    inside.commit(other, {("open", 0): 3})
+    oncall.given(
+        *KNOWN,
+        READ_SECRET,
+        READ_HISTORY,
+        *of_group(guarded, ACLOperation.DESCRIBE),
+        *of_group(other, ACLOperation.DELETE, ACLOperation.READ),
+    )
+    document = oncall("delete", guarded, other, "--partial", "--execute", "-o", "json", exit_code=7).json
+    assert [(error["group"], error["code"]) for error in document["errors"]] == [(guarded, "not-authorized")]
+    assert guarded in inside.groups()
+    assert other not in inside.groups()
+
+
+def test_member_that_may_not_be_evicted(oncall: Oncall, inside: KafkaWorld, secured: SecureBroker, name: Name) -> None:
+    group = name("busy")
+    oncall.given(*KNOWN, READ_SECRET, READ_HISTORY, *of_group(group, ACLOperation.DESCRIBE))
+    with Members(secured.addresses["ADMIN"]) as members:
+        member = members.classic(group, "open")
+        members.stable(member, partitions=2)
+        result = oncall("evict", group, "--all-members", "--execute", exit_code=4)
+        assert names_the_rule(result.stderr, "Read", "group", group), result.stderr
+        assert inside.groups()[group] == ("classic", "stable")

@@ -1,0 +1,131 @@
+"""Taking a change back: what is back already, what nobody knows, what somebody has moved, and the rows that follow."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kgroup.errors import NotFound
+from kgroup.groups.change import Row
+from kgroup.groups.undo_plan import Trace, emptied, moved_since, undo_rows
+from kgroup.model import Commit, LogRange, RowError
+
+BEFORE, AFTER, ELSEWHERE = Commit(5, 3, 'by hand: "é"'), Commit(12, 4, ""), Commit(9, 4, "")
+LOGS = {("orders", 0): LogRange(0, 20), ("orders", 1): LogRange(8, 20)}
+
+
+def trace(
+    now: Commit | None,
+    *,
+    before: Commit | None = BEFORE,
+    after: Commit | None = AFTER,
+    confirmed: bool = True,
+    partition: int = 0,
+) -> Trace:
+    return Trace("svc", "orders", partition, before, after, now, confirmed)
+
+
+@pytest.mark.parametrize(
+    ("confirmed", "now", "expected"),
+    [
+        (True, AFTER, ()),  # stands as it was left: to be taken back
+        (True, BEFORE, ("is_back",)),
+        (True, ELSEWHERE, ("moved",)),
+        (True, None, ("moved",)),
+        (True, Commit(12, 4, "other metadata"), ("moved",)),
+        (True, Commit(12, None, ""), ("moved",)),  # the epoch is part of a commit
+        (True, Commit(5, 3, ""), ("moved",)),
+        (False, AFTER, ()),  # nobody lived to write it down, and it was stored
+        (False, BEFORE, ("is_back",)),  # ... and it was not
+    ],
+)
+def test_what_a_trace_shows(confirmed: bool, now: Commit | None, expected: tuple[str, ...]) -> None:
+    found = trace(now, confirmed=confirmed)
+    assert tuple(word for word in ("is_back", "doubtful", "moved") if getattr(found, word)) == expected
+
+
+@pytest.mark.parametrize("now", [ELSEWHERE, None])
+def test_nobody_knows_whether_it_was_changed(now: Commit | None) -> None:
+    """It was perhaps never done, and stands elsewhere: not called moved, and nothing to take back of it by itself."""
+    assert trace(now, confirmed=False).doubtful
+    assert not trace(now).doubtful
+
+
+@pytest.mark.parametrize("confirmed", [True, False])
+@pytest.mark.parametrize("now", [None, AFTER])
+def test_what_cannot_be_read_now(confirmed: bool, now: Commit | None) -> None:
+    """It is an error of its own row; neither back, nor moved, nor is it to be written over."""
+    found = replace(trace(now, confirmed=confirmed), unread=RowError("pending-transaction", "a transaction is open"))
+    assert (found.is_back, found.doubtful, found.moved) == (False, False, False)
+    assert list(moved_since([found])) == []
+    (row,) = undo_rows([found], LOGS, {"orders": None})
+    assert row.error is not None
+    assert row.error.code == "pending-transaction"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "now", "old", "new"),
+    [
+        (BEFORE, AFTER, AFTER, AFTER, BEFORE),
+        (None, AFTER, AFTER, AFTER, None),  # there was no commit: its offset goes
+        (BEFORE, None, None, None, BEFORE),  # it was deleted: it comes back
+        (BEFORE, AFTER, ELSEWHERE, ELSEWHERE, BEFORE),  # moved since: what is there now is what will be written over
+    ],
+)
+def test_a_row_puts_back_what_stood_before(
+    before: Commit | None, after: Commit | None, now: Commit | None, old: Commit | None, new: Commit | None
+) -> None:
+    (row,) = undo_rows([trace(now, before=before, after=after)], LOGS, {"orders": None})
+    assert (row.group, row.place, row.old, row.new, row.error) == ("svc", ("orders", 0), old, new, None)
+
+
+def test_what_stands_as_before_has_no_row() -> None:
+    rows = undo_rows([trace(BEFORE), trace(AFTER, partition=1)], LOGS, {"orders": None})
+    assert [row.partition for row in rows] == [1]
+
+
+def test_a_topic_that_is_not_what_it_was() -> None:
+    """Its rows are errors; those of other topics are not."""
+    other = Trace("svc", "clicks", 0, BEFORE, AFTER, AFTER)
+    rows = undo_rows([trace(AFTER), other], LOGS, {"orders": NotFound("orders does not exist"), "clicks": None})
+    by_topic = {row.topic: row.error for row in rows}
+    assert by_topic["clicks"] is None
+    assert by_topic["orders"] is not None
+    assert "orders does not exist" in by_topic["orders"].message
+
+
+def test_an_offset_that_is_gone_from_the_log_is_noted() -> None:
+    (inside,) = undo_rows([trace(AFTER)], LOGS, {"orders": None})
+    (below,) = undo_rows([trace(AFTER, partition=1)], LOGS, {"orders": None})
+    assert inside.note is None
+    assert below.note
+
+
+def test_moved_since_names_before_after_and_now() -> None:
+    (refusal,) = moved_since([trace(AFTER), trace(ELSEWHERE, partition=1)])
+    assert (refusal.group, refusal.error.code) == ("svc", "moved-since")
+    (line,) = (line for line in refusal.error.details if "orders:1" in line)
+    assert [word in line for word in ("5", "12", "9")] == [True] * 3
+    assert not any("orders:0" in line for line in refusal.error.details)
+
+
+def test_moved_since_of_each_group() -> None:
+    other = Trace("other", "orders", 0, BEFORE, AFTER, None)
+    assert {refusal.group for refusal in moved_since([trace(ELSEWHERE), other])} == {"svc", "other"}
+    assert list(moved_since([trace(AFTER), trace(BEFORE, partition=1)])) == []
+
+
+@pytest.mark.parametrize(
+    ("created", "now", "expected"),
+    [
+        ({"svc"}, {("orders", 0)}, {"svc"}),
+        ({"svc"}, {("orders", 0), ("clicks", 0)}, set()),  # somebody committed there since
+        (set(), {("orders", 0)}, set()),  # it was there before
+    ],
+)
+def test_groups_that_go_as_a_whole(created: set[str], now: set[tuple[str, int]], expected: set[str]) -> None:
+    """Only one that the change made, and that would be left without any commit."""
+    rows = [Row("svc", "orders", 0, AFTER, None)]
+    found = emptied(frozenset(created), rows, {("svc", *place): AFTER for place in now})
+    assert found == expected

@@ -1,0 +1,251 @@
+"""A TCP proxy that reads Kafka's frames, so that a test can lose or hold one request, or its answer.
+
+The broker advertises the proxy's port on a listener of its own (``proxied_broker``), so every client that comes in
+through the proxy stays on it, while the test itself goes to the broker directly.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from kafka.protocol.consumer import OffsetCommitRequest, OffsetCommitResponse
+
+from kgroup.sandbox import Sandbox
+from kgroup.sandbox.ports import choose, is_free
+from tests.command_line import QuietReporter
+from tests.kafka_world import KafkaWorld
+
+OFFSET_COMMIT, FIND_COORDINATOR, LEAVE_GROUP, DESCRIBE_GROUPS = 8, 10, 13, 15
+DELETE_GROUPS, OFFSET_DELETE, CONSUMER_GROUP_DESCRIBE = 42, 47, 69
+
+
+class Loss(StrEnum):
+    """What happens to a request; then the connection is cut."""
+
+    REQUEST = "it never reaches the broker"
+    ANSWER = "the broker has done it, nobody hears of it"
+    NOTHING = "it is only held until the test lets it go"
+    REFUSED = "it is answered with NOT_COORDINATOR, and never reaches the broker"
+
+
+@dataclass(slots=True)
+class Fault:
+    """Waits for the ``skip + 1``-th request of an API, once; ``then`` runs before the connection is cut.
+
+    With ``after`` it waits for that one to have happened first; ``always``: for every request from then on.
+    OffsetCommit alone can be REFUSED.
+    """
+
+    api_key: int
+    loss: Loss
+    skip: int = 0
+    then: Callable[[], None] | None = None
+    after: Fault | None = None
+    always: bool = False
+    met: threading.Event = field(default_factory=threading.Event)
+    go_on: threading.Event = field(default_factory=threading.Event)
+
+
+class KafkaProxy:
+    """Listens on ``port``; ``target`` is the broker's port and set later."""
+
+    def __init__(self) -> None:
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._server.getsockname()[1]
+        self.target = 0
+        self.forwarded: Counter[int] = Counter()
+        """Requests that reached the broker, by API key."""
+        self._faults: list[Fault] = []
+        self._lock = threading.Lock()
+        self._open: set[socket.socket] = set()
+        self._threads: list[threading.Thread] = []
+        self._start(self._accept)
+
+    def expect(self, fault: Fault) -> Fault:
+        """Let this happen once."""
+        with self._lock:
+            self._faults.append(fault)
+        return fault
+
+    def reset(self) -> None:
+        """Forget faults that have not happened, let go what is held, and count from 0."""
+        with self._lock:
+            left, self._faults = self._faults, []
+            self.forwarded.clear()
+        for fault in left:
+            fault.go_on.set()
+
+    def close(self) -> None:
+        """Cut everything, and wait for the threads."""
+        self.reset()
+        with contextlib.suppress(OSError):
+            self._server.shutdown(socket.SHUT_RDWR)
+        self._server.close()
+        with self._lock:
+            left = list(self._open)
+        for one in left:
+            _cut(one)
+        for thread in self._threads:
+            thread.join(10)
+
+    def _start(self, target: Callable[..., None], *arguments: object) -> None:
+        thread = threading.Thread(target=target, args=arguments, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._server.accept()
+            except OSError:
+                return
+            try:
+                broker = socket.create_connection(("127.0.0.1", self.target), 10)
+            except OSError:
+                client.close()
+                continue
+            broker.settimeout(None)
+            with self._lock:
+                self._open |= {client, broker}
+            lost: dict[int, Fault] = {}
+            self._start(self._requests, client, broker, lost)
+            self._start(self._answers, client, broker, lost)
+
+    def _requests(self, client: socket.socket, broker: socket.socket, lost: dict[int, Fault]) -> None:
+        with self._pair(client, broker):
+            while frame := _frame(client):
+                api_key, _, correlation_id = struct.unpack_from(">hhi", frame, 4)
+                fault = self._fault(api_key)
+                if fault:
+                    fault.met.set()
+                    if fault.loss is Loss.NOTHING:
+                        fault.go_on.wait(60)
+                    if fault.loss is Loss.REFUSED:
+                        client.sendall(_not_coordinator(frame))
+                        continue
+                    if fault.loss is Loss.REQUEST:
+                        if fault.then:
+                            fault.then()
+                        return
+                    lost[correlation_id] = fault
+                with self._lock:
+                    self.forwarded[api_key] += 1
+                broker.sendall(frame)
+
+    def _answers(self, client: socket.socket, broker: socket.socket, lost: dict[int, Fault]) -> None:
+        with self._pair(client, broker):
+            while frame := _frame(broker):
+                fault = lost.pop(struct.unpack_from(">i", frame, 4)[0], None)
+                if fault and fault.loss is Loss.ANSWER:
+                    if fault.then:
+                        fault.then()
+                    return
+                client.sendall(frame)
+
+    def _fault(self, api_key: int) -> Fault | None:
+        with self._lock:
+            for fault in self._faults:
+                if fault.api_key != api_key or (fault.after and not fault.after.met.is_set()):
+                    continue
+                if fault.skip == 0:
+                    if not fault.always:
+                        self._faults.remove(fault)
+                    return fault
+                fault.skip -= 1
+        return None
+
+    @contextlib.contextmanager
+    def _pair(self, client: socket.socket, broker: socket.socket) -> Iterator[None]:
+        """Both ends of a connection end together."""
+        try:
+            with contextlib.suppress(OSError):
+                yield
+        finally:
+            for one in (client, broker):
+                _cut(one)
+                with self._lock:
+                    self._open.discard(one)
+
+
+def _not_coordinator(frame: bytes) -> bytes:
+    """The answer to an OffsetCommit that came to a broker which does not keep the group (any more)."""
+    _, version, correlation_id = struct.unpack_from(">hhi", frame, 4)
+    asked = OffsetCommitRequest.decode(frame, version=version, header=True, framed=True)
+    answer = OffsetCommitResponse(
+        throttle_time_ms=0,
+        topics=[
+            OffsetCommitResponse.OffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetCommitResponse.OffsetCommitResponseTopic.OffsetCommitResponsePartition(
+                        partition_index=partition.partition_index, error_code=16
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in asked.topics
+        ],
+    )
+    body = struct.pack(">i", correlation_id) + (b"\0" if version >= 8 else b"") + bytes(answer.encode(version=version))
+    return struct.pack(">i", len(body)) + body
+
+
+def _frame(source: socket.socket) -> bytes:
+    """The next frame with its length; nothing at the end."""
+    head = _exactly(source, 4)
+    return head + _exactly(source, *struct.unpack(">i", head)) if head else b""
+
+
+def _exactly(source: socket.socket, count: int) -> bytes:
+    found = bytearray()
+    while len(found) < count:
+        more = source.recv(count - len(found))
+        if not more:
+            return b""
+        found += more
+    return bytes(found)
+
+
+def _cut(connection: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
+    connection.close()
+
+
+@dataclass(frozen=True, slots=True)
+class ProxiedBroker:
+    """A broker, the proxy before it, and the cluster as the test sees it, past the proxy."""
+
+    proxy: KafkaProxy
+    world: KafkaWorld
+    bootstrap: str
+    """Through the proxy."""
+
+
+@contextlib.contextmanager
+def proxied_broker(directory: Path, properties: dict[str, str]) -> Iterator[ProxiedBroker]:
+    """Start one, and end it with the block."""
+    sandbox, proxy = Sandbox(directory), KafkaProxy()
+    (port,) = choose(1, free=is_free)
+    advertised = f"PLAINTEXT://127.0.0.1:{port},PROXIED://127.0.0.1:{proxy.port}"
+    try:
+        status = sandbox.up(
+            port=port,
+            listeners={"PROXIED": "PLAINTEXT"},
+            properties={**properties, "advertised.listeners": advertised},
+            reporter=QuietReporter(),
+        )
+        proxy.target = int(status.listeners["PROXIED"].rpartition(":")[2])
+        with KafkaWorld(f"127.0.0.1:{port}") as world:
+            yield ProxiedBroker(proxy, world, f"127.0.0.1:{proxy.port}")
+    finally:
+        proxy.close()
+        sandbox.down(wipe=True, reporter=QuietReporter())

@@ -1,0 +1,57 @@
+"""A ``kgroup`` that runs as a process while the test looks at what it says on stderr."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from tests.command_line import CommandLine, Result
+from tests.waiting import wait_for
+
+
+@dataclass
+class Running:
+    """The process, and the lines of stderr so far."""
+
+    process: subprocess.Popen[str]
+    lines: list[str] = field(default_factory=list)
+
+    def says(self, text: str) -> str:
+        """Wait for a line with this text."""
+        return wait_for(lambda: next((line for line in self.lines if text in line), None), f"{text!r} said")
+
+    def ends(self, exit_code: int) -> Result:
+        """Wait for its end."""
+        assert self.process.stdout
+        stdout = self.process.stdout.read()
+        code = self.process.wait(60)
+        result = Result(code, stdout, "\n".join(self.lines))
+        assert code == exit_code, f"exited {code}, not {exit_code}\n--- stdout\n{stdout}\n--- stderr\n{result.stderr}"
+        return result
+
+
+@contextmanager
+def running(*arguments: str) -> Iterator[Running]:
+    """Start ``kgroup`` with these arguments, and listen to it; killed when the block ends."""
+    process = CommandLine().start(*arguments)
+    found = Running(process)
+
+    def listen() -> None:
+        assert process.stderr
+        for line in process.stderr:
+            found.lines.append(line.rstrip("\n"))
+
+    listener = threading.Thread(target=listen, daemon=True)
+    listener.start()
+    try:
+        yield found
+    finally:
+        process.kill()
+        process.wait(10)
+        listener.join(10)
+        for pipe in (process.stdout, process.stderr):
+            assert pipe
+            pipe.close()
