@@ -1,80 +1,151 @@
-"""README is true: its transcripts, recipes, exit codes and configuration are run."""
+"""README is true: its transcripts are run, its tables compared. Its recipes are in test_recipes.py."""
 
 from __future__ import annotations
 
+import ast
 import os
 import re
+import secrets
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 import yaml
+from confluent_kafka import Producer
 
 from kgroup.errors import EXIT_MEANINGS
-from kgroup.sandbox.demo import Crashed, crash
+from kgroup.journal import whoami
+from kgroup.sandbox.demo import crash
 from kgroup.table import VERBS
+from kgroup.topics import TOPICS
 from tests.command_line import CommandLine, QuietReporter
+from tests.deployments import Deployments
+from tests.kafka_world import KafkaWorld
+from tests.test_cli import COMMANDS
+from tests.waiting import wait_for
 
-README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
-TRANSCRIPTS = [
-    (command, output)
-    for block in re.findall(r"```console\n(.*?)```", README, re.S)
-    for command, output in re.findall(r"\$ kgroup (.*?)\n(.*?)(?=\n\$ |\Z)", block, re.S)
-]
-RECIPES = re.findall(r"<!-- recipe -->\n```sh\n(.*?)```", README, re.S)
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+_CHANGE_ID = r"\bch-[2-9a-z]{4}\b"
 _CHANGING = (
-    (re.compile(r"\d\d:\d\d:\d\dZ"), "TIME"),
+    (re.compile(r'"timestamp_ms": \d+'), '"timestamp_ms": MS'),
+    (re.compile(r"\d\d:\d\d:\d\d(\.\d{3}Z|Z?)"), "TIME"),
+    (re.compile(r"\d{4}-\d\d-\d\d"), "DATE"),
+    (re.compile(r"\d\d-\d\d TIME"), "DAY TIME"),
     (re.compile(r"127\.0\.0\.1:\d+"), "ADDRESS"),
     (re.compile(r" {2,}"), "  "),
 )
 
 
-@pytest.fixture(scope="module")
-def crashed(bootstrap: str) -> Crashed:
-    """The group of the demo, on the shared broker."""
-    return crash(bootstrap, QuietReporter())
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """What is typed (lines that end in a backslash are one), and what comes out on stdout."""
+
+    command: str
+    output: str
 
 
-def _steady(text: str, crashed: Crashed) -> str:
-    """The text without what differs from run to run: times, ports, the number of the demo, padding."""
-    text = text.replace(crashed.group, "demo-order-service").replace(crashed.topic, "demo-orders")
+TRANSCRIPTS = [
+    Transcript(command, output)
+    for block in re.findall(r"```console\n(.*?)```", README, re.S)
+    for command, output in re.findall(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", block, re.M)
+]
+
+
+@dataclass
+class Stage:
+    """Where the transcripts play: README's names and those they have here, and the directory they run in."""
+
+    names: dict[str, str]
+    directory: Path
+    environ: dict[str, str]
+    deployments: Deployments
+    ids: dict[str, str] = field(default_factory=dict)
+
+    def play(self, transcript: Transcript) -> str:
+        """What comes out, in README's words."""
+        command = transcript.command
+        for there, here in (self.names | self.ids).items():
+            command = re.sub(rf"(?<![\w-]){re.escape(there)}(?![\w]|-order)", here, command)
+        done = subprocess.run(
+            ["sh", "-c", command],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL,
+            cwd=self.directory,
+            env=self.environ,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        if command.startswith("kubectl"):
+            self.deployments.settle()
+        made = zip(re.findall(_CHANGE_ID, transcript.output), re.findall(_CHANGE_ID, done.stdout), strict=False)
+        for there, here in made:
+            self.ids.setdefault(there, here)
+        text = done.stdout.replace(whoami(), "maria@jump-1")
+        for there, here in (self.names | self.ids).items():
+            text = text.replace(here, there)
+        return text
+
+
+def _steady(text: str) -> str:
+    """The text without what differs from run to run: times, ports, padding, the line break of a long title."""
+    text = re.sub(r"^(\S.*?)( {2,}127\S+  [\d:]+Z)\n {3}(\S.*)$", r"\1 \3\2", text, flags=re.M)
     for pattern, replacement in _CHANGING:
         text = pattern.sub(replacement, text)
     return "\n".join(line.rstrip() for line in text.strip().splitlines())
 
 
-@pytest.mark.parametrize(("command", "output"), TRANSCRIPTS, ids=[command for command, _ in TRANSCRIPTS])
-def test_transcript(kgroup: CommandLine, crashed: Crashed, command: str, output: str) -> None:
-    words = [word.replace("demo-order-service", crashed.group) for word in shlex.split(command)]
-    assert _steady(kgroup(*words).stdout, crashed) == _steady(output, crashed)
+@pytest.fixture(scope="module")
+def played(bootstrap: str, world: KafkaWorld, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
+    """What came out of all transcripts, played one after the other, as README has them."""
+    directory = tmp_path_factory.mktemp("readme")
+    crashed = crash(bootstrap, QuietReporter())
+    suffix = secrets.token_hex(2)
+    names = {"demo-order-service": crashed.group, "demo-orders": crashed.topic}
+    names |= {name: f"{name}-{suffix}" for name in ("pay-svc", "pay-green", "ship-svc")}
+    names["payments"] = _payments(world, bootstrap, f"payments-{suffix}")
+    with Deployments(directory, bootstrap) as deployments:
+        for name in ("pay-svc", "ship-svc"):
+            deployments.add(names[name], names[name], names["payments"], replicas=1, static=name == "ship-svc")
+        done = 3 * 20 + 17
+        wait_for(lambda: all(len(deployments.processed(names[n])) == done for n in ("pay-svc", "ship-svc")), "work")
+        kgroup = deployments.bin / "kgroup"
+        kgroup.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m kgroup "$@"\n')
+        kgroup.chmod(0o755)
+        environ = {
+            key: value for key, value in os.environ.items() if not key.startswith("KGROUP_") and key != "COLUMNS"
+        } | {
+            "PATH": f"{deployments.bin}:{os.environ['PATH']}",
+            "PYTHONPATH": str(ROOT),
+            "KGROUP_BOOTSTRAP_SERVER": bootstrap,
+            "KGROUP_STATE_DIR": str(directory / "state"),
+            "KGROUP_CONFIG": str(directory / "config.yaml"),
+        }
+        stage = Stage(names, directory, environ, deployments)
+        yield [stage.play(transcript) for transcript in TRANSCRIPTS]
 
 
-@pytest.mark.parametrize("script", RECIPES)
-def test_recipe(crashed: Crashed, tmp_path: Path, script: str) -> None:
-    kgroup = tmp_path / "kgroup"
-    kgroup.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m kgroup "$@"\n')
-    kgroup.chmod(0o755)
-    done = subprocess.run(
-        ["sh", "-c", script],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        cwd=Path(__file__).parent.parent,
-        env=os.environ
-        | {
-            "PATH": f"{tmp_path}:{os.environ['PATH']}",
-            "KGROUP_BOOTSTRAP_SERVER": crashed.bootstrap_servers,
-            "GROUP": crashed.group,
-            "TOPIC": crashed.topic,
-            "SNAPSHOT": str(tmp_path / "snapshot.csv"),
-        },
-    )
-    assert (done.returncode, "kgroup:" in done.stderr) == (0, False), done.stderr
-    shown = done.stdout or (tmp_path / "snapshot.csv").read_text()
-    assert crashed.group in shown
+def _payments(world: KafkaWorld, bootstrap: str, name: str) -> str:
+    """Four partitions of 20 records; the application can't take 17 of the last one."""
+    world.topic(name, partitions=4)
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for partition in range(4):
+        for offset in range(20):
+            value = b"poison" if (partition, offset) == (3, 17) else b"refund"
+            producer.produce(name, value, f"ord-{5504 + offset}", partition)
+    assert producer.flush(30) == 0
+    return name
+
+
+@pytest.mark.parametrize("at", range(len(TRANSCRIPTS)), ids=[t.command.splitlines()[0] for t in TRANSCRIPTS])
+def test_transcript(played: list[str], at: int) -> None:
+    assert _steady(played[at]) == _steady(TRANSCRIPTS[at].output)
 
 
 def test_exit_codes() -> None:
@@ -88,19 +159,53 @@ def test_every_verb_has_an_example() -> None:
             assert f"### `kgroup {verb.name}`" in README
 
 
+def refusals() -> set[str]:
+    """The codes of every Refused in the product, but for those of the sandbox."""
+    found: set[str] = set()
+    for path in (ROOT / "kgroup").rglob("*.py"):
+        if "sandbox" in path.parts:
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Refused":
+                codes = [k.value.value for k in node.keywords if k.arg == "code" and isinstance(k.value, ast.Constant)]
+                found.update(str(code) for code in codes)
+    return found
+
+
+@pytest.mark.parametrize("code", sorted(refusals()))
+def test_every_refusal_is_explained(code: str) -> None:
+    table = README.partition("### What is refused")[2].partition("\n### ")[0]
+    assert f"`{code}`" in table
+    assert re.search(rf"\b{code}\b", TOPICS["refusals"])
+
+
 def test_every_flag_and_file_it_names_exists(kgroup_cli: CommandLine) -> None:
-    pages = "".join(kgroup_cli(*words).stdout for words in (["list", "-h"], ["describe", "-h"], ["help", "connection"]))
-    pages += "".join(kgroup_cli("sandbox", name, "-h").stdout for name in ("up", "down", "demo", "status"))
-    named = set(re.findall(r"`(--[a-z-]+)", README)) - {"--execute"}
-    assert not {flag for flag in named if flag not in pages}
-    top = Path(__file__).parent.parent / "kgroup"
-    listed = re.findall(r"^ {2}(\w+(?:\.py|/)) ", README.partition("## Map of the code")[2], re.M)
+    pages = "".join(kgroup_cli(*words, "-h").stdout for words in COMMANDS) + TOPICS["connection"]
+    prose = re.sub(r"^```.*?^```$", "", README, flags=re.M | re.S)
+    in_blocks = [
+        word
+        for line in re.findall(r"^ *(?:\$ )?(kgroup [a-z](?:.*\\\n)*.*)$", README, re.M)
+        for word in re.findall(r"(?<=\s)(--[a-z-]+)", line)
+    ]
+    named = {flag for code in re.findall(r"`([^`\n]+)`", prose) for flag in re.findall(r"(--[a-z-]+)", code)}
+    known = set(re.findall(r"--[a-z-]+", pages))
+    assert {"--execute", "--save-skipped", "--instance"} <= named | set(in_blocks)
+    assert sorted((named | set(in_blocks)) - known) == []
+    top = ROOT / "kgroup"
+    map_of_code = README.partition("## Map of the code")[2]
+    listed = re.findall(r"^ {2}(\w+(?:\.py|/)) ", map_of_code, re.M)
     assert listed
     assert all((top / name).exists() for name in listed)
+    below, folder = [], ""
+    for indent, name in re.findall(r"^( {2,4})(\w+(?:\.py|/)) ", map_of_code, re.M):
+        folder = name if len(indent) == 2 else folder
+        below += [f"{folder}{name}"] if len(indent) == 4 else []
+    assert below
+    assert [name for name in below if not (top / name).exists()] == []
 
 
 def test_contexts(kgroup_cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (block,) = re.findall(r"```yaml\n(.*?)```", README, re.S)
+    (block,) = re.findall(r"```yaml\n(contexts:.*?)```", README, re.S)
     (tmp_path / "config.yaml").write_text(block)
     (tmp_path / "ca.pem").write_text("")
     monkeypatch.setenv("HOME", str(tmp_path))
