@@ -16,7 +16,7 @@ from pathlib import Path
 
 from kgroup.sandbox import Sandbox
 from kgroup.sandbox.tools import CONSUMER_GROUPS, tool_command
-from tests.benchmarks.measure import Figure, measure
+from tests.benchmarks.measure import measure, say
 from tests.command_line import QuietReporter
 from tests.kafka_world import KafkaWorld
 from tests.members import Members
@@ -56,7 +56,7 @@ def _peer(bootstrap: str, *arguments: str) -> list[str]:
 def _help() -> None:
     ours = measure(_kgroup("--help"), runs=9)
     floor = measure([sys.executable, "-c", "import typer, rich.table"], runs=9)
-    _say("kgroup --help / importing typer, rich.table", ours, floor)
+    say("kgroup --help / importing typer, rich.table", ours, floor)
 
 
 def _one_group(bootstrap: str) -> None:
@@ -69,7 +69,7 @@ def _one_group(bootstrap: str) -> None:
         member.commit()
         ours = measure(_kgroup("describe", "bench-live", "-b", bootstrap, "--offsets"), runs=9)
         peer = measure(_peer(bootstrap, "--group", "bench-live"))
-        _say(f"one classic group x {PARTITIONS} partitions, with generation", ours, peer)
+        say(f"one classic group x {PARTITIONS} partitions, with generation", ours, peer)
 
 
 def _many_groups(bootstrap: str, counts: Sequence[int], *, peer: bool) -> None:
@@ -82,20 +82,13 @@ def _many_groups(bootstrap: str, counts: Sequence[int], *, peer: bool) -> None:
         ours = measure(_kgroup("describe", "--all-groups", "-b", bootstrap, "-o", "csv"), runs=3)
         title = f"{count} groups x {PARTITIONS} partitions, csv, {ours.lines} lines"
         if position == 0 and peer:
-            _say(title, ours, measure(_peer(bootstrap, "--all-groups"), runs=1))
+            say(title, ours, measure(_peer(bootstrap, "--all-groups"), runs=1))
         else:
-            _say(title, ours, None)
+            say(title, ours, None)
         if first is None:
             first = ours.wall_s / count
         else:
             print(f"    {ours.wall_s / count / first:.2f} of the time a group at {counts[0]} groups")
-
-
-def _say(title: str, ours: Figure, peer: Figure | None) -> None:
-    line = f"{title}: kgroup {ours.wall_s:.3f} s, {ours.peak_mb:.0f} MB"
-    if peer:
-        line += f"; peer {peer.wall_s:.3f} s, {peer.peak_mb:.0f} MB; ratio {ours.wall_s / peer.wall_s:.3f}"
-    print(line, flush=True)
 
 
 if __name__ == "__main__":

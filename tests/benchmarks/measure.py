@@ -31,7 +31,9 @@ def measure(command: Sequence[str], runs: int = 5, env: dict[str, str] | None = 
 
 def _once(command: Sequence[str], env: dict[str, str] | None) -> tuple[float, float, int]:
     began = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=os.environ | (env or {}))
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=_without_writing_off() | (env or {})
+    )
     assert process.stdout
     lines = 0
     while chunk := process.stdout.read(1 << 20):
@@ -46,3 +48,11 @@ def _once(command: Sequence[str], env: dict[str, str] | None) -> tuple[float, fl
 
 def _without_writing_off() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
+def say(title: str, ours: Figure, peer: Figure | None) -> None:
+    """One line: ours, the peer's, the ratio of wall times."""
+    line = f"{title}: kgroup {ours.wall_s:.3f} s, {ours.peak_mb:.0f} MB"
+    if peer:
+        line += f"; peer {peer.wall_s:.3f} s, {peer.peak_mb:.0f} MB; ratio {ours.wall_s / peer.wall_s:.3f}"
+    print(line, flush=True)
