@@ -25,7 +25,8 @@ BROKER_PROPERTIES = {
     "group.consumer.min.session.timeout.ms": "1000",
     "group.consumer.session.timeout.ms": "6000",
     "group.consumer.min.heartbeat.interval.ms": "100",
-    "group.consumer.heartbeat.interval.ms": "500",
+    "group.consumer.heartbeat.interval.ms": "100",
+    "group.consumer.assignment.interval.ms": "0",
     "offsets.topic.num.partitions": "10",
     "auto.create.topics.enable": "false",  # else a consumer makes a topic anew that a test has deleted
 }

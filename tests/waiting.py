@@ -8,16 +8,18 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-_PAUSE_S = 0.05
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.005, 0.05
 
 
 def wait_for(condition: Callable[[], T | None], what: str, within_s: float = 30.0) -> T:
     """The first true value of ``condition``; an AssertionError that says ``what`` when there is none in time."""
     deadline = time.monotonic() + within_s
+    pause_s = _FIRST_PAUSE_S
     while True:
         value = condition()
         if value:
             return value
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {within_s} s: {what}; last seen: {value!r}")
-        time.sleep(_PAUSE_S)
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)

@@ -143,7 +143,11 @@ def test_until_empty(kgroup: CommandLine, world: KafkaWorld, members: Members, n
     start = members.classic if protocol == "classic" else members.consumer
     if protocol == "consumer":
         world.configure_group(group, consumer_session_timeout_ms="2000")
-    both = [start(group, topic, **(QUICK if protocol == "classic" else {})) for _ in range(2)]
+    # With quicker heartbeats one of two such clients sometimes stays out of the rebalance.
+    settings: dict[str, Any] = (
+        {"session_timeout_ms": 2000, "heartbeat_interval_ms": 500} if protocol == "classic" else {}
+    )
+    both = [start(group, topic, **settings) for _ in range(2)]
     members.stable(*both, partitions=2)
     with waiting(group, "--for", "empty", "--within", "30s", "-o", "json") as wait:
         wait.says(f"{group} 2 members: ")
@@ -373,8 +377,7 @@ def test_cluster_that_stops_answering(fragile: Sandbox, name: Name, monkeypatch:
         world.topic(topic)
         world.produce(topic, 5)
         world.commit(group, {(topic, 0): 0})
-    # By default the client waits longer and longer before it connects again, here seven seconds.
-    wanted = (group, "--for", "lag=0", "--timeout", "2s", "-X", "reconnect.backoff.max.ms=500", "-o", "json")
+    wanted = (group, "--for", "lag=0", "--timeout", "2s", "-o", "json")
     with waiting(*wanted, "--within", "3s") as short, waiting(*wanted, "--within", "60s") as long:
         for wait in (short, long):
             wait.says("lag 5")

@@ -46,6 +46,9 @@ RETRY_PAUSE_S = 0.1
 _SILENCE_MS = 1000
 _LEAST_PATIENCE_MS = 1000
 _PROBE_S, _SHORT_PROBE_S = 1.5, 0.3
+_RECONNECT_MAX_MS = 500
+"""kafka-python goes up to 30 s: far behind a broker that has come back, for somebody who waits for it."""
+
 _MAX_IN_FLIGHT = 1_000_000
 _MAX_ANSWER_BYTES = 256 * 1024 * 1024
 
@@ -80,17 +83,22 @@ class Client:
         """
         self.settings = settings
         self.deadline = deadline
+        self._closing = False
         self.unsettled = False
         """Whether a broker failed or a coordinator moved since this was last set to False."""
         # kafka-python logs each failed attempt; we report the one that mattered. --debug FILE still has all.
         logging.getLogger("kafka").propagate = False
         if not logging.getLogger("kafka").handlers:
             logging.getLogger("kafka").addHandler(logging.NullHandler())
-        arguments = client_arguments(settings) | {
-            "receive_message_max_bytes": _MAX_ANSWER_BYTES,
-            # kafka-python fails requests beyond this number instead of queueing them; brokers answer in order.
-            "max_in_flight_requests_per_connection": _MAX_IN_FLIGHT,
-        }
+        arguments = (
+            {"reconnect_backoff_max_ms": _RECONNECT_MAX_MS}
+            | client_arguments(settings)
+            | {
+                "receive_message_max_bytes": _MAX_ANSWER_BYTES,
+                # kafka-python fails requests beyond this number instead of queueing them; brokers answer in order.
+                "max_in_flight_requests_per_connection": _MAX_IN_FLIGHT,
+            }
+        )
         self._net = NetworkSelector(client_id=arguments.get("client_id", "kgroup"), slow_task_threshold_secs=0)
         self._manager = KafkaConnectionManager(self._net, **arguments)
         self._net.start()
@@ -104,6 +112,7 @@ class Client:
 
     def close(self) -> None:
         """Close all connections; requests under way are given up."""
+        self._closing = True
         self._manager.close()
         self._net.close()
 
@@ -239,6 +248,8 @@ class Client:
                 failures.append(fault)
                 continue
             except (kafka.errors.KafkaError, OSError, UnicodeError) as error:
+                if self._closing:  # ctrl-C: it failed because we hang up, and a probe would take a second and a half
+                    raise
                 failures.append(self._explained(server.host, server.port, error))
                 continue
             finally:
