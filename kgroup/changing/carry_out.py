@@ -19,7 +19,7 @@ from kgroup.cluster.apply import ChangingCluster, parts_of
 from kgroup.cluster.logs import TopicLayout
 from kgroup.cluster.snapshot import Want
 from kgroup.errors import ExitCode, KgroupError, NotFound, Refused
-from kgroup.groups.change import Plan, Row, committed
+from kgroup.groups.change import Plan, Row
 from kgroup.groups.result import UNKNOWN, Refusal, Result
 from kgroup.journal import Entry, Journal, JournalRow, Place, Writing, whoami
 from kgroup.model import Commit, RowError
@@ -225,17 +225,19 @@ class _Now:
     @classmethod
     def of(cls, cluster: ChangingCluster, names: Sequence[str]) -> _Now:
         """Look at these groups; one that does not exist has no commits."""
-        if not names:
-            return cls({}, {})
-        snapshot = cluster.describe(names, COMMITS)
+        commits: dict[Place, Commit] = {}
         errors: dict[str | Place, RowError] = {}
-        for error in snapshot.errors:
-            if error.group is None or (error.topic is None and error.code == NotFound.code):
+        for group, found in (cluster.committed(names) if names else {}).items():
+            if isinstance(found, KgroupError):
+                if not isinstance(found, NotFound):
+                    errors[group] = RowError.of(found)
                 continue
-            place = (error.group, error.topic or "", error.partition or 0)
-            errors[error.group if error.partition is None else place] = error
-        groups = snapshot.groups
-        return cls({(group.name, *place): c for group in groups for place, c in committed(group).items()}, errors)
+            for place, commit in found.items():
+                if isinstance(commit, Commit):
+                    commits[group, *place] = commit
+                else:
+                    errors[group, *place] = RowError.of(commit)
+        return cls(commits, errors)
 
     def error(self, row: Row) -> RowError | None:
         """Why it is not known what stands in the row's place; None where it is."""

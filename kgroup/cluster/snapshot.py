@@ -107,6 +107,18 @@ class Cluster:
                 raise NotAuthorized(f"{topic} {layout.message}", hint=layout.hint)
         return tuple(topic for topic in topics if isinstance(layouts.get(topic), KgroupError))
 
+    def committed(self, groups: Sequence[str]) -> dict[str, Committed | KgroupError]:
+        """The commits alone, of groups that may not exist; those that are about to be replaced are errors."""
+        return self._ask(self._settled_commits, groups)
+
+    async def _settled_commits(self, groups: Sequence[str]) -> dict[str, Committed | KgroupError]:
+        while True:
+            found = await self._coordinators.committed(groups, stable=True)
+            moved, self._client.unsettled = self._client.unsettled, False
+            if not moved or self._client.deadline.passed:
+                return found
+            await self._client.sleep(SETTLING_S)
+
     def layouts(self, topics: Iterable[str]) -> dict[str, TopicLayout | KgroupError]:
         """The partitions and ids of topics, or why they can't be told."""
         return self._ask(topic_layouts, self._client, topics)

@@ -169,14 +169,10 @@ class Plan:
         ]
 
     @property
-    def skipped(self) -> int:
-        """Offsets that all rows together skip."""
-        return sum(row.skipped or 0 for row in self.rows if not row.error)
-
-    @property
-    def repeated(self) -> int:
-        """Offsets that all rows together read again."""
-        return sum(row.repeated or 0 for row in self.rows if not row.error)
+    def moves(self) -> tuple[int, int]:
+        """(offsets that all rows together skip, and read again)."""
+        rows = [row for row in self.rows if not row.error]
+        return sum(row.skipped or 0 for row in rows), sum(row.repeated or 0 for row in rows)
 
 
 def committed(group: Group) -> dict[TopicPartition, Commit]:

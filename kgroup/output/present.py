@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import IO
 
 from kgroup.errors import ExitCode, KgroupError
@@ -98,7 +99,7 @@ def _write_one(outcome: Outcome, output: Format, drawn: int) -> int:
         return 0
     if drawn:
         sys.stdout.write("\n")
-    draw(outcome, wide=output is Format.WIDE)
+    draw(replace(outcome, screen=lambda: screen), wide=output is Format.WIDE)
     return 1
 
 

@@ -88,8 +88,8 @@ def partition_table(result: Result, *, verbose: bool) -> list[Block]:
     if len(rows) > 1:
         groups = f" of {plural(len({row.group for row in rows}), 'group')}" if several else ""
         moved = any(row.new and row.old for row in rows)
-        plan = result.plan
-        moves = f": {_records(plan.skipped)} skipped, {human_count(plan.repeated)} read again" if moved else ""
+        skipped, repeated = result.plan.moves
+        moves = f": {_records(skipped)} skipped, {human_count(repeated)} read again" if moved else ""
         blocks.append(Verdict("TOTAL", f"{plural(len(rows), 'partition')}{groups}{moves}"))
     return blocks
 

@@ -32,7 +32,7 @@ def subject(plan: Plan) -> str:
     names = plan.concerned
     if not names:
         return ""
-    moves = [(plan.skipped, "skipped"), (plan.repeated, "read again")]
+    moves = zip(plan.moves, ("skipped", "read again"), strict=True)
     said = "".join(f", {human_count(n)} record{'s' * (n != 1)} {what}" for n, what in moves if n)
     of_all = {group.name: len(committed(group)) for group in plan.groups}
     if len(names) > 1:
