@@ -70,7 +70,9 @@ def _confluent(what: dict[str, Any], commands: queue.Queue[str | None]) -> None:
         if held != shown and rebalanced:
             shown = held
             _say(assignment=held)
-        if command == "commit" and held:
+        if command == "commit" and not held:  # a rebalance came between
+            commands.put(command)
+        elif command == "commit":
             places = consumer.position([TopicPartition(*place) for place in held])
             reached = [TopicPartition(tp.topic, tp.partition, max(tp.offset, 0)) for tp in places]
             try:
@@ -84,6 +86,7 @@ def _confluent(what: dict[str, Any], commands: queue.Queue[str | None]) -> None:
 
 def _kafka_python(what: dict[str, Any], commands: queue.Queue[str | None]) -> None:
     import kafka
+    import kafka.errors
     from kafka.coordinator.assignors.range import RangePartitionAssignor
     from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
     from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
@@ -118,9 +121,15 @@ def _kafka_python(what: dict[str, Any], commands: queue.Queue[str | None]) -> No
         if now != shown and joined.generation_id >= 0 and not consumer._coordinator.rejoin_needed:
             shown = now
             _say(assignment=held, generation=joined.generation_id, member_id=joined.member_id)
-        if command == "commit" and held:
-            consumer.commit()
-            _say(committed=True)
+        if command == "commit" and not held:  # a rebalance came between
+            commands.put(command)
+        elif command == "commit":
+            try:
+                consumer.commit()
+            except kafka.errors.KafkaError:
+                commands.put(command)
+            else:
+                _say(committed=True)
     consumer.close()
 
 

@@ -966,7 +966,8 @@ def test_skipped_records_are_kept_in_a_file(kgroup: CommandLine, world: KafkaWor
     assert "7 records" in done.stdout
     assert pill.name in done.stdout
     kept = [json.loads(line) for line in pill.read_text().splitlines()]
-    assert [(record["topic"], record["partition"], record["offset"]) for record in kept] == [
+    # Partitions are read side by side: only the offsets of each have an order.
+    assert sorted((record["topic"], record["partition"], record["offset"]) for record in kept) == [
         (shop.topic, partition, offset) for partition, start in ((0, 7), (1, 10)) for offset in range(start, 12)
     ]
     assert {record["value"] for record in kept} == {"x"}
