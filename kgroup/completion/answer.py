@@ -10,14 +10,13 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NoReturn, cast
 
 from kgroup.completion import line as lines
+from kgroup.silent import Silent
 
 if TYPE_CHECKING:
-    from kgroup.model import Progress
     from kgroup.options import Connection
 
 LINE_VARIABLE = "KGROUP_LINE"
@@ -72,27 +71,9 @@ def _of_cluster(kind: str, line: lines.Line, typed: str, until: float) -> list[s
     if kind not in (names.GROUPS, names.TOPICS):
         return []
     # It has the fields of options.Connection, whose module loads Typer.
-    settings = resolve(cast("Connection", given), _Silent())
+    settings = resolve(cast("Connection", given), Silent())
     cache = names.Cache.of(paths.cache_dir() / "names", settings)
     found = names.names(cache, settings, kind, until)
     if kind == names.TOPICS and typed.startswith("_"):
         found = sorted([*found, *cache.read(names.INTERNAL)])
     return found
-
-
-class _Silent:
-    """A Reporter at a prompt, where a word would spoil the line."""
-
-    def event(self, word: str, text: str) -> None:
-        pass
-
-    def note(self, text: str) -> None:
-        pass
-
-    def warn(self, text: str) -> None:
-        pass
-
-    @contextmanager
-    def progress(self, label: str, total: int, unit: str) -> Iterator[Progress]:
-        raise NotImplementedError
-        yield

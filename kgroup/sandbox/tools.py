@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
-from kgroup.model import Progress
 from kgroup.sandbox import jvm
 from kgroup.sandbox.cluster import distribution
 from kgroup.sandbox.distribution import Distribution
+from kgroup.silent import Silent
 
 CONSUMER_GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 """kafka-consumer-groups.sh"""
@@ -27,7 +26,7 @@ def tool_command(
 
     ``kafka`` None is the fetched one, fetched now if need be.
     """
-    kafka = kafka or distribution(None, _Silent())
+    kafka = kafka or distribution(None, Silent())
     flags = jvm.SHIPPED_TOOL_FLAGS if as_shipped else jvm.QUICK_FLAGS
     return kafka.command(main_class, *arguments, flags=flags, quiet=True, archived=not as_shipped)
 
@@ -40,26 +39,3 @@ def run_tool(
     # A copy of the environment: who runs tools in threads may change it meanwhile, and exec would fail (EFAULT, seen).
     environ = dict(os.environ)
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False, env=environ)
-
-
-class _Silent:
-    """A Reporter for callers that have nobody to talk to."""
-
-    def event(self, word: str, text: str) -> None:
-        """Nothing."""
-
-    def note(self, text: str) -> None:
-        """Nothing."""
-
-    def warn(self, text: str) -> None:
-        """Nothing."""
-
-    @contextmanager
-    def progress(self, label: str, total: int, unit: str) -> Iterator[Progress]:
-        """No bar."""
-        yield _SilentProgress()
-
-
-class _SilentProgress:
-    def update(self, done: int) -> None:
-        """Nothing."""

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pytest
@@ -20,6 +17,7 @@ from tests.command_line import CommandLine, QuietReporter, Result
 from tests.conftest import BROKER_PROPERTIES
 from tests.kafka_world import KafkaWorld
 from tests.members import Members
+from tests.running import running
 from tests.waiting import wait_for
 
 Name = Callable[[str], str]
@@ -28,48 +26,8 @@ QUICK: dict[str, Any] = {"session_timeout_ms": 1000, "heartbeat_interval_ms": 20
 """Sessions of classic members; those of consumer members end after 6 s on the shared broker, or as the group says."""
 
 
-@dataclass
-class Waiting:
-    """A ``kgroup wait`` that runs, and what it has said so far."""
-
-    process: subprocess.Popen[str]
-    events: list[str] = field(default_factory=list)
-
-    def says(self, text: str) -> str:
-        """Wait for an event with this text."""
-        return wait_for(lambda: next((line for line in self.events if text in line), None), f"{text!r} said")
-
-    def ends(self, exit_code: int) -> Result:
-        """Wait for its end."""
-        assert self.process.stdout
-        stdout = self.process.stdout.read()
-        code = self.process.wait(60)
-        assert code == exit_code, f"{code}\n{stdout}\n{self.events}"
-        return Result(code, stdout, "\n".join(self.events))
-
-
-@contextmanager
-def waiting(*arguments: str) -> Iterator[Waiting]:
-    """Start ``kgroup wait``, and listen to its stderr."""
-    process = CommandLine().start("wait", *arguments)
-    found = Waiting(process)
-
-    def listen() -> None:
-        assert process.stderr
-        for line in process.stderr:
-            found.events.append(line.rstrip("\n"))
-
-    listener = threading.Thread(target=listen, daemon=True)
-    listener.start()
-    try:
-        yield found
-    finally:
-        process.kill()
-        process.wait(10)
-        listener.join(10)
-        for pipe in (process.stdout, process.stderr):
-            assert pipe
-            pipe.close()
+waiting = partial(running, "wait")
+"""Starts ``kgroup wait``, and listens to it."""
 
 
 def only(result: Result) -> dict[str, Any]:
@@ -158,9 +116,9 @@ def test_until_empty(kgroup: CommandLine, world: KafkaWorld, members: Members, n
         assert time.monotonic() - killed < 12
     assert (document["state"], document["members"], document["type"]) == ("Empty", 0, protocol)
     assert document["waited_ms"] > 300
-    assert wait.events[-1].endswith(f"WAIT      {group} is Empty")
-    assert any("session ends within" in line and "127.0.0.1" in line for line in wait.events)
-    assert len(wait.events) < 12, "an event a line, not a look a line"
+    assert wait.lines[-1].endswith(f"WAIT      {group} is Empty")
+    assert any("session ends within" in line and "127.0.0.1" in line for line in wait.lines)
+    assert len(wait.lines) < 12, "an event a line, not a look a line"
 
 
 @pytest.mark.parametrize(("protocol", "longest_ms"), [("classic", 30_000), ("consumer", 6_000)])
@@ -390,4 +348,4 @@ def test_cluster_that_stops_answering(fragile: Sandbox, name: Name, monkeypatch:
         with KafkaWorld(status.bootstrap_servers) as world:
             world.commit(group, {(topic, 0): 5})
         assert only(long.ends(0))["lag"] == 0
-        assert sum("no answer" in line for line in long.events) < 4, "not a line for each look"
+        assert sum("no answer" in line for line in long.lines) < 4, "not a line for each look"
