@@ -38,6 +38,7 @@ from kgroup.groups.waiting import (
     unread,
 )
 from kgroup.model import Group, LogRange, Member, Reporter, RowError
+from kgroup.telling import Telling
 from kgroup.units import plural
 
 if TYPE_CHECKING:
@@ -50,10 +51,12 @@ EMPTY: tuple[Condition, ...] = (Empty(),)
 """What ``--wait-empty`` waits for."""
 DEFAULT_WITHIN = "5m"
 
-_LINES_AT_ONCE = 5
-_COUNTS_EVERY_S = 10.0
+LINES_AT_ONCE = 5
+"""Up to so many groups have a line each; more are said in one line."""
+SHORTEST_LOOK_S = 1.0
+"""What a look is given, however little of the time is left."""
+
 _SESSIONS_EVERY_S = 5.0
-_SHORTEST_LOOK_S = 1.0
 _GENERATION_BUDGET_S = 0.5
 
 
@@ -185,6 +188,7 @@ class _Wait:
         hold_s: float,
     ) -> None:
         self._reporter = reporter
+        self._telling = Telling(reporter)
         self._cluster = cluster
         self._names = names
         self._conditions = conditions
@@ -202,8 +206,6 @@ class _Wait:
         self._timeouts_asked_s: float | None = None
         self._ages: dict[tuple[TopicPartition, int], int] = {}
         self._noted: set[str] = set()
-        self._events = 0
-        self._said: dict[Hashable, tuple[Hashable, str, float]] = {}
 
     def run(self) -> Waited:
         """Until it is so, or the time is over."""
@@ -216,7 +218,7 @@ class _Wait:
             holding = failure is None and self._all_hold()
             traces = [Trace.of(sight.group) for sight in self._sights] if self._about_members else []
             self._hold = self._hold.step(now_s, holding and (dated or not needs_date), traces)
-            events = self._events
+            changes = self._telling.changes
             self._say(now_s, failure)
             if failure is None and self._hold.reached(now_s):
                 return self._ended(now_s, reached=True)
@@ -227,7 +229,7 @@ class _Wait:
                 return self._ended(now_s, reached=False)
             pause_s = next_pause_s(
                 pause_s,
-                changed=self._events != events,
+                changed=self._telling.changes != changes,
                 holding=holding,
                 left_s=min(left_s, self._hold.left_s(now_s) if self._hold.since_s is not None else left_s),
             )
@@ -242,7 +244,7 @@ class _Wait:
         want = Want(
             offsets=self._reads_lag, logs=self._reads_lag, generation_budget_s=_GENERATION_BUDGET_S if dated else 0
         )
-        left_s = max(_SHORTEST_LOOK_S, self._within_s - (time.monotonic() - self._started_s))
+        left_s = max(SHORTEST_LOOK_S, self._within_s - (time.monotonic() - self._started_s))
         try:
             with self._cluster.at_most(left_s):
                 snapshot = self._cluster.describe(self._names, want)
@@ -317,7 +319,7 @@ class _Wait:
             return
         self._timeouts_asked_s = now_s
         try:
-            with self._cluster.at_most(_SHORTEST_LOOK_S * 2):
+            with self._cluster.at_most(SHORTEST_LOOK_S * 2):
                 sessions = self._cluster.session_timeouts(groups)
         except KgroupError:
             return  # the next look says whether the cluster is gone
@@ -326,20 +328,19 @@ class _Wait:
     def _say(self, now_s: float, failure: KgroupError | None) -> None:
         """The WAIT lines of what changed; counts that go on alone are said again every ten seconds."""
         if failure is not None:
-            self._said = {key: said for key, said in self._said.items() if key == "failure"}
-            self._line("failure", Line("failure", f"no answer: {failure.message}"), now_s)
+            self._telling.no_answer("WAIT", failure.message, now_s)
             return
-        self._said.pop("failure", None)
+        self._telling.answered()
         waiting = [s for s in self._sights if not all(j.holds for j in self._judged[s.name])]
-        if len(waiting) > _LINES_AT_ONCE:
+        if len(waiting) > LINES_AT_ONCE:
             self._line("many", summary([sight.name for sight in waiting], len(self._sights)), now_s)
             return
-        self._said.pop("many", None)
+        self._telling.forget("many")
         going = [s for s in waiting if s.group and any(c.too_many(s) for c in self._conditions)]
         self._learn_timeouts(going, now_s=now_s)
         if self._hold.broken:
             self._line("broken", Line(now_s, f"somebody was there meanwhile: {self._hold_text()} begins anew"), now_s)
-        many = len(self._sights) > _LINES_AT_ONCE
+        many = len(self._sights) > LINES_AT_ONCE
         for sight in self._sights if not many else waiting:
             line = line_of(sight, self._judged[sight.name], self._sessions_of(sight, now_s), self._hold.for_s)
             self._line(sight.name, line, now_s)
@@ -350,12 +351,7 @@ class _Wait:
         return f"the hold of {format_duration(self._hold.for_s)}"
 
     def _line(self, about: Hashable, line: Line, now_s: float) -> None:
-        key, text, at_s = self._said.get(about, (None, "", 0.0))
-        if key == line.key and (text == line.text or now_s - at_s < _COUNTS_EVERY_S):
-            return
-        self._events += key != line.key
-        self._said[about] = (line.key, line.text, now_s)
-        self._reporter.event("WAIT", line.text)
+        self._telling.say("WAIT", about, line, now_s)
 
     def _ended(self, now_s: float, *, reached: bool) -> Waited:
         going = [s for s in self._sights if not reached and any(c.too_many(s) for c in self._conditions)]

@@ -23,7 +23,7 @@ from kgroup.units import plural
 TopicPartition = tuple[str, int]
 
 FORMS = ("empty", "stable", "lag=N", "lag-time=30s", "members=N", "type=consumer")
-_NAMED = 3
+NAMED = 3
 """Up to so many members are named in a line; the result names them all."""
 _TYPES = ("classic", "consumer")
 _LEFT_FOR_A_MOMENT = -2
@@ -479,7 +479,7 @@ def line_of(
     keys: list[Hashable] = [sight.name]
     for judgement in failing:
         condition = judgement.condition
-        few = group is not None and condition.too_many(sight) and 0 < len(group.members or ()) <= _NAMED
+        few = group is not None and condition.too_many(sight) and 0 < len(group.members or ()) <= NAMED
         if group is not None and few:
             parts[_remaining_text(group, sessions)] = None
             keys += [(m.member_id, m.epoch == _LEFT_FOR_A_MOMENT, _life(sessions, m).life) for m in group.members or ()]
@@ -543,10 +543,15 @@ def lines_of_members(group: Group, sessions: Mapping[str, Session]) -> tuple[str
 
 def summary(waiting: Sequence[str], of: int) -> Line:
     """One line for many groups: ``7 of 12 groups are not there yet: a, b, c and 4 more``."""
-    shown = ", ".join(waiting[:_NAMED])
-    more = f" and {len(waiting) - _NAMED} more" if len(waiting) > _NAMED else ""
     verb = "is" if len(waiting) == 1 else "are"
-    return Line(("many", *waiting), f"{len(waiting)} of {plural(of, 'group')} {verb} not there yet: {shown}{more}")
+    text = f"{len(waiting)} of {plural(of, 'group')} {verb} not there yet: {some_of(waiting)}"
+    return Line(("many", *waiting), text)
+
+
+def some_of(names: Sequence[str]) -> str:
+    """``a, b, c and 4 more``."""
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
 
 
 @dataclass(frozen=True, slots=True)
