@@ -38,6 +38,7 @@ OWN_KEYS = frozenset({"read_only", "explicit", "timeout"})
 _PATH_KEYS = FILE_KEYS | {"ssl.truststore.location", "ssl.keystore.location"}
 _REFERENCE = re.compile(r"\$\{(env|file):([^}]*)\}")
 _MISTAKEN = re.compile(r"\$\{(?!(?:env|file):[^}]*\})")
+_QUOTED = re.compile(r"'(?!<)[^']{3,}'|\"[^\"]{3,}\"")
 _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 
@@ -267,7 +268,8 @@ class _File:
     def _broken(self, error: yaml.YAMLError) -> ConfigError:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         where = tidy(self.path) if mark is None else f"{tidy(self.path)}:{mark.line + 1}"
-        problem = getattr(error, "problem", None) or "unreadable"
+        # A password that looks like an alias or a tag is quoted by the parser.
+        problem = re.sub(_QUOTED, "...", getattr(error, "problem", None) or "unreadable")
         details: tuple[str, ...] = ()
         if mark is not None:
             key = self._key_at(mark.line)
