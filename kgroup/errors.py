@@ -114,6 +114,13 @@ class Refused(KgroupError):
     code = "refused"
 
 
+class NotVerified(KgroupError):
+    """It was done, but reading it back failed, or did not find what was to be there; ``code`` says which."""
+
+    exit_code = ExitCode.PARTLY
+    code = "not-verified"
+
+
 class SandboxError(KgroupError):
     """The local broker could not be fetched, started or stopped."""
 

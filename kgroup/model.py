@@ -255,6 +255,11 @@ class Totals:
     lag: int | None
 
 
+def is_of_consumers(protocol_type: str | None) -> bool:
+    """Whether a group may be one of consumers: its protocol type is theirs, is not known, or it only keeps offsets."""
+    return protocol_type in (None, "", "consumer")
+
+
 @dataclass(frozen=True, slots=True)
 class Group:
     """A group at one moment.
@@ -282,6 +287,11 @@ class Group:
     def is_simple(self) -> bool:
         """Whether it only keeps offsets and has never had members (protocol type "")."""
         return self.type == "classic" and self.protocol_type == ""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nobody is a member. A group whose members may not be seen is what its state says."""
+        return self.state in ("Empty", "Dead") and not self.members
 
     @property
     def totals(self) -> Totals:

@@ -24,7 +24,8 @@ from tests.command_line import QuietReporter
 from tests.kafka_world import KafkaWorld
 
 OFFSET_COMMIT, FIND_COORDINATOR, LEAVE_GROUP, DESCRIBE_GROUPS = 8, 10, 13, 15
-DELETE_GROUPS, OFFSET_DELETE, CONSUMER_GROUP_DESCRIBE = 42, 47, 69
+API_VERSIONS, DELETE_GROUPS, OFFSET_DELETE = 18, 42, 47
+CONSUMER_GROUP_HEARTBEAT, CONSUMER_GROUP_DESCRIBE = 68, 69
 
 
 class Loss(StrEnum):
@@ -63,6 +64,8 @@ class KafkaProxy:
         self.target = 0
         self.forwarded: Counter[int] = Counter()
         """Requests that reached the broker, by API key."""
+        self.first_version_only: set[int] = set()
+        """APIs that the proxy announces with version 0 alone, though the broker knows 0 and 1."""
         self._faults: list[Fault] = []
         self._lock = threading.Lock()
         self._open: set[socket.socket] = set()
@@ -116,10 +119,13 @@ class KafkaProxy:
             with self._lock:
                 self._open |= {client, broker}
             lost: dict[int, Fault] = {}
-            self._start(self._requests, client, broker, lost)
-            self._start(self._answers, client, broker, lost)
+            about_versions: set[int] = set()
+            self._start(self._requests, client, broker, lost, about_versions)
+            self._start(self._answers, client, broker, lost, about_versions)
 
-    def _requests(self, client: socket.socket, broker: socket.socket, lost: dict[int, Fault]) -> None:
+    def _requests(
+        self, client: socket.socket, broker: socket.socket, lost: dict[int, Fault], about_versions: set[int]
+    ) -> None:
         with self._pair(client, broker):
             while frame := _frame(client):
                 api_key, _, correlation_id = struct.unpack_from(">hhi", frame, 4)
@@ -136,14 +142,22 @@ class KafkaProxy:
                             fault.then()
                         return
                     lost[correlation_id] = fault
+                if api_key == API_VERSIONS:
+                    about_versions.add(correlation_id)
                 with self._lock:
                     self.forwarded[api_key] += 1
                 broker.sendall(frame)
 
-    def _answers(self, client: socket.socket, broker: socket.socket, lost: dict[int, Fault]) -> None:
+    def _answers(
+        self, client: socket.socket, broker: socket.socket, lost: dict[int, Fault], about_versions: set[int]
+    ) -> None:
         with self._pair(client, broker):
             while frame := _frame(broker):
-                fault = lost.pop(struct.unpack_from(">i", frame, 4)[0], None)
+                (correlation_id,) = struct.unpack_from(">i", frame, 4)
+                if correlation_id in about_versions:
+                    for api_key in self.first_version_only:
+                        frame = frame.replace(struct.pack(">hhh", api_key, 0, 1), struct.pack(">hhh", api_key, 0, 0))
+                fault = lost.pop(correlation_id, None)
                 if fault and fault.loss is Loss.ANSWER:
                     if fault.then:
                         fault.then()

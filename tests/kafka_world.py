@@ -17,6 +17,7 @@ from confluent_kafka.admin import (
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
+    ConfigSource,
     NewPartitions,
     NewTopic,
 )
@@ -238,6 +239,12 @@ class KafkaWorld:
                 ConfigEntry(key.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)
             )
         self._admin.incremental_alter_configs([resource])[resource].result(30)
+
+    def group_config(self, group: str) -> dict[str, str]:
+        """The dynamic settings that a group has of its own."""
+        resource = ConfigResource(ConfigResource.Type.GROUP, group)
+        found = self._admin.describe_configs([resource])[resource].result(30)
+        return {key: entry.value for key, entry in found.items() if entry.source == ConfigSource.GROUP_CONFIG.value}
 
     def _known_partitions(self, topic: str) -> int:
         # Of this one alone: there are hundreds of topics, and this client takes a tenth of a second to read them.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from kgroup.model import (
     Partition,
     RowError,
     TopicPartitions,
+    is_of_consumers,
 )
 from kgroup.screen import Records, Screen
 
@@ -245,6 +247,23 @@ def test_a_simple_group_is_a_classic_one_that_never_had_members(
     kind: str, protocol_type: str | None, simple: bool
 ) -> None:
     assert group(type=kind, protocol_type=protocol_type).is_simple is simple
+
+
+@pytest.mark.parametrize(
+    ("state", "members", "empty"),
+    [("Empty", (), True), ("Dead", (), True), ("Empty", None, True), ("Stable", None, False), ("Stable", (), False)],
+)
+def test_a_group_whose_members_may_not_be_seen_is_what_its_state_says(
+    state: str, members: tuple[Member, ...] | None, empty: bool
+) -> None:
+    assert replace(group(state=state), members=members).is_empty is empty
+
+
+@pytest.mark.parametrize(
+    ("protocol_type", "may_be"), [(None, True), ("", True), ("consumer", True), ("connect", False)]
+)
+def test_a_group_of_consumers_may_have_no_protocol_type(protocol_type: str | None, may_be: bool) -> None:
+    assert is_of_consumers(protocol_type) is may_be
 
 
 def test_a_listed_group_of_another_kind_has_no_number_of_members() -> None:

@@ -9,20 +9,38 @@ import pytest
 from kafka.net.manager import KafkaConnectionManager
 
 
-def just_before(monkeypatch: pytest.MonkeyPatch, request: str, act: Callable[[], object]) -> list[str]:
+def just_before(monkeypatch: pytest.MonkeyPatch, request: str, act: Callable[[], object], skip: int = 0) -> list[str]:
     """``act()`` once, in this process, before the first ``request`` (``OffsetCommit``) leaves; then it goes its way.
 
-    The list that is returned is empty until that has happened. ``act`` runs in the sender's loop, which stands still
-    meanwhile: it must use other clients than that one.
+    With ``skip``, before the one after so many of them. The list that is returned is empty until that has happened.
+    ``act`` runs in the sender's loop, which stands still meanwhile: it must use other clients than that one.
     """
     real = KafkaConnectionManager.send
     happened: list[str] = []
+    left = skip
 
     def send(self: KafkaConnectionManager, message: Any, *arguments: Any, **named: Any) -> Any:
+        nonlocal left
         if type(message).__name__ == f"{request}Request" and not happened:
-            happened.append(request)
-            act()
+            if left:
+                left -= 1
+            else:
+                happened.append(request)
+                act()
         return real(self, message, *arguments, **named)
 
     monkeypatch.setattr(KafkaConnectionManager, "send", send)
     return happened
+
+
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of all requests that leave from now on (``OffsetCommit``), as they leave."""
+    real = KafkaConnectionManager.send
+    names: list[str] = []
+
+    def send(self: KafkaConnectionManager, message: Any, *arguments: Any, **named: Any) -> Any:
+        names.append(type(message).__name__.removesuffix("Request"))
+        return real(self, message, *arguments, **named)
+
+    monkeypatch.setattr(KafkaConnectionManager, "send", send)
+    return names

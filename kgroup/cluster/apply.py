@@ -10,27 +10,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from kafka.protocol.admin import DeleteGroupsRequest
 from kafka.protocol.consumer import LeaveGroupRequest, OffsetCommitRequest, OffsetDeleteRequest
 
-from kgroup.cluster.broker_errors import (
-    COORDINATOR_NOT_AVAILABLE,
-    NONE,
-    REQUEST_TIMED_OUT,
-    RETRIABLE_COORDINATOR_ERRORS,
-    UNKNOWN_MEMBER_ID,
-    UNKNOWN_SERVER_ERROR,
-    of_change,
-)
+from kgroup.cluster.broker_errors import NONE, UNKNOWN_MEMBER_ID, of_change
 from kgroup.cluster.coordinator.client import RETRY_PAUSE_S
 from kgroup.cluster.coordinator.groups import SETTLING_S, Committed
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.logs import TopicPartition
+from kgroup.cluster.lost_answers import MAYBE_STORED, UNSURE, Lost, to_coordinator, unknown_outcome
 from kgroup.cluster.snapshot import Cluster
-from kgroup.errors import KgroupError, NotFound, Refused, Unreachable
+from kgroup.errors import KgroupError, NotFound, Refused
 from kgroup.model import Commit, Leaver
+
+if TYPE_CHECKING:
+    from kgroup.cluster.conversion import Conversion
 
 Offsets = Mapping[TopicPartition, Commit | None]
 """Commits by partition; None is no commit."""
@@ -38,14 +35,8 @@ Offsets = Mapping[TopicPartition, Commit | None]
 Result = KgroupError | None
 """None: it was done."""
 
-_MAYBE_STORED = frozenset({UNKNOWN_SERVER_ERROR, REQUEST_TIMED_OUT, COORDINATOR_NOT_AVAILABLE})
-"""After these, what was written may have been stored, or not: a coordinator that lost its replicas says the last."""
-
-_UNSURE = _MAYBE_STORED | RETRIABLE_COORDINATOR_ERRORS
-
 _REQUEST_BYTES = 900_000
-_PARTITION_BYTES, _TOPIC_BYTES = 32, 16
-_TRIES = 3
+_RECORD_BYTES = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,18 +49,20 @@ class Part:
 
 
 def parts_of(group: str, writes: Offsets, old: Offsets) -> Iterator[Part]:
-    """One part, or several where they are too large for one request (1 MiB at most by a broker's default)."""
+    """One part, or several where they are too large for one request.
+
+    The coordinator appends a request's commits as one batch (1 MiB at most by its default), a record each, that has
+    the names of group and topic in its key.
+    """
     chosen: dict[TopicPartition, Commit | None] = {}
-    size, topic = 0, ""
+    size, name_bytes = 0, len(group.encode())
     for place, commit in sorted(writes.items()):
-        more = _PARTITION_BYTES + (len(commit.metadata.encode()) if commit else 0)
-        if place[0] != topic or not chosen:
-            more += _TOPIC_BYTES + len(place[0].encode())
+        more = _RECORD_BYTES + name_bytes + len(place[0].encode()) + (len(commit.metadata.encode()) if commit else 0)
         if chosen and size + more > _REQUEST_BYTES:
             yield Part(group, chosen, {place: old.get(place) for place in chosen})
             chosen, size = {}, 0
         chosen[place] = commit
-        size, topic = size + more, place[0]
+        size += more
     if chosen:
         yield Part(group, chosen, {place: old.get(place) for place in chosen})
 
@@ -90,6 +83,29 @@ class ChangingCluster(Cluster):
         """Remove members by instance id or member id (LeaveGroup v3, KIP-345), on both types of groups."""
         results: dict[Leaver, Result] = self._ask(self._remove, group, leavers)
         return results
+
+    def convert(self, targets: Mapping[str, str]) -> dict[str, Result]:
+        """Make each group, which must be Empty, one of this type (``consumer``, ``classic``); None: it is, and Empty.
+
+        A group that somebody joins meanwhile is Refused [joined-meanwhile]; nothing is lost by that.
+        """
+        return self._ask(self._conversion().convert, targets)
+
+    def remove_own_members(self, groups: Mapping[str, Sequence[str]]) -> dict[str, Result]:
+        """Remove members that a killed conversion left in groups, see ``kgroup.facts.is_own_member``."""
+        return self._ask(self._conversion().remove, groups)
+
+    def set_group_configs(self, wanted: Mapping[str, Mapping[str, str | None]]) -> dict[str, Result]:
+        """Set dynamic configs of groups (``consumer.session.timeout.ms``), delete those that are None."""
+        from kgroup.cluster.group_configs import set_configs
+
+        return self._ask(set_configs, self._client, wanted)
+
+    def _conversion(self) -> Conversion:
+        # Imported here: only migrate and its undoing need it.
+        from kgroup.cluster.conversion import Conversion
+
+        return Conversion(self._client, self._coordinators, self._describe, self._timeout_s)
 
     async def _side_by_side(self, one: Callable[[Any], Any], subjects: Iterable[Any]) -> list[Any]:
         return await self._client.gather(one(subject) for subject in subjects)
@@ -129,14 +145,14 @@ class ChangingCluster(Cluster):
             if isinstance(answer, KgroupError):
                 return results | dict.fromkeys(pending, answer)
             unsure: dict[TopicPartition, KgroupError] = {}
-            if isinstance(answer, _Lost):
+            if isinstance(answer, Lost):
                 unsure = dict.fromkeys(pending, answer.reason)
                 maybe_stored = maybe_stored or answer.sent
             else:
                 for place, code in rows(answer, pending):
-                    if code in _UNSURE:
+                    if code in UNSURE:
                         unsure[place] = of_change(code, part.group, place[0])
-                        maybe_stored = maybe_stored or code in _MAYBE_STORED
+                        maybe_stored = maybe_stored or code in MAYBE_STORED
                     else:
                         results[place] = None if code == NONE else of_change(code, part.group, place[0], operation)
             if not unsure:
@@ -145,7 +161,7 @@ class ChangingCluster(Cluster):
             await self._client.sleep(RETRY_PAUSE_S)
             if maybe_stored:
                 # What was sent last may still be on its way, and arrive when we have gone.
-                late = isinstance(answer, _Lost)
+                late = isinstance(answer, Lost)
                 pending, known = await self._read_back(part, unsure, deadline, late=late)
                 results |= known
             elif deadline.passed:
@@ -163,19 +179,17 @@ class ChangingCluster(Cluster):
         """
         found = await self._stored(part, unsure)
         if isinstance(found, KgroupError):
-            return [], {place: _unknown_outcome(reason) for place, reason in unsure.items()}
+            return [], {place: unknown_outcome(reason) for place, reason in unsure.items()}
         again: list[TopicPartition] = []
         known: dict[TopicPartition, Result] = {}
         for place, reason in unsure.items():
             stands = found.get(place)
             if isinstance(stands, KgroupError):
-                known[place] = _unknown_outcome(reason)
-            elif stands == part.writes[place]:
-                known[place] = None
+                known[place] = unknown_outcome(reason)
             elif stands != part.old.get(place):
-                known[place] = _changed_meanwhile(stands)
+                known[place] = None if stands == part.writes[place] else _changed_meanwhile(stands)
             elif deadline.passed:
-                known[place] = _unknown_outcome(reason) if late else reason
+                known[place] = unknown_outcome(reason) if late else reason
             else:
                 again.append(place)
         return again, known
@@ -199,22 +213,7 @@ class ChangingCluster(Cluster):
         return found
 
     async def _to_coordinator(self, group: str, request: Any) -> Any:
-        """The coordinator's answer, _Lost where there was none, or the KgroupError that makes all trying vain."""
-        try:
-            await self._coordinators.locate([group])
-        except KgroupError as error:
-            return _Lost(error, sent=False)
-        node = self._coordinators.node(group)
-        if isinstance(node, KgroupError):
-            return node
-        if node is None:
-            return _Lost(of_change(COORDINATOR_NOT_AVAILABLE, group), sent=False)
-        # A third of the time: what gets no answer is to be read back, and perhaps tried again, within it.
-        answer = await self._client.send(request, node, max(1000, self._client.deadline.left_ms // _TRIES))
-        if isinstance(answer, BaseException):
-            await self._client.refresh_brokers()
-            return _Lost(self._client.failure(answer, node), sent=True)
-        return answer
+        return await to_coordinator(self._client, self._coordinators, group, request)
 
     async def _delete(self, subject: tuple[str, Offsets]) -> Result:
         group, old = subject
@@ -223,18 +222,18 @@ class ChangingCluster(Cluster):
             answer = await self._to_coordinator(group, DeleteGroupsRequest(groups_names=[group]))
             if isinstance(answer, KgroupError):
                 return answer
-            if not isinstance(answer, _Lost):
+            if not isinstance(answer, Lost):
                 code = answer.results[0].error_code
-                if code not in _UNSURE:
+                if code not in UNSURE:
                     return None if code == NONE else of_change(code, group, operation="Delete")
-                answer = _Lost(of_change(code, group), sent=False)
+                answer = Lost(partial(of_change, code, group), sent=False)
             self._coordinators.forget(group)
             await self._client.sleep(RETRY_PAUSE_S)
             result = await self._after_lost_deletion(group, old, answer.reason)
             if result is not answer.reason:
                 return result
             if deadline.passed:
-                return _unknown_outcome(answer.reason) if answer.sent else answer.reason
+                return unknown_outcome(answer.reason) if answer.sent else answer.reason
 
     async def _after_lost_deletion(self, group: str, old: Offsets, reason: KgroupError) -> Result:
         """What is known of a deletion without an answer; ``reason`` itself where the group stands as it was.
@@ -243,13 +242,13 @@ class ChangingCluster(Cluster):
         """
         found = await self._stored(Part(group, dict.fromkeys(old), old), old)
         if isinstance(found, KgroupError):
-            return _unknown_outcome(reason)
+            return unknown_outcome(reason)
         stands = {place: commit for place, commit in found.items() if isinstance(commit, Commit)}
         described = None if stands else (await self._describe([group], [group])).get(group)
         if isinstance(described, NotFound):
             return None
         if isinstance(described, KgroupError) or len(stands) < len(found):
-            return _unknown_outcome(reason)
+            return unknown_outcome(reason)
         if stands != {place: commit for place, commit in old.items() if commit}:
             return Refused("somebody uses the group again", code="moved-since", hint="see who: kgroup describe")
         return reason
@@ -261,8 +260,8 @@ class ChangingCluster(Cluster):
             answer = await self._to_coordinator(group, _leave_request(group, pending))
             if isinstance(answer, KgroupError):
                 return results | dict.fromkeys(pending, answer)
-            if isinstance(answer, _Lost) or answer.error_code in _UNSURE:
-                reason = answer.reason if isinstance(answer, _Lost) else of_change(answer.error_code, group)
+            if isinstance(answer, Lost) or answer.error_code in UNSURE:
+                reason = answer.reason if isinstance(answer, Lost) else of_change(answer.error_code, group)
                 if self._client.deadline.passed:
                     return results | dict.fromkeys(pending, reason)
                 lost = True
@@ -276,22 +275,6 @@ class ChangingCluster(Cluster):
                 results[leaver] = None if gone else _not_removed(row.error_code, group, leaver)
             pending = []
         return results
-
-
-@dataclass(frozen=True, slots=True)
-class _Lost:
-    """No answer came; the request may have been carried out, unless it was not even ``sent``."""
-
-    reason: KgroupError
-    sent: bool
-
-
-def _unknown_outcome(reason: KgroupError) -> KgroupError:
-    return Unreachable(
-        f"it is unknown whether this was stored: {reason.message}",
-        code="outcome-unknown",
-        hint="the journal has it: kgroup undo, or the same command again, looks at what stands there then",
-    )
 
 
 def _changed_meanwhile(stands: Commit | None) -> KgroupError:

@@ -19,14 +19,21 @@ REQUEST_TIMED_OUT = 7
 OFFSET_METADATA_TOO_LARGE = 12
 COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR = 14, 15, 16
 ILLEGAL_GENERATION = 22
+INCONSISTENT_GROUP_PROTOCOL = 23
 UNKNOWN_MEMBER_ID = 25
+INVALID_SESSION_TIMEOUT = 26
 REBALANCE_IN_PROGRESS = 27
 INVALID_COMMIT_OFFSET_SIZE = 28
 TOPIC_AUTHORIZATION_FAILED = 29
 GROUP_AUTHORIZATION_FAILED = 30
+CLUSTER_AUTHORIZATION_FAILED = 31
 UNSUPPORTED_VERSION = 35
+INVALID_CONFIG, INVALID_REQUEST = 40, 42
+SECURITY_DISABLED = 54
 NON_EMPTY_GROUP = 68
 GROUP_ID_NOT_FOUND = 69
+MEMBER_ID_REQUIRED = 79
+GROUP_MAX_SIZE_REACHED = 81
 GROUP_SUBSCRIBED_TO_TOPIC = 86
 UNSTABLE_OFFSET_COMMIT = 88
 UNKNOWN_TOPIC_ID = 100
@@ -113,6 +120,12 @@ def of_change(code: int, group: str, topic: str | None = None, operation: str = 
         )
     if code == UNKNOWN_TOPIC_OR_PARTITION:
         return NotFound("does not exist (any more)", code="unknown-topic")
+    if code == UNKNOWN_SERVER_ERROR:
+        return KgroupError(
+            "the broker could not store it (UNKNOWN_SERVER_ERROR)",
+            code="broker-error",
+            hint="its own log says why; where commits are large: max.message.bytes of __consumer_offsets",
+        )
     if code in (OFFSET_METADATA_TOO_LARGE, INVALID_COMMIT_OFFSET_SIZE):
         limit = "offset.metadata.max.bytes" if code == OFFSET_METADATA_TOO_LARGE else "message.max.bytes"
         return Refused(f"its metadata is longer than the broker takes ({limit})", code="metadata-size")

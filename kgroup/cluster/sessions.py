@@ -8,22 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from kafka.protocol.admin import DescribeConfigsRequest
-
-from kgroup.cluster.broker_errors import NONE
 from kgroup.cluster.coordinator.client import Client
 from kgroup.cluster.deadline import Deadline
+from kgroup.cluster.group_configs import setting_in_force
 from kgroup.cluster.logs import topic_layouts
 from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC
 from kgroup.errors import KgroupError
+from kgroup.facts import SESSION_CONFIG
 from kgroup.model import Group
 
 _BUDGET_S = 1.0
-_GROUP = 32
-"""org.apache.kafka.common.config.ConfigResource.Type.GROUP"""
-_SETTING = "consumer.session.timeout.ms"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,23 +74,8 @@ async def _classic(client: Client, groups: Sequence[Group]) -> tuple[dict[tuple[
 
 async def _consumer(client: Client, groups: Sequence[Group]) -> dict[str, int]:
     """The timeout by group, of those that this user may ask for; brokers before 3.8 have no such setting."""
-    if not groups:
-        return {}
-    entry = DescribeConfigsRequest.DescribeConfigsResource
-    request = DescribeConfigsRequest(
-        resources=[
-            entry(resource_type=_GROUP, resource_name=group.name, configuration_keys=[_SETTING]) for group in groups
-        ]
-    )
     try:
-        answer = await client.send_any(request)
+        values = await setting_in_force(client, [group.name for group in groups], SESSION_CONFIG)
     except KgroupError:
         return {}
-    return {row.resource_name: value for row in answer.results if (value := _value(row)) is not None}
-
-
-def _value(row: Any) -> int | None:
-    if row.error_code != NONE:
-        return None
-    values = [item.value for item in row.configs if item.name == _SETTING and item.value]
-    return int(values[0]) if values and values[0].isdigit() else None
+    return {name: int(value) for name, value in values.items() if isinstance(value, str) and value.isdigit()}

@@ -4,7 +4,7 @@ each coordinator that keeps some of them and for each broker that leads some of 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self, TypeVar
@@ -30,6 +30,7 @@ from kgroup.settings import Settings
 if TYPE_CHECKING:
     from kgroup.cluster.offsets_log.read import Generations
     from kgroup.cluster.sessions import Sessions
+    from kgroup.facts import Access, BrokerFacts, Past
 
 T = TypeVar("T")
 
@@ -182,6 +183,48 @@ class Cluster:
         from kgroup.cluster.sessions import session_timeouts
 
         return self._ask(session_timeouts, self._client, groups)
+
+    def broker_facts(self, coordinators: Iterable[int]) -> dict[int, BrokerFacts]:
+        """What these brokers say of themselves, by number; what can't be read is in their ``unread``."""
+        from kgroup.cluster.broker_facts import broker_facts
+
+        return self._ask(broker_facts, self._client, coordinators)
+
+    def pasts(
+        self, groups: Sequence[Group | str], budget_s: float, *, to_start: bool = False
+    ) -> tuple[dict[str, Past], str | None]:
+        """What ``__consumer_offsets`` tells of the groups, read for ``budget_s`` at most; why that is not all.
+
+        A Group, with its commits, is found sooner than a mere name: it is known what there is to be found.
+        ``to_start`` reads on for what the broker does not show.
+        """
+        from kgroup.cluster.offsets_log.past import Wanted, read_pasts
+
+        async def read() -> tuple[dict[str, Past], str | None]:
+            names = [group for group in groups if isinstance(group, str)]
+            layouts, committed = await self._client.gather(
+                [topic_layouts(self._client, {OFFSETS_TOPIC}), self._coordinators.committed(names)]
+            )
+            wanted = [
+                Wanted.named(group, committed.get(group)) if isinstance(group, str) else Wanted.of(group)
+                for group in groups
+            ]
+            self._client.deadline = budget = Deadline.after(budget_s)
+            return await read_pasts(self._client, layouts[OFFSETS_TOPIC], wanted, budget, to_start=to_start)
+
+        return self._ask(read)
+
+    def group_configs(self, groups: Sequence[str]) -> dict[str, Mapping[str, str] | KgroupError]:
+        """The dynamic configs that are set for the groups themselves; the brokers' defaults are left out."""
+        from kgroup.cluster.group_configs import group_configs
+
+        return self._ask(group_configs, self._client, groups)
+
+    def access(self, groups: Mapping[str, Collection[str]]) -> dict[str, Access] | KgroupError:
+        """Who may read each group, but not describe all of its topics, which are given; see ``Access``."""
+        from kgroup.cluster.access import access
+
+        return self._ask(access, self._client, groups)
 
     def first_timestamps(
         self, ranges: Mapping[TopicPartition, LogRange]

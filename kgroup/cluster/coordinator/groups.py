@@ -211,8 +211,13 @@ class GroupCoordinators:
 
         return await self._ask(groups, lambda ids: DescribeGroupsRequest(groups=ids), read)
 
-    async def describe_consumer(self, groups: Sequence[str]) -> dict[str, Described | KgroupError]:
-        """ConsumerGroupDescribe (API 69). A group of another type, or none at all, is NotFound."""
+    async def describe_consumer(
+        self, groups: Sequence[str], patience_ms: int | None = None
+    ) -> dict[str, Described | KgroupError]:
+        """ConsumerGroupDescribe (API 69). A group of another type, or none at all, is NotFound.
+
+        With ``patience_ms`` it is asked once, and no longer than this.
+        """
         if not self._client.supports(_CONSUMER_GROUP_DESCRIBE):
             return {group: of_group(GROUP_ID_NOT_FOUND, group) for group in groups}
 
@@ -225,6 +230,7 @@ class GroupCoordinators:
             groups,
             lambda ids: ConsumerGroupDescribeRequest(group_ids=ids, include_authorized_operations=False),
             read,
+            patience_ms,
         )
 
     async def committed(self, groups: Sequence[str], *, stable: bool = False) -> dict[str, Committed | KgroupError]:
@@ -252,8 +258,12 @@ class GroupCoordinators:
         groups: Sequence[str],
         make_request: Callable[[list[str]], Any],
         read: Callable[[Any], Iterable[tuple[str, int, T | None]]],
+        patience_ms: int | None = None,
     ) -> dict[str, T | KgroupError]:
-        """Send ``make_request`` to the coordinators of ``groups`` until each has answered, or the deadline."""
+        """Send ``make_request`` to the coordinators of ``groups`` until each has answered, or the deadline.
+
+        With ``patience_ms`` each is asked once, and one that does not answer by then is not available.
+        """
         results: dict[str, T | KgroupError] = {}
         pending = list(groups)
         while pending:
@@ -262,7 +272,7 @@ class GroupCoordinators:
             await self.locate(pending)
             results |= {group: of_group(self._refused[group], group) for group in pending if group in self._refused}
             batches = list(self._batches(pending))
-            answers = await self._client.send_all([(node, make_request(ids)) for node, ids in batches])
+            answers = await self._client.send_all([(node, make_request(ids)) for node, ids in batches], patience_ms)
             for (node, ids), answer in zip(batches, answers, strict=True):
                 if isinstance(answer, BaseException):
                     failed.update(dict.fromkeys(ids, answer))
@@ -280,6 +290,8 @@ class GroupCoordinators:
                 self._node_of.pop(group, None)
             self._client.unsettled = self._client.unsettled or bool(failed)
             pending = list(failed)
+            if pending and patience_ms is not None:
+                return results | {group: of_group(COORDINATOR_NOT_AVAILABLE, group) for group in pending}
             if pending and self._client.deadline.passed:
                 results.update(self._final(failed, nodes))
                 break

@@ -1,0 +1,122 @@
+"""What ACLs mean for the members of a group: who may read it, but not describe every topic of it. Pure.
+
+A member of the consumer protocol needs DESCRIBE on each topic that it names: one that it may not see fails its whole
+heartbeat (KIP-848), where the classic protocol left that topic out without a word.
+Source: StandardAuthorizerData.java of Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from kgroup.facts import BlindPrincipal
+
+TOPIC, GROUP = 2, 3
+"""org.apache.kafka.common.resource.ResourceType"""
+LITERAL, PREFIXED = 3, 4
+"""PatternType"""
+ALL, READ, WRITE, DELETE, ALTER, DESCRIBE = 2, 3, 4, 6, 7, 8
+"""AclOperation"""
+DENY, ALLOW = 2, 3
+"""AclPermissionType"""
+
+_ANYTHING = "*"
+EVERYBODY = "User:*"
+_IMPLY_DESCRIBE = frozenset({DESCRIBE, READ, WRITE, DELETE, ALTER, ALL})
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One ACL, with Kafka's numbers; ``host`` is an address, a range of them (4.4) or ``*``."""
+
+    resource_type: int
+    name: str
+    pattern: int
+    principal: str
+    host: str
+    operation: int
+    permission: int
+
+
+class Rules:
+    """All ACLs of a cluster. Super users are in none, so nothing is said of them.
+
+    ``allow_without`` is whether what no ACL names may be open to everybody.
+    """
+
+    def __init__(self, rules: Iterable[Rule], *, allow_without: bool) -> None:
+        self._allow_without = allow_without
+        self._literal: dict[tuple[int, str], list[Rule]] = {}
+        self._prefixed: dict[tuple[int, str], list[Rule]] = {}
+        self._topics: dict[str, Sequence[Rule]] = {}
+        for rule in rules:
+            kept = self._prefixed if rule.pattern == PREFIXED else self._literal
+            kept.setdefault((rule.resource_type, rule.name), []).append(rule)
+
+    def blind(self, group: str, topics: Collection[str]) -> tuple[BlindPrincipal, ...]:
+        """Who may read the group and not describe all of these topics.
+
+        Where everybody may read it, those are meant who may read one of the topics at least.
+        """
+        on_group = self._about(GROUP, group)
+        readers = {rule.principal for rule in on_group if rule.permission == ALLOW and rule.operation in (READ, ALL)}
+        if EVERYBODY in readers:
+            readers |= {
+                rule.principal
+                for topic in topics
+                for rule in self._about_topic(topic)
+                if rule.permission == ALLOW and rule.operation in (READ, ALL)
+            }
+            if not any(_granted(self._about_topic(topic), EVERYBODY, _ANYTHING, {READ, ALL}, READ) for topic in topics):
+                readers.discard(EVERYBODY)
+        found = []
+        for principal in sorted(readers):
+            hidden = self._hidden(on_group, principal, topics)
+            if hidden:
+                found.append(BlindPrincipal(principal, hidden))
+        return tuple(found)
+
+    def _hidden(self, on_group: Sequence[Rule], principal: str, topics: Collection[str]) -> tuple[str, ...]:
+        """The topics that this reader of the group may not describe, from one of the hosts where it may read."""
+        hosts = sorted({r.host for r in on_group if r.principal in (principal, EVERYBODY) and r.permission == ALLOW})
+        reading = [host for host in hosts if _granted(on_group, principal, host, {READ, ALL}, READ)]
+        return tuple(
+            topic for topic in sorted(topics) if any(not self._describes(topic, principal, host) for host in reading)
+        )
+
+    def _describes(self, topic: str, principal: str, host: str) -> bool:
+        rules = self._about_topic(topic)
+        if not rules:
+            return self._allow_without
+        return _granted(rules, principal, host, _IMPLY_DESCRIBE, DESCRIBE)
+
+    def _about_topic(self, topic: str) -> Sequence[Rule]:
+        if topic not in self._topics:
+            self._topics[topic] = self._about(TOPIC, topic)
+        return self._topics[topic]
+
+    def _about(self, resource_type: int, name: str) -> Sequence[Rule]:
+        return [
+            *self._literal.get((resource_type, name), ()),
+            *(self._literal.get((resource_type, _ANYTHING), ()) if name != _ANYTHING else ()),
+            *(rule for end in range(1, len(name) + 1) for rule in self._prefixed.get((resource_type, name[:end]), ())),
+        ]
+
+
+def _granted(rules: Iterable[Rule], principal: str, host: str, by: Collection[int], operation: int) -> bool:
+    """Whether one of the operations ``by`` is allowed and ``operation`` is not denied, which wins.
+
+    A rule for one host counts for that host; ``*`` stands for any one of them, so a rule that allows it there is
+    enough, while only one that denies it everywhere is against it.
+    """
+    allowed = False
+    for rule in rules:
+        if rule.principal not in (principal, EVERYBODY):
+            continue
+        if rule.permission == DENY:
+            if rule.operation in (operation, ALL) and rule.host in (_ANYTHING, host):
+                return False
+        elif rule.operation in by and (rule.host in (_ANYTHING, host) or host == _ANYTHING or "/" in rule.host):
+            allowed = True
+    return allowed

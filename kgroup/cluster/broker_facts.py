@@ -1,0 +1,213 @@
+"""What brokers say of themselves: their features, the versions they speak, and the settings of their coordinator.
+
+Each broker is asked for its own: they need not agree, and the settings of a broker are known to that one alone.
+"""
+
+from __future__ import annotations
+
+import secrets
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from kafka.protocol.admin import DescribeConfigsRequest
+from kafka.protocol.metadata import ApiVersionsRequest
+
+from kgroup import __version__
+from kgroup.acl import acl_hint
+from kgroup.cluster.broker_errors import (
+    CLUSTER_AUTHORIZATION_FAILED,
+    GROUP_AUTHORIZATION_FAILED,
+    GROUP_ID_NOT_FOUND,
+    NONE,
+    RETRIABLE_COORDINATOR_ERRORS,
+    UNSUPPORTED_VERSION,
+    of_group,
+)
+from kgroup.cluster.coordinator.client import Client
+from kgroup.cluster.coordinator.groups import ConsumerGroupDescribeRequest
+from kgroup.facts import Bounds, BrokerFacts
+
+_BROKER = 4
+"""org.apache.kafka.common.config.ConfigResource.Type.BROKER"""
+_HEARTBEAT_API, _DESCRIBE_API = 68, 69
+_MINUTE_MS = 60_000
+
+_NEWEST_LEVELS = {
+    "3.3": 7,
+    "3.4": 8,
+    "3.5": 11,
+    "3.6": 14,
+    "3.7": 19,
+    "3.8": 20,
+    "3.9": 21,
+    "4.0": 25,
+    "4.1": 27,
+    "4.2": 29,
+    "4.3": 30,
+    "4.4": 33,
+}
+"""The newest feature level of ``metadata.version`` that belongs to a release (MetadataVersion.java)."""
+
+_KNOWS_THE_PROTOCOL = frozenset({NONE, GROUP_ID_NOT_FOUND, GROUP_AUTHORIZATION_FAILED, *RETRIABLE_COORDINATOR_ERRORS})
+"""Answers to a description of a consumer group by a broker that has such groups."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    """Where a field of BrokerFacts comes from: the names of broker settings, and what makes one value of theirs."""
+
+    names: tuple[str, ...]
+    value: Callable[..., Any]
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word for part in text.split(",") if (word := part.strip()))
+
+
+def _assignor(name: str) -> str:
+    """``uniform`` for Kafka's own class of that name; a custom one is kept as it is."""
+    package, _, simple = name.rpartition(".")
+    known = package.startswith("org.apache.kafka.coordinator.group.") and simple in ("UniformAssignor", "RangeAssignor")
+    return simple.removesuffix("Assignor").lower() if known else name
+
+
+def _assignors(text: str) -> tuple[str, ...]:
+    return tuple(map(_assignor, _words(text)))
+
+
+def _bounds(default: str, least: str, most: str) -> Bounds:
+    return Bounds(int(default), int(least), int(most))
+
+
+def _minutes(text: str) -> int:
+    return int(text) * _MINUTE_MS
+
+
+def _group_consumer(what: str) -> tuple[str, ...]:
+    return tuple(f"group.consumer.{bound}{what}.ms" for bound in ("", "min.", "max."))
+
+
+def _classic_session(least: str, most: str) -> Bounds:
+    # There is no default: each classic member brings its own.
+    return Bounds(int(least), int(least), int(most))
+
+
+_SETTINGS: Mapping[str, _Setting] = {
+    "rebalance_protocols": _Setting(("group.coordinator.rebalance.protocols",), _words),
+    "policy": _Setting(("group.consumer.migration.policy",), str.upper),
+    "assignors": _Setting(("group.consumer.assignors",), _assignors),
+    "consumer_max_size": _Setting(("group.consumer.max.size",), int),
+    "classic_max_size": _Setting(("group.max.size",), int),
+    "session": _Setting(_group_consumer("session.timeout"), _bounds),
+    "heartbeat": _Setting(_group_consumer("heartbeat.interval"), _bounds),
+    "classic_session": _Setting(("group.min.session.timeout.ms", "group.max.session.timeout.ms"), _classic_session),
+    "offsets_retention_ms": _Setting(("offsets.retention.minutes",), _minutes),
+}
+
+
+async def broker_facts(client: Client, brokers: Iterable[int]) -> dict[int, BrokerFacts]:
+    """The facts of each of the brokers, by number, in one round; a broker that does not answer has all fields None."""
+    ids = sorted(set(brokers))
+    found = await client.gather(_facts(client, node) for node in ids)
+    return dict(zip(ids, found, strict=True))
+
+
+async def _facts(client: Client, node: int) -> BrokerFacts:
+    request = ApiVersionsRequest(client_software_name="kgroup", client_software_version=__version__)
+    answer = await client.send(request, node)
+    if isinstance(answer, BaseException):
+        silent = client.failure(answer, node).message
+        return BrokerFacts(unread={field.name: silent for field in fields(BrokerFacts) if field.name != "unread"})
+    found, unread = features_of(answer)
+    offered = {row.api_key for row in answer.api_keys}
+    reads = [_settings(client, node), _probe(client, node, offered=_DESCRIBE_API in offered)]
+    for more, reasons in await client.gather(reads):
+        found |= more
+        unread |= reasons
+    return BrokerFacts(**found, unread=unread)
+
+
+_Read = tuple[dict[str, Any], dict[str, str]]
+"""Values by field, and why others have none."""
+
+
+def features_of(answer: Any) -> _Read:
+    """What an answer to ApiVersions tells."""
+    versions = {row.api_key: row.max_version for row in answer.api_keys}
+    supported = {row.name: row.max_version for row in getattr(answer, "supported_features", None) or ()}
+    found: dict[str, Any] = {"heartbeat_version": versions.get(_HEARTBEAT_API)}
+    unread: dict[str, str] = {}
+    level = supported.get("metadata.version")
+    if level is None:
+        unread["release"] = "the broker names no metadata.version, as before KRaft"
+    else:
+        found["release"] = release_of(level)
+    epoch = getattr(answer, "finalized_features_epoch", None)
+    if epoch is None or epoch < 0:
+        unread["group_version"] = "the broker does not name the finalized features"
+    else:
+        finalized = {row.name: row.max_version_level for row in answer.finalized_features or ()}
+        found["group_version"] = finalized.get("group.version", 0)
+    return found, unread
+
+
+def release_of(level: int) -> str:
+    """The minor release whose newest ``metadata.version`` this is: 25 is "4.0"; "4.4 or newer" above the known ones."""
+    releases = list(_NEWEST_LEVELS)
+    at = bisect_left(list(_NEWEST_LEVELS.values()), level)
+    return releases[at] if at < len(releases) else f"{releases[-1]} or newer"
+
+
+async def _settings(client: Client, node: int) -> _Read:
+    entry = DescribeConfigsRequest.DescribeConfigsResource
+    names = [name for setting in _SETTINGS.values() for name in setting.names]
+    resource = entry(resource_type=_BROKER, resource_name=str(node), configuration_keys=names)
+    answer = await client.send(DescribeConfigsRequest(resources=[resource]), node)
+    if isinstance(answer, BaseException):
+        return {}, dict.fromkeys(_SETTINGS, client.failure(answer, node).message)
+    (row,) = answer.results
+    if row.error_code == CLUSTER_AUTHORIZATION_FAILED:
+        reason = f"no DESCRIBE_CONFIGS on the Cluster: {acl_hint('DescribeConfigs', 'cluster')}"
+        return {}, dict.fromkeys(_SETTINGS, reason)
+    if row.error_code != NONE:
+        return {}, dict.fromkeys(_SETTINGS, of_group(row.error_code, "").message)
+    return settings_of({item.name: item.value for item in row.configs})
+
+
+def settings_of(values: Mapping[str, str | None]) -> _Read:
+    """The fields of BrokerFacts that a broker's settings make, and why others have none. Pure."""
+    found: dict[str, Any] = {}
+    unread: dict[str, str] = {}
+    for name, setting in _SETTINGS.items():
+        given = [values.get(key) for key in setting.names]
+        missing = [key for key, value in zip(setting.names, given, strict=True) if value is None]
+        if missing:
+            unread[name] = f"the broker has no setting {missing[0]}"
+            continue
+        try:
+            found[name] = setting.value(*given)
+        except ValueError:
+            unread[name] = f"{setting.names[0]}={given[0]} is not understood"
+    return found, unread
+
+
+async def _probe(client: Client, node: int, *, offered: bool) -> _Read:
+    """Whether consumer groups are served, by asking for one that nobody has: ApiVersions offers them all the same."""
+    field = "serves_consumer"
+    if not offered:
+        return {field: False}, {}
+    # Seldom this broker's group to keep, which it says only where it has consumer groups at all.
+    absent = f"kgroup-probe-{secrets.token_hex(8)}"
+    answer = await client.send(
+        ConsumerGroupDescribeRequest(group_ids=[absent], include_authorized_operations=False), node
+    )
+    if isinstance(answer, BaseException):
+        return {}, {field: client.failure(answer, node).message}
+    (row,) = answer.groups
+    if row.error_code == UNSUPPORTED_VERSION:
+        return {field: False}, {}
+    if row.error_code in _KNOWS_THE_PROTOCOL:
+        return {field: True}, {}
+    return {}, {field: of_group(row.error_code, absent).message}

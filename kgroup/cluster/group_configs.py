@@ -1,0 +1,123 @@
+"""Dynamic configs of groups (KIP-848: resource type GROUP): what is set for a group, and setting it.
+
+They outlive the group's members, and need not wait for the group to exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from kafka.protocol.admin import DescribeConfigsRequest, IncrementalAlterConfigsRequest
+
+from kgroup.acl import acl_hint
+from kgroup.cluster.broker_errors import (
+    GROUP_AUTHORIZATION_FAILED,
+    INVALID_CONFIG,
+    INVALID_REQUEST,
+    NONE,
+    UNSUPPORTED_VERSION,
+    of_group,
+)
+from kgroup.cluster.coordinator.client import Client
+from kgroup.errors import KgroupError, NotAuthorized, Refused
+
+_GROUP = 32
+"""org.apache.kafka.common.config.ConfigResource.Type.GROUP"""
+_DYNAMIC_GROUP_CONFIG = 8
+"""DescribeConfigsResponse.ConfigSource.GROUP_CONFIG"""
+_SET, _DELETE = 0, 1
+"""AlterConfigOp.OpType"""
+_UNKNOWN_TYPE = frozenset({INVALID_REQUEST, UNSUPPORTED_VERSION})
+"""What brokers before 3.8 say, which have no such configs."""
+_GROUPS_PER_REQUEST = 1000
+
+
+async def group_configs(client: Client, groups: Iterable[str]) -> dict[str, Mapping[str, str] | KgroupError]:
+    """What is set for each group itself, by name; what the brokers' defaults are is left out.
+
+    Raises KgroupError where no broker answers.
+    """
+
+    def own(row: Any) -> Mapping[str, str]:
+        return {
+            item.name: item.value
+            for item in row.configs
+            if item.config_source == _DYNAMIC_GROUP_CONFIG and item.value is not None
+        }
+
+    return {name: row if isinstance(row, KgroupError) else own(row) async for name, row in _rows(client, groups, None)}
+
+
+async def setting_in_force(client: Client, groups: Iterable[str], name: str) -> dict[str, str | KgroupError]:
+    """One setting's value for each group, its own or the broker's; a group without any is left out."""
+    found: dict[str, str | KgroupError] = {}
+    async for group, row in _rows(client, groups, [name]):
+        value = row if isinstance(row, KgroupError) else next((i.value for i in row.configs if i.name == name), None)
+        if value is not None:
+            found[group] = value
+    return found
+
+
+async def set_configs(client: Client, wanted: Mapping[str, Mapping[str, str | None]]) -> dict[str, KgroupError | None]:
+    """Set configs of groups, and delete those that are None (IncrementalAlterConfigs); None: done.
+
+    A value that the broker does not take is Refused [invalid-config] with the broker's own words. Raises KgroupError
+    where no broker answers; setting the same again changes nothing.
+    """
+    results: dict[str, KgroupError | None] = {group: None for group, configs in wanted.items() if not configs}
+    for groups in _chunks([group for group, configs in wanted.items() if configs]):
+        request = IncrementalAlterConfigsRequest(
+            resources=[_resource(group, wanted[group]) for group in groups], validate_only=False
+        )
+        answer = await client.send_any(request)
+        results |= {row.resource_name: _refusal(row) for row in answer.responses}
+    return {group: results.get(group) for group in wanted}
+
+
+async def _rows(client: Client, groups: Iterable[str], keys: Sequence[str] | None) -> AsyncIterator[tuple[str, Any]]:
+    entry = DescribeConfigsRequest.DescribeConfigsResource
+    for names in _chunks(list(groups)):
+        resources = [entry(resource_type=_GROUP, resource_name=name, configuration_keys=keys) for name in names]
+        answer = await client.send_any(DescribeConfigsRequest(resources=resources))
+        for row in answer.results:
+            if row.error_code in _UNKNOWN_TYPE:
+                row.configs = []
+            elif row.error_code != NONE:
+                yield row.resource_name, _unreadable(row.error_code, row.resource_name)
+                continue
+            yield row.resource_name, row
+
+
+def _unreadable(code: int, group: str) -> KgroupError:
+    if code == GROUP_AUTHORIZATION_FAILED:
+        return NotAuthorized("no DESCRIBE_CONFIGS on this group", hint=acl_hint("DescribeConfigs", "group", group))
+    return of_group(code, group)
+
+
+def _resource(group: str, configs: Mapping[str, str | None]) -> Any:
+    entry = IncrementalAlterConfigsRequest.AlterConfigsResource
+    return entry(
+        resource_type=_GROUP,
+        resource_name=group,
+        configs=[
+            entry.AlterableConfig(name=name, config_operation=_DELETE if value is None else _SET, value=value)
+            for name, value in configs.items()
+        ],
+    )
+
+
+def _refusal(row: Any) -> KgroupError | None:
+    if row.error_code == NONE:
+        return None
+    if row.error_code == GROUP_AUTHORIZATION_FAILED:
+        return NotAuthorized(
+            "no ALTER_CONFIGS on this group", hint=acl_hint("AlterConfigs", "group", row.resource_name)
+        )
+    if row.error_code in (INVALID_CONFIG, *_UNKNOWN_TYPE):
+        return Refused(f"the broker does not take it: {row.error_message}", code="invalid-config")
+    return of_group(row.error_code, row.resource_name)
+
+
+def _chunks(groups: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (groups[at : at + _GROUPS_PER_REQUEST] for at in range(0, len(groups), _GROUPS_PER_REQUEST))

@@ -1,0 +1,61 @@
+"""Dynamic configs of groups, set, deleted, and told apart from the broker's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from kgroup.cluster.apply import ChangingCluster
+from kgroup.errors import Refused
+from kgroup.options import Connection
+from kgroup.settings import resolve
+from tests.command_line import QuietReporter
+from tests.kafka_world import KafkaWorld
+from tests.waiting import wait_for
+
+SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
+
+
+@pytest.fixture
+def cluster(bootstrap: str) -> Iterator[ChangingCluster]:
+    settings = resolve(Connection(bootstrap_server=bootstrap), QuietReporter(), environ={})
+    with ChangingCluster(settings) as cluster:
+        yield cluster
+
+
+def test_set_and_deleted_for_many_groups_at_once(
+    cluster: ChangingCluster, world: KafkaWorld, name: Callable[[str], str]
+) -> None:
+    one, other, none = name("one"), name("other"), name("none")
+    assert cluster.group_configs([one, none]) == {one: {}, none: {}}, "the broker's own are not the group's"
+
+    wanted: dict[str, dict[str, str | None]] = {
+        one: {SESSION: "20000", HEARTBEAT: "500"},
+        other: {SESSION: "21000"},
+        none: {},
+    }
+    assert cluster.set_group_configs(wanted) == {one: None, other: None, none: None}
+    expected = {one: {SESSION: "20000", HEARTBEAT: "500"}, other: {SESSION: "21000"}, none: {}}
+    wait_for(lambda: cluster.group_configs([one, other, none]) == expected, "configs")
+    assert world.group_config(one) == expected[one]
+
+    assert cluster.set_group_configs(
+        {one: {SESSION: None, HEARTBEAT: "600"}, other: {SESSION: None}, none: {SESSION: None}}
+    )
+    wait_for(lambda: cluster.group_configs([one, other]) == {one: {HEARTBEAT: "600"}, other: {}}, "configs")
+
+
+def test_a_value_that_the_broker_does_not_take_costs_its_group_only(
+    cluster: ChangingCluster, name: Callable[[str], str]
+) -> None:
+    bad, unknown, good = name("bad"), name("unknown"), name("good")
+    results = cluster.set_group_configs({bad: {SESSION: "1"}, unknown: {"no.such": "1"}, good: {SESSION: "20000"}})
+    assert results[good] is None
+    for group, word in ((bad, SESSION), (unknown, "no.such")):
+        error = results[group]
+        assert isinstance(error, Refused)
+        assert error.code == "invalid-config"
+        assert word in error.message
+    wait_for(lambda: cluster.group_configs([good]) == {good: {SESSION: "20000"}}, "configs")
+    assert cluster.group_configs([bad]) == {bad: {}}
