@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from kgroup.errors import Refused
-from kgroup.model import Group, ListedGroup, Member, Partition
+from kgroup.model import Group, ListedGroup, Member, Partition, is_of_consumers
 
 # Patterns as text: re compiles them at their first use, and keeps them.
 _SPARK = r"spark-kafka-(?:source|relation)-"
@@ -82,15 +82,21 @@ def _by_type(group: Group | ListedGroup) -> Owner | None:
             f"kafka-streams-groups.sh --bootstrap-server BROKER --reset-offsets --group {name} "
             "--all-input-topics --to-earliest --dry-run",
         )
+    if is_of_consumers(group.protocol_type):
+        return None
     match group.protocol_type:
-        case None | "" | "consumer":
-            return None
         case "connect":
             return Owner(
                 "Kafka Connect",
                 '(protocol type "connect")',
                 "These are its workers; each connector's offsets are moved through Connect:\n"
                 + _connect_requests("CONNECTOR"),
+            )
+        case "sr":
+            return Owner(
+                "Schema Registry",
+                '(protocol type "sr")',
+                "Its instances elect their leader with it, and commit nothing: there is nothing to move.",
             )
         case other:
             return Owner(

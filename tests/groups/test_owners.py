@@ -60,7 +60,7 @@ def test_what_streams_commits_looks_like() -> None:
          '(sink connectors consume as "connect-" and their name)'),
         (group("own-name", clients=("connector-consumer-s3-0",)), "Kafka Connect",
          '(client id "connector-consumer-s3-0")'),
-        (group("schema-registry", "sr"), "a framework that is not a consumer", '(protocol type "sr")'),
+        (group("schema-registry", "sr"), "Schema Registry", '(protocol type "sr")'),
         (group("app", clients=("app-5f-StreamThread-1-consumer",)), "Kafka Streams",
          '(client id "app-5f-StreamThread-1-consumer")'),
         (group("app", assignor="stream"), "Kafka Streams", '(assignor "stream")'),
