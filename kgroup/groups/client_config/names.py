@@ -1,0 +1,96 @@
+"""The settings of Kafka's clients that tell what a file is, or that matter to the protocol of a group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+PROTOCOL = "group.protocol"
+REMOTE_ASSIGNOR = "group.remote.assignor"
+STRATEGY = "partition.assignment.strategy"
+SESSION = "session.timeout.ms"
+HEARTBEAT = "heartbeat.interval.ms"
+PROTOCOL_TYPE = "group.protocol.type"
+GROUP_ID = "group.id"
+INSTANCE_ID = "group.instance.id"
+MAX_POLL = "max.poll.interval.ms"
+RACK = "client.rack"
+
+CLASSIC_ONLY = (SESSION, HEARTBEAT, STRATEGY, PROTOCOL_TYPE)
+"""Both clients refuse to start with any of these beside ``group.protocol=consumer`` (Java does not know the last).
+Sources: KAFKA-17338, librdkafka's rd_kafka_conf_finalize; tried with kafka-clients 4.3.1 and librdkafka 2.16."""
+
+MATTER = (*CLASSIC_ONLY, PROTOCOL, REMOTE_ASSIGNOR)
+"""What is changed, nothing else."""
+
+DISTINCTIVE = frozenset({*MATTER, INSTANCE_ID, MAX_POLL})
+"""Nothing but a consumer's settings has these, whatever stands before them."""
+
+_CONSUMERS = """
+    group.id max.poll.records auto.offset.reset enable.auto.commit auto.commit.interval.ms isolation.level
+    key.deserializer value.deserializer fetch.min.bytes fetch.max.bytes fetch.max.wait.ms fetch.wait.max.ms
+    max.partition.fetch.bytes enable.auto.offset.store enable.partition.eof queued.min.messages
+    exclude.internal.topics allow.auto.create.topics
+"""
+CONSUMERS = DISTINCTIVE | frozenset(_CONSUMERS.split())
+
+_JAVA_ONLY = """
+    key.deserializer value.deserializer sasl.jaas.config ssl.truststore.location ssl.truststore.password
+    ssl.truststore.type ssl.truststore.certificates ssl.keystore.type ssl.keystore.key interceptor.classes
+    metric.reporters default.api.timeout.ms exclude.internal.topics max.poll.records fetch.max.wait.ms
+    sasl.login.callback.handler.class sasl.client.callback.handler.class config.providers
+    receive.buffer.bytes send.buffer.bytes
+"""
+JAVA_ONLY = frozenset(_JAVA_ONLY.split())
+
+_LIBRDKAFKA_ONLY = """
+    metadata.broker.list enable.auto.offset.store enable.partition.eof queued.min.messages
+    queued.max.messages.kbytes fetch.wait.max.ms fetch.message.max.bytes fetch.error.backoff.ms
+    fetch.queue.backoff.ms socket.timeout.ms socket.keepalive.enable socket.nagle.disable socket.max.fails
+    statistics.interval.ms log_level log.connection.close sasl.username sasl.password sasl.mechanisms
+    ssl.ca.location ssl.ca.pem ssl.certificate.location ssl.certificate.pem ssl.key.location ssl.key.pem
+    enable.ssl.certificate.verification topic.metadata.refresh.interval.ms broker.address.family
+    broker.address.ttl broker.version.fallback api.version.request coordinator.query.interval.ms
+    group.protocol.type receive.message.max.bytes plugin.library.paths offset.store.method
+    consume.callback.max.messages sasl.oauthbearer.method sasl.oauthbearer.config
+"""
+LIBRDKAFKA_ONLY = frozenset(_LIBRDKAFKA_ONLY.split())
+"""Keys of librdkafka's CONFIGURATION.md (2.15) that Java's ConsumerConfig (4.3) lacks."""
+
+_CLIENTS = "bootstrap.servers security.protocol sasl.mechanism client.id client.rack request.timeout.ms"
+CLIENTS = CONSUMERS | JAVA_ONLY | LIBRDKAFKA_ONLY | frozenset(_CLIENTS.split())
+
+BROKERS_OWN = frozenset({"process.roles", "node.id", "broker.id", "log.dirs"})
+"""Told apart from a client's file by any of these."""
+
+OTHER_GROUPS = {
+    "application.id": "Kafka Streams",
+    "config.storage.topic": "Kafka Connect",
+    "offset.storage.topic": "Kafka Connect",
+    "offset.storage.file.filename": "Kafka Connect",
+    "connector.class": "Kafka Connect",
+}
+"""Beside one of these a group's settings are not those of a plain consumer."""
+
+EMBEDDED_PREFIXES = frozenset(
+    {"consumer.", "main.consumer.", "restore.consumer.", "global.consumer.", "consumer.override."}
+)
+"""How Kafka Streams and Connect name the settings of the consumers that they make themselves."""
+
+LONGEST_KEY = 300
+"""No client has a longer one, in characters; those of other programs are not taken apart."""
+
+
+def known(key: str, names: Iterable[str]) -> tuple[str, str] | None:
+    """``key`` taken apart into what stands before and the longest of ``names`` that it ends with, None without one.
+
+    ``app.orders.group.id`` is ``("app.orders.", "group.id")``.
+    """
+    if len(key) > LONGEST_KEY:
+        return None
+    at = 0
+    while True:
+        if key[at:] in names:
+            return key[:at], key[at:]
+        at = key.find(".", at) + 1
+        if not at:
+            return None
