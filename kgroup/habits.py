@@ -20,6 +20,9 @@ VERBS = {
     "seek": "reset",
     "rollback": "undo",
     "pause": "catchup stop",
+    "upgrade": "migrate",
+    "convert": "migrate",
+    "downgrade": "migrate --protocol classic",
     "remove": "delete",
     "rm": "delete",
     "config": "context",
@@ -50,6 +53,7 @@ FLAGS = {
     "--zookeeper": "-b HOST:PORT, or --bootstrap-server",
     "--config": "--command-config FILE",
     "--cluster": "--context NAME",
+    "--group-protocol": "kgroup migrate --protocol consumer, or classic",
     "--new-consumer": "leave it out",
 }
 

@@ -60,8 +60,10 @@ class Entry:
     ``command`` has no secrets. ``groups`` are the types of the groups by name, as they were; ``created`` and
     ``deleted`` those that came into being and went. ``topics`` are the ids of the topics by name. ``results``
     has the error code of each row that was tried, None where it was done; a row that is missing was not tried,
-    or nobody lived to write it down. ``ended`` is None where kgroup died meanwhile. ``undoes`` is the id of the
-    change that this one took back.
+    or nobody lived to write it down. ``converted`` has the old and the new type of groups that were to change it,
+    ``configs`` dynamic configs of groups before and after; ``conversions`` and ``configured`` are the error codes of
+    both, as in ``results``.
+    ``ended`` is None where kgroup died meanwhile. ``undoes`` is the id of the change that this one took back.
     """
 
     id: str
@@ -80,7 +82,16 @@ class Entry:
     undoable: bool = True
     undoes: str | None = None
     results: Mapping[Place, str | None] = field(default_factory=dict)
+    converted: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    configs: Mapping[str, Mapping[str, tuple[str | None, str | None]]] = field(default_factory=dict)
+    conversions: Mapping[str, str | None] = field(default_factory=dict)
+    configured: Mapping[str, str | None] = field(default_factory=dict)
     ended: datetime | None = None
+
+    @property
+    def migrates(self) -> bool:
+        """Whether it was about the types and configs of groups; their offsets it left as they were."""
+        return bool(self.converted or self.configs)
 
     @property
     def mine(self) -> bool:
@@ -103,6 +114,18 @@ class Writing:
     def removed(self, results: Mapping[str, KgroupError | None]) -> None:
         """What came of members that were to be removed."""
         self._line({"done": {name: None if error is None else error.code for name, error in results.items()}})
+
+    def converted(self, results: Mapping[str, KgroupError | None]) -> None:
+        """What came of groups that were to change their type."""
+        self._of_groups("converted", results)
+
+    def configured(self, results: Mapping[str, KgroupError | None]) -> None:
+        """What came of groups whose configs were to be set."""
+        self._of_groups("configured", results)
+
+    def _of_groups(self, what: str, results: Mapping[str, KgroupError | None]) -> None:
+        if results:
+            self._line({what: {name: None if error is None else error.code for name, error in results.items()}})
 
     def close(self) -> None:
         """Nothing more will be tried."""
@@ -296,6 +319,8 @@ def _lines(entry: Entry) -> Iterator[dict[str, Any]]:
         "topics": dict(entry.topics),
         "created": sorted(entry.created),
         "deleted": sorted(entry.deleted),
+        "converted": {name: list(kinds) for name, kinds in entry.converted.items()},
+        "configs": {name: {key: list(pair) for key, pair in own.items()} for name, own in entry.configs.items()},
         "undoable": entry.undoable,
         "undoes": entry.undoes,
     }
@@ -368,6 +393,13 @@ def _read(path: Path) -> Entry | None:
             undoable=head["undoable"],
             undoes=head["undoes"],
             results={(group, topic, partition): code for group, topic, partition, code in done},
+            converted={name: (old, new) for name, (old, new) in head.get("converted", {}).items()},
+            configs={
+                name: {key: (before, after) for key, (before, after) in own.items()}
+                for name, own in head.get("configs", {}).items()
+            },
+            conversions={name: code for line in others for name, code in _of_groups(line, "converted")},
+            configured={name: code for line in others for name, code in _of_groups(line, "configured")},
             ended=datetime.fromisoformat(ended) if ended else None,
         )
     except (ValueError, KeyError, TypeError, IndexError):
@@ -381,6 +413,11 @@ def _results(line: Mapping[str, Any]) -> Iterator[tuple[str, str, int, str | Non
         if isinstance(item, list) and len(item) == 4:
             group, topic, partition, code = item
             yield group, topic, partition, code
+
+
+def _of_groups(line: Mapping[str, Any], what: str) -> Iterator[tuple[str, str | None]]:
+    given = line.get(what)
+    yield from given.items() if isinstance(given, dict) else ()
 
 
 def _is_id(text: str) -> bool:

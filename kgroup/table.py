@@ -30,6 +30,7 @@ VERBS: tuple[Verb, ...] = (
     Verb("export", "kgroup.commands.export:export", "offsets to a file that reset --from-file reads", LOOK),
     Verb("reset", "kgroup.commands.reset:reset", "move committed offsets", CHANGE),
     Verb("undo", "kgroup.commands.undo:undo", "take back a change", CHANGE),
+    Verb("migrate", "kgroup.commands.migrate:migrate", "to the consumer protocol (KIP-848), or back", CHANGE),
     Verb("evict", "kgroup.commands.evict:evict", "remove static or stuck members", CHANGE),
     Verb("delete", "kgroup.commands.delete:delete", "delete groups with all their offsets", CHANGE),
     Verb(

@@ -43,6 +43,7 @@ TOPICS = {
           snapshot all groups nightly, and put one back to its snapshot
           reset under an autoscaler
           drop groups that were idle for 30 days
+          move one group to the consumer protocol, and a fleet in a week
           a Kubernetes Job that resets, without root and without $HOME
         How they read:
           set -eu; KGROUP_CONTEXT and KGROUP_REASON exported; exit codes gate
@@ -56,6 +57,12 @@ TOPICS = {
         subscribed           a live member reads the topic: stop it, --wait-empty
         active-committer *   Empty, but somebody goes on committing
         foreign-owner *      Connect, Streams, Flink, Spark; share groups (never *)
+        blocked              migrate: a check says why, and what to do
+        joined-meanwhile     migrate: somebody joined just then; nothing was lost
+        unread-commits       migrate: an offset can't be read, so not be kept
+        unread-configs       migrate: --session-timeout could not be put back
+        protocol-unavailable migrate: the broker does not offer it after all
+        invalid-config       migrate: the broker does not take that timeout
         moved-since *        the offsets were moved since (* with undo only)
         pending-transaction  a producer's open transaction is to commit there
         unexpected-count     the plan has not as many rows as --expect says

@@ -14,7 +14,7 @@ from kgroup.errors import KgroupError, NotFound, Refused
 from kgroup.journal import Entry, Journal, JournalRow, our_commits
 from kgroup.model import Commit
 from tests.command_line import QuietReporter
-from tests.journals import locked
+from tests.journals import documents, locked
 
 NOW = datetime(2026, 11, 21, 14, 46, tzinfo=UTC)
 CLUSTER = "Some-cluster-id-of-22-c"
@@ -75,6 +75,76 @@ def test_what_is_written_comes_back(journal: Journal) -> None:
     assert found.results == {ROWS[0].place: None, ROWS[1].place: "not-empty"}
     assert replace(found, ended=None, results={}) == made
     assert journal.entry("ch-3333", CLUSTER) == found
+
+
+def migration(change_id: str) -> Entry:
+    """Three groups that change their type, with a setting, and a fourth that only gets that."""
+    names = ("a", "b", "c", "d")
+    return replace(
+        entry(change_id),
+        what="migrate",
+        groups={**dict.fromkeys(names[:3], "classic"), "d": "consumer"},
+        created=frozenset(),
+        deleted=frozenset(),
+        converted=dict.fromkeys(names[:3], ("classic", "consumer")),
+        configs={name: {"consumer.session.timeout.ms": (None, "50000")} for name in names},
+    )
+
+
+def test_types_and_settings_of_groups_come_back_apart(journal: Journal) -> None:
+    """Each has a result of its own: a setting may be there where the conversion is not, and the other way round."""
+    made, unknown = migration("ch-3333"), Refused("nobody knows", code="outcome-unknown")
+    writing = journal.begin(made)
+    writing.done({row.place: None for row in ROWS})
+    writing.converted({"a": None, "b": unknown})
+    writing.configured({"a": None})
+    writing.converted({"a": Refused("gone", code="commits-missing")})  # the last word
+    writing.configured({"d": unknown})
+    writing.converted({})
+    writing.configured({})
+    writing.close()
+    (found,) = journal.entries(CLUSTER)
+    assert found.migrates
+    assert found.conversions == {"a": "commits-missing", "b": "outcome-unknown"}
+    assert found.configured == {"a": None, "d": "outcome-unknown"}
+    assert replace(found, ended=None, results={}, conversions={}, configured={}) == made
+    assert [line for line in documents(journal.directory / "ch-3333.jsonl") if {} in line.values()] == []
+
+
+@pytest.mark.parametrize("left", ["converted", "configured"])
+def test_killed_before_the_result_of(journal: Journal, left: str) -> None:
+    """What is missing is not known; what stands there before it is."""
+    writing = journal.begin(migration("ch-3333"))
+    writing.converted({"a": None})
+    if left == "converted":
+        writing.configured({"a": None})
+    found = Journal(journal.directory).entry("ch-3333", CLUSTER)
+    writing.close()
+    assert found.ended is None
+    assert found.conversions == {"a": None}
+    assert found.configured == ({"a": None} if left == "converted" else {})
+
+
+@pytest.mark.parametrize("line", ['{"configured": 7}', '{"configured": ["a"]}', '{"converted": null}'])
+def test_a_bad_line_about_groups_costs_that_line(journal: Journal, line: str) -> None:
+    writing = journal.begin(migration("ch-3333"))
+    writing.configured({"a": None})
+    writing.close()
+    path = journal.directory / "ch-3333.jsonl"
+    path.write_text(f"{path.read_text()}{line}\n")
+    found = journal.entry("ch-3333", CLUSTER)
+    assert (found.configured, found.conversions) == ({"a": None}, {})
+
+
+def test_an_older_journal_has_neither(journal: Journal) -> None:
+    """Written before groups could be migrated."""
+    path = write(journal, entry("ch-3333"))
+    lines = [{key: value for key, value in line.items() if key not in ("converted", "configs")}
+             for line in documents(path)]  # fmt: skip
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    found = journal.entry("ch-3333", CLUSTER)
+    assert not found.migrates
+    assert (found.converted, found.configs, found.conversions, found.configured) == ({}, {}, {}, {})
 
 
 def test_the_plan_stands_there_before_any_result(journal: Journal, directory: Path) -> None:

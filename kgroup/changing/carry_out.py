@@ -14,15 +14,17 @@ from typing import TypeVar
 
 from kgroup.changing.backup import write_backup
 from kgroup.changing.guards import guard, protected
+from kgroup.changing.standing import Standing, moved_meanwhile, read_back, still, unproved
 from kgroup.clock import utc_now
 from kgroup.cluster.apply import ChangingCluster, parts_of
 from kgroup.cluster.logs import TopicLayout
+from kgroup.cluster.lost_answers import unknown_outcome
 from kgroup.cluster.snapshot import Want
-from kgroup.errors import ExitCode, KgroupError, NotFound, Refused
+from kgroup.errors import ExitCode, KgroupError, Refused
 from kgroup.groups.change import Plan, Row
 from kgroup.groups.result import UNKNOWN, Refusal, Result
 from kgroup.journal import Entry, Journal, JournalRow, Place, Writing, whoami
-from kgroup.model import Commit, RowError
+from kgroup.model import RowError
 from kgroup.options import Change, Execution
 from kgroup.run import Run
 from kgroup.signals import put_off
@@ -43,7 +45,7 @@ class Doing:
     ``what`` is the verb and ``subject`` what it is about (``pay-svc, 1 partition``). ``layouts`` are the topics
     as they are now. ``prepare`` is called when nothing stands in the way any more, before anything is changed.
     ``live`` says that groups with members may be changed too; ``undoes`` is the change that is taken back.
-    ``hindered`` is what live members stand in the way of.
+    ``hindered`` is what live members stand in the way of. ``configs`` are the groups' dynamic configs as they are.
     """
 
     what: str
@@ -53,6 +55,7 @@ class Doing:
     live: bool = False
     undoes: str | None = None
     hindered: str = "its offsets cannot be moved"
+    configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 def carry_out(
@@ -76,7 +79,7 @@ def carry_out(
     if doing.prepare:  # it may take minutes, in which others may go on
         doing.prepare(possible)
     with journaling(run, backup=how.backup is not None) as journal:
-        result = _still(cluster, result)
+        result = still(cluster, result)
         possible = result.possible
         if not possible.size or (result.errors and result.exit_code is not ExitCode.PARTLY):
             return result
@@ -86,34 +89,6 @@ def carry_out(
         run.result.touched, run.result.change = True, entry.id if entry else None
         ended = _applied(run, cluster, result, writing)
         return replace(ended, id=entry.id) if entry else replace(ended, backup=how.backup)
-
-
-def _still(cluster: ChangingCluster, result: Result) -> Result:
-    """The same result, with errors for what is no longer as the plan shows it: it is looked at under the lock."""
-    possible = result.possible
-    now = _Now.of(cluster, possible.concerned)
-    faults: dict[int, RowError] = {}
-    for row in possible.rows:
-        if error := now.error(row):
-            faults[id(row)] = error
-        elif now.commit(row) != row.old:
-            faults[id(row)] = _MOVED
-    known = {(row.group, *row.place) for row in possible.rows}
-    changed = {place[0] for place in now.commits.keys() - known} | {r.group for r in possible.rows if id(r) in faults}
-    gone = sorted(possible.deleted & changed)
-    if not (faults or gone):
-        return result
-    rows = (row.failing(faults[id(row)]) if id(row) in faults else row for row in result.plan.rows)
-    refusals = tuple(Refusal(name, _used_again(name)) for name in gone)
-    return replace(result, plan=result.plan.with_rows(rows), refusals=(*result.refusals, *refusals))
-
-
-def _used_again(group: str) -> Refused:
-    return Refused(
-        f"{group} has committed since the plan was made",
-        hint="see who uses it: kgroup describe",
-        code="moved-since",
-    )
 
 
 @contextmanager
@@ -144,6 +119,11 @@ def _entry(run: Run, cluster: ChangingCluster, how: Change, plan: Plan, doing: D
         rows=tuple(JournalRow(row.group, *row.place, row.old, row.new) for row in plan.rows),
         created=plan.created & frozenset(plan.concerned),
         deleted=plan.deleted,
+        converted={name: (types.get(name, "classic"), kind) for name, kind in plan.converted.items()},
+        configs={
+            name: {key: (doing.configs.get(name, {}).get(key), value) for key, value in wanted.items()}
+            for name, wanted in plan.configs.items()
+        },
     )
 
 
@@ -168,34 +148,58 @@ def new_entry(run: Run, cluster: ChangingCluster, how: Execution, doing: Doing, 
 def _applied(run: Run, cluster: ChangingCluster, planned: Result, writing: Writing | None) -> Result:
     possible = planned.possible
     results: dict[Place, KgroupError | None] = {}
-    deleted: dict[str, RowError | None] = {}
+    whole: dict[str, RowError | None] = {}
+    configured: dict[str, RowError | None] = {}
     count = len(possible.concerned)
     shows = run.reporter.progress("changing", count, "groups") if count >= _PROGRESS_FROM else nullcontext()
     so_far = 0
     with put_off() as pending, shows as progress:
-        for rows, groups in _sent(cluster, possible):
-            results |= rows
-            deleted |= {group: RowError.of(error, group=group) if error else None for group, error in groups.items()}
+        for done in _sent(cluster, possible):
+            results |= done.rows
+            whole |= _row_errors(done.groups)
+            configured |= _row_errors(done.configured)
             if writing:
-                writing.done(rows)
-            so_far += len({place[0] for place in rows} | groups.keys())
+                writing.done(done.rows)
+                writing.converted({name: error for name, error in done.groups.items() if name in possible.converted})
+                writing.configured(done.configured)
+            so_far += len(({place[0] for place in done.rows} - possible.converted.keys()) | done.groups.keys())
             if progress:
                 progress.update(min(so_far, count))
             if pending:
                 break
-        back = None if pending else _read_back(cluster, possible)
+        back = None if pending else read_back(cluster, possible)
+        missing = {} if pending else unproved(possible, results, whole, back)
         if writing:
+            writing.converted(missing)
             writing.close()
     tried = {id(row) for row in possible.rows}
     ended = tuple(_ended(row, results, back) if id(row) in tried else row for row in planned.plan.rows)
     plan = replace(planned.plan, rows=ended)
-    return replace(planned, plan=plan, executed=True, interrupted=pending.exit_code, deleted=deleted)
+    whole |= _row_errors(missing) | {name: configured[name] for name in possible.only_configured & configured.keys()}
+    whole |= {name: replace(_NOT_DONE, group=name) for name in possible.whole if name not in whole}
+    return replace(planned, plan=plan, executed=True, interrupted=pending.exit_code, whole=whole, configured=configured)
 
 
-def _sent(
-    cluster: ChangingCluster, plan: Plan
-) -> Iterator[tuple[dict[Place, KgroupError | None], dict[str, KgroupError | None]]]:
-    """(results by row, results by deleted group) of one round of requests after the other; offsets go first."""
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """What came of the rows of one round of requests, of the groups that were changed as a whole, and of configs."""
+
+    rows: Mapping[Place, KgroupError | None] = field(default_factory=dict)
+    groups: Mapping[str, KgroupError | None] = field(default_factory=dict)
+    configured: Mapping[str, KgroupError | None] = field(default_factory=dict)
+
+
+def _row_errors(results: Mapping[str, KgroupError | None]) -> dict[str, RowError | None]:
+    return {group: RowError.of(error, group=group) if error else None for group, error in results.items()}
+
+
+def _sent(cluster: ChangingCluster, plan: Plan) -> Iterator[_Round]:
+    """One round of requests after the other: offsets first, then what is done to groups as a whole.
+
+    A group is converted only after all its commits were made again: they would expire minutes later. What it had
+    committed is looked at once more right before that: a commit of somebody else must not be put back. (The broker
+    has no way to make that one step.) Configs come last, so that a conversion that fails leaves none behind.
+    """
     by_group = plan.by_group()
     parts = [
         part
@@ -203,60 +207,46 @@ def _sent(
         if group not in plan.deleted
         for part in parts_of(group, {row.place: row.new for row in rows}, {row.place: row.old for row in rows})
     ]
+    failed: dict[str, KgroupError] = {}
     for batch in _batches(parts):
-        answers = zip(batch, cluster.write_offsets(batch), strict=True)
-        yield {(part.group, *place): error for part, found in answers for place, error in found.items()}, {}
+        moved = moved_meanwhile(cluster, [part for part in batch if part.group in plan.converted])
+        sent = [part for part in batch if part.group not in moved]
+        answers = zip(sent, cluster.write_offsets(sent), strict=True)
+        rows = {(part.group, *place): error for part, found in answers for place, error in found.items()}
+        rows |= {
+            (part.group, *place): moved[part.group] for part in batch if part.group in moved for place in part.writes
+        }
+        kept = {name: error for (name, *_), error in rows.items() if error and name in plan.converted}
+        failed |= kept
+        yield _Round(rows, kept)
     for names in _batches(sorted(plan.deleted)):
         gone = cluster.delete_groups({name: {row.place: row.old for row in by_group.get(name, ())} for name in names})
-        yield {(name, *row.place): gone[name] for name in names for row in by_group.get(name, ())}, gone
+        yield _Round({(name, *row.place): gone[name] for name in names for row in by_group.get(name, ())}, gone)
+    for names in _batches(sorted(plan.converted.keys() - failed.keys())):
+        try:
+            found = cluster.convert({name: plan.converted[name] for name in names})
+        except KgroupError as error:  # what was done before must not go unsaid
+            found = dict.fromkeys(names, error)
+        yield _Round(groups=found)
+        converted = [name for name in names if found[name] is None and name in plan.configs]
+        yield _configured(cluster, plan, converted)
+    for names in _batches(sorted(plan.only_configured)):
+        yield _configured(cluster, plan, names)
+
+
+def _configured(cluster: ChangingCluster, plan: Plan, names: Sequence[str]) -> _Round:
+    configs = {name: plan.configs[name] for name in names}
+    try:
+        return _Round(configured=cluster.set_group_configs(configs) if configs else {})
+    except KgroupError as error:  # it may have been carried out
+        return _Round(configured=dict.fromkeys(names, unknown_outcome(error)))
 
 
 def _batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
     return (items[at : at + _AT_A_TIME] for at in range(0, len(items), _AT_A_TIME))
 
 
-@dataclass(frozen=True, slots=True)
-class _Now:
-    """What is committed now, and what of it could not be read, by group, or by group and partition."""
-
-    commits: Mapping[Place, Commit]
-    errors: Mapping[str | Place, RowError]
-
-    @classmethod
-    def of(cls, cluster: ChangingCluster, names: Sequence[str]) -> _Now:
-        """Look at these groups; one that does not exist has no commits."""
-        commits: dict[Place, Commit] = {}
-        errors: dict[str | Place, RowError] = {}
-        for group, found in (cluster.committed(names) if names else {}).items():
-            if isinstance(found, KgroupError):
-                if not isinstance(found, NotFound):
-                    errors[group] = RowError.of(found)
-                continue
-            for place, commit in found.items():
-                if isinstance(commit, Commit):
-                    commits[group, *place] = commit
-                else:
-                    errors[group, *place] = RowError.of(commit)
-        return cls(commits, errors)
-
-    def error(self, row: Row) -> RowError | None:
-        """Why it is not known what stands in the row's place; None where it is."""
-        return self.errors.get(row.group) or self.errors.get((row.group, *row.place))
-
-    def commit(self, row: Row) -> Commit | None:
-        """What stands in the row's place."""
-        return self.commits.get((row.group, *row.place))
-
-
-def _read_back(cluster: ChangingCluster, plan: Plan) -> _Now | None:
-    """What is committed now; None where that could not be read."""
-    try:
-        return _Now.of(cluster, [name for name in plan.concerned if name not in plan.deleted])
-    except KgroupError:
-        return None
-
-
-def _ended(row: Row, results: Mapping[Place, KgroupError | None], back: _Now | None) -> Row:
+def _ended(row: Row, results: Mapping[Place, KgroupError | None], back: Standing | None) -> Row:
     place = (row.group, *row.place)
     if place not in results:
         return replace(row.failing(_NOT_DONE), done=False)
@@ -271,12 +261,6 @@ def _ended(row: Row, results: Mapping[Place, KgroupError | None], back: _Now | N
     return row.ended(stands)
 
 
-_MOVED = RowError(
-    "moved-since",
-    "the commit was moved since the plan was made",
-    hint="look at the plan once more",
-    exit_code=ExitCode.REFUSED,
-)
 _NOT_DONE = RowError(
     "interrupted",
     "not done: kgroup was told to stop before",

@@ -28,15 +28,15 @@ def guard(run: Run, cluster: ChangingCluster, how: Change, plan: Plan, hindered:
 
     ``hindered`` is what live members stand in the way of; None for changes that the broker makes all the same.
     """
-    accepted, concerned = frozenset(how.accept or ()), frozenset(plan.concerned)
+    accepted, concerned = frozenset(how.accept or ()), frozenset(plan.concerned) - plan.only_configured
     groups = [group for group in plan.groups if group.name in concerned]
-    refusals = [_not_empty(group, how, hindered) for group in groups if hindered and not is_empty(group)]
+    refusals = [_not_empty(group, how, hindered) for group in groups if hindered and not group.is_empty]
     refusals = _with_members(cluster, groups, refusals)
     if "foreign-owner" not in accepted:
         owned = ((group.name, foreign_owner(group)) for group in groups)
         refusals += [Refusal(name, refuse_foreign_owner(name, owner)) for name, owner in owned if owner]
     if "active-committer" not in accepted:
-        refusals += _active(run, cluster, [group for group in groups if is_empty(group)])
+        refusals += _active(run, cluster, [group for group in groups if group.is_empty])
     if how.expect is not None and how.expect != plan.size:
         message = f"the plan has {plural(plan.size, 'row')}, {how.expect} expected (--expect)"
         refusals.append(Refusal(None, Refused(message, code="unexpected-count")))
@@ -57,11 +57,6 @@ def protected(run: Run, how: Execution, *, backup: bool = False) -> tuple[Refusa
         error.hint = (error.hint or "").removeprefix("Nothing was changed.").strip() or None
         return (Refusal(None, error),)
     return ()
-
-
-def is_empty(group: Group) -> bool:
-    """Whether nobody is a member. A group whose members may not be seen is what its state says."""
-    return group.state in ("Empty", "Dead") and not group.members
 
 
 def _not_empty(group: Group, how: Change, hindered: str) -> Refusal:

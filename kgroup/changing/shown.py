@@ -21,11 +21,11 @@ def outcome(
     result: Result,
     wording: Wording,
     *,
-    nothing: str,
+    nothing: str | None,
     table: Callable[[], Sequence[Block]] | None = None,
 ) -> Outcome:
-    """What a verb returns; ``nothing`` is said where there is nothing to do, ``table`` stands in for the usual one."""
-    if not result.plan.size and not result.errors:
+    """What a verb returns; ``nothing`` is noted where there is nothing to do, ``table`` stands in for the usual one."""
+    if nothing and not result.plan.size and not result.errors:
         run.reporter.note(nothing)
     wording = replace(
         wording,

@@ -3,31 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from kgroup.changing.carry_out import COMMITS
 from kgroup.changing.choose import Chosen
+from kgroup.changing.converting import plan_conversion
 from kgroup.cluster.apply import ChangingCluster
 from kgroup.cluster.logs import TopicLayout
 from kgroup.errors import KgroupError, NotFound, Refused
-from kgroup.groups.change import Plan, committed
-from kgroup.groups.result import UNKNOWN
+from kgroup.groups.change import Plan, Row, committed
+from kgroup.groups.result import COMMITS_MISSING, NOT_VERIFIED, UNKNOWN
 from kgroup.groups.undo_plan import Trace, emptied, undo_rows
 from kgroup.journal import Entry, Journal, Place
-from kgroup.model import Commit, RowError
+from kgroup.model import Commit, Group, RowError
 
 _LISTED = 10
-_MAYBE_DONE = frozenset({None, UNKNOWN})
-"""Results after which the row may stand as the change wanted it."""
+_MAYBE_DONE = frozenset({None, UNKNOWN, COMMITS_MISSING, NOT_VERIFIED})
+"""Results after which the row, or the group, may stand as the change wanted it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Undoing:
-    """A plan to take a change back, with the trace of each of its rows and the topics as they are now."""
+    """A plan to take a change back, with the trace of each of its rows and the topics as they are now.
+
+    ``configs`` are the groups' dynamic configs as they are, of those that are put back.
+    """
 
     plan: Plan
     traces: tuple[Trace, ...]
     layouts: Mapping[str, TopicLayout | KgroupError]
+    configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 def last_change(entries: Sequence[Entry], journal: Journal, cluster: ChangingCluster) -> Entry:
@@ -71,29 +76,40 @@ def state_of(entry: Entry, entries: Sequence[Entry]) -> str:
     """
     if not entry.undoable:
         return CANNOT
-    if entry.ended is not None and not _MAYBE_DONE & set(entry.results.values()):
+    codes = {*entry.conversions.values(), *entry.configured.values()} if entry.migrates else {*entry.results.values()}
+    if entry.ended is not None and not _MAYBE_DONE & codes:
         return FAILED
     undos = [e for e in entries if e.undoes == entry.id and state_of(e, entries) not in (TAKEN_BACK, FAILED)]
     if undos:
         back = {place for undo in undos for place in _done(undo)}
+        back |= {place[0] for undo in undos for place, code in undo.results.items() if code is None}
         whole = entry.ended is not None and all(undo.ended for undo in undos) and _done(entry) <= back
         return TAKEN_BACK if whole else PARTLY
-    return UNFINISHED if entry.ended is None or UNKNOWN in entry.results.values() else CAN_UNDO
+    return UNFINISHED if entry.ended is None or UNKNOWN in codes else CAN_UNDO
 
 
-def _done(entry: Entry) -> set[Place]:
+def _done(entry: Entry) -> set[Place | str]:
+    """The rows that it did; of a migration the groups, whose offsets it left as they were."""
+    if entry.migrates:
+        done = {**entry.configured, **entry.conversions}
+        return {group for group, code in done.items() if code in (None, COMMITS_MISSING, NOT_VERIFIED)}
     return {place for place, code in entry.results.items() if code is None}
 
 
 def _stands(cluster: ChangingCluster, entry: Entry) -> bool:
     """Whether something is as the change left it, or can't be read now."""
     seen = _look(cluster, entry)
+    if entry.migrates:
+        undoing = _conversion_back(cluster, entry, seen)
+        return bool(seen.unread or undoing.plan.size)
     return any(trace.stands or trace.unread for trace in _traces(entry, seen))
 
 
 def plan_undo(cluster: ChangingCluster, entry: Entry) -> Undoing:
     """The plan to put back what a change has changed, as far as it was made and stands."""
     seen = _look(cluster, entry)
+    if entry.migrates:
+        return _conversion_back(cluster, entry, seen)
     traces = _traces(entry, seen)
     layouts = cluster.layouts({trace.topic for trace in traces})
     faults = {topic: _fault(topic, entry, layouts) for topic in layouts}
@@ -110,6 +126,64 @@ def plan_undo(cluster: ChangingCluster, entry: Entry) -> Undoing:
         deleted=emptied(entry.created & there - doubtful, rows, seen.now),
     )
     return Undoing(plan, tuple(traces), layouts)
+
+
+def _to_convert_back(entry: Entry, groups: Sequence[Group]) -> dict[str, str]:
+    """The groups that have the type that the migration gave them, and the one that they had before."""
+    maybe = {name: kinds for name, kinds in entry.converted.items() if _maybe(entry, entry.conversions, name)}
+    return {group.name: maybe[group.name][0] for group in groups if group.type == maybe.get(group.name, ("", ""))[1]}
+
+
+def _maybe(entry: Entry, results: Mapping[str, str | None], name: str) -> bool:
+    """Whether that was done to the group, or may have been: nobody lived to write it down."""
+    return results[name] in _MAYBE_DONE if name in results else entry.ended is None
+
+
+def _conversion_back(cluster: ChangingCluster, entry: Entry, seen: _Seen) -> Undoing:
+    """The plan to give groups the type back that they had; their offsets stay where they are by now."""
+    targets = _to_convert_back(entry, seen.chosen.groups)
+    named = sorted(name for name in entry.configs if _maybe(entry, entry.configured, name))
+    answers = cluster.group_configs(named) if named else {}
+    now = {name: found for name, found in answers.items() if not isinstance(found, KgroupError)}
+    plan, layouts = plan_conversion(cluster, seen.chosen, targets, _configs_back(entry, now))
+    missing = _missing_commits(entry, seen)
+    layouts = {**layouts, **cluster.layouts({row.topic for row in missing})}
+    faults = {row.topic: _fault(row.topic, entry, layouts) for row in missing}
+    missing = [row.failing(RowError.of(fault)) if (fault := faults[row.topic]) else row for row in missing]
+    created = {row.group for row in missing} - {group.name for group in seen.chosen.groups}
+    errors = [error for error in plan.errors if error.group not in created]
+    errors += [RowError.of(found, group=name) for name, found in answers.items() if isinstance(found, KgroupError)]
+    plan = replace(
+        plan,
+        rows=(*plan.rows, *missing),
+        created=frozenset(created),
+        errors=(*errors, *seen.unread.values()),
+    )
+    return Undoing(plan, (), layouts, now)
+
+
+def _missing_commits(entry: Entry, seen: _Seen) -> list[Row]:
+    """What a migration could not find any more after it had converted a group, to be put back as it was.
+
+    The same where nobody lived to look, and the group is gone.
+    """
+    there = {group.name for group in seen.chosen.groups}
+    missing = {name for name, code in entry.conversions.items() if code == COMMITS_MISSING}
+    missing |= {name for name in entry.converted if name not in entry.conversions and entry.ended is None} - there
+    return [
+        Row(row.group, row.topic, row.partition, None, row.before)
+        for row in entry.rows
+        if row.group in missing - seen.unread.keys() and row.before is not None and row.place not in seen.now
+    ]
+
+
+def _configs_back(entry: Entry, now: Mapping[str, Mapping[str, str]]) -> dict[str, Mapping[str, str | None]]:
+    """The dynamic configs that stand as the change set them, as they were before it."""
+    back = {
+        name: {key: old for key, (old, new) in entry.configs[name].items() if own.get(key) == new}
+        for name, own in now.items()
+    }
+    return {name: configs for name, configs in back.items() if configs}
 
 
 @dataclass(frozen=True, slots=True)

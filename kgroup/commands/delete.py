@@ -12,7 +12,6 @@ import typer
 from kgroup.changing.carry_out import Doing, carry_out
 from kgroup.changing.checks import check_change, check_some_named, wait_empty
 from kgroup.changing.choose import Chosen, again, chosen
-from kgroup.changing.guards import is_empty
 from kgroup.changing.shown import outcome, with_rows
 from kgroup.clock import utc_now
 from kgroup.cluster.apply import ChangingCluster
@@ -124,7 +123,7 @@ def delete(
         found = chosen(run, cluster, groups)
         signs: Mapping[str, int | None] = {}
         if idle_s is not None:
-            found = replace(found, groups=tuple(group for group in found.groups if is_empty(group)))
+            found = replace(found, groups=tuple(group for group in found.groups if group.is_empty))
             found, signs = _idle(run, cluster, found, idle_s)
         found = again(run, cluster, found, waited=wait_empty(run, cluster, how, found.names))
         # A group some of whose commits can't be read could not be brought back as it was.
@@ -174,8 +173,8 @@ def _deletions(result: Result, signs: Mapping[str, int | None]) -> tuple[Deletio
     found = []
     for group in result.plan.groups:
         name = group.name
-        tried = name in result.deleted
-        fault = result.deleted.get(name)
+        tried = name in result.whole
+        fault = result.whole.get(name)
         code = fault.code if fault else refused.get(name)
         found.append(Deletion(group, signs.get(name), (fault is None) if tried else None, code, result.id))
     return tuple(found)

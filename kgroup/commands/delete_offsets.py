@@ -11,7 +11,6 @@ import typer
 from kgroup.changing.carry_out import Doing, carry_out
 from kgroup.changing.checks import check_change, check_some_named, wait_empty
 from kgroup.changing.choose import again, chosen
-from kgroup.changing.guards import is_empty
 from kgroup.changing.shown import outcome
 from kgroup.cluster.apply import ChangingCluster
 from kgroup.cluster.logs import TopicLayout
@@ -85,7 +84,7 @@ def _rows(group: Group, topics: Sequence[TopicChoice], named: Collection[str]) -
     A partition that was named, of a group that was named, has one too where there is no commit.
     """
     commits = committed(group)
-    members = () if is_empty(group) else group.members or ()
+    members = () if group.is_empty else group.members or ()
     places = set(within(topics, commits))
     if group.name in named and places:
         places |= {(choice.topic, number) for choice in topics for number in choice.partitions or ()}

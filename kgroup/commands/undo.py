@@ -10,19 +10,21 @@ import typer
 
 from kgroup.changing.carry_out import Doing, carry_out
 from kgroup.changing.checks import check_change, wait_empty
-from kgroup.changing.shown import outcome
+from kgroup.changing.leftovers import clear_leftovers
+from kgroup.changing.shown import outcome, with_rows
+from kgroup.changing.standing import TYPE_ONLY
 from kgroup.changing.undoing import last_change, never, plan_undo, state_of
 from kgroup.cluster.apply import ChangingCluster
 from kgroup.errors import Refused
 from kgroup.groups.result import Refusal
-from kgroup.groups.undo_plan import moved_since
+from kgroup.groups.undo_plan import moved_since, types_back
 from kgroup.journal import Entry, Journal
 from kgroup.model import Outcome
 from kgroup.options import WHAT, Change
 from kgroup.run import Run
 from kgroup.screen import Text
 from kgroup.screens.change import Wording
-from kgroup.screens.undo import before_after_now, other_changes
+from kgroup.screens.undo import before_after_now, other_changes, put_back, types_records, types_table
 from kgroup.units import plural
 
 
@@ -59,12 +61,23 @@ def undo(
         entry = journal.entry(change, cluster_id) if change is not None else last_change(entries, journal, cluster)
         if not entry.undoable:
             raise never(entry)
+        if entry.migrates:
+            groups = cluster.describe(sorted(entry.groups), TYPE_ONLY).groups
+            clear_leftovers(run, cluster, groups, execute=how.execute)
         wait_empty(run, cluster, how, sorted(entry.groups))
         undoing = plan_undo(cluster, entry)
         refusals = moved_since(undoing.traces) if "moved-since" not in (how.accept or ()) else []
         if change is None and not entry.mine:
             refusals.append(Refusal(None, _not_yours(entry)))
-        doing = Doing("undo", f"{entry.id}: {entry.what} {entry.subject}", undoing.layouts, undoes=entry.id)
+        hindered = "it can't be converted back now" if entry.migrates else "its offsets cannot be moved"
+        doing = Doing(
+            "undo",
+            f"{entry.id}: {entry.what} {entry.subject}",
+            undoing.layouts,
+            undoes=entry.id,
+            hindered=hindered,
+            configs=undoing.configs,
+        )
         result = carry_out(run, cluster, how, undoing.plan, doing, refusals)
     if doubtful := sum(trace.doubtful for trace in undoing.traces):
         run.reporter.note(
@@ -80,14 +93,20 @@ def undo(
         before_end=other_changes([_listed(other, entries) for other in others]),
         verbose=verbose,
     )
-    return outcome(
+    types = types_back(result)
+    shown = outcome(
         run,
         cluster,
         result,
         wording,
         nothing=f"{entry.id}: all stands as it was before: nothing to do",
-        table=lambda: before_after_now(result, undoing.traces, verbose=verbose),
+        table=lambda: (
+            [*types_table(types, verbose=verbose), *put_back(result, verbose=verbose)]
+            if entry.migrates
+            else before_after_now(result, undoing.traces, verbose=verbose)
+        ),
     )
+    return with_rows(shown, types, lambda: types_records(types)) if types else shown
 
 
 def _not_yours(entry: Entry) -> Refused:

@@ -85,6 +85,7 @@ _WORDS_BY_METAVAR = {
     "CONDITION": tuple(re.sub(r"=(N|\d.*)$", "=", form) for form in FORMS),
 }
 _CHOICE = r"[\w-]+(?:\|[\w-]+)+"
+_ONLY_CHOICE = r"[a-z-]+"
 
 
 def read_tree(root: Any, helps: Sequence[tuple[str, str]]) -> Verb:
@@ -137,7 +138,9 @@ def _value(param: Any, verb: str) -> Value:
     if optional := re.fullmatch(r"\[(.*)\](?:\.\.\.)?", metavar):
         metavar = optional[1]
     # The help goes before the type: an output format may be there for some verbs only.
-    said = re.match(_CHOICE, metavar + " ") or re.match(_CHOICE, param.help or "")
+    said = (
+        re.match(_CHOICE, metavar + " ") or re.match(_CHOICE, param.help or "") or re.fullmatch(_ONLY_CHOICE, metavar)
+    )
     words = tuple(said[0].split("|")) if said else _WORDS_BY_METAVAR.get(metavar) or _choices(param)
     if words:
         return Value("words", metavar, words)

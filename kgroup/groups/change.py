@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kgroup.model import Commit, Group, LogRange, RowError
@@ -127,8 +127,9 @@ class Plan:
     """What a verb is going to do.
 
     ``groups`` are those that were read, as they are now; ``created`` and ``deleted`` the names of those that
-    come into being and go, with all their offsets. ``errors`` are failures that are no row's. ``unusual`` is
-    what a person ought to look at twice.
+    come into being and go, with all their offsets. ``converted`` are those that change their type, with the new
+    one, after their rows are done; ``configs`` are dynamic configs of groups that are to be set, None deletes one.
+    ``errors`` are failures that are no row's. ``unusual`` is what a person ought to look at twice.
     """
 
     groups: tuple[Group, ...]
@@ -137,16 +138,36 @@ class Plan:
     deleted: frozenset[str] = frozenset()
     errors: tuple[RowError, ...] = ()
     unusual: tuple[str, ...] = ()
+    converted: Mapping[str, str] = field(default_factory=dict)
+    configs: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)
+
+    @property
+    def whole(self) -> frozenset[str]:
+        """The groups that are changed as a whole: deleted, converted or configured, each a row of its own."""
+        return self.deleted | self.converted.keys() | self.configs.keys()
+
+    @property
+    def only_configured(self) -> frozenset[str]:
+        """The groups nothing of which changes but their configs: that works on live ones too."""
+        return frozenset(self.configs.keys() - self.converted.keys() - self.deleted)
 
     @property
     def size(self) -> int:
-        """How many rows it has; groups that are deleted whole count as one."""
-        return len(self.deleted) + sum(row.group not in self.deleted for row in self.rows)
+        """How many rows it has; groups that are changed whole count as one."""
+        whole = self.whole
+        return len(whole) + sum(row.group not in whole for row in self.rows)
 
     @property
     def concerned(self) -> tuple[str, ...]:
         """The groups that it changes, each once."""
-        return tuple(dict.fromkeys((*(row.group for row in self.rows), *sorted(self.deleted))))
+        return tuple(dict.fromkeys((*(row.group for row in self.rows), *sorted(self.whole))))
+
+    def without(self, groups: Collection[str]) -> Plan:
+        """What of it nothing stands in the way of: neither a row's own error nor those of these groups."""
+        rows = tuple(row for row in self.rows if row.error is None and row.group not in groups)
+        converted = {name: kind for name, kind in self.converted.items() if name not in groups}
+        configs = {name: own for name, own in self.configs.items() if name not in groups}
+        return replace(self, rows=rows, deleted=self.deleted - frozenset(groups), converted=converted, configs=configs)
 
     def with_rows(self, rows: Iterable[Row]) -> Plan:
         """The same plan with other rows."""

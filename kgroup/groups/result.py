@@ -6,11 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kgroup.errors import ExitCode, Refused
+from kgroup.errors import ExitCode, NotVerified, Refused
 from kgroup.groups.change import Plan, Row
 from kgroup.model import Document, RowError
 
-NOT_EMPTY, UNKNOWN = "not-empty", "outcome-unknown"
+NOT_EMPTY, UNKNOWN, COMMITS_MISSING = "not-empty", "outcome-unknown", "commits-missing"
+NOT_VERIFIED = NotVerified.code
+_DONE = frozenset({None, COMMITS_MISSING, NOT_VERIFIED})
+"""What a group that was changed as a whole may end with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +45,9 @@ class Result:
     ``plan`` has the rows as they stand in the end. ``waits`` is True where a dry run would wait for groups to
     be empty. ``id`` is the change's in the journal; None where it was not executed, or there is no journal.
     ``backup`` is the file that stands in for the journal, None where there is one.
-    ``interrupted`` is the exit code of the signal that stopped it, None where none did. ``deleted`` is what came
-    of each group that was to be deleted, None where it is gone. ``partial`` is whether what can be done is done
-    though the rest can't.
+    ``interrupted`` is the exit code of the signal that stopped it, None where none did. ``whole`` is what came
+    of each group that was to be changed as a whole, None where it was done; ``configured`` the same of their
+    configs. ``partial`` is whether what can be done is done though the rest can't.
     """
 
     plan: Plan
@@ -55,7 +58,8 @@ class Result:
     id: str | None = None
     backup: str | None = None
     interrupted: ExitCode | None = None
-    deleted: Mapping[str, RowError | None] = field(default_factory=dict)
+    whole: Mapping[str, RowError | None] = field(default_factory=dict)
+    configured: Mapping[str, RowError | None] = field(default_factory=dict)
 
     @property
     def documents(self) -> tuple[Document, ...]:
@@ -64,35 +68,37 @@ class Result:
 
     @property
     def errors(self) -> tuple[RowError, ...]:
-        """Everything that stood in the way; a refusal, and a group that could not be deleted, once.
+        """Everything that stood in the way; a refusal, and a group that could not be changed as a whole, once.
 
         What a dry run would wait for is none.
         """
-        rows = (row.error for row in self.plan.rows if row.error and row.group not in self.plan.deleted)
-        gone = (error for error in self.deleted.values() if error)
+        whole = self.plan.whole
+        rows = (row.error for row in self.plan.rows if row.error and row.group not in whole)
+        gone = (error for error in self.whole.values() if error)
         standing = (r.row for r in self.refusals if not (self.waits and r.error.code == NOT_EMPTY))
-        return (*standing, *self.plan.errors, *rows, *gone)
+        unset = (e for name, e in self.configured.items() if e and name not in self.plan.only_configured)
+        return (*standing, *self.plan.errors, *rows, *gone, *unset)
 
     @property
     def possible(self) -> Plan:
         """What of the plan nothing stands in the way of."""
         refused = {refusal.group for refusal in self.refusals}
         if None in refused:
-            return replace(self.plan, rows=(), deleted=frozenset())
-        rows = tuple(row for row in self.plan.rows if row.error is None and row.group not in refused)
-        return replace(self.plan, rows=rows, deleted=self.plan.deleted - refused)
+            return replace(self.plan, rows=(), deleted=frozenset(), converted={}, configs={})
+        return self.plan.without({group for group in refused if group is not None})
 
     @property
     def done(self) -> int:
-        """How many rows were changed; a group that was deleted is one."""
-        rows = sum(row.done is True for row in self.plan.rows if row.group not in self.plan.deleted)
-        return rows + sum(error is None for error in self.deleted.values())
+        """How many rows were changed; a group that was changed as a whole is one."""
+        whole = self.plan.whole
+        rows = sum(row.done is True for row in self.plan.rows if row.group not in whole)
+        return rows + sum((error.code if error else None) in _DONE for error in self.whole.values())
 
     @property
     def unknown(self) -> int:
         """How many rows may have been changed, or may yet be: their answers were lost."""
         rows = sum(row.error is not None and row.error.code == UNKNOWN for row in self.plan.rows)
-        return rows + sum(error is not None and error.code == UNKNOWN for error in self.deleted.values())
+        return rows + sum(error is not None and error.code == UNKNOWN for error in self.whole.values())
 
     @property
     def exit_code(self) -> ExitCode:

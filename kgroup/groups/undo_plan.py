@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from kgroup.errors import KgroupError, Refused
 from kgroup.groups.change import Row
-from kgroup.groups.result import Refusal
+from kgroup.groups.result import UNKNOWN, Refusal, Result
 from kgroup.model import Commit, LogRange, RowError
 
 Place = tuple[str, str, int]
@@ -57,6 +58,55 @@ class Trace:
     def moved(self) -> bool:
         """Whether somebody has moved it since."""
         return self.unread is None and not self.is_back and self.now != self.after
+
+
+@dataclass(frozen=True, slots=True)
+class TypeBack:
+    """A group that gets the type back that it had before a migration; its offsets stay where they are.
+
+    ``becomes`` is what it is already where only its ``configs`` are put back. ``done`` is None before it was tried, and
+    where nobody knows what came of it; ``error`` is what stands in the way.
+    """
+
+    group: str
+    now: str
+    becomes: str
+    commits: int
+    configs: Mapping[str, str | None]
+    done: bool | None
+    error: RowError | None
+    change_id: str | None
+
+    def document(self) -> Mapping[str, Any]:
+        """Its JSON form."""
+        return {
+            "group": self.group,
+            "type": self.now,
+            "target": self.becomes,
+            "commits": self.commits,
+            "configs": dict(self.configs),
+            "converted": self.done,
+            "change_id": self.change_id,
+            "error": self.error.code if self.error else None,
+        }
+
+
+def types_back(result: Result) -> tuple[TypeBack, ...]:
+    """The groups whose type or configs a plan changes, with what came of each."""
+    refused = {refusal.group: refusal.row for refusal in result.refusals}
+    rows = result.plan.by_group()
+    found = []
+    for group in result.plan.groups:
+        name = group.name
+        if name in result.plan.whole:
+            error = result.whole.get(name) or refused.get(name)
+            unknown = error is not None and error.code == UNKNOWN
+            done = None if name not in result.whole or unknown else error is None
+            change = result.id if name in result.whole else None
+            becomes = result.plan.converted.get(name, group.type)
+            configs = result.plan.configs.get(name, {})
+            found.append(TypeBack(name, group.type, becomes, len(rows.get(name, ())), configs, done, error, change))
+    return tuple(found)
 
 
 def undo_rows(

@@ -41,6 +41,7 @@ class Wording:
 
     ``what`` and ``subject`` make its first line; ``command`` is what was typed. ``head`` goes above the table,
     ``before_end`` between it and what stands in the way; ``instead`` is a line under the command to be typed.
+    ``told`` are the codes of the groups' refusals that the table tells already.
     ``undo`` makes the command that takes back the change of an id, None where nothing does; ``restore`` the one
     that does it with the backup.
     """
@@ -52,6 +53,7 @@ class Wording:
     before_end: tuple[Block, ...] = ()
     instead: str | None = None
     verbose: bool = False
+    told: frozenset[str] = frozenset()
     undo: Callable[[str], str] | None = None
     restore: Callable[[str], str] | None = None
 
@@ -66,7 +68,7 @@ def screen(result: Result, wording: Wording, table: Sequence[Block] | None = Non
         Verdict("UNUSUAL", line) if not at else Text((" " * 9 + line,)) for at, line in enumerate(result.plan.unusual)
     ]
     blocks += [Gap(), *wording.before_end] if wording.before_end else []
-    hindrances = list(_hindrances(result))
+    hindrances = list(_hindrances(result, wording.told))
     blocks += [Gap(), *hindrances] if hindrances else []
     blocks += [Gap()] if len(blocks) > 1 else []
     return Screen((*blocks, Text(tuple(_end(result, wording)))))
@@ -163,14 +165,15 @@ def _note(row: Row) -> Cell:
     return Styled(text, "warn") if text else None
 
 
-def _hindrances(result: Result) -> Iterator[Block]:
+def _hindrances(result: Result, told: frozenset[str]) -> Iterator[Block]:
     """What stands in the way of the plan, or stood in the way of its execution."""
     groups = {group.name: group for group in result.plan.groups}
-    shown = result.refusals[:_REFUSALS]
+    refusals = [refusal for refusal in result.refusals if refusal.group is None or refusal.error.code not in told]
+    shown = refusals[:_REFUSALS]
     for refusal in shown:
         yield from _hindrance(refusal, groups.get(refusal.group or ""))
-    if len(result.refusals) > len(shown):
-        yield Text((f"{len(result.refusals) - len(shown)} more groups are refused: -o json has all",))
+    if len(refusals) > len(shown):
+        yield Text((f"{len(refusals) - len(shown)} more groups are refused: -o json has all",))
     waiting = {
         (row.group, row.error.message): row.error
         for row in result.plan.rows
@@ -215,7 +218,8 @@ def _end(result: Result, wording: Wording) -> Iterator[str]:
 
 def _executed(result: Result, wording: Wording) -> Iterator[str]:
     if result.done:
-        yield "Done." if not result.errors else f"Done for {plural(result.done, 'row')}."
+        unit = "group" if result.plan.converted else "row"
+        yield "Done." if not result.errors else f"Done for {plural(result.done, unit)}."
         if result.id and wording.undo:
             yield f"Take it back:  {wording.undo(result.id)}"
         elif result.backup and wording.restore:

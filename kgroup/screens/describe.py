@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from kgroup.model import ClusterRef, Group, Member, Outcome, Partition, RowError
+from kgroup.model import ClusterRef, Group, Member, Outcome, Partition, RowError, is_of_consumers
 from kgroup.screen import (
     Block,
     Cell,
@@ -117,7 +117,7 @@ def title(group: Group) -> str:
     kind = group.type
     if group.is_simple:
         kind, age = "classic", "offsets only"
-    elif group.protocol_type not in (None, "", "consumer"):
+    elif not is_of_consumers(group.protocol_type):
         kind = f"{group.type} ({group.protocol_type})"
     return f"{group.name}  {group.state}  {kind}  {age}"
 

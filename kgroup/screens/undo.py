@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from kgroup.groups.change import Row
 from kgroup.groups.result import Result
-from kgroup.groups.undo_plan import Trace
-from kgroup.screen import Block, Cell, Column, Styled, Table, Text
-from kgroup.screens.change import ROWS_ON_A_PAGE
+from kgroup.groups.undo_plan import Trace, TypeBack
+from kgroup.screen import Block, Cell, Column, Records, Styled, Table, Text
+from kgroup.screens.change import ROWS_ON_A_PAGE, partition_table
+from kgroup.screens.text import settings_text
 from kgroup.units import plural
 
 _OTHERS = 10
@@ -42,6 +44,54 @@ def _cells(row: Row, trace: Trace) -> tuple[Cell, ...]:
     note: Cell = Styled(f"{row.error.code}: {row.error.message}", "bad") if row.error else row.note
     offsets = (None if commit is None else commit.offset for commit in (trace.before, trace.after, trace.now))
     return (row.group, row.name, *offsets, back, note)
+
+
+def types_table(types: Sequence[TypeBack], *, verbose: bool) -> list[Block]:
+    """The groups that change their type."""
+    shown = types if verbose else types[:ROWS_ON_A_PAGE]
+    if not shown:
+        return []
+    columns = (
+        Column("GROUP", fold=True),
+        Column("IS"),
+        Column("BECOMES"),
+        Column("COMMITS", right=True),
+        Column("SETTINGS", fold=True),
+        Column("DONE"),
+        Column("NOTE", fold=True),
+    )
+    cells = [
+        (
+            item.group,
+            item.now,
+            item.becomes,
+            item.commits,
+            settings_text(item.configs) or None,
+            None if item.done is None else "yes" if item.done else "no",
+            Styled(f"{item.error.code}: {item.error.message}", "bad") if item.error else None,
+        )
+        for item in shown
+    ]
+    blocks: list[Block] = [Table(columns, cells, sparse=frozenset({"NOTE", "DONE", "SETTINGS"}))]
+    more = len(types) - len(shown)
+    return [*blocks, Text((f"{more} more: --verbose",))] if more else blocks
+
+
+def put_back(result: Result, *, verbose: bool) -> list[Block]:
+    """The commits that a migration had lost sight of, and that are made again."""
+    rows = [row for row in result.plan.rows if row.old is None]
+    return partition_table(replace(result, plan=result.plan.with_rows(rows)), verbose=verbose) if rows else []
+
+
+def types_records(types: Sequence[TypeBack]) -> Records:
+    """The same in csv."""
+    header = ("group", "type", "target", "commits", "converted", "change_id", "error")
+    rows = []
+    for item in types:
+        document = item.document()
+        done = None if item.done is None else str(item.done).lower()
+        rows.append(tuple({**document, "converted": done}[name] for name in header))
+    return Records(header, rows)
 
 
 def other_changes(changes: Sequence[tuple[str, ...]]) -> tuple[Block, ...]:

@@ -34,7 +34,6 @@ from tests.kafka_proxy import (
     Fault,
     Loss,
     ProxiedBroker,
-    proxied_broker,
 )
 from tests.kafka_world import KafkaWorld
 from tests.members import Members
@@ -91,26 +90,6 @@ def ended(process: subprocess.Popen[str]) -> Result:
 
 
 # --- answers and requests that get lost
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProxiedBroker]:
-    """One broker behind a proxy, for the module."""
-    with proxied_broker(tmp_path_factory.mktemp("proxied"), BROKER_PROPERTIES) as made:
-        yield made
-
-
-@pytest.fixture
-def proxied(broker: ProxiedBroker, monkeypatch: pytest.MonkeyPatch, name: Name) -> Iterator[ProxiedBroker]:
-    """... with no fault in it, as KGROUP_BOOTSTRAP_SERVER; and a group in it that no test may touch."""
-    broker.proxy.reset()
-    monkeypatch.setenv("KGROUP_BOOTSTRAP_SERVER", broker.bootstrap)
-    untouched = name("bystander")
-    broker.world.commit(untouched, {(broker.world.topic(untouched), 0): (3, "mine", 0)})
-    before = broker.world.exact(untouched)
-    yield broker
-    broker.proxy.reset()
-    assert broker.world.exact(untouched) == before
 
 
 @pytest.fixture

@@ -1,0 +1,280 @@
+"""``kgroup migrate``: groups to the consumer protocol (KIP-848), or back to the classic one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from kgroup.changing.application import Clients, Configuration
+from kgroup.changing.carry_out import Doing, carry_out
+from kgroup.changing.checks import check_change, check_some_named
+from kgroup.changing.migrating import Intention, choose, migration_of
+from kgroup.changing.shown import outcome, with_rows
+from kgroup.cluster.apply import ChangingCluster
+from kgroup.durations import parse_duration
+from kgroup.errors import ExitCode, UsageError
+from kgroup.groups.readiness.check import Verdict
+from kgroup.groups.readiness.clients import minimum_versions
+from kgroup.groups.readiness.evidence import Wanted
+from kgroup.groups.readiness.migrated import Migrated, migrated
+from kgroup.groups.readiness.rolling import rolling_steps
+from kgroup.groups.readiness.rules import Rules
+from kgroup.groups.readiness.summary import summary
+from kgroup.groups.readiness.verdict import cluster_notes
+from kgroup.groups.result import Result
+from kgroup.groups.selection import check_groups
+from kgroup.model import Outcome
+from kgroup.options import WHAT, WHICH, Change, Groups
+from kgroup.rollout import follow
+from kgroup.run import Run
+from kgroup.screen import Records
+from kgroup.screens import rollout as rollout_screen
+from kgroup.screens.change import Wording, to_apply
+from kgroup.screens.client_config import blocks as config_blocks
+from kgroup.screens.client_config import document as config_document
+from kgroup.screens.migrate import HEADER, TOLD, Page, about, nothing_to_do, ready_now, record, table
+from kgroup.tables import load_rules
+from kgroup.units import plural
+
+APPLICATION = "The application"
+_ONLY = ("ready",)
+_NAMED = 3
+_UNSEEN = (ExitCode.NOT_AUTHORIZED, ExitCode.UNREACHABLE, ExitCode.NOT_FOUND)
+
+
+class Protocol(StrEnum):
+    """The rebalance protocols."""
+
+    CONSUMER = "consumer"
+    CLASSIC = "classic"
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """What the application uses, and what its own configuration becomes."""
+
+    client: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--client",
+            metavar="[GROUP=]NAME:VERSION",
+            rich_help_panel=APPLICATION,
+            help="What it uses, like java:4.3.1; @FILE has one a line. It can't be read from outside.",
+        ),
+    ] = None
+    client_config: Annotated[
+        str | None,
+        typer.Option(
+            "--client-config",
+            metavar="FILE",
+            rich_help_panel=APPLICATION,
+            help="Its configuration (Java properties, librdkafka, YAML): show what changes in it.",
+        ),
+    ] = None
+    write: Annotated[
+        str | None,
+        typer.Option(
+            "--write", metavar="FILE", rich_help_panel=APPLICATION, help="Write what it becomes to a new file."
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """Where the groups are to go."""
+
+    protocol: Annotated[
+        Protocol,
+        typer.Option("--protocol", metavar="consumer|classic", rich_help_panel=WHAT, help="consumer by default."),
+    ] = Protocol.CONSUMER
+    session_timeout: Annotated[
+        str | None,
+        typer.Option(
+            "--session-timeout",
+            metavar="DURATION",
+            rich_help_panel=WHAT,
+            help="Set the group's own consumer.session.timeout.ms.",
+        ),
+    ] = None
+    heartbeat_interval: Annotated[
+        str | None,
+        typer.Option(
+            "--heartbeat-interval",
+            metavar="DURATION",
+            rich_help_panel=WHAT,
+            help="Set the group's own consumer.heartbeat.interval.ms.",
+        ),
+    ] = None
+
+    def wanted(self, how: Change) -> Wanted:
+        """The same in ms. Raises UsageError for what has no meaning."""
+        given = {"--session-timeout": self.session_timeout, "--heartbeat-interval": self.heartbeat_interval}
+        said = {option: parse_duration(text, option) for option, text in given.items() if text is not None}
+        for option, seconds in said.items():
+            if self.protocol is Protocol.CLASSIC:
+                raise UsageError(f"{option}: a classic group has none of its own; its members bring theirs")
+            if seconds * 1000 < 1:
+                raise UsageError(f"{option} {given[option]}: at least a millisecond")
+        session_s, heartbeat_s = (said.get(option) for option in given)
+        return Wanted(
+            self.protocol.value,
+            None if session_s is None else round(session_s * 1000),
+            None if heartbeat_s is None else round(heartbeat_s * 1000),
+            frozenset(how.accept or ()),
+        )
+
+
+def migrate(
+    run: Run,
+    groups: Groups,
+    how: Change,
+    goal: Goal,
+    application: Application,
+    only: Annotated[
+        str | None,
+        typer.Option(
+            "--only", metavar="ready", rich_help_panel=WHICH, help="Leave all groups alone that are not READY."
+        ),
+    ] = None,
+    watch: Annotated[
+        bool,
+        typer.Option("--watch", "-w", rich_help_panel=WHAT, help="Follow a rollout until all members speak it."),
+    ] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", rich_help_panel=WHAT, help="Show every check.")] = False,
+) -> Outcome:
+    """Move groups to the consumer protocol, or back to classic.
+
+    The plan says of each group whether it is fit to move (VERDICT), and HOW: now where it is empty, rolling where
+    it can move while it runs, stop where it can't. --execute converts empty groups: it commits their offsets again,
+    changes the type, and reads everything back. A running group is moved by restarting its members.
+
+    Examples:
+    kgroup migrate --all-groups
+    kgroup migrate pay-svc --client java:4.3.1 --client-config pay.properties
+    kgroup migrate pay-svc --wait-empty --execute
+
+    Exit codes: 0 2 3 4 5 6 7 8 130 143
+    """
+    check_groups(groups)
+    check_some_named(groups)
+    if only is not None and only not in _ONLY:
+        raise UsageError(f"--only {only}: no such choice", hint=f"it is {', '.join(_ONLY)}")
+    wanted = goal.wanted(how)
+    if watch:
+        return _watched(run, groups, how, wanted.target)
+    check_change(run, how)
+    rules = load_rules()
+    clients = Clients.parsed(application.client or (), rules)
+    configuration = Configuration.given(groups, application.client_config, application.write, wanted)
+    intention = Intention(
+        wanted,
+        rules,
+        clients,
+        configured=configuration.as_it_is.strategies if configuration else (),
+        only_ready=only is not None,
+    )
+    with ChangingCluster(run.settings) as cluster:
+        migration = migration_of(run, cluster, how, groups, intention)
+        subject = about(migration.judged, [item.kind for item in migration.of_judged], wanted.target)
+        hindered = "it can't be converted now"
+        doing = Doing("migrate", subject, migration.layouts, hindered=hindered, configs=migration.configs)
+        result = carry_out(run, cluster, how, migration.plan, doing, migration.refusals)
+    rows = migrated(migration.of_judged, migration.judged, wanted.target, result)
+    if migration.left:
+        run.reporter.note(f"left alone, not ready now: {plural(migration.left, 'group')} (--only ready)")
+    config = configuration.rewritten(migration.of_judged[0]) if configuration and rows else None
+    name = application.client_config or ""
+    if config:
+        rows = tuple(replace(row, config=config_document(config, name, application.write)) for row in rows)
+    fit = any(row.readiness.verdict in (Verdict.READY, Verdict.WARNING) for row in rows)
+    facts = (*_versions(clients, wanted, rules), *cluster_notes(migration.of_judged[0], wanted, rules)) if fit else ()
+    shown = Page(
+        watch=run.command("migrate", *_some_names(rows), "--protocol", wanted.target, "--watch"),
+        why=run.command("migrate", "GROUP", "--protocol", wanted.target),
+        summary=summary(migration.judged),
+        steps=rolling_steps(rows[0].evidence, wanted, rows[0].readiness.how) if len(rows) == 1 else (),
+        facts=facts,
+        cleared=migration.cleared,
+        config=config_blocks(config, name, application.write) if config else (),
+        verbose=verbose,
+    )
+    return _outcome(run, cluster, result, rows, subject, shown)
+
+
+def _outcome(
+    run: Run, cluster: ChangingCluster, result: Result, rows: tuple[Migrated, ...], subject: str, shown: Page
+) -> Outcome:
+    several = len(rows) != 1
+    wording = Wording(
+        "migrate",
+        subject,
+        _again(run.typed),
+        instead=_ready_only(run, rows) if several else None,
+        told=TOLD if several else frozenset({"blocked"}),
+    )
+    made = outcome(
+        run,
+        cluster,
+        result,
+        wording,
+        nothing=None if rows else "no group is chosen: nothing to do",
+        table=lambda: table(rows, shown, executed=result.executed),
+    )
+    if rows and not result.plan.size and not result.errors:
+        made = replace(made, screen=lambda: nothing_to_do(rows, subject, shown))
+    if made.decided in _UNSEEN and any(row.readiness.verdict is Verdict.DONE for row in rows):
+        made = replace(made, decided=ExitCode.PARTLY)  # what could be looked at is there already
+    return with_rows(made, rows, lambda: Records(HEADER, [record(row) for row in rows]))
+
+
+def _versions(clients: Clients, wanted: Wanted, rules: Rules) -> tuple[str, ...]:
+    """Which clients are needed, where nobody said which are used."""
+    if clients.used or wanted.target == "classic":
+        return ()
+    return (
+        f"client versions unknown: they can't be read from outside. {minimum_versions(rules)}; check with --client",
+    )
+
+
+def _ready_only(run: Run, rows: Sequence[Migrated]) -> str | None:
+    """The command that converts what can be converted at once, where something else is in the way of the others."""
+    count = ready_now(rows)
+    hindered = sum(row.readiness.verdict is not Verdict.DONE for row in rows) - count
+    if not (count and hindered) or "--only" in run.typed:
+        return None
+    words = [word for word in run.typed if word != "--partial"]
+    return f"Only the {count} that {'is' if count == 1 else 'are'} ready:  {to_apply([*words, '--only', 'ready'])}"
+
+
+def _again(typed: Sequence[str]) -> list[str]:
+    """What was typed, without ``--write``: that file is there by now, and is not overwritten."""
+    words = [word for word in typed if not word.startswith("--write=")]
+    at = words.index("--write") if "--write" in words else len(words)
+    return words[:at] + words[at + 2 :]
+
+
+def _some_names(rows: Sequence[Migrated]) -> tuple[str, ...]:
+    converted = [row.name for row in rows if row.converted] or [row.name for row in rows]
+    return tuple(converted) if len(converted) <= _NAMED else ("GROUP",)
+
+
+def _watched(run: Run, groups: Groups, how: Change, target: str) -> Outcome:
+    """Follow a rollout; nothing is changed."""
+    if how.execute or how.wait_empty:
+        raise UsageError("--watch only looks: without --execute and --wait-empty")
+    within_s = parse_duration(how.within, "--within") if how.within is not None else None
+    with ChangingCluster(run.settings) as cluster:
+        names = [group.name for group in choose(run, cluster, groups).chosen.groups]
+        rollout = follow(run.reporter, cluster, names, target, within_s)
+    documents = [group.document() for group in rollout.groups]
+    return Outcome(
+        data=rollout.groups,
+        screen=lambda: rollout_screen.page(documents, target),
+        records=lambda: rollout_screen.records(documents),
+        cluster=cluster.ref,
+        check_failed=not rollout.finished,
+    )

@@ -1,0 +1,32 @@
+"""Fixtures of the verbs' tests: a broker whose answers can be lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.conftest import BROKER_PROPERTIES
+from tests.kafka_proxy import ProxiedBroker, proxied_broker
+
+Name = Callable[[str], str]
+
+
+@pytest.fixture(scope="session")
+def proxy_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProxiedBroker]:
+    """One broker behind a proxy, for all tests of faults."""
+    with proxied_broker(tmp_path_factory.mktemp("proxied"), BROKER_PROPERTIES) as made:
+        yield made
+
+
+@pytest.fixture
+def proxied(proxy_broker: ProxiedBroker, monkeypatch: pytest.MonkeyPatch, name: Name) -> Iterator[ProxiedBroker]:
+    """... with no fault in it, as KGROUP_BOOTSTRAP_SERVER; and a group in it that no test may touch."""
+    proxy_broker.proxy.reset()
+    monkeypatch.setenv("KGROUP_BOOTSTRAP_SERVER", proxy_broker.bootstrap)
+    untouched = name("bystander")
+    proxy_broker.world.commit(untouched, {(proxy_broker.world.topic(untouched), 0): (3, "mine", 0)})
+    before = proxy_broker.world.exact(untouched)
+    yield proxy_broker
+    proxy_broker.proxy.reset()
+    assert proxy_broker.world.exact(untouched) == before

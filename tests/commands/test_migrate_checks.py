@@ -1,0 +1,476 @@
+"""``kgroup migrate``: what it refuses by name, and its checks on real groups, each with what to do and its source.
+
+Which assignor, userData, session timeout a group's members had, the broker tells while they are there; of an Empty
+group the log still has it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import ConfigResource
+
+from tests import by_hand
+from tests.command_line import CommandLine
+from tests.conversion import to_consumer
+from tests.journals import changes
+from tests.kafka_world import KafkaWorld
+from tests.members import Members
+from tests.waiting import wait_for
+
+Name = Callable[[str], str]
+Row = dict[str, Any]
+STATUSES = {"ok", "info", "unknown", "warning", "blocked"}
+_OF_THE_GROUP = 8  # DYNAMIC_GROUP_CONFIG, which librdkafka has no name for
+CHECK = {"id", "status", "evidence", "remedy", "source", "offline_only"}
+
+pytestmark = pytest.mark.usefixtures("bystander")
+
+
+@pytest.fixture
+def topic(world: KafkaWorld, name: Name) -> str:
+    topic = world.topic(name("orders"), partitions=2)
+    world.produce(topic, 5)
+    return topic
+
+
+def planned(kgroup: CommandLine, group: str, *arguments: str, exit_code: int = 0) -> Row:
+    """The group's row of a plan; its checks are whole, and the verdict is that of the worst of them."""
+    (row,) = kgroup("migrate", group, *arguments, "-o", "json", exit_code=exit_code).data
+    for check in row["checks"]:
+        assert set(check) >= CHECK
+        assert check["status"] in STATUSES
+        assert check["evidence"]
+        assert check["source"]
+        assert check["remedy"] or check["status"] not in ("warning", "blocked"), check
+    statuses = {check["status"] for check in row["checks"]}
+    if "blocked" in statuses:
+        assert row["verdict"] == "BLOCKED"
+    elif row["verdict"] != "DONE":
+        assert row["verdict"] == ("WARNING" if "warning" in statuses else "READY")
+    assert len({check["id"] for check in row["checks"]}) == len(row["checks"])
+    return dict(row)
+
+
+def about(row: Row, word: str) -> dict[str, Any]:
+    """The one check with this word in its id."""
+    (check,) = (check for check in row["checks"] if word in check["id"])
+    return dict(check)
+
+
+def words_of(check: dict[str, Any]) -> str:
+    """What was found, and what to do."""
+    return f"{check['evidence']}; {check['remedy'] or ''}"
+
+
+# Refused by name
+
+
+def refused(kgroup: CommandLine, world: KafkaWorld, group: str, *words: str) -> None:
+    """With and without --execute: 6, by name, and the group is as it was."""
+    before, offsets = world.groups()[group], world.exact(group)
+    for execute in ((), ("--execute",), ("--execute", "--partial")):
+        result = kgroup("migrate", group, *execute, exit_code=6)
+        for word in (group, *words):
+            assert word in result.stderr + result.stdout
+        assert "Done." not in result.stdout
+    assert world.groups()[group] == before
+    assert world.exact(group) == offsets
+    row = planned(kgroup, group, exit_code=6)
+    assert (row["verdict"], row["how"]) == ("BLOCKED", None)
+
+
+def test_connect(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
+    group = name("workers")
+    world.join_as(group, "connect")
+    refused(kgroup, world, group, "Kafka Connect", 'protocol type "connect"')
+
+
+def test_empty_connect_group_is_not_converted_either(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
+    """The broker would do it without objection."""
+    group = name("workers")
+    member = by_hand.joined_as(world, group, b"\0\1\xff", protocol_type="connect").member_id
+    by_hand.ClassicMember(world, group, member, 1).leave()
+    assert world.groups()[group] == ("classic", "empty")
+    refused(kgroup, world, group, "Kafka Connect")
+    for execute in ((), ("--execute",)):
+        kgroup("migrate", group, "--accept", "foreign-owner", *execute, exit_code=6)
+    assert world.groups()[group] == ("classic", "empty"), "never: this is no guess"
+
+
+def test_connect_by_the_name_alone(kgroup: CommandLine, world: KafkaWorld, name: Name, topic: str) -> None:
+    """A guess, as with the other verbs: refused by its own code, which can be passed."""
+    group = f"connect-s3-archive-{os.urandom(3).hex()}"
+    world.commit(group, {(topic, 0): 3})
+    refused(kgroup, world, group, "Kafka Connect", "[foreign-owner]", "--accept foreign-owner")
+    kgroup("migrate", group, "--accept", "foreign-owner", "--execute")
+    assert world.groups()[group] == ("consumer", "empty")
+
+
+def test_schema_registry(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
+    group = name("schema-registry")
+    world.join_as(group, "sr")
+    refused(kgroup, world, group, "Schema Registry")
+
+
+def test_streams(kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, topic: str) -> None:
+    group = name("app")
+    member = members.classic(group, topic, client_id=f"{group}-0a1b-StreamThread-1-consumer")
+    members.stable(member, partitions=2)
+    refused(kgroup, world, group, "Streams")
+
+
+def test_share_group(kgroup: CommandLine, world: KafkaWorld, name: Name, topic: str) -> None:
+    group = name("share")
+    world.share_group(group, topic)
+    for execute in ((), ("--execute",), ("--execute", "--accept", "foreign-owner")):
+        result = kgroup("migrate", group, *execute, exit_code=6)
+        assert "share group" in result.stderr + result.stdout
+    assert world.groups()[group][0] == "share"
+
+
+def test_unknown_group_is_not_created(kgroup: CommandLine, world: KafkaWorld, name: Name, topic: str) -> None:
+    """5 with what comes near, whatever else is named; nothing comes into being, nothing else is converted."""
+    group, mistyped = name("orders-svc"), name("orders-svcc")
+    mistyped = group[:-1]
+    world.commit(group, {(topic, 0): 3})
+    for protocol in ("consumer", "classic"):
+        for execute in ((), ("--execute",)):
+            result = kgroup("migrate", mistyped, "--protocol", protocol, *execute, exit_code=5)
+            assert "[not-found]" in result.stderr
+            assert group in result.stderr, "near"
+    kgroup("migrate", group, mistyped, "--execute", exit_code=5)
+    kgroup("migrate", "--regex", f"{group}-none.*", "--execute", exit_code=5)
+    assert mistyped not in world.groups()
+    assert world.groups()[group] == ("classic", "empty")
+
+
+def test_no_group_named(kgroup: CommandLine) -> None:
+    kgroup("migrate", exit_code=2)
+    kgroup("migrate", "--execute", exit_code=2)
+    kgroup("migrate", "svc", "--protocol", "streams", exit_code=2)
+
+
+def test_read_only_context(
+    kgroup_cli: CommandLine, world: KafkaWorld, bootstrap: str, name: Name, topic: str, tmp_path: Path
+) -> None:
+    group = name("svc")
+    world.commit(group, {(topic, 0): 3})
+    before = world.exact(group)
+    (tmp_path / "config.yaml").write_text(
+        f"contexts:\n  audit:\n    bootstrap.servers: {bootstrap}\n    read_only: true\n"
+    )
+    shown = kgroup_cli("migrate", group, "--context", "audit", exit_code=6)
+    assert "READY" in shown.stdout
+    assert "Nothing was changed." in shown.stdout
+    result = kgroup_cli("migrate", group, "--context", "audit", "--execute", exit_code=6)
+    assert "read-only" in result.stderr.replace("read_only", "read-only")
+    assert (world.groups()[group], world.exact(group)) == (("classic", "empty"), before)
+
+
+# Assignors
+
+ASSIGNORS = {"range": "range", "roundrobin": "uniform", "sticky": "uniform", "cooperative-sticky": "uniform"}
+
+
+@pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
+def test_assignor_of_real_members(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, topic: str, assignor: str
+) -> None:
+    """Live, and out of the log when they have gone; the screen says which group.remote.assignor it becomes."""
+    group = name("svc")
+    world.commit(group, {(topic, 0): 3})
+    member = members.classic(group, topic, assignor=assignor)
+    members.stable(member, partitions=2)
+    for exit_code in (6, 0):
+        check = about(planned(kgroup, group, exit_code=exit_code), "assignor")
+        assert check["status"] in ("ok", "info")
+        assert assignor in check["evidence"]
+        assert ASSIGNORS[assignor] in words_of(check)
+        member.close()
+        wait_for(lambda: world.groups()[group][1] == "empty", "Empty")
+
+
+@pytest.mark.parametrize("assignor", ASSIGNORS)
+def test_assignor_of_an_empty_group(
+    kgroup: CommandLine, world: KafkaWorld, name: Name, topic: str, assignor: str
+) -> None:
+    group = name("svc")
+    by_hand.join(world, group, {topic: [0, 1]}, assignors=[assignor]).leave()
+    check = about(planned(kgroup, group), "assignor")
+    assert check["status"] in ("ok", "info")
+    assert assignor in check["evidence"]
+    assert ASSIGNORS[assignor] in words_of(check)
+
+
+def test_several_assignors(kgroup: CommandLine, world: KafkaWorld, name: Name, topic: str) -> None:
+    """Java's default is the pair of range and cooperative-sticky: the one that the group chose counts."""
+    group = name("svc")
+    by_hand.join(world, group, {topic: [0, 1]}, assignors=["range", "cooperative-sticky"])
+    check = about(planned(kgroup, group, exit_code=6), "assignor")
+    assert check["status"] in ("ok", "info")
+    assert "range" in check["evidence"]
+
+
+def test_custom_assignor(kgroup: CommandLine, world: KafkaWorld, name: Name, topic: str) -> None:
+    """BLOCKED, live and Empty, with what KIP-848 offers instead: uniform, range, or a class in the broker."""
+    group = name("geo-router")
+    world.commit(group, {(topic, 0): 3})
+    member = by_hand.join(world, group, {topic: [0, 1]}, assignors=["com.acme.Geo"])
+    for leave in (member.leave, lambda: None):
+        row = planned(kgroup, group, exit_code=6)
+        check = about(row, "assignor")
+        assert check["status"] == "blocked"
+        assert "com.acme.Geo" in check["evidence"]
+        for offered in ("uniform", "range", "group.consumer.assignors"):
+            assert offered in check["remedy"]
+        assert (row["verdict"], row["how"]) == ("BLOCKED", None)
+        assert "com.acme.Geo" in row["reason"]
+        leave()
+    for accept in ((), ("--accept", "active-committer"), ("--partial",)):
+        result = kgroup("migrate", group, "--execute", *accept, exit_code=6)
+        assert "[blocked]" in result.stderr
+    assert world.groups()[group] == ("classic", "empty")
+
+
+def test_custom_assignor_on_the_way_back(kgroup: CommandLine, world: KafkaWorld, name: Name, topic: str) -> None:
+    """To classic there is nothing to map."""
+    group = name("svc")
+    world.commit(group, {(topic, 0): 3})
+    to_consumer(world, group)
+    row = planned(kgroup, group, "--protocol", "classic")
+    assert (row["verdict"], row["how"], row["type"], row["target"]) == ("READY", "now", "consumer", "classic")
+
+
+# userData, static members, racks, sessions: by members that say just this
+
+
+def test_user_data_blocks_the_online_way_alone(kgroup: CommandLine, world: KafkaWorld, name: Name, topic: str) -> None:
+    """That of assignments; that of subscriptions does not. Proved with a member of the consumer protocol."""
+    inside, asked = name("inside"), name("asked")
+    by_hand.join(world, inside, {topic: [0, 1]}, assignment_data=b"\1\2")
+    by_hand.join(world, asked, {topic: [0, 1]}, subscription_data=b"\1\2")
+    row = planned(kgroup, inside, exit_code=6)
+    check = about(row, "user")
+    assert "userdata" in words_of(check).lower().replace(" ", "")
+    assert check["offline_only"] is True
+    assert (row["how"], row["verdict"]) == ("stop", "READY")
+    other = planned(kgroup, asked, exit_code=6)
+    assert other["how"] == "rolling"
+    assert about(other, "user")["offline_only"] is False
+    assert by_hand.heartbeat(world, inside, "m" * 22, 0, topic) == by_hand.GROUP_ID_NOT_FOUND
+    assert by_hand.heartbeat(world, asked, "m" * 22, 0, topic) == 0
+    by_hand.heartbeat(world, asked, "m" * 22, -1)
+
+
+def test_static_members(kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, topic: str) -> None:
+    """A WARNING: under a rollout that starts the new instance first, the newcomer is fenced."""
+    group = name("svc")
+    member = members.classic(group, topic, group_instance_id="pay-0")
+    members.stable(member, partitions=2)
+    row = planned(kgroup, group, exit_code=6)
+    check = about(row, "static")
+    assert check["status"] == "warning"
+    assert "pay-0" in check["evidence"] or "1" in check["evidence"]
+    assert "refused" in words_of(check), "the newcomer"
+    assert (row["verdict"], row["how"]) == ("WARNING", "rolling")
+    assert "static" in row["reason"]
+    dynamic = name("dyn")
+    by_hand.join(world, dynamic, {topic: [0, 1]})
+    assert about(planned(kgroup, dynamic, exit_code=6), "static")["status"] == "ok"
+
+
+def test_racks(kgroup: CommandLine, world: KafkaWorld, name: Name, topic: str) -> None:
+    """Rack-aware assignment is not fully supported by the consumer protocol."""
+    group, plain = name("svc"), name("plain")
+    by_hand.join(world, group, {topic: [0, 1]}, rack="eu-1a")
+    by_hand.join(world, plain, {topic: [0, 1]})
+    check = about(planned(kgroup, group, exit_code=6), "rack")
+    assert check["status"] in ("warning", "info")
+    assert "eu-1a" in check["evidence"]
+    assert about(planned(kgroup, plain, exit_code=6), "rack")["status"] == "ok"
+
+
+@pytest.mark.parametrize(
+    ("session_ms", "status", "words"),
+    [(500, "warning", ("500ms", "1s")), (90_000, "warning", ("1m30s", "1m")), (15_000, "ok", ("15s",))],
+    ids=["below", "above", "as the broker's"],
+)
+def test_session_timeout_of_the_old_members(
+    kgroup: CommandLine, world: KafkaWorld, name: Name, topic: str, session_ms: int, status: str, words: Sequence[str]
+) -> None:
+    """Against the broker's range, 1 s to 60 s here: of members that are there, and of the last ones, out of the log."""
+    group = name("svc")
+    world.commit(group, {(topic, 0): 3})
+    by_hand.join(world, group, {topic: [0, 1]}, session_ms=session_ms).leave()
+    assert world.groups()[group][1] == "empty"
+    row = planned(kgroup, group)
+    check = about(row, "session")
+    assert check["status"] == status
+    for word in words:
+        assert re.search(rf"\b{word}\b", words_of(check)), word
+    assert row["verdict"] == ("WARNING" if status == "warning" else "READY")
+    kgroup("migrate", group, "--execute")
+    assert world.groups()[group] == ("consumer", "empty")
+
+
+@pytest.mark.parametrize("session_ms", [20_000, 90_000])
+def test_session_timeout_of_live_members(
+    kgroup: CommandLine, world: KafkaWorld, name: Name, topic: str, session_ms: int
+) -> None:
+    group = name("svc")
+    world.commit(group, {(topic, 0): 3})
+    by_hand.join(world, group, {topic: [0, 1]}, session_ms=session_ms)
+    check = about(planned(kgroup, group, exit_code=6), "session")
+    assert check["status"] == "warning"
+    assert {20_000: "20s", 90_000: "1m30s"}[session_ms] in check["evidence"]
+
+
+def group_settings(world: KafkaWorld, group: str) -> dict[str, str]:
+    """The group's own dynamic settings."""
+    resource = ConfigResource(ConfigResource.Type.GROUP, group)
+    found = world._admin.describe_configs([resource])[resource].result(10)
+    return {key: entry.value for key, entry in found.items() if entry.source == _OF_THE_GROUP}
+
+
+def test_session_timeout_that_is_kept(kgroup: CommandLine, world: KafkaWorld, name: Name, topic: str) -> None:
+    """A session in the range but not the broker's own: the group config that keeps it is printed, and can be set."""
+    group = name("svc")
+    world.commit(group, {(topic, 0): 3, (topic, 1): 4})
+    before = world.exact(group)
+    by_hand.join(world, group, {topic: [0, 1]}, session_ms=20_000).leave()
+    check = about(planned(kgroup, group), "session")
+    assert "consumer.session.timeout.ms" in check["remedy"]
+    assert "20000" in check["remedy"] or "20s" in check["remedy"]
+    wanted = ("--session-timeout", "20s", "--heartbeat-interval", "2s")
+    plan = kgroup("migrate", group, *wanted).stdout
+    assert "20" in plan
+    assert group_settings(world, group) == {}
+    kgroup("migrate", group, *wanted, "--execute")
+    assert {key: value for key, value in group_settings(world, group).items() if key.startswith("consumer.")} == {
+        "consumer.session.timeout.ms": "20000",
+        "consumer.heartbeat.interval.ms": "2000",
+    }
+    assert world.groups()[group] == ("consumer", "empty")
+    assert world.exact(group) == before
+
+
+def test_session_timeout_that_the_group_has_already(
+    kgroup: CommandLine, world: KafkaWorld, name: Name, topic: str
+) -> None:
+    group = name("svc")
+    by_hand.join(world, group, {topic: [0, 1]}, session_ms=20_000).leave()
+    world.configure_group(group, consumer_session_timeout_ms="20000")
+    check = about(planned(kgroup, group), "session")
+    assert check["status"] == "ok"
+    assert "20s" in check["evidence"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (("--session-timeout", "90s"), ("group.consumer.max.session.timeout.ms", "1s to 1m")),
+        (("--session-timeout", "500ms"), ("group.consumer.min.session.timeout.ms", "1s to 1m")),
+        (("--heartbeat-interval", "20s"), ("group.consumer.max.heartbeat.interval.ms", "100ms to 15s")),
+        (("--heartbeat-interval", "50ms"), ("group.consumer.min.heartbeat.interval.ms", "100ms to 15s")),
+        (("--session-timeout", "2s", "--heartbeat-interval", "3s"), ("heartbeat", "session")),
+    ],
+    ids=" ".join,
+)
+def test_group_settings_out_of_range(
+    kgroup: CommandLine,
+    world: KafkaWorld,
+    name: Name,
+    topic: str,
+    tmp_path: Path,
+    flags: tuple[str, ...],
+    words: tuple[str, ...],
+) -> None:
+    """6 before anything is touched, with the broker's range."""
+    group = name("svc")
+    world.commit(group, {(topic, 0): 3})
+    before = world.exact(group)
+    for execute in ((), ("--execute",)):
+        result = kgroup("migrate", group, *flags, *execute, exit_code=6)
+        for word in words:
+            assert word in result.stderr
+    assert world.groups()[group] == ("classic", "empty")
+    assert world.exact(group) == before
+    assert group_settings(world, group) == {}
+    assert changes(tmp_path / "state") == []
+
+
+@pytest.mark.parametrize("flags", [("--session-timeout", "20"), ("--heartbeat-interval", "soon")], ids=" ".join)
+def test_group_settings_need_a_unit(kgroup: CommandLine, bystander: str, flags: tuple[str, ...]) -> None:
+    kgroup("migrate", bystander, *flags, exit_code=2)
+
+
+# What members read
+
+
+def test_regex_of_a_live_consumer_group(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, topic: str
+) -> None:
+    """The broker's regex is RE2/J and has to match the whole name; a classic client's does not mean the same."""
+    group = name("svc")
+    member = members.consumer(group, f"^{topic}.*")
+    members.stable(member, partitions=2)
+    row = planned(kgroup, group, "--protocol", "classic", exit_code=6)
+    check = about(row, "regex")
+    assert check["status"] in ("warning", "info")
+    assert f"^{topic}.*" in check["evidence"]
+    assert row["how"] == "rolling"
+
+
+def test_regex_of_a_classic_group_cannot_be_seen(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, topic: str
+) -> None:
+    """Its client expands the pattern itself: said, not passed over; a pattern is what a reader has to look for."""
+    group = name("svc")
+    member = members.classic(group, f"^{topic}.*", assignor="cooperative-sticky")
+    members.stable(member, partitions=2)
+    check = about(planned(kgroup, group, exit_code=6), "regex")
+    assert check["status"] in ("info", "unknown", "warning")
+    assert "full" in words_of(check) or "whole" in words_of(check)
+
+
+def test_commits_in_an_open_transaction(kgroup: CommandLine, world: KafkaWorld, name: Name, topic: str) -> None:
+    """Committing again would win over it, whatever its outcome: not converted while it is open."""
+    group = name("svc")
+    world.commit(group, {(topic, 0): 3, (topic, 1): 4})
+    before = world.exact(group)
+    with world.pending(group, {(topic, 1): 5}):
+        row = planned(kgroup, group, exit_code=6)
+        (check,) = (check for check in row["checks"] if check["status"] == "blocked")
+        assert "transaction" in check["evidence"]
+        assert f"{topic}:1" in check["evidence"]
+        kgroup("migrate", group, "--execute", exit_code=6)
+        assert world.groups()[group] == ("classic", "empty")
+    wait_for(lambda: world.exact(group) == before, "aborted")
+    assert planned(kgroup, group)["verdict"] == "READY"
+
+
+def test_fresh_group_of_uneven_epochs_is_no_rebalance(
+    kgroup: CommandLine, world: KafkaWorld, name: Name, topic: str
+) -> None:
+    """Group epoch 2 beside assignment epoch 1, straight after a conversion."""
+    group = name("svc")
+    world.commit(group, {(topic, 0): 3})
+    to_consumer(world, group)
+    row = planned(kgroup, group, "--protocol", "classic")
+    assert (row["verdict"], row["how"], row["state"]) == ("READY", "now", "Empty")
+    done = planned(kgroup, group)
+    assert (done["verdict"], done["how"], done["converted"]) == ("DONE", None, None)
+
+
+def test_no_group_is_made_by_asking_for_the_protocol(kgroup: CommandLine, world: KafkaWorld, bystander: str) -> None:
+    """The probe asks for a group that does not exist."""
+    before = set(world.groups())
+    row = planned(kgroup, bystander)
+    assert any("4.3" in check["evidence"] for check in row["checks"]), "the broker's version"
+    assert set(world.groups()) == before

@@ -1,0 +1,167 @@
+"""``kgroup migrate`` where there are rights: what kgroup may not see is unknown and not BLOCKED.
+
+On the consumer protocol one topic that a member's principal may not describe fails all of its heartbeats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from kafka.admin import (
+    ACL,
+    ACLFilter,
+    ACLOperation,
+    ACLPermissionType,
+    ACLResourcePatternType,
+    KafkaAdminClient,
+    ResourcePattern,
+    ResourcePatternFilter,
+    ResourceType,
+)
+
+from tests.command_line import CommandLine
+from tests.commands.test_rights import (
+    CLUSTER,
+    EVERYTHING,
+    HISTORY,
+    Bob,
+    Right,
+    bob,
+    broker,
+    group,
+    settled,
+    topic,
+    without,
+)
+from tests.kafka_world import KafkaWorld
+from tests.secure_broker import SecureBroker
+from tests.waiting import wait_for
+
+__all__ = ("bob", "broker", "settled")
+
+READ, DESCRIBE, CONFIGS = ACLOperation.READ, ACLOperation.DESCRIBE, ACLOperation.DESCRIBE_CONFIGS
+
+
+@pytest.fixture(autouse=True)
+def types(settled: KafkaWorld) -> Iterator[None]:
+    """No test of this module converts anything."""
+    yield
+    found = settled.groups()
+    assert {name: found[name] for name in ("idle", "old", "new")} == {
+        "idle": ("classic", "empty"),
+        "old": ("classic", "stable"),
+        "new": ("consumer", "stable"),
+    }
+
+
+def planned(bob: Bob, name: str, *arguments: str, exit_code: int) -> dict[str, Any]:
+    """The row of a group as bob sees it, with its checks by id."""
+    (row,) = bob("migrate", name, *arguments, "-o", "json", exit_code=exit_code).data
+    return {**row, "checks": {check["id"]: check for check in row["checks"]}}
+
+
+def grant(broker: SecureBroker, *rules: tuple[str, Right, ACLOperation, ACLPermissionType]) -> None:
+    """These rules beside those that are there."""
+    admin = KafkaAdminClient(bootstrap_servers=broker.addresses["ADMIN"])
+    every = ACLFilter(
+        None, None, ACLOperation.ANY, ACLPermissionType.ANY,
+        ResourcePatternFilter(ResourceType.ANY, None, ACLResourcePatternType.ANY),
+    )  # fmt: skip
+    try:
+        before = len(admin.describe_acls(every)[0])
+        admin.create_acls(
+            [ACL(f"User:{who}", "*", operation, how, ResourcePattern(*what)) for who, what, operation, how in rules]
+        )
+        wait_for(lambda: len(admin.describe_acls(every)[0]) == before + len(rules), "rules")
+    finally:
+        admin.close()
+        admin._net.close()
+
+
+def test_without_describe_configs(bob: Bob) -> None:
+    """Policy, assignors, ranges are the brokers' settings: unknown, with the right that is missing."""
+    bob.may(*EVERYTHING)
+    live = planned(bob, "old", exit_code=6)
+    assert live["verdict"] in ("READY", "WARNING")
+    policy = live["checks"]["migration-policy"]
+    assert policy["status"] == "unknown"
+    assert "DESCRIBE_CONFIGS" in f"{policy['evidence']} {policy['remedy']}"
+    assert not any(check["status"] == "blocked" for check in live["checks"].values())
+    idle = planned(bob, "idle", exit_code=0)
+    assert (idle["verdict"], idle["how"]) in (("READY", "now"), ("WARNING", "now"))
+    assert planned(bob, "new", exit_code=0)["verdict"] == "DONE"
+
+
+def test_with_describe_configs(bob: Bob, broker: SecureBroker) -> None:
+    bob.may(*EVERYTHING)
+    allow = ACLPermissionType.ALLOW
+    grant(broker, ("bob", CLUSTER, CONFIGS, allow), ("bob", group("old"), CONFIGS, allow))
+    row = planned(bob, "old", exit_code=6)
+    assert (row["checks"]["migration-policy"]["status"], row["how"]) == ("ok", "rolling")
+    assert not any("DESCRIBE_CONFIGS" in str(check) for check in row["checks"].values())
+
+
+def test_without_the_history(bob: Bob) -> None:
+    """The session timeout of classic members is in __consumer_offsets alone: unknown, and what READ would show."""
+    bob.may(*without(HISTORY))
+    row = planned(bob, "old", exit_code=6)
+    assert row["verdict"] in ("READY", "WARNING")
+    unknown = [check for check in row["checks"].values() if check["status"] == "unknown"]
+    assert row["checks"]["session"] in unknown
+    idle = planned(bob, "idle", exit_code=0)
+    assert idle["verdict"] in ("READY", "WARNING")
+    assert "assignors" in [key for key, check in idle["checks"].items() if check["status"] == "unknown"]
+    assert any(
+        "__consumer_offsets" in f"{check['evidence']} {check['remedy']}"
+        for check in (*row["checks"].values(), *idle["checks"].values())
+    )
+
+
+def test_group_that_may_not_be_described(bob: Bob) -> None:
+    """Not BLOCKED, nor unknown to the cluster: 4; beside others 7 at a plan, and nothing is done."""
+    bob.may(*without(group("idle")))
+    assert "idle" in bob("migrate", "idle", exit_code=4).stderr
+    result = bob("migrate", "idle", "new", "-o", "json", exit_code=7)
+    assert [row["group"] for row in result.data if row["verdict"]] == ["new"]
+    assert [error["group"] for error in result.json["errors"]] == ["idle"]
+
+
+def test_executing_without_the_right(bob: Bob) -> None:
+    """DESCRIBE is enough for a plan; committing again takes READ on the group. Nothing is half done."""
+    bob.may(*EVERYTHING)
+    result = bob("migrate", "idle", "--execute", exit_code=4)
+    assert "READ" in result.stderr
+    assert "Done." not in result.stdout
+
+
+def test_topic_that_a_principal_may_not_describe(bob: Bob, broker: SecureBroker) -> None:
+    """carol may read the group, and one of its two topics: she is named with the other one."""
+    bob.may()
+    allow = ACLPermissionType.ALLOW
+    as_admin = ("-b", broker.addresses["ADMIN"])
+
+    def check() -> dict[str, Any]:
+        (row,) = CommandLine()("migrate", "idle", *as_admin, "-o", "json").data
+        (found,) = (check for check in row["checks"] if check["id"] == "topic-describe")
+        return dict(found)
+
+    grant(broker, ("carol", group("idle"), READ, allow), ("carol", topic("open"), READ, allow))
+    missing = check()
+    assert missing["status"] == "warning"
+    assert "carol" in missing["evidence"]
+    assert "secret" in missing["evidence"]
+    assert "open" not in missing["evidence"]
+    assert "DESCRIBE" in f"{missing['evidence']} {missing['remedy']}".upper()
+    grant(broker, ("carol", topic("secret"), READ, allow))  # which implies DESCRIBE
+    assert check()["status"] == "ok"
+    grant(broker, ("carol", topic("secret"), DESCRIBE, ACLPermissionType.DENY))
+    assert check()["status"] == "warning"
+
+
+def test_rules_that_may_not_be_read(bob: Bob) -> None:
+    """Without DESCRIBE on the cluster: unknown."""
+    bob.may(*without(CLUSTER))
+    check = planned(bob, "idle", exit_code=0)["checks"]["topic-describe"]
+    assert check["status"] == "unknown"

@@ -1,0 +1,114 @@
+"""``kgroup migrate --watch``: a real rollout, followed until the last classic member is gone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from tests.command_line import CommandLine
+from tests.conversion import to_consumer
+from tests.kafka_world import KafkaWorld
+from tests.members import Members
+from tests.running import running
+from tests.waiting import wait_for
+
+Name = Callable[[str], str]
+
+pytestmark = pytest.mark.usefixtures("bystander", "kgroup")
+
+watching = partial(running, "migrate")
+EVENT = re.compile(r"\d\d:\d\d:\d\dZ  [A-Z]+ ")
+
+
+@pytest.fixture
+def topic(world: KafkaWorld, name: Name) -> str:
+    return world.topic(name("orders"), partitions=4)
+
+
+def test_rollout(kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, topic: str) -> None:
+    """One instance after another: members by protocol, epochs, partitions moved; 0 when the last classic one left."""
+    group = name("svc")
+    old = [members.classic(group, topic, client_id=f"old-{number}") for number in range(2)]
+    members.stable(*old, partitions=4)
+    with watching(group, "--watch", "--within", "60s", "-o", "json") as watch:
+        assert "old-0" in watch.says("0 of 2 members speak consumer")
+        new = [members.consumer(group, topic)]
+        members.stable(*old, *new, partitions=4)
+        watch.says("1 of 3 members speak")
+        (row,) = kgroup("migrate", group, "-o", "json", exit_code=6).data
+        assert (row["verdict"], row["how"], row["type"]) == ("READY", "rolling", "consumer"), "half way is not DONE"
+        old[0].close()
+        assert "still classic: old-1" in watch.says("1 of 2 members speak")
+        old[1].close()
+        result = watch.ends(0)
+    assert world.groups()[group][0] == "consumer"
+    events = [line for line in watch.lines if EVENT.match(line)]
+    assert any(re.search(r"epoch \d", line) for line in events)
+    assert any(re.search(r"[1-4] partitions? moved", line) for line in events)
+    assert "finished" in events[-1]
+    assert result.json["kind"] == "kgroup.migrate/v1"
+    (row,) = result.data
+    assert (row["group"], row["type"]) == (group, "consumer")
+
+
+def test_not_in_time(members: Members, name: Name, topic: str, kgroup: CommandLine) -> None:
+    """8: the cluster answered, and the classic member is still there, and named."""
+    group = name("svc")
+    member = members.classic(group, topic, client_id="old-0")
+    members.stable(member, partitions=4)
+    result = kgroup("migrate", group, "--watch", "--within", "1s", exit_code=8)
+    assert result.stdout.startswith("NOT YET")
+    assert "old-0" in result.stdout
+    assert "0 of 1 member speaks consumer" in result.stderr
+    row = kgroup("migrate", group, "--watch", "--within", "0s", "-o", "json", exit_code=8).data[0]
+    assert (row["group"], row["type"], row["finished"]) == (group, "classic", False)
+    assert row["members_by_protocol"] == {"classic": 1, "consumer": 0}
+
+
+def test_downgrade(world: KafkaWorld, members: Members, name: Name, topic: str) -> None:
+    """The way back is followed too."""
+    group = name("svc")
+    new = members.consumer(group, topic)
+    members.stable(new, partitions=4)
+    with watching(group, "--protocol", "classic", "--watch", "--within", "40s") as watch:
+        watch.says("0 of 1 member speaks classic")
+        old = members.classic(group, topic)
+        members.stable(new, old, partitions=4)
+        new.close()
+        assert watch.ends(0).stdout.startswith("DONE")
+    wait_for(lambda: world.groups()[group] == ("classic", "stable"), "downgraded")
+
+
+def test_over_already(world: KafkaWorld, members: Members, name: Name, topic: str, kgroup: CommandLine) -> None:
+    group = name("svc")
+    member = members.consumer(group, topic)
+    members.stable(member, partitions=4)
+    kgroup("migrate", group, "--watch", "--within", "9s")
+
+
+def test_one_classic_member_turns_the_converted_group_back(
+    world: KafkaWorld, members: Members, name: Name, topic: str
+) -> None:
+    """The trap: the old deployment comes up first, and the broker says nothing. The watch does."""
+    group = name("svc")
+    world.commit(group, {(topic, 0): 0})
+    to_consumer(world, group)
+    with watching(group, "--watch", "--within", "20s") as watch:
+        watch.says("joins first")
+        member = members.classic(group, topic, client_id="old-0")
+        members.stable(member, partitions=4)
+        said = watch.says("BACK")
+        assert "classic again" in said
+        assert "old-0" in said
+
+
+def test_watch_takes_nothing_that_changes(kgroup: CommandLine, world: KafkaWorld, bystander: str) -> None:
+    kgroup("migrate", bystander, "--watch", "--execute", "--within", "1s", exit_code=2)
+    assert world.groups()[bystander][0] == "classic"
+
+
+def test_unknown_group(kgroup: CommandLine, name: Name) -> None:
+    kgroup("migrate", name("nope"), "--watch", "--within", "9s", exit_code=5)
