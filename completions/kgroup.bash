@@ -10,6 +10,7 @@ _kgroup_is_verb() {
         export) return 0 ;;
         reset) return 0 ;;
         undo) return 0 ;;
+        migrate) return 0 ;;
         evict) return 0 ;;
         delete) return 0 ;;
         delete-offsets) return 0 ;;
@@ -31,7 +32,7 @@ _kgroup_is_verb() {
 # The verbs below a verb.
 _kgroup_verbs() {
     case $1 in
-        '') words=(list describe wait export reset undo evict delete delete-offsets context sandbox completion help) ;;
+        '') words=(list describe wait export reset undo migrate evict delete delete-offsets context sandbox completion help) ;;
         context) words=(list use show) ;;
         sandbox) words=(up status down demo) ;;
     esac
@@ -47,6 +48,7 @@ _kgroup_options() {
         export) words=(--group -A --all-groups --regex --in-state --type --topic --expect -b --bootstrap-server --command-config -X --property --context --timeout -o --output --debug -h --help) ;;
         reset) words=(--group -A --all-groups --regex --in-state --type --to-earliest --to-latest --to-current --to-offset --shift-by --to-datetime --by-duration --from-file --from-group --topic --all-topics --only --create --save-skipped --verbose --execute --dry-run --expect --accept --reason --partial --wait-empty --within --backup -b --bootstrap-server --command-config -X --property --context --timeout -o --output --debug -h --help) ;;
         undo) words=(--verbose --execute --dry-run --expect --accept --reason --partial --wait-empty --within --backup -b --bootstrap-server --command-config -X --property --context --timeout -o --output --debug -h --help) ;;
+        migrate) words=(--only -w --watch --verbose --group -A --all-groups --regex --in-state --type --execute --dry-run --expect --accept --reason --partial --wait-empty --within --backup --protocol --session-timeout --heartbeat-interval --client --client-config --write -b --bootstrap-server --command-config -X --property --context --timeout -o --output --debug -h --help) ;;
         evict) words=(--instance --member --all-members --execute --dry-run --expect --accept --reason -b --bootstrap-server --command-config -X --property --context --timeout -o --output --debug -h --help) ;;
         delete) words=(--idle-for --verbose --group -A --all-groups --regex --in-state --type --execute --dry-run --expect --accept --reason --partial --wait-empty --within --backup -b --bootstrap-server --command-config -X --property --context --timeout -o --output --debug -h --help) ;;
         delete-offsets) words=(--topic --verbose --group -A --all-groups --regex --in-state --type --execute --dry-run --expect --accept --reason --partial --wait-empty --within --backup -b --bootstrap-server --command-config -X --property --context --timeout -o --output --debug -h --help) ;;
@@ -91,11 +93,18 @@ _kgroup_takes() {
         *:--by-duration) takes=(text) ;;
         *:--from-file) takes=(files) ;;
         *:--from-group) takes=(groups) ;;
-        *:--only) takes=(text) ;;
+        reset:--only) takes=(words out-of-range) ;;
+        migrate:--only) takes=(words ready) ;;
         *:--save-skipped) takes=(words FILE topic) ;;
         *:--accept) takes=(words active-committer foreign-owner moved-since) ;;
         *:--reason) takes=(text) ;;
         *:--backup) takes=(files) ;;
+        *:--protocol) takes=(words consumer classic) ;;
+        *:--session-timeout) takes=(text) ;;
+        *:--heartbeat-interval) takes=(text) ;;
+        *:--client) takes=(text) ;;
+        *:--client-config) takes=(files) ;;
+        *:--write) takes=(files) ;;
         *:--instance) takes=(text) ;;
         *:--member) takes=(text) ;;
         *:--idle-for) takes=(text) ;;
@@ -116,6 +125,7 @@ _kgroup_argument() {
         export:*) takes=(groups) ;;
         reset:*) takes=(groups) ;;
         undo:1) takes=(text) ;;
+        migrate:*) takes=(groups) ;;
         evict:1) takes=(groups) ;;
         delete:*) takes=(groups) ;;
         delete-offsets:*) takes=(groups) ;;

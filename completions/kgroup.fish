@@ -9,8 +9,8 @@ function __kgroup_names
     $program __complete $argv 2>/dev/null </dev/null
 end
 
-set -g __kgroup_verbs 'list' 'describe' 'wait' 'export' 'reset' 'undo' 'evict' 'delete' 'delete-offsets' 'context' 'context list' 'context use' 'context show' 'sandbox' 'sandbox up' 'sandbox status' 'sandbox down' 'sandbox demo' 'completion' 'help'
-set -g __kgroup_with_value -b --bootstrap-server --command-config -X --property --context --timeout -o --output --debug --group --regex --in-state --type --topic --expect --generation-budget --for --within --hold --to-offset --shift-by --to-datetime --by-duration --from-file --from-group --only --save-skipped --accept --reason --backup --instance --member --idle-for --brokers --port --jars --set
+set -g __kgroup_verbs 'list' 'describe' 'wait' 'export' 'reset' 'undo' 'migrate' 'evict' 'delete' 'delete-offsets' 'context' 'context list' 'context use' 'context show' 'sandbox' 'sandbox up' 'sandbox status' 'sandbox down' 'sandbox demo' 'completion' 'help'
+set -g __kgroup_with_value -b --bootstrap-server --command-config -X --property --context --timeout -o --output --debug --group --regex --in-state --type --topic --expect --generation-budget --for --within --hold --to-offset --shift-by --to-datetime --by-duration --from-file --from-group --only --save-skipped --accept --reason --backup --protocol --session-timeout --heartbeat-interval --client --client-config --write --instance --member --idle-for --brokers --port --jars --set
 
 # Whether VERB is the verb that is typed, and, if PLACE is given, whether its argument at this place comes next.
 function __kgroup_at --argument-names wanted place
@@ -49,6 +49,7 @@ complete -c kgroup -n '__kgroup_at \'\' 1' -a wait -d 'until a group is empty, s
 complete -c kgroup -n '__kgroup_at \'\' 1' -a export -d 'offsets to a file that reset --from-file reads'
 complete -c kgroup -n '__kgroup_at \'\' 1' -a reset -d 'move committed offsets'
 complete -c kgroup -n '__kgroup_at \'\' 1' -a undo -d 'take back a change'
+complete -c kgroup -n '__kgroup_at \'\' 1' -a migrate -d 'to the consumer protocol (KIP-848), or back'
 complete -c kgroup -n '__kgroup_at \'\' 1' -a evict -d 'remove static or stuck members'
 complete -c kgroup -n '__kgroup_at \'\' 1' -a delete -d 'delete groups with all their offsets'
 complete -c kgroup -n '__kgroup_at \'\' 1' -a delete-offsets -d 'forget what groups have committed on a topic'
@@ -161,7 +162,7 @@ complete -c kgroup -n '__kgroup_at \'reset\'' -l from-file -r -F -d 'As a file s
 complete -c kgroup -n '__kgroup_at \'reset\'' -l from-group -x -a '(__kgroup_names groups)' -d 'As another group has committed.'
 complete -c kgroup -n '__kgroup_at \'reset\'' -l topic -x -a '(__kgroup_names topics)' -d 'A topic, or some of its partitions: orders:0,1; may be repeated.'
 complete -c kgroup -n '__kgroup_at \'reset\'' -l all-topics -d 'All that the group has committed.'
-complete -c kgroup -n '__kgroup_at \'reset\'' -l only -x -d 'Only partitions whose committed offset is outside the log; to the log start unless told otherwise.'
+complete -c kgroup -n '__kgroup_at \'reset\'' -l only -x -a 'out-of-range' -d 'Only partitions whose committed offset is outside the log; to the log start unless told otherwise.'
 complete -c kgroup -n '__kgroup_at \'reset\'' -l create -d 'Let the group come into being with these offsets.'
 complete -c kgroup -n '__kgroup_at \'reset\'' -l save-skipped -x -a 'FILE topic' -d 'Keep the records that are skipped: as JSON lines, or in a topic.'
 complete -c kgroup -n '__kgroup_at \'reset\'' -l verbose -d 'Show every partition.'
@@ -201,6 +202,39 @@ complete -c kgroup -n '__kgroup_at \'undo\'' -l timeout -x -d 'How long each que
 complete -c kgroup -n '__kgroup_at \'undo\'' -s o -l output -x -a 'table wide json yaml csv markdown' -d 'table|wide|json|yaml|csv|markdown; table by default, kcg for export.'
 complete -c kgroup -n '__kgroup_at \'undo\'' -l debug -r -F -d 'Write a log of what the clients do, without secrets.'
 complete -c kgroup -n '__kgroup_at \'undo\'' -s h -l help -d 'Show this message and exit.'
+
+complete -c kgroup -n '__kgroup_at \'migrate\'' -a '(__kgroup_names groups)'
+complete -c kgroup -n '__kgroup_at \'migrate\'' -l only -x -a 'ready' -d 'Leave all groups alone that are not READY.'
+complete -c kgroup -n '__kgroup_at \'migrate\'' -s w -l watch -d 'Follow a rollout until all members speak it.'
+complete -c kgroup -n '__kgroup_at \'migrate\'' -l verbose -d 'Show every check.'
+complete -c kgroup -n '__kgroup_at \'migrate\'' -l group -x -a '(__kgroup_names groups)' -d 'A group; may be repeated.'
+complete -c kgroup -n '__kgroup_at \'migrate\'' -s A -l all-groups -d 'Every group.'
+complete -c kgroup -n '__kgroup_at \'migrate\'' -l regex -x -d 'Groups whose whole name matches.'
+complete -c kgroup -n '__kgroup_at \'migrate\'' -l in-state -x -a 'Empty PreparingRebalance CompletingRebalance Stable Assigning Reconciling NotReady Dead' -d 'Only groups in this state (or these).'
+complete -c kgroup -n '__kgroup_at \'migrate\'' -l type -x -a 'classic consumer share streams' -d 'Only classic, consumer, share or streams.'
+complete -c kgroup -n '__kgroup_at \'migrate\'' -l execute -d 'Do it; without this, the plan is shown.'
+complete -c kgroup -n '__kgroup_at \'migrate\'' -l dry-run -d 'Only show the plan, which is the default.'
+complete -c kgroup -n '__kgroup_at \'migrate\'' -l expect -x -d 'Exit 6 unless the plan has N rows.'
+complete -c kgroup -n '__kgroup_at \'migrate\'' -l accept -x -a 'active-committer foreign-owner moved-since' -d 'active-committer|foreign-owner|moved-since: pass this refusal and no other; may be repeated.'
+complete -c kgroup -n '__kgroup_at \'migrate\'' -l reason -x -d 'Why, for the journal (KGROUP_REASON).'
+complete -c kgroup -n '__kgroup_at \'migrate\'' -l partial -d 'Apply the rows that can be, though others can\'t.'
+complete -c kgroup -n '__kgroup_at \'migrate\'' -l wait-empty -d 'Wait until the groups are empty, then go on.'
+complete -c kgroup -n '__kgroup_at \'migrate\'' -l within -x -d 'How long --wait-empty waits, 5m by default.'
+complete -c kgroup -n '__kgroup_at \'migrate\'' -l backup -r -F -d 'Write the offsets as they were to FILE, or - for stdout; reset --from-file reads it.'
+complete -c kgroup -n '__kgroup_at \'migrate\'' -l protocol -x -a 'consumer classic' -d 'consumer by default.'
+complete -c kgroup -n '__kgroup_at \'migrate\'' -l session-timeout -x -d 'Set the group\'s own consumer.session.timeout.ms.'
+complete -c kgroup -n '__kgroup_at \'migrate\'' -l heartbeat-interval -x -d 'Set the group\'s own consumer.heartbeat.interval.ms.'
+complete -c kgroup -n '__kgroup_at \'migrate\'' -l client -x -d 'What it uses, like java:4.3.1; @FILE has one a line. It can\'t be read from outside.'
+complete -c kgroup -n '__kgroup_at \'migrate\'' -l client-config -r -F -d 'Its configuration (Java properties, librdkafka, YAML): show what changes in it.'
+complete -c kgroup -n '__kgroup_at \'migrate\'' -l write -r -F -d 'Write what it becomes to a new file.'
+complete -c kgroup -n '__kgroup_at \'migrate\'' -s b -l bootstrap-server -x -d 'Brokers to ask first.'
+complete -c kgroup -n '__kgroup_at \'migrate\'' -l command-config -r -F -d 'Client settings: librdkafka\'s or Java\'s properties.'
+complete -c kgroup -n '__kgroup_at \'migrate\'' -s X -l property -x -d 'One client setting; may be repeated.'
+complete -c kgroup -n '__kgroup_at \'migrate\'' -l context -x -a '(__kgroup_names contexts)' -d 'A named cluster, see kgroup context.'
+complete -c kgroup -n '__kgroup_at \'migrate\'' -l timeout -x -d 'How long each question to the cluster may take, 10s by default; a bare number is milliseconds.'
+complete -c kgroup -n '__kgroup_at \'migrate\'' -s o -l output -x -a 'table wide json yaml csv markdown' -d 'table|wide|json|yaml|csv|markdown; table by default, kcg for export.'
+complete -c kgroup -n '__kgroup_at \'migrate\'' -l debug -r -F -d 'Write a log of what the clients do, without secrets.'
+complete -c kgroup -n '__kgroup_at \'migrate\'' -s h -l help -d 'Show this message and exit.'
 
 complete -c kgroup -n '__kgroup_at \'evict\' 1' -a '(__kgroup_names groups)'
 complete -c kgroup -n '__kgroup_at \'evict\'' -l instance -x -d 'A static member, by group.instance.id.'

@@ -1,8 +1,9 @@
 """A ``kubectl`` that starts and stops real consumers on this machine: what a runbook does beside kgroup.
 
-It knows ``kubectl scale deploy/NAME --replicas=N`` (and statefulset/NAME), and KEDA's annotation
-``autoscaling.keda.sh/paused-replicas`` of a scaledobject. As in earnest it answers at once, and the pods come and
-go by themselves.
+It knows ``kubectl scale deploy/NAME --replicas=N`` (and statefulset/NAME), KEDA's annotation
+``autoscaling.keda.sh/paused-replicas`` of a scaledobject, and ``kubectl apply -k DIR``, whose kustomization gives an
+application a configuration file, which counts for the pods that start from then on. As in earnest it answers at
+once, and the pods come and go by themselves.
 """
 
 from __future__ import annotations
@@ -15,16 +16,22 @@ import sys
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
+
+import yaml
 
 from tests.waiting import wait_for
 
 _APPLICATION = Path(__file__).with_name("application.py")
 _SCRIPT = """#!/bin/sh
-printf '%s\\n' "$*" > '{requests}'
-read -r status text < '{answers}'
-echo "$text"
+answer='{directory}/answer-'$$
+mkfifo "$answer"
+printf '%s %s\\n' $$ "$*" > '{requests}'
+read -r status text < "$answer"
+printf '%b\\n' "$text"
 exit "$status"
 """
+_HASH = "t6h27m5k28"  # of the content, in earnest
 _KINDS = {"deploy": "deployment.apps", "statefulset": "statefulset.apps"}
 
 
@@ -35,6 +42,7 @@ class _App:
     topic: str
     is_static: bool
     processed: Path
+    configuration: Path | None = None
     pods: list[subprocess.Popen[bytes]] = field(default_factory=list)
     unpaused: int = 0
 
@@ -49,11 +57,11 @@ class Deployments:
         self._bootstrap, self._directory = bootstrap, directory
         self._apps: dict[str, _App] = {}
         self._ending: list[subprocess.Popen[bytes]] = []
-        self._requests, self._answers = directory / "requests", directory / "answers"
-        for fifo in (self._requests, self._answers):
-            os.mkfifo(fifo)
+        self._answers: list[IO[str]] = []
+        self._requests = directory / "requests"
+        os.mkfifo(self._requests)
         kubectl = self.bin / "kubectl"
-        kubectl.write_text(_SCRIPT.format(requests=self._requests, answers=self._answers))
+        kubectl.write_text(_SCRIPT.format(requests=self._requests, directory=directory))
         kubectl.chmod(0o755)
         self._answering = threading.Thread(target=self._answer_all)
 
@@ -64,13 +72,28 @@ class Deployments:
     def __exit__(self, *exc_info: object) -> None:
         self._requests.write_text("end\n")
         self._answering.join()
+        for answer in self._answers:
+            answer.close()
         for pod in [*self._ending, *(pod for app in self._apps.values() for pod in app.pods)]:
             pod.kill()
             pod.wait()
 
-    def add(self, name: str, group: str, topic: str, replicas: int = 0, *, static: bool = False) -> None:
-        """An application whose pods run already; ``static`` gives each its name as ``group.instance.id``."""
-        self._apps[name] = _App(name, group, topic, static, self._directory / f"{name}.processed", unpaused=replicas)
+    def add(
+        self,
+        name: str,
+        group: str,
+        topic: str,
+        replicas: int = 0,
+        *,
+        static: bool = False,
+        configuration: Path | None = None,
+    ) -> None:
+        """An application whose pods run already; ``static`` gives each its name as ``group.instance.id``.
+
+        ``configuration`` is librdkafka's properties; the cluster and the group are given, whatever it says of them.
+        """
+        processed = self._directory / f"{name}.processed"
+        self._apps[name] = _App(name, group, topic, static, processed, configuration, unpaused=replicas)
         self._scale(self._apps[name], replicas)
 
     def processed(self, name: str) -> list[tuple[str, int]]:
@@ -88,13 +111,14 @@ class Deployments:
         wait_for(lambda: all(pod.poll() is not None for pod in self._ending), "the end of the pods")
 
     def _answer_all(self) -> None:
-        # Open for writing too: so there is no end of file between two requests.
-        with os.fdopen(os.open(self._requests, os.O_RDWR), encoding="utf-8") as requests:
-            for line in requests:
-                if line == "end\n":
-                    return
-                self.requests.append(line.rstrip("\n"))
-                self._answers.write_text(self._answer(line) + "\n")
+        with _open(self._requests, "r") as requests:
+            while (line := requests.readline()) != "end\n":
+                asker, _, request = line.rstrip("\n").partition(" ")
+                self.requests.append(request)
+                # A pipe of its own for each answer: the next kubectl may ask before the last one has read to the end.
+                self._answers.append(_open(self._directory / f"answer-{asker}", "w"))
+                self._answers[-1].write(self._answer(request) + "\n")
+                self._answers[-1].flush()
 
     def _answer(self, line: str) -> str:
         if found := re.match(r"scale (deploy|statefulset)/(\S+) --replicas=(\d+)$", line):
@@ -106,7 +130,16 @@ class Deployments:
                 app.unpaused = len(app.pods)
             self._scale(app, 0 if pauses else app.unpaused)
             return f"0 scaledobject.keda.sh/{app.name} annotated"
+        if found := re.match(r"apply -k (\S+)$", line):
+            return f"0 {self._apply(self._directory / found[1])}"
         return "1 not known here"
+
+    def _apply(self, overlay: Path) -> str:
+        """Take over what ``kustomization.yaml`` generates; a path that is not absolute lies beside ``bin``."""
+        (generated,) = yaml.safe_load((overlay / "kustomization.yaml").read_text())["configMapGenerator"]
+        (file,) = generated["files"]
+        self._apps[generated["name"]].configuration = overlay / file
+        return f"configmap/{generated['name']}-{_HASH} created\\ndeployment.apps/{generated['name']} configured"
 
     def _scale(self, app: _App, replicas: int) -> None:
         for pod in app.pods[replicas:]:
@@ -115,8 +148,18 @@ class Deployments:
         app.pods = app.pods[:replicas]
         while len(app.pods) < replicas:
             name = f"{app.name}-{len(app.pods)}"
-            settings = {"bootstrap.servers": self._bootstrap, "group.id": app.group, "client.id": name}
+            settings = _properties(app.configuration) if app.configuration else {}
+            settings |= {"bootstrap.servers": self._bootstrap, "group.id": app.group, "client.id": name}
             settings |= {"group.instance.id": name} if app.is_static else {}
             command = [sys.executable, str(_APPLICATION), json.dumps(settings), app.topic, str(app.processed)]
             silent = subprocess.DEVNULL
             app.pods.append(subprocess.Popen(command, stdin=silent, stdout=silent, stderr=silent))
+
+
+def _open(fifo: Path, mode: str) -> IO[str]:
+    """Open to both sides, so that this one waits for nobody, and the other sees no end as long as this one is open."""
+    return os.fdopen(os.open(fifo, os.O_RDWR), mode, encoding="utf-8")
+
+
+def _properties(file: Path) -> dict[str, str]:
+    return dict(line.split("=", 1) for line in file.read_text(encoding="utf-8").splitlines() if line)

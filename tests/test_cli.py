@@ -294,6 +294,8 @@ def hint_of(kgroup_cli: CommandLine, *arguments: str) -> str:
         ("discribe", "describe"),
         ("contexts", "context"),
         ("sandbx", "sandbox"),
+        ("upgrade", "migrate"),
+        ("downgrade", "migrate --protocol classic"),
     ],
 )
 def test_a_verb_of_another_tool_gets_ours_as_a_hint(kgroup_cli: CommandLine, word: str, verb: str) -> None:
@@ -409,6 +411,7 @@ def test_a_group_called_like_a_forbidden_flag_is_the_only_word_that_goes_missing
         (["list", "--brokers", "b:9092"], "bootstrap"),
         (["list", "--format", "json"], "-o json"),
         (["list", "--timeou", "5s"], "--timeout"),
+        (["migrate", "--group-protocol", "consumer"], "--protocol consumer"),
         (["list", "--bogus"], "kgroup list --help"),
     ],
     ids=str,

@@ -588,6 +588,8 @@ def test_keys_complete_verbs_flags_and_values(prompt: Prompt, tmp_path: Path) ->
         prompt.completes(terminal, "kgroup wait --for mem\t3", ["wait", "--for", "members=3"])
         prompt.completes(terminal, "kgroup wait --for type=\t", ["wait", "--for", "type=consumer"])
         prompt.completes(terminal, "kgroup wait --for=type=\t", ["wait", "--for=type=consumer"])
+        prompt.completes(terminal, "kgroup mig\t--protocol cons\t", ["migrate", "--protocol", "consumer"])
+        prompt.completes(terminal, "kgroup migrate --only=r\t", ["migrate", "--only=ready"])
         prompt.completes(terminal, "kgroup sandbox sta\t", ["sandbox", "status"])
         prompt.completes(terminal, "kgroup help exit\t", ["help", "exit-codes"])
         prompt.completes(terminal, "kgroup completion fi\t", ["completion", "fish"])
@@ -686,6 +688,9 @@ def test_bash_offers_all_that_may_stand_there(prompt: Prompt) -> None:
     assert bash_offers(prompt, "kgroup list -o ") == ["table", "wide", "json", "yaml", "csv", "markdown"]
     assert bash_offers(prompt, "kgroup list --type=c") == ["classic", "consumer"]
     assert bash_offers(prompt, "kgroup wait --for lag") == ["lag=", "lag-time="]
+    assert bash_offers(prompt, "kgroup migrate --protocol ") == ["consumer", "classic"]
+    assert bash_offers(prompt, "kgroup migrate --only ") == ["ready"]
+    assert bash_offers(prompt, "kgroup reset --only=o") == ["out-of-range"]
     assert bash_offers(prompt, "kgroup list --no-such-flag=c") == [""]
     assert bash_offers(prompt, "kgroup list -- --") == [""]
     assert bash_offers(prompt, "kgroup sandbox up --brokers ") == ["1", "3"]
@@ -703,6 +708,8 @@ def test_fish_offers_all_that_may_stand_there(prompt: Prompt) -> None:
     assert set(offers("kgroup context ")) == {"list", "use", "show"}
     assert set(offers("kgroup list -o ")) == {"table", "wide", "json", "yaml", "csv", "markdown"}
     assert set(offers("kgroup list --type=c")) == {"--type=classic", "--type=consumer"}
+    assert set(offers("kgroup migrate --protocol ")) == {"consumer", "classic"}
+    assert set(offers("kgroup migrate --only ")) == {"ready"}
     assert offers("kgroup describe --mem") == {"--members": "Only the members."}
 
 

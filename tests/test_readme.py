@@ -9,7 +9,7 @@ import secrets
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,10 +18,14 @@ import yaml
 from confluent_kafka import Producer
 
 from kgroup.errors import EXIT_MEANINGS
+from kgroup.groups.readiness.check import Status
+from kgroup.groups.readiness.checks import CHECKS
 from kgroup.journal import whoami
+from kgroup.rollout import RolloutOf
 from kgroup.sandbox.demo import crash
 from kgroup.table import VERBS
 from kgroup.topics import TOPICS
+from tests import by_hand
 from tests.command_line import CommandLine, QuietReporter
 from tests.deployments import Deployments
 from tests.kafka_world import KafkaWorld
@@ -33,6 +37,8 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 _CHANGE_ID = r"\bch-[2-9a-z]{4}\b"
 _CHANGING = (
     (re.compile(r'"timestamp_ms": \d+'), '"timestamp_ms": MS'),
+    (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\dZ"), "MINUTE"),
+    (re.compile(r"(?<= )\d+s$", re.M), "SECONDS"),
     (re.compile(r"\d\d:\d\d:\d\d(\.\d{3}Z|Z?)"), "TIME"),
     (re.compile(r"\d{4}-\d\d-\d\d"), "DATE"),
     (re.compile(r"\d\d-\d\d TIME"), "DAY TIME"),
@@ -108,8 +114,9 @@ def played(bootstrap: str, world: KafkaWorld, tmp_path_factory: pytest.TempPathF
     crashed = crash(bootstrap, QuietReporter())
     suffix = secrets.token_hex(2)
     names = {"demo-order-service": crashed.group, "demo-orders": crashed.topic}
-    names |= {name: f"{name}-{suffix}" for name in ("pay-svc", "pay-green", "ship-svc")}
+    names |= {name: f"{name}-{suffix}" for name in ("pay-svc", "pay-green", "ship-svc", "connect-s3")}
     names["payments"] = _payments(world, bootstrap, f"payments-{suffix}")
+    _to_be_migrated(world, names, directory)
     with Deployments(directory, bootstrap) as deployments:
         for name in ("pay-svc", "ship-svc"):
             deployments.add(names[name], names[name], names["payments"], replicas=1, static=name == "ship-svc")
@@ -143,6 +150,20 @@ def _payments(world: KafkaWorld, bootstrap: str, name: str) -> str:
     return name
 
 
+def _to_be_migrated(world: KafkaWorld, names: dict[str, str], directory: Path) -> None:
+    """A session timeout as of brokers with their defaults; a group of Connect; what pay-svc's deployment is made of."""
+    for name in ("pay-svc", "ship-svc"):
+        world.configure_group(names[name], consumer_session_timeout_ms="45000")
+    worker = by_hand.joined_as(world, names["connect-s3"], b"", ["sessioned"], protocol_type="connect")
+    by_hand.ClassicMember(world, names["connect-s3"], worker.member_id, worker.generation_id).leave()
+    world.commit(names["connect-s3"], {(names["payments"], 0): 1})  # without any, brokers delete Empty groups
+    (properties,) = re.findall(r"^\$ cat pay\.properties\n((?:(?!\$ ).*\n)*)", README, re.M)
+    (directory / "pay.properties").write_text(properties)
+    (directory / "pay-848").mkdir()
+    generated = [{"name": names["pay-svc"], "files": ["pay.properties"]}]
+    (directory / "pay-848" / "kustomization.yaml").write_text(yaml.safe_dump({"configMapGenerator": generated}))
+
+
 @pytest.mark.parametrize("at", range(len(TRANSCRIPTS)), ids=[t.command.splitlines()[0] for t in TRANSCRIPTS])
 def test_transcript(played: list[str], at: int) -> None:
     assert _steady(played[at]) == _steady(TRANSCRIPTS[at].output)
@@ -151,6 +172,26 @@ def test_transcript(played: list[str], at: int) -> None:
 def test_exit_codes() -> None:
     rows = re.findall(r"^\| (\d+) \| (.*?) \|$", README, re.M)
     assert {int(code): meaning for code, meaning in rows} == {int(c): text for c, text in EXIT_MEANINGS.items()}
+
+
+def test_checks_of_a_migration() -> None:
+    table = README.partition("| check | what is looked at |")[2].partition("\n\n")[0]
+    rows = re.findall(r"^\| `([a-z-]+)` \| (.*?) \|$", table, re.M)
+    assert rows == [(subject.id, subject.meaning) for subject in CHECKS]
+
+
+def test_fields_of_a_migration(kgroup: CommandLine, world: KafkaWorld, name: Callable[[str], str]) -> None:
+    told = set(re.findall(r"`([a-z_]+)`", README.partition("In json each group has")[2].partition("\n\n")[0]))
+    group = name("json")
+    world.commit(group, {(world.topic(name("json")), 0): 1})
+    (row,) = kgroup("migrate", group, "--execute", "-o", "json").data
+    (taken_back,) = kgroup("undo", "-o", "json").data
+    rollout = RolloutOf(group, None, False, {}, (), None, 0, 0, 0.0).document()
+
+    assert {*row, *row["checks"][0], *rollout} <= told
+    assert {str(status) for status in Status} <= told
+    (back,) = re.findall(r"`kgroup undo` of a migration has ([^.]*)\.", " ".join(README.split()))
+    assert re.findall(r"`([a-z_]+)`", back) == list(taken_back)
 
 
 def test_every_verb_has_an_example() -> None:

@@ -1,10 +1,12 @@
 """README's runbook recipes, each run as it stands there, with real consumers where it is about them.
 
-``kubectl`` is tests/deployments.py. Two things are shortened: ``--hold 15s``, and the 30 days of idle groups.
+``kubectl`` is tests/deployments.py. Three things are shortened: ``--hold 15s``, the 30 days of idle groups, and the
+fleet, which is that of a test alone.
 """
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import re
@@ -25,6 +27,7 @@ from confluent_kafka import Producer
 from kgroup.journal import Journal
 from kgroup.model import Commit
 from kgroup.topics import TOPICS
+from tests.conversion import to_consumer
 from tests.deployments import Deployments
 from tests.kafka_world import KafkaWorld
 from tests.waiting import wait_for
@@ -51,6 +54,10 @@ class Runbook:
         """Run a recipe; asserts its exit code."""
         script = RECIPES[recipe].replace("--hold 15s", "--hold 1s")
         return self.script(script, variables, exit_code)
+
+    def fleet(self, recipe: str, variables: Mapping[str, str], regex: str) -> subprocess.CompletedProcess[str]:
+        """Run a recipe on the groups of this pattern instead of all."""
+        return self.script(RECIPES[recipe].replace("--all-groups", f"--regex '{regex}'"), variables)
 
     def script(self, script: str, variables: Mapping[str, str], exit_code: int = 0) -> subprocess.CompletedProcess[str]:
         """Run what stands in a script."""
@@ -125,9 +132,10 @@ def everything(topic: str, offsets: range) -> set[tuple[str, int]]:
 
 
 def test_each_recipe_is_run() -> None:
-    tested = set(re.findall(r"runbook\.run\(\"([a-z-]+)\"", Path(__file__).read_text(encoding="utf-8")))
+    tested = set(re.findall(r"runbook\.(?:run|fleet)\(\"([a-z-]+)\"", Path(__file__).read_text(encoding="utf-8")))
     assert set(RECIPES) == tested
     assert "autoscaler" in TOPICS["runbooks"]
+    assert "consumer protocol" in TOPICS["runbooks"]
 
 
 @pytest.mark.parametrize("recipe", [name for name, script in RECIPES.items() if "kubectl" in script])
@@ -252,6 +260,68 @@ def test_idle(runbook: Runbook, bootstrap: str, world: KafkaWorld, topic: str) -
     assert left == {f"{team}-lives"}
     runbook.script(f"kgroup reset {team}-idle --create --from-file idle.json --execute", PROD)
     assert world.committed(f"{team}-idle") == {(topic, 0): (7, "")}
+
+
+def test_consumer_protocol(runbook: Runbook, bootstrap: str, world: KafkaWorld, topic: str) -> None:
+    """Every record once, before and after, by consumers of the one protocol and then the other."""
+    group = app = topic
+    overlay = runbook.directory / "overlay"
+    overlay.mkdir()
+    generated = [{"name": app, "files": ["app.properties"]}]
+    (overlay / "kustomization.yaml").write_text(yaml.safe_dump({"configMapGenerator": generated}))
+    old = runbook.directory / f"{app}.properties"
+    old.write_text("session.timeout.ms=15000\npartition.assignment.strategy=cooperative-sticky\nclient.rack=a\n")
+    produce(bootstrap, topic)
+    runbook.deployments.add(app, group, topic, replicas=2, configuration=old)
+    processed = runbook.deployments.processed
+    wait_for(lambda: len(processed(app)) == 4 * _RECORDS, "the work of classic consumers")
+    assert world.groups()[group][0] == "classic"
+    names = {"APP": app, "GROUP": group, "OVERLAY": str(overlay)}
+
+    blocked = runbook.run("consumer-protocol", names | {"CLIENT": "sarama:1.45.0"}, exit_code=6)
+    assert "[blocked]" in blocked.stderr
+    assert runbook.deployments.requests == [], "nothing was stopped"
+    done = runbook.run("consumer-protocol", names | {"CLIENT": "librdkafka:2.15.0"})
+
+    assert "read back, identical" in done.stdout
+    assert runbook.changes(group) == [(topic, partition, _RECORDS, _RECORDS) for partition in range(4)]
+    assert (overlay / "app.properties").read_text() == "group.protocol=consumer\nclient.rack=a\n"
+    assert [line.split()[0] for line in runbook.deployments.requests] == ["scale", "apply", "scale"]
+    assert world.groups()[group] == ("consumer", "stable")
+    produce(bootstrap, topic)
+    wait_for(lambda: len(processed(app)) == 8 * _RECORDS, "the work of consumers of the new protocol")
+    assert set(processed(app)) == everything(topic, range(2 * _RECORDS)), "each record once"
+    again = runbook.run("consumer-protocol", names | {"CLIENT": "librdkafka:2.15.0"}, exit_code=2)
+    assert "app.properties" in again.stderr
+    assert runbook.deployments.replicas(app) == 2
+
+
+def test_fleet(runbook: Runbook, bootstrap: str, world: KafkaWorld, topic: str) -> None:
+    team = f"team-{topic}"
+    nightly, lives, done = (f"{team}-{name}" for name in ("nightly", "lives", "done"))
+    for group in (nightly, done):
+        world.commit(group, {(topic, 0): (7, "noted", None)})
+    to_consumer(world, done)
+    runbook.deployments.add(lives, lives, topic, replicas=1)
+    wait_for(lambda: world.groups().get(lives) == ("classic", "stable"), "a group that lives")
+    (runbook.directory / "clients.txt").write_text(f"# by team\n{nightly}=java:4.3.1\n{lives}=sarama:1.45.0\n")
+    names = {"TEAM": team, "REPORT": "fleet.csv", "BACKUPS": str(runbook.directory)}
+
+    def verdicts() -> dict[str, tuple[str, str]]:
+        with (runbook.directory / "fleet.csv").open(encoding="utf-8") as file:
+            return {row["group"]: (row["verdict"], row["how"]) for row in csv.DictReader(file)}
+
+    monday = runbook.fleet("fleet-report", names, f"{team}-.*")
+    assert verdicts() == {lives: ("BLOCKED", ""), nightly: ("READY", "now"), done: ("DONE", "")}
+    assert "sarama" in monday.stdout
+    runbook.run("fleet-ready", names)
+    runbook.fleet("fleet-report", names, f"{team}-.*")
+
+    assert verdicts() == {lives: ("BLOCKED", ""), nightly: ("DONE", ""), done: ("DONE", "")}
+    assert world.groups()[nightly] == ("consumer", "empty")
+    assert world.committed(nightly) == {(topic, 0): (7, "noted")}
+    backup = json.loads((runbook.directory / f"{team}.json").read_text())
+    assert [each["group"] for each in backup["data"]] == [nightly]
 
 
 def test_looking(runbook: Runbook, bootstrap: str, world: KafkaWorld, topic: str) -> None:

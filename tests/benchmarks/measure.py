@@ -24,12 +24,16 @@ def measure(command: Sequence[str], runs: int = 5, env: dict[str, str] | None = 
 
     Python keeps its compiled modules, as it does for installed packages.
     """
-    results = [_once(command, env) for _ in range(runs + 1)][1:]
-    walls, peaks, lines = zip(*results, strict=True)
-    return Figure(statistics.median(walls), max(peaks), lines[-1])
+    return typical([once(command, env) for _ in range(runs + 1)][1:])
 
 
-def _once(command: Sequence[str], env: dict[str, str] | None) -> tuple[float, float, int]:
+def typical(figures: Sequence[Figure]) -> Figure:
+    """The median of the wall times, the largest peak."""
+    return Figure(statistics.median(f.wall_s for f in figures), max(f.peak_mb for f in figures), figures[-1].lines)
+
+
+def once(command: Sequence[str], env: dict[str, str] | None = None) -> Figure:
+    """Run the command once; it must exit with 0."""
     began = time.perf_counter()
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=_without_writing_off() | (env or {})
@@ -43,7 +47,7 @@ def _once(command: Sequence[str], env: dict[str, str] | None) -> tuple[float, fl
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode != 0:
         raise SystemExit(f"exit {process.returncode}: {' '.join(command)}")
-    return time.perf_counter() - began, usage.ru_maxrss / 1024, lines
+    return Figure(time.perf_counter() - began, usage.ru_maxrss / 1024, lines)
 
 
 def _without_writing_off() -> dict[str, str]:
