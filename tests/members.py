@@ -130,19 +130,27 @@ class Members:
         self._admin._net.close()  # which its own close() forgets
 
     def classic(self, group: str, *topics: str, assignor: str = "range", **settings: Any) -> Member:
-        """A classic member (kafka-python; cooperative-sticky: librdkafka). Settings as that client names them."""
-        if assignor == "cooperative-sticky":
-            strategy = {"partition.assignment.strategy": assignor, "heartbeat.interval.ms": 100}
-            return self._start("confluent", group, topics, {**strategy, **settings})
-        # With a heartbeat each 100 ms this client sometimes stays out of a rebalance for good.
+        """A classic member (librdkafka; sticky: kafka-python). ``group_instance_id`` for ``group.instance.id``."""
+        if assignor == "sticky":
+            return self.telling(group, *topics, assignor=assignor, **settings)
         # A machine that stands still for a moment must not expel it: tests that wait for the end of a session say so.
+        usual = {"partition.assignment.strategy": assignor, "session.timeout.ms": 15_000, "heartbeat.interval.ms": 100}
+        return self._start("confluent", group, topics, {**usual, **_dotted(settings)})
+
+    def telling(self, group: str, *topics: str, assignor: str = "range", **settings: Any) -> Member:
+        """A classic member that tells its generation and its member id (kafka-python).
+
+        Only where these are needed: now and then it stays out of a rebalance, or never commits.
+        """
+        if assignor == "cooperative-sticky":
+            return self.classic(group, *topics, assignor=assignor, **settings)
+        # With a heartbeat each 100 ms it stays out more often.
         timeouts = {"session_timeout_ms": 15_000, "heartbeat_interval_ms": 500}
         return self._start("kafka-python", group, topics, {"assignor": assignor, **timeouts, **settings})
 
     def consumer(self, group: str, *topics: str, **settings: Any) -> Member:
         """A member of the consumer protocol (KIP-848, librdkafka). ``group_instance_id`` for ``group.instance.id``."""
-        dotted = {key.replace("_", "."): value for key, value in settings.items()}
-        return self._start("confluent", group, topics, {"group.protocol": "consumer", **dotted})
+        return self._start("confluent", group, topics, {"group.protocol": "consumer", **_dotted(settings)})
 
     def stable(self, *members: Member, partitions: int, idle: int | None = None, within_s: float = 40.0) -> None:
         """Wait until these members hold ``partitions`` partitions in all, each at one member only.
@@ -190,3 +198,7 @@ class Members:
         )
         self.started.append(member)
         return member
+
+
+def _dotted(settings: dict[str, Any]) -> dict[str, Any]:
+    return {key.replace("_", "."): value for key, value in settings.items()}

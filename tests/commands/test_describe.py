@@ -21,7 +21,7 @@ def test_live_classic_group(
 ) -> None:
     topic, group = world.topic(name("orders"), partitions=4), name("svc")
     world.produce(topic, 10, partition=1)
-    both = members.classic(group, topic, assignor=assignor), members.classic(group, topic, assignor=assignor)
+    both = members.telling(group, topic, assignor=assignor), members.telling(group, topic, assignor=assignor)
     members.stable(*both, partitions=4)
     both[0].commit()
 
@@ -69,7 +69,7 @@ def test_every_field_of_the_contract(
 ) -> None:
     """The names and their order, as the issue has them; the same for both types of groups."""
     topic, old, new = world.topic(name("orders"), partitions=2), name("old"), name("new")
-    members.stable(members.classic(old, topic), partitions=2)
+    members.stable(members.telling(old, topic), partitions=2)
     members.stable(members.consumer(new, topic), partitions=2)
 
     envelope = kgroup("describe", old, new, "-o", "json").json
@@ -218,7 +218,7 @@ def test_only_one_view_at_a_time(
 def test_views(kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, bystander: str) -> None:
     topic, group = world.topic(name("orders"), partitions=25), name("svc")
     world.produce(topic, 10)
-    live = members.classic(group, topic, client_id="enrich-1")
+    live = members.telling(group, topic, client_id="enrich-1")
     members.stable(live, partitions=25)
     live.commit()
 
@@ -250,7 +250,7 @@ def test_views(kgroup: CommandLine, world: KafkaWorld, members: Members, name: N
 
 def test_views_in_csv(kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, bystander: str) -> None:
     topic, group = world.topic(name("orders"), partitions=25), name("svc")
-    live = members.classic(group, topic, client_id="enrich-1")
+    live = members.telling(group, topic, client_id="enrich-1")
     members.stable(live, partitions=25)
 
     rows = kgroup("describe", group, "-o", "csv").rows

@@ -175,7 +175,7 @@ def test_mixed_group_during_an_online_upgrade(
     kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name
 ) -> None:
     topic, group = world.topic(name("orders"), partitions=4), name("svc")
-    old = members.classic(group, topic, assignor="range", client_id="old")
+    old = members.telling(group, topic, assignor="range", client_id="old")
     members.stable(old, partitions=4)
     before = described(kgroup, group)
     assert before["type"] == "classic"
@@ -208,9 +208,9 @@ def test_generation_and_leader_are_the_clients_own(
     kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name
 ) -> None:
     topic, group = world.topic(name("orders"), partitions=4), name("svc")
-    first = members.classic(group, topic)
+    first = members.telling(group, topic)
     members.stable(first, partitions=4)
-    second = members.classic(group, topic)
+    second = members.telling(group, topic)
     members.stable(first, second, partitions=4)
 
     result = kgroup("describe", group, "-o", "json")
@@ -230,7 +230,7 @@ def test_generation_after_many_commits_of_others_in_the_same_partition(
     kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name
 ) -> None:
     topic, group = world.topic(name("orders"), partitions=4), name("svc")
-    member = members.classic(group, topic)
+    member = members.telling(group, topic)
     members.stable(member, partitions=4)
     noisy = beside(name, group)
     many = world.topic(name("many"), partitions=500)
@@ -258,7 +258,7 @@ def beside(name: Name, group: str, partitions: int = 10) -> str:
 
 def test_without_generation(kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name) -> None:
     topic, group = world.topic(name("orders"), partitions=1), name("svc")
-    members.stable(members.classic(group, topic), partitions=1)
+    members.stable(members.telling(group, topic), partitions=1)
 
     result = kgroup("describe", group, "--no-generation", "-o", "json")
 
@@ -273,7 +273,7 @@ def test_generation_of_a_group_deleted_and_made_again(
 ) -> None:
     topic, group = world.topic(name("orders"), partitions=2), name("svc")
     for _ in range(2):
-        member = members.classic(group, topic)
+        member = members.telling(group, topic)
         members.stable(member, partitions=2)
         member.close()
     empty = described_as(kgroup, group, "Empty", in_state("Empty"))
@@ -286,7 +286,7 @@ def test_generation_of_a_group_deleted_and_made_again(
     assert simple["generation"] in (None, 0), "the deleted group's generation"
 
     world.delete_group(group)
-    again = members.classic(group, topic)
+    again = members.telling(group, topic)
     members.stable(again, partitions=2)
     document = described(kgroup, group)
     assert document["generation"] == again.generation
@@ -303,7 +303,7 @@ def test_group_that_was_consumer_and_became_classic(
     new.commit()
     new.close()
     described_as(kgroup, group, "Empty", in_state("Empty"))
-    old = members.classic(group, topic)
+    old = members.telling(group, topic)
     members.stable(old, partitions=2)
 
     document = described_as(kgroup, group, "Stable", in_state("Stable"))
@@ -317,7 +317,7 @@ def test_group_that_was_classic_and_became_consumer(
     kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name
 ) -> None:
     topic, group = world.topic(name("orders"), partitions=2), name("svc")
-    old = members.classic(group, topic)
+    old = members.telling(group, topic)
     members.stable(old, partitions=2)
     old.close()
     described_as(kgroup, group, "Empty", in_state("Empty"))
@@ -333,10 +333,10 @@ def test_group_that_was_classic_and_became_consumer(
 def test_classic_group_rebalancing(kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name) -> None:
     """While a rebalance is prepared, what a new member will get is unknown, which is not the same as nothing."""
     topic, group = world.topic(name("orders"), partitions=4), name("svc")
-    slow = members.classic(group, topic, client_id="slow")
+    slow = members.telling(group, topic, client_id="slow")
     members.stable(slow, partitions=4)
     slow.hold()
-    members.classic(group, topic, client_id="quick")
+    members.telling(group, topic, client_id="quick")
 
     document = described_as(kgroup, group, "rebalancing", in_state("PreparingRebalance"))
 
@@ -353,7 +353,7 @@ def test_crashed_classic_group_becomes_empty(
 ) -> None:
     topic, group = world.topic(name("orders"), partitions=2), name("svc")
     world.produce(topic, 7, partition=1)
-    member = members.classic(group, topic, session_timeout_ms=1000, heartbeat_interval_ms=200)
+    member = members.telling(group, topic, session_timeout_ms=1000, heartbeat_interval_ms=200)
     members.stable(member, partitions=2)
     member.commit()
     member.kill()
@@ -371,7 +371,7 @@ def test_static_classic_member_that_was_stopped(
 ) -> None:
     """A static member of a classic group leaves without a word: the group stays as it was."""
     topic, group = world.topic(name("orders"), partitions=2), name("svc")
-    static = members.classic(group, topic, group_instance_id="pod-0")
+    static = members.telling(group, topic, group_instance_id="pod-0")
     members.stable(static, partitions=2)
     static.close()
 
@@ -386,7 +386,7 @@ def test_static_classic_member_that_was_stopped(
 
 def test_idle_classic_member_is_named(kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name) -> None:
     topic, group = world.topic(name("orders"), partitions=1), name("svc")
-    both = members.classic(group, topic, client_id="a"), members.classic(group, topic, client_id="b")
+    both = members.telling(group, topic, client_id="a"), members.telling(group, topic, client_id="b")
     members.stable(*both, partitions=1)
 
     document = described_as(kgroup, group, "Stable", in_state("Stable"))
@@ -489,7 +489,7 @@ def test_odd_group_ids_of_live_groups(
 ) -> None:
     """The generation is found by the hash over UTF-16 units."""
     topic, group = world.topic(name("orders")), name("svc") + ODD[kind]
-    member = members.classic(group, topic)
+    member = members.telling(group, topic)
     members.stable(member, partitions=1)
 
     document = described(kgroup, group)
@@ -550,7 +550,7 @@ def test_no_commit_means_no_lag_of_the_member(
     """Unknown is ``-`` on screens: a member's lag of 0 would say that it has read everything."""
     topic, group = world.topic(name("orders")), name("svc")
     world.produce(topic, 5)
-    members.stable(members.classic(group, topic, client_id="reader"), partitions=1)
+    members.stable(members.telling(group, topic, client_id="reader"), partitions=1)
     screen = kgroup("describe", group).stdout.splitlines()
     (heading,) = [line.split() for line in screen if line.startswith("MEMBER")]
     (line,) = [line.split() for line in screen if line.startswith("reader")]
@@ -560,7 +560,7 @@ def test_no_commit_means_no_lag_of_the_member(
 def test_no_commit_means_no_lag(kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name) -> None:
     topic, group = world.topic(name("orders"), partitions=2), name("svc")
     world.produce(topic, 5)
-    members.stable(members.classic(group, topic), partitions=2)
+    members.stable(members.telling(group, topic), partitions=2)
 
     document = described(kgroup, group)
 
@@ -606,7 +606,7 @@ def test_topic_deleted_under_a_live_classic_group(
     """Its member holds the deleted partitions until it notices: rows with an error, not a failure of the whole."""
     gone, kept, group = world.topic(name("gone"), partitions=2), world.topic(name("kept")), name("svc")
     world.produce(kept, 5)
-    member = members.classic(group, gone, kept)
+    member = members.telling(group, gone, kept)
     members.stable(member, partitions=3)
     member.commit()
     member.stop()
@@ -624,7 +624,7 @@ def test_topic_deleted_under_a_live_classic_group(
 def test_partitions_added_meanwhile(kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name) -> None:
     """Partitions that nobody owns or has committed yet are partitions of a subscribed topic all the same."""
     topic, group = world.topic(name("orders"), partitions=2), name("svc")
-    member = members.classic(group, topic, metadata_max_age_ms=300000)
+    member = members.telling(group, topic, metadata_max_age_ms=300000)
     members.stable(member, partitions=2)
     world.add_partitions(topic, 4)
     world.produce(topic, 3, partition=3)
@@ -657,7 +657,7 @@ def test_topic_no_longer_subscribed(kgroup: CommandLine, world: KafkaWorld, memb
     read, left, group = world.topic(name("read")), world.topic(name("left")), name("svc")
     world.produce(left, 5)
     world.commit(group, {(left, 0): 1})
-    members.stable(members.classic(group, read), partitions=1)
+    members.stable(members.telling(group, read), partitions=1)
 
     document = described(kgroup, group)
 
