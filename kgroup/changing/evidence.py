@@ -41,8 +41,8 @@ def gather(
     facts = cluster.broker_facts({group.coordinator.id for group in found.groups if group.coordinator})
     configs = cluster.group_configs(names) if names else {}
     access = cluster.access(topics) if names else {}
-    secured = _is_secured(access)
-    pasts, note = cluster.pasts(found.groups, _PAST_BUDGET_S, to_start=secured is not False) if names else ({}, None)
+    may_hide = _may_hide(cluster, access)
+    pasts, note = cluster.pasts(found.groups, _PAST_BUDGET_S, to_start=may_hide is not False) if names else ({}, None)
     if note:
         run.reporter.note(note)
     layouts = cluster.layouts({topic for own in topics.values() for topic in own})
@@ -74,18 +74,18 @@ def gather(
                 gone=tuple(sorted(gone & {topic for topic, _ in committed(group)})),
                 clients=tuple(client for of, client in clients if of in (None, name)),
                 configured=configured,
-                secured=secured,
+                may_hide=may_hide,
                 unread=unread,
             )
         )
     return (*evidence, *(_of_other_kind(group, now_ms) for group in others))
 
 
-def _is_secured(access: Mapping[str, Access] | KgroupError) -> bool | None:
-    """Whether there is an authorizer; None where that can't be told."""
+def _may_hide(cluster: ChangingCluster, access: Mapping[str, Access] | KgroupError) -> bool | None:
+    """Whether the broker may keep topics from this user; None where that can't be told."""
     if isinstance(access, KgroupError):
         return True if isinstance(access, NotAuthorized) else None
-    return any(item.authorizer for item in access.values())
+    return any(item.authorizer for item in access.values()) and not cluster.is_administrator()
 
 
 def topics_of(group: Group) -> set[str]:

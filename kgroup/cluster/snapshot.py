@@ -226,6 +226,10 @@ class Cluster:
 
         return self._ask(access, self._client, groups)
 
+    def is_administrator(self) -> bool:
+        """Whether this user may do everything to the cluster, as super users may."""
+        return self._ask(self._coordinators.is_administrator)
+
     def first_timestamps(
         self, ranges: Mapping[TopicPartition, LogRange]
     ) -> dict[TopicPartition, int | KgroupError | None]:

@@ -179,6 +179,8 @@ def migrate(
     )
     with ChangingCluster(run.settings) as cluster:
         migration = migration_of(run, cluster, how, groups, intention)
+        # Written before anything is changed: what becomes of the groups must not be hidden by a full disk.
+        config = configuration.rewritten(migration.of_judged[0]) if configuration and migration.judged else None
         subject = about(migration.judged, [item.kind for item in migration.of_judged], wanted.target)
         hindered = "it can't be converted now"
         doing = Doing("migrate", subject, migration.layouts, hindered=hindered, configs=migration.configs)
@@ -186,18 +188,15 @@ def migrate(
     rows = migrated(migration.of_judged, migration.judged, wanted.target, result)
     if migration.left:
         run.reporter.note(f"left alone, not ready now: {plural(migration.left, 'group')} (--only ready)")
-    config = configuration.rewritten(migration.of_judged[0]) if configuration and rows else None
     name = application.client_config or ""
     if config:
         rows = tuple(replace(row, config=config_document(config, name, application.write)) for row in rows)
-    fit = any(row.readiness.verdict in (Verdict.READY, Verdict.WARNING) for row in rows)
-    facts = (*_versions(clients, wanted, rules), *cluster_notes(migration.of_judged[0], wanted, rules)) if fit else ()
     shown = Page(
         watch=run.command("migrate", *_some_names(rows), "--protocol", wanted.target, "--watch"),
         why=run.command("migrate", "GROUP", "--protocol", wanted.target),
         summary=summary(migration.judged),
         steps=rolling_steps(rows[0].evidence, wanted, rows[0].readiness.how) if len(rows) == 1 else (),
-        facts=facts,
+        facts=_facts(rows, clients, wanted, rules),
         cleared=migration.cleared,
         config=config_blocks(config, name, application.write) if config else (),
         verbose=verbose,
@@ -231,13 +230,18 @@ def _outcome(
     return with_rows(made, rows, lambda: Records(HEADER, [record(row) for row in rows]))
 
 
-def _versions(clients: Clients, wanted: Wanted, rules: Rules) -> tuple[str, ...]:
-    """Which clients are needed, where nobody said which are used."""
-    if clients.used or wanted.target == "classic":
+def _facts(rows: Sequence[Migrated], clients: Clients, wanted: Wanted, rules: Rules) -> tuple[str, ...]:
+    """What is true of all groups that can move: which clients are needed, which defects their brokers have."""
+    fit = [row for row in rows if row.readiness.verdict in (Verdict.READY, Verdict.WARNING)]
+    if not fit:
         return ()
-    return (
-        f"client versions unknown: they can't be read from outside. {minimum_versions(rules)}; check with --client",
+    defects = cluster_notes(fit[0].evidence, wanted, rules)
+    if clients.used or wanted.target == "classic":
+        return defects
+    versions = (
+        f"client versions unknown: they can't be read from outside. {minimum_versions(rules)}; check with --client"
     )
+    return (versions, *defects)
 
 
 def _ready_only(run: Run, rows: Sequence[Migrated]) -> str | None:

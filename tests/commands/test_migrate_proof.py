@@ -424,7 +424,9 @@ def test_settings_that_may_not_be_read_are_not_forgotten(
 
 
 @pytest.mark.parametrize(
-    ("loss", "had", "then"), [(Loss.REQUEST, {}, {}), (Loss.ANSWER, THEIRS, OURS)], ids=["before", "after"]
+    ("loss", "had", "then"),
+    [pytest.param(Loss.REQUEST, {}, {}, marks=pytest.mark.soak), (Loss.ANSWER, THEIRS, OURS)],
+    ids=["before", "after"],
 )
 def test_killed_at_the_settings(
     broker: Broker, world: KafkaWorld, shop: Shop, tmp_path: Path, loss: Loss, had: dict[str, str], then: dict[str, str]

@@ -42,6 +42,10 @@ _CONSUMER_GROUP_DESCRIBE = 69
 _DESCRIBE = 8
 """org.apache.kafka.common.acl.AclOperation.DESCRIBE"""
 
+_CLUSTER_OPERATIONS = frozenset({5, 7, 8, 9, 10, 11, 12})
+"""All there are of a cluster: CREATE, ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS,
+IDEMPOTENT_WRITE (AclOperation)."""
+
 _PROTOCOL_OF_MEMBER_TYPE: dict[int | None, str] = {0: "classic", 1: "consumer"}
 
 T = TypeVar("T")
@@ -92,7 +96,7 @@ class GroupCoordinators:
         self._client = client
         self._node_of: dict[str, int] = {}
         self._refused: dict[str, int] = {}
-        self._sees_all: bool | None = None
+        self._operations: frozenset[int] | None = None
 
     def coordinator(self, group: str) -> Coordinator | None:
         """The broker that answered for the group; None where none did."""
@@ -184,10 +188,17 @@ class GroupCoordinators:
 
     async def sees_all(self) -> bool:
         """Whether this user has DESCRIBE on the cluster; without it, Kafka hides things and does not say so."""
-        if self._sees_all is None:
+        return _DESCRIBE in await self._cluster_operations()
+
+    async def is_administrator(self) -> bool:
+        """Whether this user may do everything to the cluster, as super users may: then no topic is hidden either."""
+        return await self._cluster_operations() >= _CLUSTER_OPERATIONS
+
+    async def _cluster_operations(self) -> frozenset[int]:
+        if self._operations is None:
             answer = await self._client.send_any(DescribeClusterRequest(include_cluster_authorized_operations=True))
-            self._sees_all = _DESCRIBE in answer.authorized_operations
-        return self._sees_all
+            self._operations = frozenset(answer.authorized_operations)
+        return self._operations
 
     async def locate(self, groups: Iterable[str]) -> None:
         """Find the coordinators of groups that are not known yet, in one request."""

@@ -97,7 +97,7 @@ def hidden_commits(case: Case) -> Check | None:
     """What the broker does not show would expire after the conversion: only the log tells of it."""
     if case.live:
         return None
-    past, secured = case.past, case.evidence.secured
+    past, may_hide = case.past, case.evidence.may_hide
     if past and past.hidden:
         topics = sorted({topic for topic, _ in past.hidden})
         return HIDDEN.blocked(
@@ -105,12 +105,12 @@ def hidden_commits(case: Case) -> Check | None:
             brief=f"no DESCRIBE on {topics[0]}",
             remedy=acl_hint("Describe", "topic", topics[0]),
         )
-    if secured is False:
-        return HIDDEN.ok("none: the cluster has no authorizer")
+    if may_hide is False:
+        return HIDDEN.ok("none: nothing is kept from this user")
     if past and past.searched:
         return HIDDEN.ok("none in __consumer_offsets")
     evidence = "commits on topics that this user may not DESCRIBE can't be seen, and would not be kept"
-    if secured is None:
+    if may_hide is None:
         return HIDDEN.unknown(evidence + case.why("past"))
     return HIDDEN.warning(
         evidence + case.why("past"),

@@ -40,7 +40,7 @@ class Evidence:
     ``group`` is as it is now, with its commits. ``kind`` is its type as the listing has it (``share`` and ``streams``
     groups have no members and commits here). ``configs`` are the dynamic configs of the group, by name
     (``consumer.session.timeout.ms``). ``pending`` are partitions that an open transaction is about to commit anew.
-    ``secured`` is whether the cluster has an authorizer, so that something may be hidden.
+    ``may_hide`` is whether the broker may keep topics from this user, without a word.
     ``configured`` are the assignors that the application's own configuration names.
     ``gone`` are topics of the commits that do not exist any more. ``unread`` says why a field is None.
     """
@@ -56,5 +56,5 @@ class Evidence:
     gone: tuple[str, ...] = ()
     clients: tuple[Client, ...] = ()
     configured: tuple[str, ...] = ()
-    secured: bool | None = None
+    may_hide: bool | None = None
     unread: Mapping[str, str] = field(default_factory=dict)

@@ -100,7 +100,7 @@ EMPTY = Evidence(
     past=past(),
     configs={},
     access=Access(authorizer=False),
-    secured=False,
+    may_hide=False,
     now_ms=NOW_MS,
 )
 LIVE = replace(EMPTY, group=group(member("a"), member("b"), assignor="range"))

@@ -121,16 +121,16 @@ def test_pending_partitions_are_named_in_order() -> None:
     assert check.evidence == "an open transaction is about to commit 2 partitions: orders:0, orders:1"
 
 
-RULED = replace(EMPTY, access=Access(authorizer=True), secured=True)
-UNTOLD = replace(EMPTY, access=None, secured=None)
+RULED = replace(EMPTY, access=Access(authorizer=True), may_hide=True)
+UNTOLD = replace(EMPTY, access=None, may_hide=None)
 UNSEEN = replace(past(), hidden=(("secret", 1), ("secret", 0), ("audit", 0)))
 
 
 @pytest.mark.parametrize(
     ("evidence", "status", "said"),
     [
-        (EMPTY, Status.OK, "no authorizer"),
-        (replace(EMPTY, past=None), Status.OK, "no authorizer"),
+        (EMPTY, Status.OK, "nothing is kept"),
+        (replace(EMPTY, past=None), Status.OK, "nothing is kept"),
         (RULED, Status.WARNING, "can't be seen"),
         (replace(RULED, past=None), Status.WARNING, "can't be seen"),
         (replace(RULED, past=Past()), Status.WARNING, "can't be seen"),
