@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import MISSING, Field, fields, is_dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_args, get_type_hints
 
 import typer
@@ -31,16 +32,18 @@ _UNSET = "Is a variable of the script not set?"
 _COMMON: dict[str, type] = {"connection": Connection, "presentation": Presentation}
 
 
+@cache
 def command(name: str, verb: Callable[..., Result], cls: type[TyperCommand], execute: Execute) -> Any:
-    """The Typer command ``name`` that calls ``verb``."""
+    """The Typer command ``name`` that calls ``verb``; made once, which takes as long as asking the cluster."""
     app = _app()
     app.command(verb_name(verb), cls=cls)(_flat(name, verb, execute))
     return typer.main.get_command(app)
 
 
+@cache
 def group(
     name: str,
-    verbs: Iterable[Callable[..., Result]],
+    verbs: tuple[Callable[..., Result], ...],
     classes: tuple[type[TyperGroup], type[TyperCommand]],
     execute: Execute,
 ) -> Any:
@@ -53,6 +56,7 @@ def group(
     return typer.main.get_command(app)
 
 
+@cache
 def root(cls: type[TyperGroup], main: Callable[..., None]) -> Any:
     """The command line itself: a group whose options are those that every verb has, and ``main``'s own."""
     app = _app(cls=cls, invoke_without_command=True, name="kgroup")
