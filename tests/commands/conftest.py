@@ -12,9 +12,9 @@ from tests.kafka_proxy import ProxiedBroker, proxied_broker
 Name = Callable[[str], str]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def proxy_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProxiedBroker]:
-    """One broker behind a proxy, for all tests of faults."""
+    """One broker behind a proxy, for the module: a client that is idle for ten minutes is hung up on."""
     with proxied_broker(tmp_path_factory.mktemp("proxied"), BROKER_PROPERTIES) as made:
         yield made
 
