@@ -285,7 +285,9 @@ def test_consumer_protocol(runbook: Runbook, bootstrap: str, world: KafkaWorld, 
 
     assert "read back, identical" in done.stdout
     assert runbook.changes(group) == [(topic, partition, _RECORDS, _RECORDS) for partition in range(4)]
-    assert (overlay / "app.properties").read_text() == "group.protocol=consumer\nclient.rack=a\n"
+    assert (
+        overlay / "app.properties"
+    ).read_text() == "group.protocol=consumer\ngroup.remote.assignor=uniform\nclient.rack=a\n"
     assert [line.split()[0] for line in runbook.deployments.requests] == ["scale", "apply", "scale"]
     assert world.groups()[group] == ("consumer", "stable")
     produce(bootstrap, topic)

@@ -179,7 +179,7 @@ def test_several_groups_of_which_one_goes(bootstrap: str, world: KafkaWorld, mem
 def test_not_in_time(bootstrap: str, world: KafkaWorld, members: Members, name: Name) -> None:
     """One look is taken however little time there is; what is so already is finished at once."""
     topic, group, absent = world.topic(name("orders")), name("pay-svc"), name("absent")
-    member = members.classic(group, topic, client_id="pay-0")
+    member = members.telling(group, topic, client_id="pay-0")
     members.stable(member, partitions=1)
     rollout = look(bootstrap, (group, absent), "consumer")
     assert not rollout.finished

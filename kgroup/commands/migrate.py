@@ -231,11 +231,11 @@ def _outcome(
 
 
 def _facts(rows: Sequence[Migrated], clients: Clients, wanted: Wanted, rules: Rules) -> tuple[str, ...]:
-    """What is true of all groups that can move: which clients are needed, which defects their brokers have."""
+    """What is to be known of groups that can move: which clients are needed, which defects their brokers have."""
     fit = [row for row in rows if row.readiness.verdict in (Verdict.READY, Verdict.WARNING)]
     if not fit:
         return ()
-    defects = cluster_notes(fit[0].evidence, wanted, rules)
+    defects = tuple(dict.fromkeys(note for row in fit for note in cluster_notes(row.evidence, wanted, rules)))
     if clients.used or wanted.target == "classic":
         return defects
     versions = (
