@@ -222,6 +222,7 @@ def test_many_groups_are_said_in_one_line(bootstrap: str, world: KafkaWorld, nam
     )
 
 
+@pytest.mark.soak
 def test_cluster_that_stops_answering(tmp_path_factory: pytest.TempPathFactory, name: Name) -> None:
     """It is asked again until the time is over, or until it is back."""
     group = name("pay-svc")

@@ -40,7 +40,7 @@ LIMITS = {"group.consumer.max.size": "1", "group.consumer.assignors": "range"}
 
 METADATA = "pay\u00e9 \u0001 {}"
 
-pytestmark = pytest.mark.usefixtures("bystanders")
+pytestmark = [pytest.mark.usefixtures("bystanders"), pytest.mark.soak]  # five brokers with settings of their own
 
 
 @dataclass(frozen=True)

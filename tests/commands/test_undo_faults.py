@@ -201,6 +201,7 @@ def test_lost_among_many_groups(proxied: ProxiedBroker, name: Name, skip: int) -
     assert everything(proxied.world, groups) == before
 
 
+@pytest.mark.soak
 def test_no_answer_in_time(proxied: ProxiedBroker, svc: tuple[str, str, Commits]) -> None:
     """The commit hangs on its way until the time is over, and arrives after all: not called done, and undone."""
     group, topic, before = svc
@@ -625,6 +626,7 @@ def test_undo_that_was_stopped(proxied: ProxiedBroker, name: Name, tmp_path: Pat
 # --- what was surely not done, and what was done and can't be looked at
 
 
+@pytest.mark.soak
 def test_coordinator_that_is_not_found_any_more(
     proxied: ProxiedBroker, name: Name, svc: tuple[str, str, Commits]
 ) -> None:

@@ -325,6 +325,7 @@ def fragile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
         sandbox.down(wipe=True, reporter=QuietReporter())
 
 
+@pytest.mark.soak
 def test_cluster_that_stops_answering(fragile: Sandbox, name: Name, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is asked again until the time is over (3), or until it is back."""
     status = fragile.up(reporter=QuietReporter())
