@@ -165,6 +165,7 @@ def migrate(
         raise UsageError(f"--only {only}: no such choice", hint=f"it is {', '.join(_ONLY)}")
     wanted = goal.wanted(how)
     if watch:
+        _check_watching(how, goal, application, only)
         return _watched(run, groups, how, wanted.target)
     check_change(run, how)
     rules = load_rules()
@@ -266,10 +267,26 @@ def _some_names(rows: Sequence[Migrated]) -> tuple[str, ...]:
     return tuple(converted) if len(converted) <= _NAMED else ("GROUP",)
 
 
+def _check_watching(how: Change, goal: Goal, application: Application, only: str | None) -> None:
+    """Refuse what has no meaning beside ``--watch``: a setting is never ignored."""
+    given = {
+        "--execute": how.execute,
+        "--wait-empty": how.wait_empty,
+        "--partial": how.partial,
+        "--backup": how.backup,
+        "--session-timeout": goal.session_timeout,
+        "--heartbeat-interval": goal.heartbeat_interval,
+        "--client": application.client,
+        "--client-config": application.client_config,
+        "--write": application.write,
+        "--only": only,
+    }
+    if said := [option for option, value in given.items() if value]:
+        raise UsageError(f"--watch only looks: without {', '.join(said)}")
+
+
 def _watched(run: Run, groups: Groups, how: Change, target: str) -> Outcome:
     """Follow a rollout; nothing is changed."""
-    if how.execute or how.wait_empty:
-        raise UsageError("--watch only looks: without --execute and --wait-empty")
     within_s = parse_duration(how.within, "--within") if how.within is not None else None
     with ChangingCluster(run.settings) as cluster:
         names = [group.name for group in choose(run, cluster, groups).chosen.groups]

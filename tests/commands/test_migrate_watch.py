@@ -112,3 +112,12 @@ def test_watch_takes_nothing_that_changes(kgroup: CommandLine, world: KafkaWorld
 
 def test_unknown_group(kgroup: CommandLine, name: Name) -> None:
     kgroup("migrate", name("nope"), "--watch", "--within", "9s", exit_code=5)
+
+
+@pytest.mark.parametrize(
+    "option",
+    [("--execute",), ("--wait-empty",), ("--session-timeout", "50s"), ("--client", "java:4.3.1"), ("--only", "ready")],
+)
+def test_watching_ignores_nothing(kgroup: CommandLine, option: tuple[str, ...]) -> None:
+    """What has no meaning beside it is refused, before anything is asked."""
+    assert f"without {option[0]}" in kgroup("migrate", "svc", "--watch", *option, exit_code=2).stderr
