@@ -81,7 +81,8 @@ class Past:
     """What ``__consumer_offsets`` tells of a group.
 
     ``members`` are those of the newest generation that had some, ``assignor`` is its; empty and None where none is
-    found. ``commits_ms`` is when each standing commit was made.
+    found. ``emptied_at_ms`` is the time of the record that made the group Empty, None where it is not.
+    ``commits_ms`` is when each standing commit was made.
     ``pending`` are those of a transaction whose end the log does not hold: the only trace of one that is the first of
     its partition. ``hidden`` are commits that stand in the log and that the broker did not show: this user may not
     DESCRIBE the topic.
@@ -91,6 +92,7 @@ class Past:
 
     members: tuple[PastMember, ...] = ()
     assignor: str | None = None
+    emptied_at_ms: int | None = None
     commits_ms: Mapping[TopicPartition, int] = field(default_factory=dict)
     pending: tuple[TopicPartition, ...] = ()
     hidden: tuple[TopicPartition, ...] = ()

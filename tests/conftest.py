@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -31,6 +32,10 @@ BROKER_PROPERTIES = {
     "auto.create.topics.enable": "false",  # else a consumer makes a topic anew that a test has deleted
 }
 """What is static on a broker and would make tests slow with its defaults."""
+
+
+# A run in the background of a script ignores ctrl-C, and so would every process that a test starts and interrupts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -41,8 +41,8 @@ class Loss(StrEnum):
 class Fault:
     """Waits for the ``skip + 1``-th request of an API, once; ``then`` runs before the connection is cut.
 
-    With ``after`` it waits for that one to have happened first; ``always``: for every request from then on.
-    OffsetCommit alone can be REFUSED.
+    With ``after`` it waits for that one to have happened first; with ``having`` for one with these bytes in it (a
+    transactional id); ``always``: for every request from then on. OffsetCommit alone can be REFUSED.
     """
 
     api_key: int
@@ -51,6 +51,7 @@ class Fault:
     then: Callable[[], None] | None = None
     after: Fault | None = None
     always: bool = False
+    having: bytes = b""
     met: threading.Event = field(default_factory=threading.Event)
     go_on: threading.Event = field(default_factory=threading.Event)
 
@@ -129,7 +130,7 @@ class KafkaProxy:
         with self._pair(client, broker):
             while frame := _frame(client):
                 api_key, _, correlation_id = struct.unpack_from(">hhi", frame, 4)
-                fault = self._fault(api_key)
+                fault = self._fault(api_key, frame)
                 if fault:
                     fault.met.set()
                     if fault.loss is Loss.NOTHING:
@@ -164,10 +165,12 @@ class KafkaProxy:
                     return
                 client.sendall(frame)
 
-    def _fault(self, api_key: int) -> Fault | None:
+    def _fault(self, api_key: int, frame: bytes) -> Fault | None:
         with self._lock:
             for fault in self._faults:
-                if fault.api_key != api_key or (fault.after and not fault.after.met.is_set()):
+                if fault.api_key != api_key or fault.having not in frame:
+                    continue
+                if fault.after and not fault.after.met.is_set():
                     continue
                 if fault.skip == 0:
                     if not fault.always:

@@ -79,7 +79,8 @@ def of_group(code: int, group: str) -> KgroupError:
     return _other(code)
 
 
-FENCED_MEMBER_EPOCH, STALE_MEMBER_EPOCH = 110, 113
+FENCED_INSTANCE_ID = 82
+FENCED_MEMBER_EPOCH, UNRELEASED_INSTANCE_ID, STALE_MEMBER_EPOCH = 110, 111, 113
 
 _NOT_EMPTY = frozenset(
     {

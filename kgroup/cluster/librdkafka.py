@@ -13,7 +13,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 
 from kgroup.acl import acl_hint
-from kgroup.errors import AuthenticationFailed, ConfigError, KgroupError, NotAuthorized, NotFound, Unreachable
+from kgroup.errors import AuthenticationFailed, ConfigError, KgroupError, NotAuthorized, NotFound, Refused, Unreachable
 
 LOG = logging.getLogger("kgroup.librdkafka")
 LOG.addHandler(logging.NullHandler())  # a fatal error is logged at any level, and would be written to stderr
@@ -21,7 +21,36 @@ _QUIET, _DEBUG = 0, 7
 _FAULT_PATIENCE_S = 1.0
 _NO_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
 _CERTAIN = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED})
+_REJECTED = frozenset({KafkaError.INVALID_RECORD, KafkaError.INVALID_TIMESTAMP, KafkaError._INVALID_DIFFERENT_RECORD})
+NOT_YET = frozenset(
+    {KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._DESTROY_BROKER}
+)
+"""What a request ends with where a connection was lost, or its broker was taken off the list when it went away."""
+
+_MOVING = frozenset(
+    {
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.BROKER_NOT_AVAILABLE,
+        KafkaError.REPLICA_NOT_AVAILABLE,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.KAFKA_STORAGE_ERROR,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.NETWORK_EXCEPTION,
+    }
+)
+
 _NO_BROKER = frozenset({KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._RESOLVE})
+
+
+def may_pass(error: KafkaError) -> bool:
+    """Whether it may go away by itself: a connection that was lost, a leader that moves.
+
+    ``retriable`` alone is told by transactions; of a question for offsets or metadata only the code comes back.
+    """
+    return bool(error.retriable()) or error.code() in NOT_YET or error.code() in _MOVING
 
 
 class Watch:
@@ -96,3 +125,24 @@ def of_topic(error: KafkaError, topic: str, where: str, operation: str) -> Kgrou
     if code in _NO_BROKER:
         return Unreachable(f"{where}: {error.str()}")
     return KgroupError(f"{where}: {error.str()} ({error.name()})", code="broker-error")
+
+
+def of_record(error: KafkaError, topic: str, advice: str = "") -> KgroupError:
+    """What an error says about a record that ``topic`` did not take; ``advice`` is what else can be done with it."""
+    if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+        return Refused(
+            f"a record is too large for {topic}",
+            hint=f"raise max.message.bytes of that topic{advice and f', or {advice}'}",
+            code="too-large",
+        )
+    if error.code() in _REJECTED:
+        return Refused(
+            f"{topic} does not take a record: {error.str()}",
+            hint="a compacted topic wants keys, and message.timestamp.before.max.ms bounds the age of records"
+            f"{advice and f'; or {advice}'}",
+            code="not-accepted",
+        )
+    if error.code() == KafkaError.CLUSTER_AUTHORIZATION_FAILED:
+        # Who may WRITE to any topic may be an idempotent producer.
+        error = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    return of_topic(error, topic, topic, "Write")

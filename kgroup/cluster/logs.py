@@ -25,9 +25,13 @@ Cause = Callable[[], KgroupError]
 _Listed = tuple[int, int]
 """Offset and leader epoch as the protocol has them: -1 is none."""
 
-_EARLIEST, _LATEST = -2, -1
+_Query = tuple[int, int]
+"""A timestamp of ListOffsets, and the isolation level."""
+
 _CONSUMER_REPLICA = -1
-_READ_UNCOMMITTED = 0
+_READ_UNCOMMITTED, _READ_COMMITTED = 0, 1
+_EARLIEST, _LATEST = (-2, _READ_UNCOMMITTED), (-1, _READ_UNCOMMITTED)
+_LAST_STABLE = (-1, _READ_COMMITTED)
 _LEADER_NOT_AVAILABLE = 5
 
 
@@ -104,7 +108,8 @@ async def log_positions(
     timestamp_ms: int | None,
 ) -> dict[TopicPartition, Positions | KgroupError]:
     """The same with leader epochs, and where the first record of ``timestamp_ms`` or later lies."""
-    asked = (_EARLIEST, _LATEST) if timestamp_ms is None else (_EARLIEST, _LATEST, timestamp_ms)
+    timed = () if timestamp_ms is None else ((timestamp_ms, _READ_UNCOMMITTED),)
+    asked = (_EARLIEST, _LATEST, *timed)
     found = await _listed_offsets(client, layouts, wanted, asked, client.deadline)
     return {place: answer if isinstance(answer, KgroupError) else _positions(answer) for place, answer in found.items()}
 
@@ -114,14 +119,51 @@ def _positions(answer: Sequence[_Listed]) -> Positions:
     return Positions(start, end, timed[0] if timed and timed[0].offset >= 0 else None)
 
 
+@dataclass(frozen=True, slots=True)
+class LogView:
+    """A log as who is to read it at most to its last stable offset sees it.
+
+    ``end`` is the high watermark. ``at_times`` are the first records of the moments that were asked for, or later; None
+    where there is none.
+    """
+
+    start: int
+    end: int
+    last_stable: Position
+    at_times: tuple[int | None, ...]
+
+
+async def log_views(
+    client: Client,
+    layouts: Mapping[str, TopicLayout | KgroupError],
+    wanted: Iterable[TopicPartition],
+    moments_ms: Sequence[int],
+) -> dict[TopicPartition, LogView | KgroupError]:
+    """The views of all wanted partitions: a request a leader for each bound, and for each moment."""
+    asked = (_EARLIEST, _LATEST, _LAST_STABLE, *((moment, _READ_UNCOMMITTED) for moment in moments_ms))
+    found = await _listed_offsets(client, layouts, wanted, asked, client.deadline)
+    return {place: answer if isinstance(answer, KgroupError) else _view(answer) for place, answer in found.items()}
+
+
+def _view(answer: Sequence[_Listed]) -> LogView:
+    (start, _), (end, _), (stable, epoch), *timed = answer
+    # The end was asked for beside it, and may be a moment older.
+    return LogView(
+        start,
+        max(end, stable),
+        Position(stable, epoch if epoch >= 0 else None),
+        tuple(offset if offset >= 0 else None for offset, _ in timed),
+    )
+
+
 async def _listed_offsets(
     client: Client,
     layouts: Mapping[str, TopicLayout | KgroupError],
     wanted: Iterable[TopicPartition],
-    timestamps: Sequence[int],
+    queries: Sequence[_Query],
     deadline: Deadline,
 ) -> dict[TopicPartition, list[_Listed] | KgroupError]:
-    """(offset, leader epoch) for each of ``timestamps``, of every wanted partition."""
+    """(offset, leader epoch) for each of ``queries``, of every wanted partition."""
     results: dict[TopicPartition, list[_Listed] | KgroupError] = {}
     pending = sorted(set(wanted))
     while pending:
@@ -135,7 +177,7 @@ async def _listed_offsets(
                 failed[partition] = partial(of_topic, _LEADER_NOT_AVAILABLE, partition[0])
             else:
                 by_leader.setdefault(leader, []).append(partition)
-        found, lost = await _ask_leaders(client, by_leader, timestamps, deadline.left_ms)
+        found, lost = await _ask_leaders(client, by_leader, queries, deadline.left_ms)
         results |= found
         failed |= lost
         pending = list(failed)
@@ -160,13 +202,11 @@ def _leader(layouts: Mapping[str, TopicLayout | KgroupError], partition: TopicPa
 
 
 async def _ask_leaders(
-    client: Client, by_leader: Mapping[int, list[TopicPartition]], timestamps: Sequence[int], patience_ms: int
+    client: Client, by_leader: Mapping[int, list[TopicPartition]], queries: Sequence[_Query], patience_ms: int
 ) -> tuple[dict[TopicPartition, list[_Listed] | KgroupError], dict[TopicPartition, Cause]]:
     """(what is known now, what may be known when asked again) of the partitions of each leader."""
     requests = [
-        (leader, _list_offsets(partitions, timestamp))
-        for leader, partitions in by_leader.items()
-        for timestamp in timestamps
+        (leader, _list_offsets(partitions, *query)) for leader, partitions in by_leader.items() for query in queries
     ]
     answers = await client.send_all(requests, patience_ms)
     found: dict[TopicPartition, list[_Listed] | KgroupError] = {}
@@ -186,11 +226,11 @@ async def _ask_leaders(
                     found[partition] = of_topic(row.error_code, topic.name)
                 else:
                     offsets.setdefault(partition, []).append((row.offset, row.leader_epoch))
-    found |= {partition: given for partition, given in offsets.items() if len(given) == len(timestamps)}
+    found |= {partition: given for partition, given in offsets.items() if len(given) == len(queries)}
     return found, failed
 
 
-def _list_offsets(partitions: Iterable[TopicPartition], timestamp: int) -> Any:
+def _list_offsets(partitions: Iterable[TopicPartition], timestamp: int, isolation: int) -> Any:
     topics: dict[str, list[Any]] = {}
     for topic, number in partitions:
         row = ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition(
@@ -199,6 +239,6 @@ def _list_offsets(partitions: Iterable[TopicPartition], timestamp: int) -> Any:
         topics.setdefault(topic, []).append(row)
     return ListOffsetsRequest(
         replica_id=_CONSUMER_REPLICA,
-        isolation_level=_READ_UNCOMMITTED,
+        isolation_level=isolation,
         topics=[ListOffsetsRequest.ListOffsetsTopic(name=topic, partitions=rows) for topic, rows in topics.items()],
     )

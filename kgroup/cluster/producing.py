@@ -10,8 +10,8 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource
 
-from kgroup.cluster.librdkafka import Watch, client, of_topic
-from kgroup.errors import KgroupError, Refused
+from kgroup.cluster.librdkafka import Watch, client, of_record
+from kgroup.errors import KgroupError
 from kgroup.stored import Headers
 
 _POLL_S = 0.1  # how long ctrl-C may wait
@@ -129,20 +129,4 @@ class TopicWriter:
             self._failed = error
 
     def _refused(self, error: KafkaError) -> KgroupError:
-        if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
-            return Refused(
-                f"a record is too large for {self.topic}",
-                hint="raise max.message.bytes of that topic, or keep the records in a file",
-                code="too-large",
-            )
-        if error.code() in (KafkaError.INVALID_RECORD, KafkaError.INVALID_TIMESTAMP):
-            return Refused(
-                f"{self.topic} does not take a record: {error.str()}",
-                hint="a compacted topic wants keys, and message.timestamp.before.max.ms bounds the age of records; "
-                "a file takes all",
-                code="not-accepted",
-            )
-        if error.code() == KafkaError.CLUSTER_AUTHORIZATION_FAILED:
-            # Who may WRITE to any topic may be an idempotent producer.
-            error = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
-        return of_topic(error, self.topic, self.topic, "Write")
+        return of_record(error, self.topic, "keep the records in a file")

@@ -14,7 +14,7 @@ from typing import Any
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from kgroup.cluster.librdkafka import Watch, client, of_topic
+from kgroup.cluster.librdkafka import Watch, client, may_pass, of_topic
 from kgroup.errors import KgroupError, Refused
 from kgroup.stored import OffsetRange as OffsetRange
 from kgroup.stored import StoredRecord as StoredRecord
@@ -33,7 +33,7 @@ _TUNING = {
     "fetch.max.bytes": 8_388_608,
     "fetch.message.max.bytes": 4_194_304,
 }
-_REQUIRED = {
+REQUIRED = {
     "group.id": "kgroup-reader",  # librdkafka insists on a name; the broker never keeps it
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
@@ -63,7 +63,7 @@ def read_ranges(
     if not wanted:
         return
     watch = Watch(timeout_s)
-    consumer = client(Consumer, {**_TUNING, **config, **_REQUIRED, "isolation.level": isolation}, watch)
+    consumer = client(Consumer, {**_TUNING, **config, **REQUIRED, "isolation.level": isolation}, watch)
     try:
         _check_partitions(consumer, watch, wanted)
         for disjoint in _rounds(wanted):
@@ -78,9 +78,9 @@ def check_topic(config: Mapping[str, Any], topic: str, *, timeout_s: float) -> N
     A producer's question would create it, where brokers create topics by themselves; a consumer's does not.
     """
     watch = Watch(timeout_s)
-    consumer = client(Consumer, {**config, **_REQUIRED}, watch)
+    consumer = client(Consumer, {**config, **REQUIRED}, watch)
     try:
-        _partitions_of(consumer, watch, topic)
+        partitions_of(consumer, watch, topic)
     finally:
         consumer.close()
 
@@ -95,14 +95,15 @@ def _rounds(wanted: Sequence[OffsetRange]) -> Iterator[list[OffsetRange]]:
 def _check_partitions(consumer: Any, watch: Watch, wanted: Sequence[OffsetRange]) -> None:
     """What librdkafka would say after half a minute, or never: a topic that is not there or may not be seen."""
     for topic, items in groupby(wanted, key=lambda item: item.topic):
-        known = _partitions_of(consumer, watch, topic)
+        known = partitions_of(consumer, watch, topic)
         for item in items:
             if item.partition not in known:
                 unknown = KafkaError(KafkaError._UNKNOWN_PARTITION)
                 raise of_topic(unknown, topic, f"{topic}:{item.partition}", "Read")
 
 
-def _partitions_of(consumer: Any, watch: Watch, topic: str) -> frozenset[int]:
+def partitions_of(consumer: Any, watch: Watch, topic: str) -> frozenset[int]:
+    """The topic's partitions. Raises NotFound, NotAuthorized, AuthenticationFailed and Unreachable."""
     while True:
         try:
             found = consumer.list_topics(topic, _ASK_S).topics[topic]
@@ -115,7 +116,7 @@ def _partitions_of(consumer: Any, watch: Watch, topic: str) -> frozenset[int]:
         if error is None:
             watch.progress()
             return frozenset(found.partitions)
-        if not error.retriable() or error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART or watch.over:
+        if not may_pass(error) or error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART or watch.over:
             raise of_topic(error, topic, topic, "Describe")
         consumer.poll(_POLL_S)
 
@@ -207,7 +208,7 @@ class _Reading:
                 code="records-gone",
             )
         if high is not None and high < wanted.end:
-            return _beyond_end(wanted, high)
+            return beyond_end(wanted, high)
         return Refused(f"{where} can't be read from offset {position} on: {error.str()}", code="records-gone")
 
     def _stuck(self) -> KgroupError:
@@ -218,21 +219,27 @@ class _Reading:
             # What the last answer said: the high watermark, whatever the isolation level.
             _, high = self._consumer.get_watermark_offsets(TopicPartition(*place), cached=True)
             if high >= wanted.end:
-                return Refused(
-                    f"{wanted.topic}:{wanted.partition}: an open transaction hides what lies between offset "
-                    f"{ended_at} and {wanted.end}",
-                    details=(f"The last stable offset stood at {ended_at} for {self._watch.timeout_s:g} s.",),
-                    hint="Wait until it ends, or look for a hanging one: kafka-transactions.sh find-hanging",
-                    code="open-transaction",
-                )
+                return held_back(wanted, ended_at, self._watch.timeout_s)
             if high >= 0:
-                return _beyond_end(wanted, high)
+                return beyond_end(wanted, high)
         places = [f"{topic}:{number} at {self._position[topic, number]}" for topic, number in self._left]
         more = f" and {len(places) - 3} more" if len(places) > 3 else ""
         return self._watch.fault(f"{', '.join(places[:3])}{more} could not be read on")
 
 
-def _beyond_end(wanted: OffsetRange, end: int) -> Refused:
+def held_back(wanted: OffsetRange, ended_at: int, stood_s: float) -> Refused:
+    """An open transaction holds the last stable offset below the end of the range, to be raised."""
+    return Refused(
+        f"{wanted.topic}:{wanted.partition}: an open transaction hides what lies between offset "
+        f"{ended_at} and {wanted.end}",
+        details=(f"The last stable offset stood at {ended_at} for {stood_s:g} s.",),
+        hint="Wait until it ends, or look for a hanging one: kafka-transactions.sh find-hanging",
+        code="open-transaction",
+    )
+
+
+def beyond_end(wanted: OffsetRange, end: int) -> Refused:
+    """The log ends below the end of the range, to be raised."""
     return Refused(
         f"{wanted.topic}:{wanted.partition} ends at {end}, and was to be read up to {wanted.end}",
         hint="the log was cut, or the topic made anew: look at it again",

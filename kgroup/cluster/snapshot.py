@@ -15,11 +15,13 @@ from kgroup.cluster.coordinator.groups import SETTLING_S, Committed, Described, 
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.logs import (
     ListedTopic,
+    LogView,
     TopicLayout,
     TopicPartition,
     list_topics,
     log_positions,
     log_ranges,
+    log_views,
     topic_layouts,
 )
 from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC
@@ -28,8 +30,10 @@ from kgroup.model import Activities, ClusterRef, Group, LastSigns, ListedGroup, 
 from kgroup.settings import Settings
 
 if TYPE_CHECKING:
+    from kgroup.cluster.offsets_log.commits import CommitHistory
     from kgroup.cluster.offsets_log.read import Generations
     from kgroup.cluster.sessions import Sessions
+    from kgroup.cluster.topic_keeping import Keeping
     from kgroup.facts import Access, BrokerFacts, Past
 
 T = TypeVar("T")
@@ -133,6 +137,21 @@ class Cluster:
         """Where the logs of partitions start and end, and where the moment lies in them."""
         return self._ask(log_positions, self._client, layouts, places, timestamp_ms)
 
+    def log_views(
+        self,
+        layouts: Mapping[str, TopicLayout | KgroupError],
+        places: Iterable[TopicPartition],
+        moments_ms: Sequence[int] = (),
+    ) -> dict[TopicPartition, LogView | KgroupError]:
+        """The same with last stable offsets, and with any number of moments."""
+        return self._ask(log_views, self._client, layouts, places, moments_ms)
+
+    def keeping(self, layouts: Mapping[str, TopicLayout | KgroupError], places: Iterable[TopicPartition]) -> Keeping:
+        """How long topics keep their records, and the bytes of their partitions' logs."""
+        from kgroup.cluster.topic_keeping import keeping
+
+        return self._ask(keeping, self._client, layouts, places)
+
     def member_counts(self, listed: Sequence[ListedGroup]) -> tuple[tuple[ListedGroup, ...], tuple[RowError, ...]]:
         """The same groups with the number of their members, and those that could not be asked."""
         names = {kind: [g.name for g in listed if g.type == kind] for kind in DESCRIBED_TYPES}
@@ -175,6 +194,30 @@ class Cluster:
             layout = (await topic_layouts(self._client, {OFFSETS_TOPIC}))[OFFSETS_TOPIC]
             self._client.deadline = budget = Deadline.after(budget_s)
             return await last_signs(self._client, layout, groups, since_ms, budget)
+
+        return self._ask(read)
+
+    def end_of_commits(self, group: str) -> int:
+        """Where the group's next record will stand in its partition of ``__consumer_offsets``, or a little lower.
+
+        Raises KgroupError where that can't be told.
+        """
+        from kgroup.cluster.offsets_log.commits import end_of_log
+
+        async def read() -> int:
+            layout = (await topic_layouts(self._client, {OFFSETS_TOPIC}))[OFFSETS_TOPIC]
+            return await end_of_log(self._client, layout, group)
+
+        return self._ask(read)
+
+    def commits_since(self, group: str, position: int, budget_s: float) -> CommitHistory:
+        """All commits of a group from this position in its partition of the log on, read for ``budget_s`` at most."""
+        from kgroup.cluster.offsets_log.commits import commits_since
+
+        async def read() -> CommitHistory:
+            layout = (await topic_layouts(self._client, {OFFSETS_TOPIC}))[OFFSETS_TOPIC]
+            self._client.deadline = budget = Deadline.after(budget_s)
+            return await commits_since(self._client, layout, group, position, budget)
 
         return self._ask(read)
 

@@ -12,11 +12,13 @@ from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
+from confluent_kafka import KafkaError
 from confluent_kafka.admin import AdminClient
 from kafka.admin import KafkaAdminClient
 
 from kgroup.cluster.coordinator.login import client_arguments
 from kgroup.cluster.diagnosis import certain_fault, explain
+from kgroup.cluster.librdkafka import may_pass
 from kgroup.errors import AuthenticationFailed, KgroupError, Unreachable
 from kgroup.options import Connection
 from kgroup.settings import Settings, resolve
@@ -337,3 +339,18 @@ def test_what_is_certain_while_a_client_still_waits(broker: SecureBroker, tmp_pa
     fault = certain_fault(bad, "127.0.0.1", broker.port("SCRAM"))
     assert fault is not None
     assert fault.code == "tls"
+
+
+@pytest.mark.parametrize(
+    ("code", "passes"),
+    [
+        (KafkaError._TRANSPORT, True),
+        (KafkaError._DESTROY_BROKER, True),  # a broker that went away was taken off the list
+        (KafkaError.NOT_LEADER_FOR_PARTITION, True),
+        (KafkaError.LEADER_NOT_AVAILABLE, True),
+        (KafkaError.UNKNOWN_TOPIC_OR_PART, False),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, False),
+    ],
+)
+def test_what_goes_away_by_itself_when_a_broker_does(code: int, passes: bool) -> None:
+    assert may_pass(KafkaError(code)) is passes

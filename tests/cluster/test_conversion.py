@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
 import pytest
 
@@ -12,10 +11,8 @@ from kgroup.cluster.snapshot import Want
 from kgroup.errors import KgroupError, NotFound, Refused, Unreachable
 from kgroup.facts import OWN_MEMBER_PREFIX, is_own_member
 from kgroup.model import Group
-from kgroup.options import Connection
-from kgroup.settings import resolve
 from tests import by_hand
-from tests.command_line import QuietReporter
+from tests.clusters import connected
 from tests.conftest import BROKER_PROPERTIES
 from tests.kafka_proxy import CONSUMER_GROUP_DESCRIBE, LEAVE_GROUP, Fault, Loss, ProxiedBroker, proxied_broker
 from tests.kafka_world import KafkaWorld
@@ -25,13 +22,6 @@ Name = Callable[[str], str]
 JOIN_GROUP, HEARTBEAT = 11, 68
 PROTOCOLS = ("classic", "consumer")
 OTHER = {"classic": "consumer", "consumer": "classic"}
-
-
-@contextmanager
-def connected(bootstrap: str, timeout: str = "8s") -> Iterator[ChangingCluster]:
-    settings = resolve(Connection(bootstrap_server=bootstrap, timeout=timeout), QuietReporter(), environ={})
-    with ChangingCluster(settings) as cluster:
-        yield cluster
 
 
 @pytest.fixture

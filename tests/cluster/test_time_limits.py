@@ -59,7 +59,7 @@ def test_impatience_with_one_request_leaves_the_connection_to_the_others(
         slow.max_wait_ms = 1500
         # The broker answers in order, so the second one waits behind the first.
         given_up, answered = await client.gather(
-            [client.send(slow, leader, 100), client.send(_list_offsets([(topic, 0)], -1), leader)]
+            [client.send(slow, leader, 100), client.send(_list_offsets([(topic, 0)], -1, isolation=0), leader)]
         )
         return given_up, answered
 

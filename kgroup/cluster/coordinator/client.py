@@ -125,6 +125,14 @@ class Client:
         """Whether the brokers know this API."""
         return api_key in self._manager.broker_version_data.api_versions
 
+    def start(self, function: Callable[[], Awaitable[None]]) -> None:
+        """Run a coroutine function beside all questions, until it returns or the connection is closed."""
+        self._manager.call_soon(function)
+
+    async def pause(self, seconds: float) -> None:
+        """Let others run for so long, whatever the deadline: for what runs beside the questions."""
+        await self._net.sleep(seconds)
+
     async def sleep(self, seconds: float) -> None:
         """Let others run for a while, or until the deadline."""
         await self._net.sleep(min(seconds, self.deadline.left_s))

@@ -134,7 +134,13 @@ class _Trace:
                 if commit is not None and record.timestamp_ms >= self._since_ms:
                     self._commits.append(
                         LoggedCommit(
-                            topic, partition, commit.offset, commit.leader_epoch, record.timestamp_ms, record.offset
+                            topic,
+                            partition,
+                            commit.offset,
+                            commit.leader_epoch,
+                            record.timestamp_ms,
+                            record.offset,
+                            commit.metadata,
                         )
                     )
             case GroupMetadata(value=group) if group is not None:

@@ -56,11 +56,13 @@ class Marker:
 class Window:
     """The wanted records of a range of offsets and the ends of transactions there, in the log's order.
 
-    ``oldest_ms`` is the time of the first batch; None where the range holds none (it was compacted away).
+    ``oldest_ms`` is the time of the first batch; None where the range holds none (it was compacted away). ``records``
+    are all that it holds, wanted or not, and markers too: fewer than its offsets where it was compacted.
     """
 
     entries: list[RawRecord | Marker] = field(default_factory=list)
     oldest_ms: int | None = None
+    records: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,15 +170,14 @@ def key_head(key: bytes) -> bytes:
 
 
 def _add(window: Window, batch: Any, offsets: LogRange, wanted: Container[bytes]) -> None:
-    if batch.is_control_batch:
-        window.entries.extend(
-            Marker(record.offset, batch.producer_id, record.abort)
-            for record in batch
-            if offsets.start <= record.offset < offsets.end and (record.abort or record.commit)
-        )
-        return
     producer_id = batch.producer_id if batch.is_transactional else None
+    control = batch.is_control_batch
     for record in batch:
-        key = record.key
-        if offsets.start <= record.offset < offsets.end and key is not None and key_head(key) in wanted:
+        if not offsets.start <= record.offset < offsets.end:
+            continue
+        window.records += 1
+        if control:
+            if record.abort or record.commit:
+                window.entries.append(Marker(record.offset, batch.producer_id, record.abort))
+        elif (key := record.key) is not None and key_head(key) in wanted:
             window.entries.append(RawRecord(record.offset, record.timestamp, key, record.value, producer_id))

@@ -153,6 +153,8 @@ class _Trace:
         self._pending: set[TopicPartition] = set()
         self._group_known = not wanted.had_members
         self._last: GroupMetadataValue | None = None
+        self._no_group_record = True
+        self._emptied_at_ms: int | None = None
         self._unreadable = False
 
     @property
@@ -166,6 +168,7 @@ class _Trace:
         return Past(
             members=_members(self._last) if self._last else (),
             assignor=self._last.protocol if self._last else None,
+            emptied_at_ms=None if self._wanted.has_members else self._emptied_at_ms,
             commits_ms=self._commits_ms,
             pending=tuple(sorted(self._pending)),
             hidden=tuple(sorted(self._hidden)),
@@ -203,23 +206,34 @@ class _Trace:
                     # (Of a group that has members, one may have made it since.)
                     self._hidden.add(place)
             case GroupMetadata(value=group):
-                self._classic(group)
+                self._classic(group, record.timestamp_ms)
             case ConsumerGroupMetadata(value=epoch):
-                # It is of the consumer protocol since: what lies before is another life.
+                # It is of the consumer protocol since: what lies before is another life. Each member that joins or
+                # leaves raises the epoch: of an Empty group, when the last one left.
                 if epoch is not None:
+                    self._emptied(record.timestamp_ms)
                     self._group_known = True
             case _:
                 self._unreadable = True
 
-    def _classic(self, group: GroupMetadataValue | None) -> None:
+    def _classic(self, group: GroupMetadataValue | None, at_ms: int) -> None:
         if self._group_known:
             return
         if group is None:
             # It was deleted then, or was of the other protocol from then on: what lies before is another life.
             self._group_known = True
         elif group.members:
+            self._no_group_record = False
             self._last = group
             self._group_known = True
+        else:
+            self._emptied(group.state_timestamp_ms or at_ms)
+
+    def _emptied(self, at_ms: int) -> None:
+        """A record that made the group Empty, if none that is newer tells otherwise."""
+        if self._no_group_record:
+            self._no_group_record = False
+            self._emptied_at_ms = at_ms
 
 
 def _or(known: Collection[TopicPartition] | None, otherwise: Collection[TopicPartition]) -> Collection[TopicPartition]:

@@ -1,0 +1,137 @@
+"""What a topic is like, what this user may do with it, and making one, through confluent-kafka."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource, NewTopic
+
+from kgroup.cluster.librdkafka import NOT_YET, Watch, client, of_topic
+from kgroup.errors import KgroupError
+
+_PAUSE_S = 0.02
+_MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
+_NOT_ALLOWED = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED})
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFacts:
+    """A topic as its brokers describe it.
+
+    ``replicas`` is the least of its partitions; ``led`` whether each partition has a leader. ``operations`` are what
+    this user may do (READ, WRITE, ...), None where the brokers don't say. ``config`` is None where it may not be read.
+    """
+
+    partitions: int
+    replicas: int
+    led: bool
+    operations: frozenset[str] | None
+    config: Mapping[str, str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopicSpec:
+    """A topic to be made. ``replicas`` None is the brokers' default."""
+
+    name: str
+    partitions: int
+    replicas: int | None
+    config: Mapping[str, str]
+
+
+class TopicAdmin:
+    """Asks and makes. ``timeout_s`` is how long an answer may take."""
+
+    def __init__(self, config: Mapping[str, Any], *, timeout_s: float) -> None:
+        self._watch = Watch(timeout_s)
+        self._timeout_s = timeout_s
+        self._admin = client(AdminClient, config, self._watch)
+
+    def facts(self, topic: str) -> TopicFacts | None:
+        """What a topic is like, None where there is none. Raises NotAuthorized, AuthenticationFailed, Unreachable."""
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+        asked = self._admin.describe_topics(
+            TopicCollection([topic]), include_authorized_operations=True, request_timeout=self._timeout_s
+        )[topic]
+        configs = self._admin.describe_configs([resource], request_timeout=self._timeout_s)[resource]
+        try:
+            found = self._answer(asked, f"{topic} could not be described")
+        except KafkaException as error:
+            if error.args[0].code() in _MISSING:
+                return None
+            raise of_topic(error.args[0], topic, topic, "Describe") from error
+        try:
+            entries = self._answer(configs, f"the configuration of {topic} could not be read")
+            config = {name: entry.value or "" for name, entry in entries.items()}
+        except KafkaException as error:
+            if error.args[0].code() not in _NOT_ALLOWED | _MISSING:
+                raise of_topic(error.args[0], topic, topic, "DescribeConfigs") from error
+            config = None
+        operations = found.authorized_operations
+        return TopicFacts(
+            len(found.partitions),
+            min((len(partition.replicas) for partition in found.partitions), default=0),
+            all(partition.leader is not None for partition in found.partitions),
+            None if operations is None else frozenset(AclOperation(item).name for item in operations),
+            config,
+        )
+
+    def brokers(self) -> int:
+        """How many brokers the cluster has. Raises AuthenticationFailed, Unreachable."""
+        what = "the brokers could not be asked for"
+        try:
+            return len(self._answer(self._admin.describe_cluster(request_timeout=self._timeout_s), what).nodes)
+        except KafkaException as error:
+            raise KgroupError(f"{what}: {error.args[0].str()}", code="broker-error") from error
+
+    def make(self, topic: NewTopicSpec, *, pretend: bool = False) -> bool:
+        """Make a topic, and wait until it is led; False where there is one already.
+
+        With ``pretend`` the broker only says whether it would. Raises NotAuthorized, KgroupError, Unreachable.
+        """
+        asked = self._admin.create_topics(
+            [NewTopic(topic.name, topic.partitions, topic.replicas or -1, config=dict(topic.config))],
+            request_timeout=self._timeout_s,
+            operation_timeout=self._timeout_s,
+            validate_only=pretend,
+        )[topic.name]
+        try:
+            self._answer(asked, f"{topic.name} could not be made")
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
+                return False
+            raise of_topic(error.args[0], topic.name, topic.name, "Create") from error
+        if not pretend:
+            self._await_led(topic.name)
+        return True
+
+    def _await_led(self, topic: str) -> None:
+        """The controller has made it before the brokers that are asked know of it."""
+        self._watch.progress()
+        while True:
+            found = self.facts(topic)
+            if found is not None and found.led:
+                return
+            if self._watch.over:
+                raise self._watch.fault(f"{topic} was made, and has no leader")
+            time.sleep(_PAUSE_S)
+
+    def _answer(self, asked: Future[Any], what: str) -> Any:
+        """What a broker said. Raises KafkaException for what it refused, and where none answered what is the matter."""
+        self._watch.progress()
+        while True:
+            try:
+                return asked.result(_PAUSE_S)
+            except TimeoutError:
+                self._admin.poll(0)  # hands over what is wrong with the connections
+                if self._watch.over and self._watch.disturbed:
+                    raise self._watch.fault(what) from None
+            except KafkaException as error:
+                if error.args[0].code() not in NOT_YET:
+                    raise
+                raise self._watch.fault(what) from error
