@@ -1,0 +1,172 @@
+"""Buckets of keys, for ``--latest-per-key``: which key is in which, and what they tell of a plan's chunks. Pure.
+
+The newest record of a key is known when all of the gap is read, so that a chunk can't be delivered by itself. Instead
+keys are dealt out by their hash to buckets, whose number is frozen; a bucket is delivered whole, or not at all. What of
+each chunk fell to a bucket stands in its progress (``Share``), and once all of them are delivered, so are the chunks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from zlib import crc32
+
+from kgroup.catchup.chunks import RateLimit, bounds, deal
+from kgroup.catchup.model import Chunk, Delivery, GapRange, Lost, Order, Plan, Progress, Share, Task
+
+MOST_BUCKETS = 1000
+"""Each costs a transaction, or a file; with more in the gap they are larger."""
+
+MOST_TASKS = 64
+"""Each has a transactional id, which every takeover has to fence: with more buckets than this, a task has several."""
+
+DONE = 1
+"""``delivered_to`` of a bucket that is delivered."""
+
+
+NO_TOPIC = "(buckets)"
+"""Where the topic of a chunk stands for a bucket: no topic has such a name."""
+
+
+def how_many(ranges: Sequence[GapRange], *, parallelism: int = 1, rate: RateLimit | None = None) -> int:
+    """Into how many buckets the keys of a gap are dealt out, so that each fits into a transaction, whatever they are.
+
+    As if every record had a key of its own: 1,000,000 records of 1 KiB, 1 GB in all, are 11 buckets.
+    """
+    records, size = bounds(ranges, parallelism, rate)
+    wanted = max(
+        sum(item.end - item.start if item.records is None else item.records for item in ranges) / records,
+        sum(item.size or 0 for item in ranges) / size,
+    )
+    return min(MOST_BUCKETS, max(1, math.ceil(wanted)))
+
+
+def first(plan: Plan) -> int:
+    """The number of the first bucket in the ledger: they come behind the chunks'."""
+    return max((chunk.number + 1 for chunk in plan.chunks), default=0)
+
+
+def numbers(plan: Plan, delivery: Delivery | None) -> range:
+    """Those of all buckets; none where every record is delivered."""
+    return range(first(plan), first(plan) + (0 if delivery is None else delivery.buckets))
+
+
+def tasks(plan: Plan, buckets: int) -> tuple[Task, ...]:
+    """The tasks that deliver them: one a bucket, as long as they are few."""
+    count, start = min(buckets, MOST_TASKS), first(plan)
+    return tuple(Task(task, tuple(range(start + task, start + buckets, count))) for task in range(count))
+
+
+def unfinished(plan: Plan, delivery: Delivery, progress: Mapping[int, Progress]) -> tuple[int, ...]:
+    """The numbers of the buckets that are not delivered."""
+    return tuple(
+        number for number in numbers(plan, delivery) if number not in progress or progress[number].delivered_to < DONE
+    )
+
+
+def bucket_of(key: bytes | None, partition: int, offset: int, buckets: int) -> int:
+    """In which bucket a record is: the same on every machine. One without a key is in any, by where it lies."""
+    return (crc32(key) if key is not None else partition + offset) % buckets
+
+
+def as_chunk(number: int) -> Chunk:
+    """A bucket where a chunk is wanted: from 0 to ``DONE``."""
+    return Chunk(number, NO_TOPIC, 0, 0, DONE)
+
+
+def by_chunk(plan: Plan, delivery: Delivery | None, progress: Mapping[int, Progress]) -> dict[int, Progress]:
+    """The progress of a plan, with what its buckets tell of its chunks: those are delivered when all buckets are.
+
+    Until then none of them is, though some of their records are; which ones, nobody can tell from offsets.
+    """
+    own = numbers(plan, delivery)
+    known = [progress[number] for number in own if number in progress]
+    if not known:
+        return dict(progress)
+    whole = len(known) == len(own) and all(one.delivered_to >= DONE for one in known)
+    newest = max(known, key=lambda one: one.at_ms)
+    shares: dict[int, list[Share]] = {}
+    for share in chain.from_iterable(one.shares for one in known):
+        shares.setdefault(share.chunk, []).append(share)
+    found = {number: one for number, one in progress.items() if number in own}
+    for chunk in plan.chunks:
+        if whole or chunk.number in shares:
+            summed = total(shares.get(chunk.number, ()), chunk.number)
+            found[chunk.number] = Progress(
+                chunk.number,
+                chunk.end if whole else chunk.start,
+                summed.records,
+                summed.filtered,
+                summed.dead,
+                summed.size,
+                newest.at_ms,
+                newest.epoch,
+                summed.lost,
+                summed.may_repeat,
+            )
+    return found
+
+
+def total(shares: Iterable[Share], chunk: int) -> Share:
+    """Shares of the same chunk as one; each bucket that was read in the same run tells of the same lost offsets."""
+    summed, lost = Share(chunk, 0, 0, 0, 0), dict[Lost, None]()
+    for share in shares:
+        lost |= dict.fromkeys(share.lost)
+        summed = Share(
+            chunk,
+            summed.records + share.records,
+            summed.filtered + share.filtered,
+            summed.dead + share.dead,
+            summed.size + share.size,
+            summed.may_repeat + share.may_repeat,
+        )
+    return replace(summed, lost=tuple(sorted(lost, key=lambda one: (one.start, one.end))))
+
+
+def progress_of(number: int, delivered_to: int, shares: Sequence[Share], at_ms: int, epoch: int) -> Progress:
+    """A bucket's progress. What is lost stands in its shares only: its own offsets are none of a partition's."""
+    return Progress(
+        number,
+        delivered_to,
+        sum(share.records for share in shares),
+        sum(share.filtered for share in shares),
+        sum(share.dead for share in shares),
+        sum(share.size for share in shares),
+        at_ms,
+        epoch,
+        (),
+        sum(share.may_repeat for share in shares),
+        tuple(shares),
+    )
+
+
+def done(plan: Plan, delivery: Delivery | None, progress: Mapping[int, Progress]) -> int:
+    """How many buckets are delivered."""
+    return sum(number in progress and progress[number].delivered_to >= DONE for number in numbers(plan, delivery))
+
+
+def begun(plan: Plan, progress: Mapping[int, Progress]) -> Iterator[int]:
+    """The buckets of which the ledger says anything, even that nothing was in them."""
+    start = first(plan)
+    return (number for number in progress if number >= start)
+
+
+def with_buckets(
+    plan: Plan, sink: str, options: dict[str, str], *, parallelism: int = 1, rate: RateLimit | None = None
+) -> Delivery:
+    """Where the newest record of each key goes. In no order: each key comes once."""
+    buckets = how_many(plan.ranges, parallelism=parallelism, rate=rate)
+    return Delivery(sink, Order.NONE, tasks(plan, buckets), options, buckets)
+
+
+def reading(plan: Plan, parallelism: int) -> tuple[tuple[Chunk, ...], ...]:
+    """Who reads which chunks, in which order: those of a partition by offset, so that what comes later is newer.
+
+    Not frozen: which record is the newest does not depend on it.
+    """
+    by_number = {chunk.number: chunk for chunk in plan.chunks}
+    dealt = deal(plan.ranges, plan.chunks, Order.NONE, parallelism)
+    lists = ([by_number[number] for number in task.chunks] for task in dealt)
+    return tuple(tuple(sorted(some, key=lambda one: (one.topic, one.partition, one.start))) for some in lists)

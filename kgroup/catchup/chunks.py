@@ -1,0 +1,126 @@
+"""Ranges cut into chunks, and chunks put into tasks: the same for the same input, on any machine. Pure."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from kgroup.catchup.model import Chunk, GapRange, Order, Place, Task
+
+CHUNK_RECORDS = 250_000
+CHUNK_BYTES = 100_000_000
+"""A transaction's start and end cost 0.1 to 0.3 s: chunks much smaller than this spend their time on that."""
+
+TRANSACTION_S = 30.0
+"""How long a transaction may take, at most."""
+
+MOST_CHUNKS = 10_000
+"""They are all named in the plan's record, which has to fit into one message."""
+
+_LEAST_RECORDS = 10_000
+_CHUNKS_A_TASK = 4
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimit:
+    """``--rate``, over the whole job: records or bytes a second; None is no limit of that kind."""
+
+    records_per_s: float | None = None
+    bytes_per_s: float | None = None
+
+
+def cut(ranges: Sequence[GapRange], *, parallelism: int = 1, rate: RateLimit | None = None) -> tuple[Chunk, ...]:
+    """Chunks that tile the ranges exactly, in their order and numbered from 0; an empty range has none.
+
+    A chunk is about ``CHUNK_RECORDS`` records or ``CHUNK_BYTES``, whichever is less; less where there would not be
+    enough for ``parallelism`` workers, or one could not be read in ``TRANSACTION_S`` under the rate; more where there
+    would be over ``MOST_CHUNKS`` (but for one a range). Those of a range differ by one offset at most: where the
+    records lie in it, nobody knows. 1,000,000 records of 100 bytes in one partition are 4 chunks of 250,000.
+    """
+    records, size = bounds(ranges, parallelism, rate)
+    wanted = [_pieces(item, records, size) for item in ranges]
+    surplus = sum(wanted) / MOST_CHUNKS
+    chunks: list[Chunk] = []
+    for item, pieces in zip(ranges, wanted, strict=True):
+        count = pieces if surplus <= 1 else min(pieces, max(1, int(pieces / surplus)))
+        offsets = item.end - item.start
+        edges = [item.start + offsets * edge // count for edge in range(count + 1)] if count else []
+        for start, end in pairwise(edges):
+            chunks.append(Chunk(len(chunks), item.topic, item.partition, start, end))
+    return tuple(chunks)
+
+
+def bounds(ranges: Sequence[GapRange], parallelism: int, rate: RateLimit | None) -> tuple[float, float]:
+    """(records, bytes) that a chunk holds at most, and a transaction."""
+    records, size, parallelism = float(CHUNK_RECORDS), float(CHUNK_BYTES), max(1, parallelism)
+    if parallelism > 1:
+        everything = sum(_records(item) for item in ranges)
+        records = min(records, max(_LEAST_RECORDS, everything / (parallelism * _CHUNKS_A_TASK)))
+    share_s = TRANSACTION_S / parallelism  # each of the workers has its part of the rate
+    if rate is not None and rate.records_per_s is not None:
+        records = min(records, max(1.0, rate.records_per_s * share_s))
+    if rate is not None and rate.bytes_per_s is not None:
+        size = min(size, max(1.0, rate.bytes_per_s * share_s))
+    return records, size
+
+
+def _pieces(item: GapRange, records: float, size: float) -> int:
+    """Into how many chunks a range is cut: never more than it has offsets."""
+    offsets = item.end - item.start
+    if offsets <= 0:
+        return 0
+    wanted = max(_records(item) / records, (item.size or 0) / size)
+    return min(offsets, max(1, math.ceil(wanted)))
+
+
+def _records(item: GapRange) -> int:
+    return item.end - item.start if item.records is None else item.records
+
+
+def deal(ranges: Sequence[GapRange], chunks: Sequence[Chunk], order: Order, parallelism: int) -> tuple[Task, ...]:
+    """The tasks of a plan: every chunk is in one of them, and none is empty.
+
+    Where all of a partition, or each key of it, is kept in order, a task has all chunks of a partition, by offset; the
+    largest partition's comes first, so that it does not end long after the others. Without order, chunks are dealt
+    out to ``parallelism`` tasks so that they are about equally large.
+    """
+    weights = _weights(ranges, chunks)
+    lists = _by_partition(chunks) if order is not Order.NONE else _evenly(chunks, weights, parallelism)
+    heaviest_first = sorted(lists, key=lambda numbers: (-sum(weights[number] for number in numbers), numbers))
+    return tuple(Task(number, tuple(numbers)) for number, numbers in enumerate(heaviest_first))
+
+
+def _by_partition(chunks: Sequence[Chunk]) -> list[list[int]]:
+    by_place: dict[Place, list[Chunk]] = {}
+    for chunk in chunks:
+        by_place.setdefault((chunk.topic, chunk.partition), []).append(chunk)
+    return [[chunk.number for chunk in sorted(some, key=lambda one: one.start)] for some in by_place.values()]
+
+
+def _evenly(chunks: Sequence[Chunk], weights: Mapping[int, float], parallelism: int) -> list[list[int]]:
+    """The heaviest first, each to the task that has least so far."""
+    tasks: list[list[int]] = [[] for _ in range(max(1, parallelism))]
+    loads = [(0.0, number) for number in range(len(tasks))]
+    for chunk in sorted(chunks, key=lambda one: (-weights[one.number], one.number)):
+        load, number = heapq.heappop(loads)
+        tasks[number].append(chunk.number)
+        heapq.heappush(loads, (load + weights[chunk.number], number))
+    return [sorted(numbers) for numbers in tasks if numbers]
+
+
+def _weights(ranges: Sequence[GapRange], chunks: Sequence[Chunk]) -> dict[int, float]:
+    """How large each chunk is, by its number: in bytes where those of all ranges are known, else in records."""
+    in_bytes = all(item.size is not None for item in ranges)
+    by_place: dict[Place, list[GapRange]] = {}
+    for item in ranges:
+        by_place.setdefault(item.place, []).append(item)
+    weights: dict[int, float] = {}
+    for chunk in chunks:
+        own = next(item for item in by_place[chunk.topic, chunk.partition] if item.start <= chunk.start < item.end)
+        whole = float(own.size or 0) if in_bytes else float(_records(own))
+        # Never 0: chunks without a byte take their time too.
+        weights[chunk.number] = max(1.0, whole * (chunk.end - chunk.start) / (own.end - own.start))
+    return weights

@@ -1,0 +1,298 @@
+"""What ``resume`` and ``cancel`` do next, decided from what the ledger and the group say. Pure.
+
+The rules are those of DESIGN.md 4.6, as they were explored there in a model: only what was released is moved back, only
+what was not is released, and where neither can be told, nothing is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+
+from kgroup.catchup.delivered import lowest_undelivered, touched, undelivered, unfinished
+from kgroup.catchup.evidence import Evidence
+from kgroup.catchup.model import GapRange, GivenUp, State
+from kgroup.catchup.moves import back, back_to_origin, comes_again, offset_of, releases, restores
+from kgroup.catchup.steps import (
+    Close,
+    Decision,
+    MoveBack,
+    Nothing,
+    Refuse,
+    Release,
+    Replay,
+    Situation,
+    Twice,
+    Wait,
+    WriteReleased,
+)
+from kgroup.errors import Refused
+from kgroup.units import plural
+
+_NAMED = 3
+
+
+def resume(now: Situation) -> Decision:
+    """What ``resume`` does; ``start`` too, once its plan is in the ledger."""
+    plan, state = now.ledgered.plan, now.ledgered.state.state
+    if state is State.DONE:
+        return Nothing(f"{plan.id} is done")
+    if state is State.CANCELLED:
+        return _refuse("closed", f"{plan.id} is cancelled", "kgroup catchup start makes a new plan")
+    if now.pending:
+        return _wait(now)
+    if state is State.CANCELLING:
+        hint = f"kgroup catchup cancel {plan.id} --execute goes on with it"
+        return _refuse("cancelling", f"{plan.id} is being cancelled, and only that can go on", hint)
+    if state is State.RELEASED:
+        return Replay(tuple(chunk.number for chunk in unfinished(plan, now.ledgered.progress)))
+    if plan.group is None:
+        return WriteReleased()
+    return _first_release(now) if state is State.PLANNED else _resume_releasing(now)
+
+
+def _first_release(now: Situation) -> Decision:
+    plan = now.ledgered.plan
+    if now.live:
+        return _not_empty(now)
+    moved = [item for item in plan.ranges if _stands(now, item) != offset_of(item.before)]
+    if moved:
+        rows = (
+            f"{_name(item)}: was {_shown(offset_of(item.before))}, is {_shown(_stands(now, item))}" for item in moved
+        )
+        return _refuse(
+            "moved-since",
+            f"{plan.group}'s offsets were moved since {plan.id} was made: {plural(len(moved), 'partition')}",
+            f"nothing was released: kgroup catchup cancel {plan.id} --execute, then start again",
+            _few(rows),
+        )
+    return Release(releases(now, plan.ranges), now.ledgered.state.log_position)
+
+
+def _resume_releasing(now: Situation) -> Decision:
+    plan, position = now.ledgered.plan, now.ledgered.state.log_position
+    found = _sorted_out(now)
+    if found[Evidence.UNKNOWN]:
+        return _unread(now, found[Evidence.UNKNOWN])
+    if found[Evidence.DELETED]:
+        return _deleted(now, found[Evidence.DELETED])
+    if not found[Evidence.NOT_RELEASED] and not found[Evidence.WENT_ON]:
+        return WriteReleased()
+    if not found[Evidence.WENT_ON]:
+        return Release(releases(now, found[Evidence.NOT_RELEASED]), position)
+    on = found[Evidence.WENT_ON]
+    rows = _few(f"{_name(item)} at {_shown(_stands(now, item))}" for item in on)
+    if not found[Evidence.RELEASED]:
+        message = f"{plan.group} went on by itself before {plan.id} released it, and handles the gap"
+        error = Refused(message, details=rows, hint="nothing is owed: the plan is closed", code="went-on")
+        return Close(f"{plan.group} went on by itself, before it was released", refused=error)
+    return _refuse(
+        "went-on",
+        f"{plan.group} went on by itself on {plural(len(on), 'partition')} while {plan.id} released the others",
+        f"kgroup catchup cancel {plan.id} --execute, while it is Empty, moves back those that were released",
+        rows,
+    )
+
+
+def cancel(now: Situation, accepted: Collection[str] = (), *, give_up: bool = False) -> Decision:
+    """What ``cancel`` does; ``accepted`` are the codes of ``--accept``, of which ``twice`` counts here."""
+    ledgered, plan, state = now.ledgered, now.ledgered.plan, now.ledgered.state.state
+    if state is State.CANCELLED:
+        return Nothing(f"{plan.id} is cancelled")
+    if state is State.DONE:
+        return _refuse("closed", f"{plan.id} is done: nothing of it can be taken back", None)
+    if now.pending:
+        return _wait(now)
+    if give_up:
+        rows = tuple(_given_up(now))
+        return Close(_note("given up", rows), rows)
+    if plan.group is None:
+        owed = undelivered(plan, ledgered.progress)
+        rows = tuple(GivenUp(row.topic, row.partition, row.start, row.end, "cancelled") for row in owed)
+        return Close(_note("cancelled; no group was moved", rows), rows)
+    if state is State.PLANNED:
+        return Close("cancelled before anything was moved")
+    if state is State.CANCELLING:
+        return _cancel_on(now, "twice" in accepted)
+    if state is State.RELEASING:
+        return _cancel_releasing(now, "twice" in accepted)
+    return _cancel_released(now, "twice" in accepted)
+
+
+def _cancel_on(now: Situation, twice: bool) -> Decision:
+    """Go on with a move back that broke off: with the targets that are written, whatever was found since."""
+    plan, state = now.ledgered.plan, now.ledgered.state
+    expected = {(topic, partition): offset for topic, partition, offset in state.expected}
+    ranges = {item.place: item for item in plan.ranges}
+    todo: list[tuple[GapRange, int]] = []
+    for topic, partition, target in state.targets:
+        item = ranges.get((topic, partition))
+        if item is None or target == expected.get(item.place):
+            continue
+        evidence = now.evidence.get(item.place, Evidence.UNKNOWN)
+        if evidence is Evidence.UNKNOWN:
+            return _unread(now, [item])
+        if evidence is Evidence.RELEASED:
+            todo.append((item, target))
+    unmarked = () if now.live else tuple(restores(now))
+    if not todo:
+        return Close("cancelled: moved back", restores=unmarked)
+    if now.live:
+        return _not_empty(now)
+    moves = tuple(move for item, target in todo if (move := back(now, item, target)) is not None)
+    again = comes_again(now, moves)
+    if not twice and any(_stands(now, item) != expected.get(item.place) for item, _ in todo):
+        return _twice(now, f"{plan.group} was moved after {plan.id} began to be cancelled", again)
+    return MoveBack((*moves, *unmarked), again, write=False)
+
+
+def _cancel_releasing(now: Situation, twice: bool) -> Decision:
+    plan = now.ledgered.plan
+    found = _sorted_out(now)
+    if found[Evidence.UNKNOWN]:
+        return _unread(now, found[Evidence.UNKNOWN])
+    if found[Evidence.DELETED]:
+        return _deleted(now, found[Evidence.DELETED])
+    released = found[Evidence.RELEASED]
+    if not released:
+        return Close("cancelled before anything was moved")
+    if now.live:
+        return _not_empty(now)
+    moves = back_to_origin(now, released)
+    again = comes_again(now, moves)
+    if not twice and _not_at_end(now, released):
+        return _twice(now, f"{plan.group} has gone on from where {plan.id} released it", again)
+    return MoveBack(moves, again)
+
+
+def _cancel_released(now: Situation, twice: bool) -> Decision:
+    plan, progress = now.ledgered.plan, now.ledgered.progress
+    if now.live:
+        return _not_empty(now)
+    lowest = lowest_undelivered(plan, progress)
+    handed_over = {(chunk.topic, chunk.partition) for chunk in touched(plan, progress)}
+    partly = [
+        move
+        for item in plan.ranges
+        if item.place in handed_over and item.place in lowest
+        if (move := back(now, item, lowest[item.place])) is not None
+    ]
+    untouched = back_to_origin(now, (item for item in plan.ranges if item.place not in handed_over))
+    moves = tuple(sorted((*partly, *untouched), key=lambda move: move.place))
+    again = comes_again(now, moves)
+    if not twice and handed_over:
+        if lowest:
+            return _twice(now, f"some of {plan.id} is delivered already", again)
+        hint = f"kgroup catchup resume {plan.id} --execute proves it and closes the plan"
+        return _refuse("delivered", f"all of {plan.id} is delivered: there is nothing to move back", hint)
+    objection = None if twice else _not_where_released(now, again)
+    return objection or MoveBack(moves, again)
+
+
+def _not_where_released(now: Situation, again: tuple[Twice, ...]) -> Refuse | None:
+    """Why a group of which nothing is delivered yet may have handled some of it: it is not where we put it."""
+    plan, found = now.ledgered.plan, _sorted_out(now)
+    if now.set_back or _not_at_end(now, plan.ranges):
+        return _twice(now, f"{plan.group} has gone on from where {plan.id} released it", again)
+    if found[Evidence.UNKNOWN]:
+        return _unread(now, found[Evidence.UNKNOWN])
+    if found[Evidence.NOT_RELEASED] or found[Evidence.WENT_ON] or found[Evidence.DELETED]:
+        return _twice(now, f"{plan.group} came to where it stands by itself, not by {plan.id}", again)
+    return None
+
+
+def _not_at_end(now: Situation, ranges: Iterable[GapRange]) -> bool:
+    return any(_stands(now, item) != item.end for item in ranges)
+
+
+def _given_up(now: Situation) -> Iterator[GivenUp]:
+    """What nobody handles any more: the group still has in front of it what was not released, or was moved back."""
+    plan = now.ledgered.plan
+    if plan.group is not None and now.ledgered.state.state is State.PLANNED:
+        return
+    for row in undelivered(plan, now.ledgered.progress):
+        evidence = now.evidence.get((row.topic, row.partition))
+        if evidence not in (Evidence.NOT_RELEASED, Evidence.WENT_ON):
+            unsure = " (whether it was released is not known)" if evidence is Evidence.UNKNOWN else ""
+            yield GivenUp(row.topic, row.partition, row.start, row.end, f"--give-up{unsure}")
+
+
+def _note(what: str, rows: Collection[GivenUp]) -> str:
+    if not rows:
+        return f"{what}: nothing was left to anybody"
+    return f"{what}: " + ", ".join(f"{row.topic}:{row.partition} [{row.start}, {row.end})" for row in rows)
+
+
+def _sorted_out(now: Situation) -> dict[Evidence, list[GapRange]]:
+    found: dict[Evidence, list[GapRange]] = {evidence: [] for evidence in Evidence}
+    for item in now.ledgered.plan.ranges:
+        found[now.evidence.get(item.place, Evidence.UNKNOWN)].append(item)
+    return found
+
+
+def _stands(now: Situation, item: GapRange) -> int | None:
+    return offset_of(now.committed.get(item.place))
+
+
+def _name(item: GapRange) -> str:
+    return f"{item.topic}:{item.partition}"
+
+
+def _shown(offset: int | None) -> str:
+    return "no commit" if offset is None else str(offset)
+
+
+def _few(rows: Iterable[str]) -> tuple[str, ...]:
+    first = list(rows)
+    more = (f"and {len(first) - _NAMED} more",) if len(first) > _NAMED else ()
+    return (*first[:_NAMED], *more)
+
+
+def _refuse(code: str, message: str, hint: str | None, details: tuple[str, ...] = ()) -> Refuse:
+    return Refuse(Refused(message, details=details, hint=hint, code=code))
+
+
+def _wait(now: Situation) -> Wait:
+    return Wait(f"open transactions hide a part of what the ledger says of {now.ledgered.plan.id}")
+
+
+def _not_empty(now: Situation) -> Refuse:
+    plan = now.ledgered.plan
+    return _refuse("not-empty", f"{plan.group} has members, so that its offsets can't be moved", "stop them, and wait")
+
+
+def _unread(now: Situation, ranges: Iterable[GapRange]) -> Refuse:
+    plan = now.ledgered.plan
+    rows = [_name(item) for item in ranges]
+    return _refuse(
+        "history-unread",
+        f"whether {plan.id} released {plural(len(rows), 'partition')} of {plan.group} can't be told: the history of "
+        "its commits in __consumer_offsets could not be read, or is compacted",
+        f"if you know it: --assume {rows[0]}=released or --assume {rows[0]}=unreleased",
+        _few(rows),
+    )
+
+
+def _deleted(now: Situation, ranges: Iterable[GapRange]) -> Refuse:
+    plan = now.ledgered.plan
+    rows = [
+        f"{_name(item)}: was {_shown(offset_of(item.before))}, [{item.start}, {item.end}) is owed" for item in ranges
+    ]
+    return _refuse(
+        "moved-since",
+        f"{plan.group}'s commits were deleted, or have expired, before {plan.id} released "
+        f"{plural(len(rows), 'partition')}: whether the group handles the gap is not known",
+        f"kgroup catchup cancel {plan.id} --give-up --execute closes the plan, and names what is left to nobody; or "
+        "put the commits back with kgroup reset, then go on",
+        _few(rows),
+    )
+
+
+def _twice(now: Situation, why: str, again: Iterable[Twice]) -> Refuse:
+    plan = now.ledgered.plan
+    rows = _few(f"{row.topic}:{row.partition} [{row.start}, {row.end}): {row.why}" for row in again)
+    return _refuse(
+        "twice",
+        f"{why}: moved back, {plan.group} would handle records twice",
+        f"--accept twice moves it back all the same; kgroup catchup resume {plan.id} --execute delivers the rest",
+        rows,
+    )

@@ -1,0 +1,56 @@
+"""What of a plan is delivered and what is still owed, from the progress of its chunks. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from kgroup.catchup.model import Chunk, Place, Plan, Progress
+from kgroup.stored import OffsetRange, merged
+
+
+def delivered_to(chunk: Chunk, progress: Mapping[int, Progress]) -> int:
+    """All of the chunk below this offset is delivered; its start where nothing is."""
+    known = progress.get(chunk.number)
+    return chunk.start if known is None else min(max(known.delivered_to, chunk.start), chunk.end)
+
+
+def unfinished(plan: Plan, progress: Mapping[int, Progress]) -> tuple[Chunk, ...]:
+    """The chunks that are not delivered to their end, in their order."""
+    return tuple(chunk for chunk in plan.chunks if delivered_to(chunk, progress) < chunk.end)
+
+
+def undelivered(plan: Plan, progress: Mapping[int, Progress]) -> tuple[OffsetRange, ...]:
+    """What is still owed, in as few ranges as can be; what was found lost is not: it is over with."""
+    left = (
+        OffsetRange(chunk.topic, chunk.partition, delivered_to(chunk, progress), chunk.end)
+        for chunk in unfinished(plan, progress)
+    )
+    return tuple(merged(left))
+
+
+def delivered(plan: Plan, progress: Mapping[int, Progress]) -> tuple[OffsetRange, ...]:
+    """What is delivered, in as few ranges as can be."""
+    done = (
+        OffsetRange(chunk.topic, chunk.partition, chunk.start, delivered_to(chunk, progress)) for chunk in plan.chunks
+    )
+    return tuple(merged(done))
+
+
+def lowest_undelivered(plan: Plan, progress: Mapping[int, Progress]) -> dict[Place, int]:
+    """The first offset of each partition that is still owed; one that is delivered whole is not in it."""
+    lowest: dict[Place, int] = {}
+    for owed in undelivered(plan, progress):
+        lowest.setdefault((owed.topic, owed.partition), owed.start)
+    return lowest
+
+
+def touched(plan: Plan, progress: Mapping[int, Progress]) -> Iterator[Chunk]:
+    """The chunks of which something was, or may have been, handed over.
+
+    A sink whose progress is not written in one transaction with its records has to write one with ``may_repeat`` before
+    it hands over the first record of a chunk; so a chunk without any is untouched in all of them.
+    """
+    for chunk in plan.chunks:
+        known = progress.get(chunk.number)
+        if known is not None and (known.delivered_to > chunk.start or known.records or known.may_repeat):
+            yield chunk

@@ -1,0 +1,180 @@
+"""A plan in JSON: the same fields before ``--execute``, while it is replayed and at the end; null is unknown. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
+
+from kgroup.catchup.buckets import done
+from kgroup.catchup.delivered import lowest_undelivered
+from kgroup.catchup.gap import Gap, NotMoved, total
+from kgroup.catchup.model import Chunk, GapRange, GivenUp, Ledgered, Place, Plan
+from kgroup.catchup.proof import PartitionProof, Proof, gone_before
+from kgroup.catchup.risks import Risk
+
+
+def gap_document(gap: Gap, chunks: Sequence[Chunk], risks: Iterable[Risk]) -> dict[str, Any]:
+    """What ``start`` prints without ``--execute``; there is no plan id yet, and nothing of the delivery."""
+    return {
+        "plan_id": None,
+        "group": gap.group,
+        "state": None,
+        "created": None,
+        "created_ms": None,
+        "who": None,
+        "reason": None,
+        "released_at": gap.released_at,
+        "sink": None,
+        "order": None,
+        "tasks": None,
+        "buckets": None,
+        "buckets_done": None,
+        "ranges": [_range(item, None) for item in gap.ranges],
+        "given_up": [_given_up(row) for row in gap.given_up],
+        "gone": [_given_up(row) for row in gap.gone],
+        "not_moved": [row.document() for row in gap.not_moved],
+        "twice": [],
+        "totals": _totals(gap.ranges, len(chunks), None),
+        "warnings": [risk.document() for risk in risks],
+    }
+
+
+def plan_document(
+    ledgered: Ledgered, proof: Proof | None, risks: Iterable[Risk] = (), not_moved: Iterable[NotMoved] = ()
+) -> dict[str, Any]:
+    """A plan of the ledger, and what was delivered of it; ``proof`` None: not looked at."""
+    plan, delivery = ledgered.plan, ledgered.delivery
+    proofs = {} if proof is None else {(row.topic, row.partition, row.start): row for row in proof.partitions}
+    return {
+        "plan_id": plan.id,
+        "group": plan.group,
+        "state": ledgered.state.state.value,
+        "created": rfc3339(plan.created_ms),
+        "created_ms": plan.created_ms,
+        "who": plan.who,
+        "reason": plan.reason,
+        "released_at": plan.released_at,
+        "sink": None if delivery is None else delivery.sink,
+        "order": None if delivery is None else delivery.order.value,
+        "tasks": None if delivery is None else len(delivery.tasks),
+        "buckets": None if delivery is None else delivery.buckets or None,
+        "buckets_done": done(plan, delivery, ledgered.progress) if delivery is not None and delivery.buckets else None,
+        "ranges": [_range(item, proofs.get((*item.place, item.start))) for item in plan.ranges],
+        "given_up": [_given_up(row) for row in plan.given_up],
+        "gone": [_given_up(row) for row in gone_before(plan)],
+        "not_moved": [row.document() for row in not_moved],
+        "twice": []
+        if proof is None
+        else [
+            {
+                "topic": row.topic,
+                "partition": row.partition,
+                "start": row.start,
+                "end": row.end,
+                "at": rfc3339(row.at_ms),
+                "at_ms": row.at_ms,
+                "deleted": row.deleted,
+            }
+            for row in proof.twice
+        ],
+        "totals": _totals(plan.ranges, len(plan.chunks), proof),
+        "warnings": [risk.document() for risk in risks],
+    }
+
+
+def _range(item: GapRange, proof: PartitionProof | None) -> dict[str, Any]:
+    return {
+        "topic": item.topic,
+        "partition": item.partition,
+        "committed": None if item.before is None else item.before.offset,
+        "start": item.start,
+        "end": item.end,
+        "records_estimate": item.records,
+        "bytes_estimate": item.size,
+        "oldest": rfc3339(item.oldest_ms),
+        "oldest_ms": item.oldest_ms,
+        "maybe_processed_until": item.maybe_processed_until,
+        "retention_deadline": rfc3339(item.retention_deadline_ms),
+        "retention_deadline_ms": item.retention_deadline_ms,
+        "delivered_to": None if proof is None else proof.delivered_to,
+        "read_to_end": None if proof is None else proof.read_to_end,
+        "records": None if proof is None else proof.records,
+        "delivered": None if proof is None else proof.delivered,
+        "filtered": None if proof is None else proof.filtered,
+        "dead": None if proof is None else proof.dead,
+        "bytes": None if proof is None else proof.size,
+        "may_repeat": None if proof is None else proof.may_repeat,
+        "lost": None if proof is None else [row.document() for row in proof.lost],
+        "undelivered": None
+        if proof is None
+        else [{"start": row.start, "end": row.end, "offsets": row.offsets} for row in proof.undelivered],
+        "disputed": None if proof is None else list(proof.disputed),
+        "chunks": None if proof is None else proof.chunks,
+        "chunks_done": None if proof is None else proof.chunks_done,
+        "complete": None if proof is None else proof.complete,
+    }
+
+
+_UNPROVED = (
+    "read_to_end",
+    "records",
+    "delivered",
+    "filtered",
+    "dead",
+    "bytes",
+    "lost_offsets",
+    "undelivered_offsets",
+    "may_repeat",
+    "chunks_done",
+    "complete",
+)
+
+
+def _totals(ranges: Sequence[GapRange], chunks: int, proof: Proof | None) -> dict[str, Any]:
+    estimates = {
+        "partitions": len(ranges),
+        "offsets": sum(item.end - item.start for item in ranges),
+        "records_estimate": total(item.records for item in ranges),
+        "bytes_estimate": total(item.size for item in ranges),
+        "chunks": chunks,
+    }
+    if proof is None:
+        return {**estimates, **dict.fromkeys(_UNPROVED)}
+    proved = proof.totals()
+    return {**estimates, **{name: proved[name] for name in _UNPROVED}}
+
+
+def _given_up(row: GivenUp) -> dict[str, Any]:
+    return {
+        "topic": row.topic,
+        "partition": row.partition,
+        "start": row.start,
+        "end": row.end,
+        "offsets": row.end - row.start,
+        "why": row.why,
+    }
+
+
+def next_deadline_ms(ledgered: Ledgered) -> int | None:
+    """When retention may take the first record that is still owed, as it was known when the plan was made.
+
+    None where nothing is owed, or no deadline is known. ``catchup list`` has the earliest first.
+    """
+    owed: dict[Place, int] = lowest_undelivered(ledgered.plan, ledgered.progress)
+    deadlines = (item.retention_deadline_ms for item in _owing(ledgered.plan, owed))
+    return min((deadline for deadline in deadlines if deadline is not None), default=None)
+
+
+def _owing(plan: Plan, owed: dict[Place, int]) -> Iterable[GapRange]:
+    return (item for item in plan.ranges if item.place in owed)
+
+
+def rfc3339(timestamp_ms: int | None) -> str | None:
+    """``2026-11-28T02:19:50Z``; None for None, and for what no calendar holds."""
+    if timestamp_ms is None:
+        return None
+    with suppress(OverflowError, ValueError, OSError):
+        return f"{datetime.fromtimestamp(timestamp_ms / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    return None

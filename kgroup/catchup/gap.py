@@ -1,0 +1,382 @@
+"""The gap of a group: what lies between its commits and the frozen ends, partition by partition. Pure.
+
+A partition that cannot or need not be moved is a row of its own with the reason; nothing is guessed, and nothing that
+is given up or gone is left unnamed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kgroup.catchup.choice import Choice as Choice
+from kgroup.catchup.choice import Missing as Missing
+from kgroup.catchup.choice import parse_ranges as parse_ranges
+from kgroup.catchup.model import GapRange, GivenUp, Place
+from kgroup.groups.targets import TopicChoice
+from kgroup.model import Commit, Group
+from kgroup.stored import OffsetRange
+from kgroup.units import plural
+
+
+@dataclass(frozen=True, slots=True)
+class LogFacts:
+    """What was read of one partition's log.
+
+    ``start`` is the log start offset; ``last_stable`` the last stable offset (ListOffsets, read_committed) and
+    ``last_stable_epoch`` the leader epoch that goes with it, None where the broker gave none; ``high_watermark`` is the
+    end (ListOffsets, read_uncommitted). ``topic_id`` is None on brokers before topic ids. ``retention_ms`` and
+    ``retention_bytes`` are None where nothing is deleted for that reason (-1, or compaction alone) and where they could
+    not be read. ``size`` are the bytes of the whole log, None where not known. ``records_per_offset`` is 1.0 where
+    records lie without holes, less on compacted and transactional topics, None where nobody knows. ``oldest_ms`` is the
+    time of the first record of the gap: plan once without it, and the ranges say where to look. ``growth_per_s`` are
+    offsets written in a second, None where not known.
+    """
+
+    start: int
+    last_stable: int
+    last_stable_epoch: int | None
+    high_watermark: int
+    topic_id: str | None = None
+    retention_ms: int | None = None
+    retention_bytes: int | None = None
+    size: int | None = None
+    records_per_offset: float | None = 1.0
+    oldest_ms: int | None = None
+    growth_per_s: float | None = None
+
+    @property
+    def bytes_per_offset(self) -> float | None:
+        """On average over the log; None where the size is not known or the log is empty."""
+        offsets = self.high_watermark - self.start
+        return None if self.size is None or offsets <= 0 else self.size / offsets
+
+
+@dataclass(frozen=True, slots=True)
+class LastCommit:
+    """When a partition was last committed, and how many offsets a second the commits before went on (None: unknown)."""
+
+    at_ms: int
+    rate_per_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LastWork:
+    """What ``__consumer_offsets`` tells of a crashed consumer's last minutes.
+
+    ``stopped_ms`` is when its last member left or was fenced: it handled nothing later than that. None where that is
+    not known. ``log_end_then`` are the offsets that were not yet written at that moment (ListOffsets for a time), by
+    partition: none from there on can have been handled.
+    """
+
+    stopped_ms: int | None = None
+    commits: Mapping[Place, LastCommit] = field(default_factory=dict)
+    log_end_then: Mapping[Place, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class NotMoved:
+    """A partition (None: a whole topic) that stays as it is.
+
+    ``code`` is ``hanging-transaction``, ``nothing-to-do``, ``left``, or, where ``error`` says that the plan is not to
+    be carried out as it is, ``no-commit``, ``above-end``, ``not-found``, ``unread`` or, of a range that was named,
+    ``hanging-transaction``.
+    """
+
+    topic: str
+    partition: int | None
+    code: str
+    why: str
+    error: bool = False
+    hint: str | None = None
+
+    @property
+    def name(self) -> str:
+        """``orders:7``, or the topic's name."""
+        return self.topic if self.partition is None else f"{self.topic}:{self.partition}"
+
+    def document(self) -> dict[str, Any]:
+        """Its JSON form."""
+        return {
+            "topic": self.topic,
+            "partition": self.partition,
+            "code": self.code,
+            "why": self.why,
+            "error": self.error,
+            "hint": self.hint,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """The gap as it is frozen; all rows by topic and partition.
+
+    ``group`` is None where ranges were named. A range may be empty: then there is nothing to replay, and the group's
+    commit is moved to its end (no commit and ``--missing latest``, or everything up to the end is gone or given up).
+    ``given_up`` is left to nobody by choice. ``gone`` is what the log start had passed before: lost without us.
+    """
+
+    group: str | None
+    group_type: str | None
+    ranges: tuple[GapRange, ...]
+    given_up: tuple[GivenUp, ...]
+    gone: tuple[GivenUp, ...]
+    not_moved: tuple[NotMoved, ...]
+    released_at: str = "head"
+
+    @property
+    def offsets(self) -> int:
+        """Offsets to be replayed."""
+        return sum(item.end - item.start for item in self.ranges)
+
+    @property
+    def records(self) -> int | None:
+        """Records to be replayed, estimated; None where that of one partition is not known."""
+        return total(item.records for item in self.ranges)
+
+    @property
+    def size(self) -> int | None:
+        """Bytes to be replayed, estimated; None where that of one partition is not known."""
+        return total(item.size for item in self.ranges)
+
+    @property
+    def errors(self) -> tuple[NotMoved, ...]:
+        """The rows for which the whole plan is not carried out (but for ``--partial``)."""
+        return tuple(row for row in self.not_moved if row.error)
+
+    @property
+    def skips(self) -> bool:
+        """Whether ``--skip-before`` gives something up, which needs ``--accept skip``."""
+        return any(row.why == SKIPPED for row in self.given_up)
+
+
+SKIPPED = "--skip-before"
+"""The ``why`` of what is given up by that option."""
+
+UNREAD = "no commit, and --missing latest"
+"""The ``why`` of what a partition holds that the group never read."""
+
+
+def total(counts: Iterable[int | None]) -> int | None:
+    """The sum; None where one of them is not known."""
+    known = list(counts)
+    return None if None in known else sum(count for count in known if count is not None)
+
+
+def plan_gap(group: Group | None, logs: Mapping[Place, LogFacts], choice: Choice, work: LastWork, now_ms: int) -> Gap:
+    """The gap of ``group``, or of the ranges that were named (``group`` may be None then, and is not looked at).
+
+    ``logs`` has every partition of every topic that the group reads, and those of named ranges; one that is missing
+    could not be read. Worked example (KIP-333): commit 70, last stable offset 120 is the range [70, 120).
+    """
+    rows = _Rows()
+    if choice.ranges or group is None:
+        for wanted in choice.ranges:
+            rows.named(wanted, logs.get((wanted.topic, wanted.partition)), now_ms)
+        return rows.gap(None, None, "head")
+    commits = {(p.topic, p.partition): p.commit for p in group.partitions}
+    unread = {(p.topic, p.partition): p.error for p in group.partitions if p.error is not None}
+    for place in rows.chosen(choice.topics, commits.keys() | logs.keys()):
+        log = logs.get(place)
+        if log is None or place in unread:
+            why = unread.get(place, "its log could not be read")
+            rows.stays(place, "unread", why, error=True)
+        else:
+            rows.partition(place, commits.get(place), log, choice, work, now_ms)
+    return rows.gap(group.name, group.type, "head" if choice.until is None else "until")
+
+
+class _Rows:
+    """What becomes of each partition, while it is found out."""
+
+    def __init__(self) -> None:
+        self._ranges: list[GapRange] = []
+        self._given_up: list[GivenUp] = []
+        self._gone: list[GivenUp] = []
+        self._stay: list[NotMoved] = []
+
+    def gap(self, group: str | None, group_type: str | None, released_at: str) -> Gap:
+        return Gap(
+            group,
+            group_type,
+            tuple(self._ranges),
+            tuple(self._given_up),
+            tuple(self._gone),
+            tuple(self._stay),
+            released_at,
+        )
+
+    def stays(self, place: Place, code: str, why: str, *, error: bool = False, hint: str | None = None) -> None:
+        self._stay.append(NotMoved(*place, code, why, error, hint))
+
+    def chosen(self, topics: Sequence[TopicChoice], known: Iterable[Place]) -> Iterator[Place]:
+        """The places that are meant, in order; what was named and is not there becomes a row."""
+        there = sorted(known)
+        if not topics:
+            yield from there
+            return
+        for choice in sorted(topics, key=lambda one: one.topic):
+            of_topic = [place for place in there if place[0] == choice.topic]
+            if not of_topic:
+                why = "the group has no commit on it, and no such topic was found"
+                self._stay.append(NotMoved(choice.topic, None, "not-found", why, error=True))
+            elif choice.partitions is None:
+                yield from of_topic
+            else:
+                numbers = {number for _, number in of_topic}
+                for number in choice.partitions:
+                    if number in numbers:
+                        yield choice.topic, number
+                    else:
+                        self.stays((choice.topic, number), "not-found", "there is no such partition", error=True)
+
+    def partition(
+        self, place: Place, commit: Commit | None, log: LogFacts, choice: Choice, work: LastWork, now_ms: int
+    ) -> None:
+        """One partition of the group."""
+        end = log.last_stable
+        cut_off = choice.until is not None and choice.until.get(place, end) < end
+        if cut_off and choice.until is not None:
+            end = choice.until[place]
+        if commit is None:
+            if choice.missing is None or choice.missing is Missing.LEAVE:
+                self._without_commit(place, log, choice.missing)
+                return
+            base = log.start if choice.missing is Missing.EARLIEST else max(log.start, end)
+        elif commit.offset > log.high_watermark:
+            why = f"the commit {commit.offset} lies above the log end {log.high_watermark}"
+            hint = "the log was cut, or the topic made anew: look at it, and put the offset right with kgroup reset"
+            self.stays(place, "above-end", why, error=True, hint=hint)
+            return
+        else:
+            base = max(commit.offset, log.start)
+        latest = commit is None and choice.missing is Missing.LATEST
+        moves = latest or not (_hangs(log, end) or (commit is not None and commit.offset == base))
+        if end < base or (end == base and not moves):
+            self._nothing(place, commit, log, end, cut_off=cut_off)
+            return
+        if commit is not None and commit.offset < log.start:
+            self._gone.append(GivenUp(*place, commit.offset, log.start, _passed(log)))
+        if latest and log.start < end:
+            self._given_up.append(GivenUp(*place, log.start, end, UNREAD))
+        start = base
+        if choice.skip_to is not None:
+            start = min(max(base, choice.skip_to.get(place, end)), end)
+            if start > base:
+                self._given_up.append(GivenUp(*place, base, start, SKIPPED))
+        maybe = None if commit is None else _maybe_processed(place, commit, start, end, work)
+        self._ranges.append(_row(place, start, end, commit, log, maybe, now_ms, cut_off=cut_off))
+
+    def _without_commit(self, place: Place, log: LogFacts, missing: Missing | None) -> None:
+        if missing is Missing.LEAVE:
+            self.stays(place, "left", "it has no commit, and --missing leave")
+            return
+        why = f"the group has no commit on it; its log is [{log.start}, {log.high_watermark})"
+        hint = "--missing earliest | latest | leave says where it begins"
+        self.stays(place, "no-commit", why, error=True, hint=hint)
+
+    def _nothing(self, place: Place, commit: Commit | None, log: LogFacts, end: int, *, cut_off: bool) -> None:
+        at = f"its commit {commit.offset}" if commit else f"its log start {log.start}"
+        if cut_off:
+            self.stays(place, "nothing-to-do", f"--until is offset {end}, which is not above {at}")
+        elif _hangs(log, end):
+            self.stays(place, "hanging-transaction", f"{_hidden(log)}; it is not moved", hint=_FIND_HANGING)
+        else:
+            self.stays(place, "nothing-to-do", f"nothing lies above {at}")
+
+    def named(self, wanted: OffsetRange, log: LogFacts | None, now_ms: int) -> None:
+        """A range that was named: no group is moved, so nothing but what is there can be read."""
+        place = (wanted.topic, wanted.partition)
+        if log is None:
+            self.stays(place, "unread", "its log could not be read", error=True)
+        elif wanted.end > log.high_watermark:
+            why = f"[{wanted.start}, {wanted.end}) ends above the log end {log.high_watermark}"
+            self.stays(place, "above-end", why, error=True)
+        elif wanted.end > log.last_stable:
+            why = f"[{wanted.start}, {wanted.end}) can't be read to its end: {_hidden(log)}"
+            self.stays(place, "hanging-transaction", why, error=True, hint=_FIND_HANGING)
+        else:
+            start = min(max(wanted.start, log.start), wanted.end)
+            if start > wanted.start:
+                self._gone.append(GivenUp(*place, wanted.start, start, _passed(log)))
+            if start == wanted.end:
+                self.stays(place, "nothing-to-do", f"nothing of {wanted} is left: {_passed(log)}")
+            else:
+                self._ranges.append(_row(place, start, wanted.end, None, log, None, now_ms, cut_off=True))
+
+
+_FIND_HANGING = "wait until it ends, or look for a hanging one: kafka-transactions.sh find-hanging"
+
+
+def _hangs(log: LogFacts, end: int) -> bool:
+    """Whether it is an open transaction that keeps the end where it is."""
+    return end == log.last_stable < log.high_watermark
+
+
+def _hidden(log: LogFacts) -> str:
+    hidden = plural(log.high_watermark - log.last_stable, "offset")
+    return f"an open transaction holds the last stable offset at {log.last_stable}, {hidden} below the log end"
+
+
+def _passed(log: LogFacts) -> str:
+    return f"the log starts at {log.start}"
+
+
+def _row(
+    place: Place,
+    start: int,
+    end: int,
+    before: Commit | None,
+    log: LogFacts,
+    maybe: int | None,
+    now_ms: int,
+    *,
+    cut_off: bool,
+) -> GapRange:
+    offsets = end - start
+    records: int | None = 0
+    if offsets:
+        records = None if log.records_per_offset is None else round(offsets * min(log.records_per_offset, 1.0))
+    each = log.bytes_per_offset if offsets else 0.0
+    return GapRange(
+        *place,
+        start,
+        end,
+        before,
+        # Of an offset below the last stable one the epoch is not known, and a wrong one would look like truncation.
+        None if cut_off else log.last_stable_epoch,
+        log.topic_id,
+        maybe,
+        records,
+        None if each is None else round(offsets * each),
+        log.oldest_ms if offsets else None,
+        _deadline(log, start, now_ms) if offsets else None,
+    )
+
+
+def _deadline(log: LogFacts, start: int, now_ms: int) -> int | None:
+    """When retention may take the record at ``start``: by its age, or when enough is written behind it."""
+    moments = []
+    if log.retention_ms is not None and log.oldest_ms is not None:
+        moments.append(log.oldest_ms + log.retention_ms)
+    each = log.bytes_per_offset
+    if log.retention_bytes is not None and each and log.growth_per_s:
+        room = log.retention_bytes - (log.high_watermark - start) * each
+        moments.append(now_ms + max(0, math.floor(room / (log.growth_per_s * each) * 1000)))
+    return min(moments, default=None)
+
+
+def _maybe_processed(place: Place, commit: Commit, start: int, end: int, work: LastWork) -> int | None:
+    """Below which offset records may have been handled, after the last commit and before the consumer stopped.
+
+    At the rate of its last commits, and never past what was there when it stopped; without a rate all that was there.
+    """
+    last, there = work.commits.get(place), work.log_end_then.get(place)
+    reached = there
+    if last is not None and last.rate_per_s is not None and work.stopped_ms is not None:
+        seconds = max(0, work.stopped_ms - last.at_ms) / 1000
+        by_rate = commit.offset + math.ceil(last.rate_per_s * seconds)
+        reached = by_rate if there is None else min(by_rate, there)
+    return None if reached is None else min(max(reached, start), end)

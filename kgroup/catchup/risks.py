@@ -1,0 +1,198 @@
+"""What may go wrong with a catch-up, said before it begins: retention, skew, order, records that come twice. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+from kgroup.catchup.gap import Gap, LastWork, LogFacts
+from kgroup.catchup.model import GapRange, Place
+from kgroup.durations import format_duration
+from kgroup.units import human_count, percent, plural
+
+_SAFETY = 2.0
+"""The replay is an estimate: less time than twice as long is worth a warning."""
+
+
+class Level(StrEnum):
+    """READ: has to be known. WARNING: may go wrong. BLOCKED: will go wrong, so nothing is begun."""
+
+    READ = "READ"
+    WARNING = "WARNING"
+    BLOCKED = "BLOCKED"
+
+
+@dataclass(frozen=True, slots=True)
+class Risk:
+    """One of them; ``code`` is ``order``, ``twice``, ``skew``, ``retention``, ``gone``, ``given-up``, ``below-head``,
+    ``until`` or ``guess``; ``topic`` and ``partition`` are None where it is about the whole plan.
+    """
+
+    level: Level
+    code: str
+    message: str
+    topic: str | None = None
+    partition: int | None = None
+    hint: str | None = None
+
+    def document(self) -> dict[str, Any]:
+        """Its JSON form."""
+        return {
+            "level": self.level.value,
+            "code": self.code,
+            "message": self.message,
+            "topic": self.topic,
+            "partition": self.partition,
+            "hint": self.hint,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast the replay is expected to be; a rate of None does not limit it.
+
+    ``startup_s`` passes before the first record. ``guessed`` is whether nobody has measured it here.
+    """
+
+    records_per_s: float | None
+    bytes_per_s: float | None = None
+    startup_s: float = 0.0
+    guessed: bool = False
+
+
+def duration_s(gap: Gap, pace: Pace) -> float | None:
+    """Seconds that the replay is expected to take, its start-up included; None where nothing tells.
+
+    Offsets stand for records where their number is not known. 10,000 records at 500 a second and a start of 3 s: 23.0.
+    """
+    times = []
+    if pace.records_per_s:
+        times.append((gap.offsets if gap.records is None else gap.records) / pace.records_per_s)
+    if pace.bytes_per_s and gap.size is not None:
+        times.append(gap.size / pace.bytes_per_s)
+    return pace.startup_s + max(times) if times else None
+
+
+def risks(gap: Gap, logs: Mapping[Place, LogFacts], work: LastWork, pace: Pace, now_ms: int) -> tuple[Risk, ...]:
+    """All that apply, what blocks first, then warnings, then what is to be read; by partition within each."""
+    found = [*_of_plan(gap, work, pace), *_retention(gap, logs, pace, now_ms), *_rows(gap, logs)]
+    order = [Level.BLOCKED, Level.WARNING, Level.READ]
+    return tuple(sorted(found, key=lambda risk: order.index(risk.level)))
+
+
+def _of_plan(gap: Gap, work: LastWork, pace: Pace) -> Iterator[Risk]:
+    if gap.group is not None and gap.offsets:
+        yield Risk(
+            Level.READ,
+            "order",
+            f"The gap is NOT ordered against the head: {gap.group} handles new records while older ones of the same "
+            "key are still on their way.",
+        )
+    if gap.group is not None and gap.released_at == "until":
+        yield Risk(Level.READ, "until", f"{gap.group} is released at --until and not at the head.")
+    yield from _twice(gap, work)
+    yield from _skew(gap)
+    if pace.guessed and duration_s(gap, pace) is not None:
+        yield Risk(Level.WARNING, "guess", "the replay time is a guess: nothing was measured here")
+
+
+def _twice(gap: Gap, work: LastWork) -> Iterator[Risk]:
+    if gap.group is None or not gap.offsets:
+        return
+    count = sum(item.maybe_processed_until - item.start for item in gap.ranges if item.maybe_processed_until)
+    owned = [item for item in gap.ranges if item.before is not None and item.end > item.start]
+    unknown = sum(item.maybe_processed_until is None for item in owned)
+    if count:
+        last = max((commit.at_ms for commit in work.commits.values()), default=None)
+        when = "" if last is None else f" ({datetime.fromtimestamp(last / 1000, UTC):%H:%M:%SZ})"
+        records = "record" if count == 1 else "records"
+        yield Risk(
+            Level.READ,
+            "twice",
+            f"Up to {human_count(count)} {records} after the last commit{when} may have been handled already; they "
+            "carry the header kgroup.maybe-processed.",
+        )
+    if unknown:
+        yield Risk(
+            Level.READ,
+            "twice",
+            f"How much was handled after the last commit is not known for {plural(unknown, 'partition')}: records "
+            "from there on may come twice, and carry no header.",
+        )
+
+
+def _skew(gap: Gap) -> Iterator[Risk]:
+    sizes = [item.end - item.start for item in gap.ranges if item.end > item.start]
+    if len(sizes) > 1:
+        yield Risk(
+            Level.READ,
+            "skew",
+            f"the largest partition is {percent(max(sizes), sum(sizes))} of the gap "
+            f"({percent(1, len(sizes))} would be even)",
+        )
+
+
+def _retention(gap: Gap, logs: Mapping[Place, LogFacts], pace: Pace, now_ms: int) -> Iterator[Risk]:
+    """Whether retention takes records before the replay has read them.
+
+    The first record of a partition is read when the replay has begun, the last one, which was written just now, when it
+    ends at the latest. So it can't be made where the first one goes before the start, or where the replay takes longer
+    than records are kept; in between, a partition may have to wait for its turn, which is a warning. A record that
+    is there though its time is over stands in a segment with younger ones: it goes with that, nobody can tell when.
+    """
+    takes = duration_s(gap, pace)
+    for item in gap.ranges:
+        if item.retention_deadline_ms is None:
+            continue
+        left_s = (item.retention_deadline_ms - now_ms) / 1000
+        log = logs.get(item.place)
+        kept_s = None if log is None or log.retention_ms is None else log.retention_ms / 1000
+        first = "retention takes the first record of the gap"
+        if takes is not None and kept_s is not None and takes > kept_s:
+            kept = f"retention keeps records for {format_duration(kept_s)}"
+            yield _overtaken(Level.BLOCKED, item, f"{kept}, and the replay takes about {format_duration(takes)}")
+        elif left_s <= 0:
+            yield _overtaken(Level.WARNING, item, f"{first} at any moment: it has outlived it already")
+        elif left_s <= pace.startup_s:
+            yield _overtaken(Level.BLOCKED, item, f"{first} in {format_duration(left_s)}, before the replay can begin")
+        elif takes is None:
+            unknown = "how long the replay takes is not known"
+            yield _overtaken(Level.WARNING, item, f"{first} in {format_duration(left_s)}; {unknown}")
+        elif left_s < takes * _SAFETY:
+            about = f"the replay takes about {format_duration(takes)}"
+            yield _overtaken(Level.WARNING, item, f"{first} in {format_duration(left_s)}; {about}")
+
+
+def _overtaken(level: Level, item: GapRange, what: str) -> Risk:
+    return Risk(
+        level,
+        "retention",
+        f"{item.topic}:{item.partition}: {what}",
+        *item.place,
+        hint=f"raise retention.ms (and retention.bytes) of {item.topic} until the replay is done",
+    )
+
+
+def _rows(gap: Gap, logs: Mapping[Place, LogFacts]) -> Iterator[Risk]:
+    for row in gap.gone:
+        lost = plural(row.end - row.start, "offset")
+        message = f"{row.topic}:{row.partition}: [{row.start}, {row.end}) is gone ({lost}): {row.why}"
+        yield Risk(Level.WARNING, "gone", message, row.topic, row.partition)
+    for row in gap.given_up:
+        lost = plural(row.end - row.start, "offset")
+        message = f"{row.topic}:{row.partition}: [{row.start}, {row.end}) is left to nobody ({lost}): {row.why}"
+        yield Risk(Level.WARNING, "given-up", message, row.topic, row.partition)
+    for item in gap.ranges:
+        log = logs.get(item.place)
+        if gap.group is not None and log is not None and item.end == log.last_stable < log.high_watermark:
+            behind = plural(log.high_watermark - item.end, "offset")
+            yield Risk(
+                Level.WARNING,
+                "below-head",
+                f"{item.topic}:{item.partition}: an open transaction holds the last stable offset, so that the group "
+                f"is released at {item.end}, {behind} below the log end",
+                *item.place,
+            )

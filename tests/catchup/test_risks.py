@@ -1,0 +1,134 @@
+"""What is said of a gap before it is replayed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kgroup.catchup.gap import SKIPPED, Gap, LastCommit, LastWork, LogFacts
+from kgroup.catchup.model import GapRange, GivenUp
+from kgroup.catchup.risks import Level, Pace, Risk, duration_s, risks
+from tests.catchup.plans import gap_range
+
+NOW_MS = 1_795_229_931_000
+FAST = Pace(1_000.0, startup_s=5.0)
+LOG = LogFacts(0, 120, 7, 120)
+
+
+def gap_of(*ranges: GapRange, group: str | None = "svc") -> Gap:
+    return Gap(group, "classic", ranges, (), (), ())
+
+
+def said(gap: Gap, code: str, pace: Pace = FAST, work: LastWork | None = None, log: LogFacts = LOG) -> list[Risk]:
+    found = risks(gap, {item.place: log for item in gap.ranges}, work or LastWork(), pace, NOW_MS)
+    return [risk for risk in found if risk.code == code]
+
+
+@pytest.mark.parametrize(
+    ("records", "size", "pace", "seconds"),
+    [
+        (10_000, None, Pace(500.0, startup_s=3.0), 23.0),
+        (10_000, 1_000_000, Pace(None, 100_000.0), 10.0),
+        (10_000, 1_000_000, Pace(500.0, 100_000.0), 20.0),
+        (None, None, Pace(10.0), 5.0),
+        (10_000, None, Pace(None, 100_000.0), None),
+        (10_000, None, Pace(None), None),
+    ],
+)
+def test_how_long_it_takes(records: int | None, size: int | None, pace: Pace, seconds: float | None) -> None:
+    assert duration_s(gap_of(gap_range(records=records, size=size)), pace) == seconds
+
+
+@pytest.mark.parametrize(
+    ("left_ms", "kept_ms", "pace", "level", "says"),
+    [
+        # 50 records, 5.05 s.
+        (3_600_000, 7_200_000, FAST, None, ""),
+        (11_000, 7_200_000, FAST, None, ""),
+        (9_000, 7_200_000, FAST, Level.WARNING, "in 9s; the replay takes about 5s"),
+        (5_000, 7_200_000, FAST, Level.BLOCKED, "in 5s, before the replay can begin"),
+        (-1, 7_200_000, FAST, Level.WARNING, "at any moment"),
+        (3_600_000, 4_000, FAST, Level.BLOCKED, "keeps records for 4s, and the replay takes about 5s"),
+        (3_600_000, None, FAST, None, ""),
+        (3_600_000, 7_200_000, Pace(None), Level.WARNING, "how long the replay takes is not known"),
+        (None, 7_200_000, FAST, None, ""),
+    ],
+)
+def test_retention(left_ms: int | None, kept_ms: int | None, pace: Pace, level: Level | None, says: str) -> None:
+    deadline_ms = None if left_ms is None else NOW_MS + left_ms
+    log = LogFacts(0, 120, 7, 120, retention_ms=kept_ms)
+
+    found = said(gap_of(gap_range(3, deadline_ms=deadline_ms)), "retention", pace, log=log)
+
+    assert [risk.level for risk in found] == ([] if level is None else [level])
+    assert all(says in risk.message and "orders:3" in risk.message for risk in found)
+    assert all((risk.topic, risk.partition) == ("orders", 3) for risk in found)
+
+
+def test_skew_is_said_as_the_screen_has_it() -> None:
+    twelve = [gap_range(number, 0, 810_000) for number in range(11)] + [gap_range(11, 0, 870_244)]
+
+    (risk,) = said(gap_of(*twelve), "skew")
+
+    assert risk.message == "the largest partition is 9% of the gap (8% would be even)"
+    assert said(gap_of(gap_range()), "skew") == []
+    assert said(gap_of(gap_range(), gap_range(1, 120, 120)), "skew") == []
+
+
+def test_the_gap_is_not_ordered_against_the_head() -> None:
+    (risk,) = said(gap_of(gap_range()), "order")
+
+    assert risk.level is Level.READ
+    assert "NOT ordered against the head: svc handles new records" in risk.message
+    assert said(gap_of(gap_range(), group=None), "order") == []
+    assert said(gap_of(gap_range(start=120)), "order") == []
+
+
+def test_what_may_come_twice() -> None:
+    work = LastWork(NOW_MS, {("orders", 0): LastCommit(NOW_MS - 1, 10.0)})
+    gap = gap_of(gap_range(maybe=101), gap_range(1, maybe=70), gap_range(2, start=120))
+
+    (risk,) = said(gap, "twice", work=work)
+
+    assert risk.message == (
+        "Up to 31 records after the last commit (02:58:50Z) may have been handled already; they carry the header "
+        "kgroup.maybe-processed."
+    )
+    assert [r.message[:60] for r in said(gap_of(gap_range(), gap_range(1)), "twice")] == [
+        "How much was handled after the last commit is not known for "
+    ]
+    assert said(gap_of(gap_range(maybe=70)), "twice") == []
+    assert said(gap_of(gap_range(maybe=90), group=None), "twice") == []
+
+
+def test_what_is_gone_given_up_or_hidden_is_named() -> None:
+    gap = replace(
+        gap_of(gap_range()),
+        gone=(GivenUp("orders", 0, 50, 60, "the log starts at 60"),),
+        given_up=(GivenUp("orders", 0, 60, 61, SKIPPED),),
+        released_at="until",
+    )
+    held = LogFacts(0, 120, 7, 126)
+
+    found = risks(gap, {("orders", 0): held}, LastWork(), replace(FAST, guessed=True), NOW_MS)
+
+    assert [(risk.level, risk.code) for risk in found] == [
+        (Level.WARNING, "guess"),
+        (Level.WARNING, "gone"),
+        (Level.WARNING, "given-up"),
+        (Level.WARNING, "below-head"),
+        (Level.READ, "order"),
+        (Level.READ, "until"),
+        (Level.READ, "twice"),
+    ]
+    messages = {risk.code: risk.message for risk in found}
+    assert messages["gone"] == "orders:0: [50, 60) is gone (10 offsets): the log starts at 60"
+    assert messages["given-up"] == "orders:0: [60, 61) is left to nobody (1 offset): --skip-before"
+    assert "released at 120, 6 offsets below the log end" in messages["below-head"]
+
+
+def test_what_blocks_comes_first() -> None:
+    gap = gap_of(gap_range(0, deadline_ms=NOW_MS + 9_000), gap_range(1, deadline_ms=NOW_MS + 1_000))
+
+    assert [risk.level for risk in risks(gap, {}, LastWork(), FAST, NOW_MS)][:2] == [Level.BLOCKED, Level.WARNING]
