@@ -1,0 +1,367 @@
+"""Transactions and fencing on a real broker, and reading to an end that open transactions hide."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+from kgroup.cluster.settled import SettledReader
+from kgroup.cluster.topic_admin import NewTopicSpec, TopicAdmin
+from kgroup.cluster.transactions import CommitUnknown, Fenced, Transactions
+from kgroup.errors import ConfigError, NotFound, Refused, Unreachable
+from tests.conftest import BROKER_PROPERTIES
+from tests.kafka_proxy import Fault, Loss, ProxiedBroker, proxied_broker
+from tests.kafka_world import KafkaWorld
+
+Name = Callable[[str], str]
+Config = dict[str, Any]
+TIMEOUT_S = 15.0
+INIT_PRODUCER_ID, END_TXN = 22, 26
+
+
+@pytest.fixture
+def config(bootstrap: str) -> Config:
+    return {"bootstrap.servers": bootstrap, "log_level": "0"}
+
+
+@pytest.fixture
+def place(world: KafkaWorld, name: Name) -> str:
+    return world.topic(name("log"), config={"cleanup.policy": "compact"})
+
+
+@pytest.fixture
+def reader(config: Config, place: str) -> Iterator[SettledReader]:
+    with SettledReader(config, place, timeout_s=TIMEOUT_S) as reader:
+        yield reader
+
+
+@pytest.fixture(scope="module")
+def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProxiedBroker]:
+    """A broker behind a proxy, that aborts transactions soon after their time."""
+    properties = BROKER_PROPERTIES | {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
+    with proxied_broker(tmp_path_factory.mktemp("transactions"), properties) as running:
+        yield running
+
+
+@pytest.fixture
+def behind_proxy(proxied: ProxiedBroker, name: Name) -> Iterator[tuple[ProxiedBroker, str]]:
+    proxied.proxy.reset()
+    yield proxied, proxied.world.topic(name("log"), config={"cleanup.policy": "compact"})
+    proxied.proxy.reset()
+
+
+def taken(config: Config, name: str, topic: str, **more: Any) -> Transactions:
+    transactions = Transactions(config, name, topic=topic, timeout_s=more.pop("timeout_s", TIMEOUT_S), **more)
+    transactions.fence()
+    return transactions
+
+
+def write(transactions: Transactions, topic: str, *keys: str) -> None:
+    transactions.begin()
+    for key in keys:
+        transactions.produce(topic, key.encode(), b"v", 0)
+    transactions.commit()
+
+
+def left_open(transactions: Transactions, topic: str, *keys: str) -> None:
+    """Records in the log, of a transaction that nobody ends."""
+    transactions.begin()
+    for key in keys:
+        transactions.produce(topic, key.encode(), b"v", 0)
+    assert transactions.producer.flush(30) == 0
+
+
+def keys(items: Iterator[tuple[int, bytes | None, bytes | None]]) -> list[str]:
+    return [(key or b"").decode() for _, key, _ in items]
+
+
+def naive(config: Config, topic: str) -> list[str]:
+    """What a reader of committed records sees before the broker says that the partition ends."""
+    consumer = Consumer(
+        config | {"group.id": "naive", "isolation.level": "read_committed", "enable.partition.eof": True}
+    )
+    found: list[str] = []
+    try:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        while True:
+            message = consumer.poll(30)
+            assert message is not None
+            error = message.error()
+            if error is not None:
+                assert error.code() == KafkaError._PARTITION_EOF
+                return found
+            found.append((message.key() or b"").decode())
+    finally:
+        consumer.close()
+
+
+def test_what_is_committed_counts_and_nothing_else(
+    config: Config, place: str, name: Name, reader: SettledReader
+) -> None:
+    with taken(config, name("one"), place) as one, taken(config, name("two"), place) as two:
+        write(one, place, "a", "b")
+        two.begin()
+        two.produce(place, b"aborted", b"v", 0)
+        two.producer.flush(30)
+        two.close()
+        write(one, place, "c")
+
+        assert keys(reader.committed()) == ["a", "b", "c"]
+        assert sorted(keys(reader.everything())) == ["a", "aborted", "b", "c"]
+        assert keys(reader.committed(1)) == ["b", "c"]
+
+
+def test_an_idle_producer_that_was_fenced_begins_and_commits_nothing(
+    config: Config, place: str, name: Name, reader: SettledReader
+) -> None:
+    ours = name("id")
+    with taken(config, ours, place) as old, taken(config, ours, place) as new:
+        old.begin()  # as if nothing had happened
+        old.produce(place, b"old", b"v", 0)
+        with pytest.raises(Fenced) as caught:
+            old.commit()
+        write(new, place, "new")
+
+        assert caught.value.code == "fenced"
+        assert ours in caught.value.message
+        assert keys(reader.committed()) == ["new"]
+
+
+def test_a_producer_that_was_fenced_in_its_transaction_has_written_nothing(
+    config: Config, place: str, name: Name, reader: SettledReader
+) -> None:
+    ours = name("id")
+    with taken(config, ours, place) as old:
+        left_open(old, place, "old")
+        with taken(config, ours, place) as new:
+            write(new, place, "new")
+            with pytest.raises(Fenced):
+                old.commit()
+
+            assert keys(reader.committed()) == ["new"]
+            assert keys(reader.everything()) == ["old", "new"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "code"), [(b"k", b"x" * 3_000_000, "too-large"), (None, b"v", "not-accepted")]
+)
+def test_a_record_that_is_refused_takes_its_transaction_with_it(
+    config: Config, place: str, name: Name, reader: SettledReader, key: Any, value: bytes, code: str
+) -> None:
+    ours = name("id")
+    with taken(config, ours, place, tuning={"compression.type": "none"}) as transactions:
+        transactions.begin()
+        transactions.produce(place, b"before", b"v", 0)
+        transactions.produce(place, key, value, 0)
+        with pytest.raises(Refused) as caught:
+            transactions.commit()
+
+        assert caught.value.code == code
+        assert place in caught.value.message
+    with taken(config, ours, place) as again:
+        write(again, place, "after")
+    assert keys(reader.committed()) == ["after"]
+
+
+def test_a_record_for_a_topic_that_is_not_there(config: Config, place: str, name: Name) -> None:
+    with taken(config, name("id"), place, timeout_s=1.0) as transactions:
+        transactions.begin()
+        transactions.produce(name("absent"), b"k", b"v", 0)
+        with pytest.raises(Unreachable) as caught:
+            transactions.commit()
+
+    assert "not acknowledged" in caught.value.message
+    assert not isinstance(caught.value, CommitUnknown)
+
+
+def test_an_open_transaction_hides_what_others_have_committed_and_is_waited_for(
+    config: Config, place: str, name: Name
+) -> None:
+    hiding = taken(config, name("killed"), place)
+    left_open(hiding, place, "chunk 1 done")
+    with taken(config, name("other"), place) as other:
+        write(other, place, "chunk 2 done")
+    assert naive(config, place) == []
+
+    told: list[float] = []
+
+    def on_wait(seconds: float) -> None:
+        told.append(seconds)
+        hiding.close()
+
+    with SettledReader(config, place, timeout_s=1.0, on_wait=on_wait) as reader:
+        assert keys(reader.committed()) == ["chunk 2 done"]
+    assert len(told) == 1
+
+
+def test_one_that_hangs_is_named_and_what_came_before_it_is_good(
+    config: Config, place: str, name: Name, reader: SettledReader
+) -> None:
+    with taken(config, name("one"), place) as one, taken(config, name("hanging"), place) as hanging:
+        write(one, place, "a")
+        left_open(hanging, place, "never")
+        write(one, place, "b")
+        items = reader.committed(patience_s=0.3)
+        assert keys(iter([next(items)])) == ["a"]
+        with pytest.raises(Refused) as caught:
+            next(items)
+
+        assert caught.value.code == "open-transaction"
+        assert keys(reader.everything()) == ["a", "never", "b"]
+
+
+def test_the_end_is_that_of_the_call(config: Config, place: str, name: Name, reader: SettledReader) -> None:
+    with taken(config, name("one"), place) as one, taken(config, name("late"), place) as late:
+        write(one, place, "a")
+        items = reader.committed()
+        assert reader.bounds() == (0, 2)
+        left_open(late, place, "b")
+
+        assert keys(items) == ["a"]
+        assert reader.end == 2
+
+
+def test_reading_again_and_again_finds_the_same(config: Config, place: str, name: Name, reader: SettledReader) -> None:
+    assert keys(reader.committed()) == []
+    with taken(config, name("one"), place) as one:
+        for number in range(20):
+            write(one, place, str(number))
+            assert keys(reader.committed()) == [str(n) for n in range(number + 1)]
+            assert keys(reader.everything(2 * number)) == [str(number)]
+            assert keys(reader.committed(2 * number + 1)) == []  # a control record alone
+            assert keys(reader.committed(2 * number + 2)) == []
+
+
+def test_a_log_that_was_cut(config: Config, place: str, name: Name, reader: SettledReader, world: KafkaWorld) -> None:
+    other = world.topic(name("plain"))
+    world.produce(other, 10)
+    world.delete_records(other, 0, 5)
+    with SettledReader(config, other, timeout_s=TIMEOUT_S) as cut:
+        with pytest.raises(Refused) as caught:
+            list(cut.committed(2))
+
+        assert caught.value.code == "records-gone"
+        assert len(list(cut.committed())) == 5
+
+
+def test_no_such_topic_and_no_broker(config: Config, name: Name) -> None:
+    with SettledReader(config, name("absent"), timeout_s=TIMEOUT_S) as reader, pytest.raises(NotFound):
+        reader.bounds()
+    dead = {"bootstrap.servers": "127.0.0.1:1"}
+    with SettledReader(dead, "t", timeout_s=0.3) as reader, pytest.raises(Unreachable):
+        reader.bounds()
+    with Transactions(dead, "id", topic="t", timeout_s=0.3) as transactions, pytest.raises(Unreachable):
+        transactions.fence()
+    with pytest.raises(ConfigError):
+        Transactions(dead | {"linger.ms": "soon"}, "id", topic="t", timeout_s=0.3)
+
+
+def test_a_long_timeout_is_no_reason_to_refuse(config: Config, place: str, name: Name) -> None:
+    # librdkafka wants socket.timeout.ms below the transaction's limit; --timeout 300 gives more.
+    with taken(config | {"socket.timeout.ms": "300000"}, name("id"), place) as transactions:
+        write(transactions, place, "a")
+
+
+def test_the_brokers_limit_for_transactions(config: Config, place: str, name: Name) -> None:
+    with pytest.raises(Refused) as caught:
+        taken(config, name("id"), place, longest_s=3600)
+
+    assert caught.value.code == "transaction-limit"
+
+
+def test_a_commit_whose_answer_is_lost_once_is_asked_for_again(
+    behind_proxy: tuple[ProxiedBroker, str], name: Name
+) -> None:
+    proxied, place = behind_proxy
+    with taken({"bootstrap.servers": proxied.bootstrap}, name("id"), place) as transactions:
+        proxied.proxy.expect(Fault(END_TXN, Loss.ANSWER))
+        write(transactions, place, "a")
+        write(transactions, place, "b")
+
+    with SettledReader({"bootstrap.servers": proxied.bootstrap}, place, timeout_s=TIMEOUT_S) as reader:
+        assert keys(reader.committed()) == ["a", "b"]
+
+
+@pytest.mark.parametrize(("loss", "committed"), [(Loss.ANSWER, ["a"]), (Loss.REQUEST, [])])
+def test_a_commit_that_nobody_answers_is_only_to_be_found_in_the_log(
+    behind_proxy: tuple[ProxiedBroker, str], name: Name, loss: Loss, committed: list[str]
+) -> None:
+    proxied, place = behind_proxy
+    config = {"bootstrap.servers": proxied.bootstrap}
+    with taken(config, name("id"), place, timeout_s=1.0, longest_s=4.0) as transactions:
+        proxied.proxy.expect(Fault(END_TXN, loss, always=True))
+        with pytest.raises(CommitUnknown):
+            write(transactions, place, "a")
+    proxied.proxy.reset()
+
+    # Its client is closed, so the broker ends what is open: no id must be taken to read the truth.
+    with SettledReader(config, place, timeout_s=TIMEOUT_S) as reader:
+        assert keys(reader.committed()) == committed
+
+
+def test_a_transaction_that_lasts_too_long(behind_proxy: tuple[ProxiedBroker, str], name: Name) -> None:
+    proxied, place = behind_proxy
+    config = {"bootstrap.servers": proxied.bootstrap}
+    with taken(config, name("id"), place, longest_s=1.0) as transactions:
+        left_open(transactions, place, "a")
+        with SettledReader(config, place, timeout_s=TIMEOUT_S) as reader:
+            assert keys(reader.committed()) == []  # waits until the broker has aborted it
+        with pytest.raises(Refused) as caught:
+            transactions.commit()
+
+    assert caught.value.code == "transaction-timeout"
+
+
+def test_closing_does_not_wait_for_a_broker_that_is_gone(behind_proxy: tuple[ProxiedBroker, str], name: Name) -> None:
+    proxied, place = behind_proxy
+    transactions = taken({"bootstrap.servers": proxied.bootstrap}, name("id"), place, timeout_s=1.0)
+    left_open(transactions, place, "a")
+    for api_key in (END_TXN, 3, 10, 18):
+        proxied.proxy.expect(Fault(api_key, Loss.REQUEST, always=True))
+    closing = threading.Thread(target=transactions.close, daemon=True)
+    closing.start()
+    closing.join(10)
+
+    assert not closing.is_alive()
+
+
+def test_a_topic_described_and_made(config: Config, name: Name, world: KafkaWorld) -> None:
+    admin, topic = TopicAdmin(config, timeout_s=TIMEOUT_S), name("made")
+    assert admin.facts(topic) is None
+    assert admin.brokers() == 1
+    wanted = NewTopicSpec(topic, 1, 1, {"cleanup.policy": "compact"})
+
+    assert admin.make(wanted, pretend=True)
+    assert admin.facts(topic) is None
+    assert admin.make(wanted)
+    assert not admin.make(wanted)
+    found = admin.facts(topic)
+
+    assert found is not None
+    assert (found.partitions, found.replicas, found.led) == (1, 1, True)
+    assert (found.config or {})["cleanup.policy"] == "compact"
+    assert found.operations is not None
+    assert {"READ", "WRITE", "DESCRIBE"} <= found.operations
+
+
+def test_admin_without_a_broker() -> None:
+    admin = TopicAdmin({"bootstrap.servers": "127.0.0.1:1"}, timeout_s=0.5)
+    with pytest.raises(Unreachable):
+        admin.facts("t")
+    with pytest.raises(Unreachable):
+        admin.brokers()
+
+
+def test_spark_s_workers_need_no_kafka_python() -> None:
+    code = (
+        "import sys; sys.modules['kafka'] = None; import kgroup.cluster.transactions, kgroup.cluster.settled, "
+        "kgroup.catchup.task_ledger, kgroup.catchup.ledger"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])
