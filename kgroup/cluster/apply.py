@@ -9,14 +9,14 @@ before it is tried again or reported (both were seen on brokers that were killed
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kafka.protocol.admin import DeleteGroupsRequest
-from kafka.protocol.consumer import LeaveGroupRequest, OffsetCommitRequest, OffsetDeleteRequest
+from kafka.protocol.consumer import LeaveGroupRequest, OffsetDeleteRequest
 
 from kgroup.cluster.broker_errors import NONE, UNKNOWN_MEMBER_ID, of_change
+from kgroup.cluster.commit_requests import Offsets, Part, commit_request, commit_rows
 from kgroup.cluster.coordinator.client import RETRY_PAUSE_S
 from kgroup.cluster.coordinator.groups import SETTLING_S, Committed
 from kgroup.cluster.deadline import Deadline
@@ -28,43 +28,10 @@ from kgroup.model import Commit, Leaver
 
 if TYPE_CHECKING:
     from kgroup.cluster.conversion import Conversion
-
-Offsets = Mapping[TopicPartition, Commit | None]
-"""Commits by partition; None is no commit."""
+    from kgroup.cluster.holding import Holding
 
 Result = KgroupError | None
 """None: it was done."""
-
-_REQUEST_BYTES = 900_000
-_RECORD_BYTES = 80
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """What of one group goes into one request: what is to stand (None: no commit), and what stood before."""
-
-    group: str
-    writes: Offsets
-    old: Offsets
-
-
-def parts_of(group: str, writes: Offsets, old: Offsets) -> Iterator[Part]:
-    """One part, or several where they are too large for one request.
-
-    The coordinator appends a request's commits as one batch (1 MiB at most by its default), a record each, that has
-    the names of group and topic in its key.
-    """
-    chosen: dict[TopicPartition, Commit | None] = {}
-    size, name_bytes = 0, len(group.encode())
-    for place, commit in sorted(writes.items()):
-        more = _RECORD_BYTES + name_bytes + len(place[0].encode()) + (len(commit.metadata.encode()) if commit else 0)
-        if chosen and size + more > _REQUEST_BYTES:
-            yield Part(group, chosen, {place: old.get(place) for place in chosen})
-            chosen, size = {}, 0
-        chosen[place] = commit
-        size += more
-    if chosen:
-        yield Part(group, chosen, {place: old.get(place) for place in chosen})
 
 
 class ChangingCluster(Cluster):
@@ -101,6 +68,19 @@ class ChangingCluster(Cluster):
 
         return self._ask(set_configs, self._client, wanted)
 
+    def hold(self, group: str, kind: str | None, places: Iterable[TopicPartition]) -> Holding:
+        """A block in which we are the only member of an Empty group, and these partitions are ours.
+
+        ``kind`` is the type that it must have, None: any.
+        """
+        # Imported here: only a catch-up needs it.
+        from kgroup.cluster.holding import Hands, Holding
+
+        hands = Hands(
+            self._client, self._coordinators, self._describe, self._settled_commits, self._ask, self._timeout_s
+        )
+        return Holding(hands, group, kind, places)
+
     def _conversion(self) -> Conversion:
         # Imported here: only migrate and its undoing need it.
         from kgroup.cluster.conversion import Conversion
@@ -118,8 +98,8 @@ class ChangingCluster(Cluster):
             results |= await self._until_known(
                 part,
                 commits,
-                lambda left: _commit_request(part.group, {p: commits[p] for p in left}),
-                _commit_rows,
+                lambda left: commit_request(part.group, {p: commits[p] for p in left}),
+                commit_rows,
                 "Read",
             )
         if deletions:
@@ -292,38 +272,6 @@ def _not_removed(code: int, group: str, leaver: Leaver) -> KgroupError:
     return of_change(code, group)
 
 
-def _commit_request(group: str, commits: Mapping[TopicPartition, Commit]) -> Any:
-    entry = OffsetCommitRequest.OffsetCommitRequestTopic
-    row = entry.OffsetCommitRequestPartition
-    topics: dict[str, list[Any]] = {}
-    for (topic, number), commit in commits.items():
-        topics.setdefault(topic, []).append(
-            row(
-                partition_index=number,
-                committed_offset=commit.offset,
-                committed_leader_epoch=-1 if commit.leader_epoch is None else commit.leader_epoch,
-                committed_metadata=commit.metadata,
-            )
-        )
-    # From version 10 on, topics are named by id. Without a generation and a member: an administrator's.
-    return OffsetCommitRequest(
-        group_id=group,
-        generation_id_or_member_epoch=-1,
-        member_id="",
-        group_instance_id=None,
-        retention_time_ms=-1,
-        topics=[entry(name=topic, partitions=rows) for topic, rows in topics.items()],
-        min_version=6,
-        max_version=9,
-    )
-
-
-def _commit_rows(answer: Any, places: list[TopicPartition]) -> Iterator[tuple[TopicPartition, int]]:
-    for topic in answer.topics:
-        for row in topic.partitions:
-            yield (topic.name, row.partition_index), row.error_code
-
-
 def _offset_delete_request(group: str, places: Iterable[TopicPartition]) -> Any:
     entry = OffsetDeleteRequest.OffsetDeleteRequestTopic
     topics: dict[str, list[Any]] = {}
@@ -338,7 +286,7 @@ def _offset_delete_rows(answer: Any, places: list[TopicPartition]) -> Iterator[t
     if answer.error_code != NONE:
         yield from ((place, answer.error_code) for place in places)
         return
-    yield from _commit_rows(answer, places)
+    yield from commit_rows(answer, places)
 
 
 def _leave_request(group: str, leavers: Iterable[Leaver]) -> Any:

@@ -44,8 +44,13 @@ class Lost:
         return self._cause()
 
 
-async def to_coordinator(client: Client, coordinators: GroupCoordinators, group: str, request: Any) -> Any:
-    """The coordinator's answer, Lost where there was none, or the KgroupError that makes all trying vain."""
+async def to_coordinator(
+    client: Client, coordinators: GroupCoordinators, group: str, request: Any, patience_ms: int | None = None
+) -> Any:
+    """The coordinator's answer, Lost where there was none, or the KgroupError that makes all trying vain.
+
+    ``patience_ms`` is for what is not tried again; None: a third of the time.
+    """
     try:
         await coordinators.locate([group])
     except KgroupError as error:
@@ -56,7 +61,8 @@ async def to_coordinator(client: Client, coordinators: GroupCoordinators, group:
     if node is None:
         return Lost(partial(of_change, COORDINATOR_NOT_AVAILABLE, group), sent=False)
     # A third of the time: what gets no answer is to be read back, and perhaps tried again, within it.
-    answer = await client.send(request, node, max(_LEAST_PATIENCE_MS, client.deadline.left_ms // _TRIES))
+    third_ms = max(_LEAST_PATIENCE_MS, client.deadline.left_ms // _TRIES)
+    answer = await client.send(request, node, third_ms if patience_ms is None else patience_ms)
     if isinstance(answer, BaseException):
         cause = partial(client.failure, answer, node)
         await client.refresh_brokers()
