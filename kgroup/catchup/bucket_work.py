@@ -1,0 +1,66 @@
+"""A worker's task with buckets of keys: of what the readers send, the newest record of each key is delivered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+from kgroup.catchup.bucket_run import BucketRun, ByKey
+from kgroup.catchup.newest import Gather
+from kgroup.catchup.sinks.whole import ways
+from kgroup.catchup.task_ledger import TaskLedger
+from kgroup.catchup.task_spec import TaskResult, TaskSpec
+from kgroup.catchup.told import Told
+
+
+class ReaderFailed(Exception):
+    """A reader has not read all of its part: ``why`` says it, ``bucket_run.STOPPED`` that it was asked to stop."""
+
+    def __init__(self, why: Any) -> None:
+        super().__init__(str(why))
+        self.why = why
+
+
+def deliver(
+    by_key: ByKey,
+    spec: TaskSpec,
+    sent: Iterable[tuple[int, bytes]],
+    tell: Callable[[Told], None],
+    stop: Callable[[], bool],
+) -> TaskResult:
+    """Deliver a task's buckets; ``sent`` is what comes of them, (bucket, rows or tally), those of a bucket together.
+
+    A bucket that the ledger has is passed over. Raises ReaderFailed where not all was read, KgroupError with code
+    ``not-counted`` where not all of it arrived, and what ``run_task`` raises.
+    """
+    with TaskLedger(spec.config, spec.work, timeout_s=spec.timeout_s) as ledger:
+        run = BucketRun(spec, by_key.first, ledger, stop)
+        way = ways(run)
+        for bucket, blobs in groupby(sent, itemgetter(0)):
+            number, gather = by_key.first + bucket, Gather(by_key.first + bucket, len(by_key.reading))
+            done = run.is_done(number)
+            for _, blob in blobs:
+                if not done:
+                    gather.add(blob)
+            if done:
+                continue
+            if gather.broken is not None:
+                raise ReaderFailed(gather.broken)
+            if stop() or run.stopped:
+                break
+            run.rest()
+            found = gather.bucket()
+            run.begin(found)
+            way(found)
+            tell(Told(number, int(run.is_done(number)), 0, 0, 0, 0))
+        return run.result()
+
+
+def by_task(by_key: ByKey, rows: Iterable[tuple[int, bytes]]) -> Iterator[tuple[TaskSpec, Iterator[tuple[int, bytes]]]]:
+    """What came to one of Spark's partitions, by the task that it is of; in order of buckets where it has several."""
+    of_bucket = {number: spec.number for spec in by_key.tasks for number in spec.work.task.chunks}
+    specs = {spec.number: spec for spec in by_key.tasks}
+    for task, some in groupby(rows, lambda row: of_bucket[by_key.first + row[0]]):
+        yield specs[task], some

@@ -1,0 +1,82 @@
+"""``--to-spark FORMAT --option KEY=VALUE``: what the ledger keeps of it, and what Spark's writer is told.
+
+The ledger can be read by many, so a secret is named there and not told: ``@FILE`` or ``$VARIABLE`` stand for what is in
+them, looked up on the machine that runs the replay. Needs no pyspark.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from kgroup.errors import Refused, UsageError
+from kgroup.redact import is_secret
+
+FORMAT = "format"
+_PREFIX = "option."
+_IN_URL = re.compile(r"[a-z][\w+.-]*://[^/\s:@]*:[^/\s@]+@", re.IGNORECASE)
+_IN_TEXT = re.compile(r"(?i)\b(?:[\w.-]*(?:password|passwd|pwd|secret)[\w.-]*)=[^&;\s]")
+
+
+def parse_options(words: Iterable[str]) -> dict[str, str]:
+    """``KEY=VALUE`` words of ``--option``, as ``Delivery.options`` has them; the last one of a key counts.
+
+    Raises UsageError for what is none, and for a secret that is told: the message does not repeat it.
+    """
+    found: dict[str, str] = {}
+    for word in words:
+        key, sign, value = word.partition("=")
+        if not sign or not key.strip():
+            raise UsageError("--option wants KEY=VALUE")
+        if not _is_named(value) and (is_secret(key) or "token" in key.lower() or _tells(value)):
+            raise UsageError(
+                f"--option {key}: its value would be read by everybody who reads the ledger",
+                hint=f"--option {key}=@FILE, or --option '{key}=$VARIABLE': looked up where the replay runs",
+            )
+        found[f"{_PREFIX}{key}"] = value
+    return found
+
+
+def _is_named(value: str) -> bool:
+    return value[:1] in ("@", "$") and value[:1] != value[1:2]
+
+
+def _tells(value: str) -> bool:
+    return _IN_URL.search(value) is not None or _IN_TEXT.search(value) is not None
+
+
+def resolved(options: Mapping[str, str]) -> dict[str, str]:
+    """What Spark's writer is told: ``@FILE`` and ``$VARIABLE`` looked up, ``@@`` and ``$$`` taken for one of them.
+
+    Raises Refused [sink] for a file that can't be read, and a variable that is not set.
+    """
+    return {
+        name.removeprefix(_PREFIX): _looked_up(name.removeprefix(_PREFIX), value)
+        for name, value in options.items()
+        if name.startswith(_PREFIX)
+    }
+
+
+def secrets_of(options: Mapping[str, str]) -> tuple[str, ...]:
+    """What stands in files and variables, for not showing it. Raises as ``resolved``."""
+    named = (name.removeprefix(_PREFIX) for name, value in options.items() if _is_named(value))
+    told = resolved(options)
+    return tuple(told[name] for name in named if told.get(name))
+
+
+def _looked_up(key: str, value: str) -> str:
+    if not _is_named(value):
+        return value[1:] if value[:1] in ("@", "$") else value
+    name = value[1:]
+    if value.startswith("$"):
+        if name not in os.environ:
+            raise Refused(f"--option {key}: the variable {name} is not set here", code="sink")
+        return os.environ[name]
+    try:
+        return Path(name).read_text(encoding="utf-8").rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Refused(
+            f"--option {key}: {name} can't be read: {getattr(error, 'strerror', None) or error}", code="sink"
+        ) from error

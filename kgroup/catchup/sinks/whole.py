@@ -1,0 +1,322 @@
+"""Buckets of keys delivered, each whole or not at all: one transaction, one file, or at least once to a handler."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from kgroup.catchup import provenance
+from kgroup.catchup.bucket_run import BucketRun
+from kgroup.catchup.lanes import Handler, Lanes, Outcome
+from kgroup.catchup.model import Order
+from kgroup.catchup.newest import Bucket, RowBatch
+from kgroup.catchup.sinks import command, files, python
+from kgroup.catchup.sinks.files import ChunkFile, Receipt
+from kgroup.catchup.sinks.formats import Hashing, writer
+from kgroup.catchup.sinks.topic import AGAIN, REFUSALS, TopicSink, fitting
+from kgroup.catchup.task_spec import Stopped
+from kgroup.cluster.batches import BatchReader
+from kgroup.cluster.transactions import Row as Sent
+from kgroup.errors import KgroupError, UsageError
+from kgroup.stored import StoredRecord
+
+_ATTEMPTS = 3
+_WAIT_S = 0.1
+_GRACE_S = 4.0
+
+Deliver = Callable[[Bucket], None]
+"""Deliver a bucket and write it down; where the task was asked to stop, or a record is refused for good, do neither."""
+
+
+def ways(run: BucketRun) -> Deliver:
+    """How the buckets of a task are delivered. Raises UsageError for options that mean nothing."""
+    match run.spec.sink:
+        case "topic":
+            return _ToTopic(run).deliver
+        case "files":
+            files.check(run.spec.options)
+            return lambda bucket: _to_file(run, bucket)
+        case "command":
+            return lambda bucket: _to_handlers(run, bucket, command.handlers(run.spec))
+        case "python":
+            return lambda bucket: _to_handlers(run, bucket, python.handlers(run.spec))
+    raise UsageError(f"a worker knows no sink {run.spec.sink!r} for the newest record of each key")
+
+
+class _ToTopic:
+    """One transaction a bucket, with what the ledger has of it."""
+
+    def __init__(self, run: BucketRun) -> None:
+        self._run = run
+        self._sink = TopicSink(run.spec)
+        self._keeps: dict[str, bool] = {}
+        self._refused: dict[tuple[str, int, int], tuple[str, int]] = {}
+        self._fitted = False
+
+    def deliver(self, bucket: Bucket) -> None:
+        """Try again what may be tried again; what the broker refuses goes to the dead-letter topic, or stops it."""
+        run, failures = self._run, 0
+        self._look(bucket)
+        while True:
+            try:
+                self._send(bucket)
+                return
+            except KgroupError as error:
+                if error.code in REFUSALS and bucket.records:
+                    if not self._sort_out(bucket, error):
+                        return
+                elif error.code not in AGAIN or (failures := failures + 1) >= _ATTEMPTS:
+                    raise
+            run.ledger.open()
+
+    def _look(self, bucket: Bucket) -> None:
+        """Whether records stay in their partitions."""
+        topics = {batch.topic for batch in bucket.batches} - self._keeps.keys()
+        if topics:
+            with BatchReader(self._run.spec.config, timeout_s=self._run.spec.timeout_s) as reader:
+                targets = len(reader.partitions(self._sink.topic))
+                for topic in topics:
+                    self._keeps[topic] = self._sink.keeps_partitions(len(reader.partitions(topic)), targets)
+
+    def _send(self, bucket: Bucket) -> None:
+        run, sent, dead = self._run, 0, Counter[int]()
+        run.ledger.begin()
+        for piece in run.pieces(bucket.batches):
+            for part, refused in self._parts(piece):
+                if refused is None:
+                    sent += run.ledger.send(self._sink.rows(part, self._keeps[part.topic]))
+                else:
+                    run.ledger.send((self._dead_letter(part.records()[0], *refused),))
+                    dead[part.rows[0].chunk] += 1
+        if run.asked_to_stop():
+            run.ledger.abort()
+            return
+        run.finish(bucket, sent, dead)
+
+    def _parts(self, batch: RowBatch) -> Iterator[tuple[RowBatch, tuple[str, int] | None]]:
+        first = 0
+        if self._refused:
+            for number, offset in enumerate(batch.offsets()):
+                refused = self._refused.get((batch.topic, batch.partition, offset))
+                if refused is not None:
+                    yield batch.part(first, number), None
+                    yield batch.part(number, number + 1), refused
+                    first = number + 1
+        yield batch.part(first, len(batch)), None
+
+    def _dead_letter(self, record: StoredRecord, error: str, attempts: int) -> Sent:
+        return _dead_letter(self._run, record, attempts, error)
+
+    def _sort_out(self, bucket: Bucket, error: KgroupError) -> bool:
+        """Find the record that the broker refuses; whether to go on with it in the dead-letter topic."""
+        run = self._run
+        if error.code == "too-large" and not self._fitted:
+            self._fitted = True  # it may be that only our batches are
+            run.ledger.tune({"batch.size": fitting(run.spec, self._sink.topic)})
+            return True
+        found = self._search(bucket)
+        if found is None:
+            raise error  # of the dead-letter topic, or gone by itself
+        where, why, attempts = found
+        if run.spec.dead_letters is None:
+            run.stopped.append(Stopped(*where, attempts, why))
+            return False
+        self._refused[where] = (why, attempts)
+        return True
+
+    def _search(self, bucket: Bucket) -> tuple[tuple[str, int, int], str, int] | None:
+        """The first record that is refused, in ever smaller transactions of which none is committed."""
+        batches: Sequence[RowBatch] = bucket.batches
+        attempts = 1
+        while batches:
+            rows = sum(map(len, batches))
+            half = _first_rows(batches, max(1, rows // 2))
+            refused = self._try(half)
+            if refused is not None:
+                attempts += 1
+            if rows == 1:
+                where = batches[0].topic, batches[0].partition, batches[0].offsets()[0]
+                return None if refused is None else (where, refused, attempts)
+            batches = half if refused is not None else _behind(batches, sum(map(len, half)))
+        return None
+
+    def _try(self, batches: Sequence[RowBatch]) -> str | None:
+        """Why some of these are refused, None where all are taken."""
+        ledger = self._run.ledger
+        ledger.open()
+        try:
+            ledger.begin()
+            for batch in batches:
+                for part, refused in self._parts(batch):
+                    if refused is None:
+                        ledger.send(self._sink.rows(part, self._keeps[part.topic]))
+            ledger.flush()
+        except KgroupError as error:
+            if error.code in REFUSALS:
+                return error.message
+            raise
+        finally:
+            ledger.abort()
+        return None
+
+
+def _first_rows(batches: Sequence[RowBatch], rows: int) -> list[RowBatch]:
+    found: list[RowBatch] = []
+    for batch in batches:
+        if rows <= 0:
+            break
+        found.append(batch.part(0, rows))
+        rows -= len(found[-1])
+    return found
+
+
+def _behind(batches: Sequence[RowBatch], rows: int) -> list[RowBatch]:
+    found: list[RowBatch] = []
+    for batch in batches:
+        skipped = min(rows, len(batch))
+        rows -= skipped
+        if skipped < len(batch):
+            found.append(batch.part(skipped, len(batch)))
+    return found
+
+
+def _to_file(run: BucketRun, bucket: Bucket) -> None:
+    options = run.spec.options
+    number = bucket.number - run.first
+    file = ChunkFile.of_bucket(Path(options["dir"]), run.spec.plan_id, number, options.get("format", "parquet"))
+    with files.translated(file.path):
+        files.make_directory(file.directory)
+        receipt = file.receipt() if file.path.exists() else _written(run, bucket, file)
+    if receipt is not None:
+        run.finish(Bucket(bucket.number, bucket.batches, receipt.shares), receipt.records)
+
+
+def _written(run: BucketRun, bucket: Bucket, file: ChunkFile) -> Receipt | None:
+    """What was written; None where the task was asked to stop before its end."""
+    if leftovers := file.leftovers():
+        run.note(bucket, {})  # who has been superseded would take a live attempt's for one
+        for old in leftovers:
+            old.unlink(missing_ok=True)
+    token = secrets.token_hex(4)
+    part = file.directory / f".{file.name}.{token}.part"
+    try:
+        with part.open("xb") as raw:
+            hashing, written = Hashing(raw), 0
+            with writer(hashing, run.spec.options) as writing:
+                for piece in run.pieces(bucket.batches, within_s=None):
+                    written += writing.add(piece)
+            if run.asked_to_stop():
+                return None
+            raw.flush()
+            os.fsync(raw.fileno())
+        size = sum(share.size for share in bucket.shares)
+        receipt = Receipt(written, size, (), hashing.digest, hashing.written, shares=bucket.shares)
+        # From here on something may have been delivered; and who has been superseded comes no further. An empty file
+        # counts too: whoever finds it takes its word, so that the number of buckets and the condition are set by then.
+        run.note(bucket, _by_chunk(bucket))
+        return receipt if file.keep(part, token, receipt) else file.receipt()
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _by_chunk(bucket: Bucket) -> Counter[int]:
+    return Counter(row.chunk for batch in bucket.batches for row in batch.rows)
+
+
+def _to_handlers(run: BucketRun, bucket: Bucket, make: Callable[[], Handler]) -> None:
+    """Hand a bucket over, partition by partition: each key is in it once, so that any order will do."""
+    spec = run.spec
+    if bucket.records:
+        run.note(bucket, _by_chunk(bucket))
+    handing = _Handing(run)
+    with Lanes(make, Order.NONE, spec.handling, stop_at_refusal=spec.dead_letters is None) as lanes:
+        for place in dict.fromkeys((batch.topic, batch.partition) for batch in bucket.batches):
+            batches = [batch for batch in bucket.batches if (batch.topic, batch.partition) == place]
+            if not handing.hand_over(lanes, batches):
+                run.note(bucket, handing.given)
+                return
+    for attempt in range(_ATTEMPTS):
+        try:
+            if attempt:
+                run.ledger.open()
+            if handing.letters:
+                run.ledger.begin()
+                run.ledger.send(handing.letters)
+            run.finish(bucket, sum(handing.handled.values()), handing.dead)
+            return
+        except KgroupError as error:
+            if error.code not in AGAIN or attempt + 1 == _ATTEMPTS:
+                raise
+
+
+class _Handing:
+    """A bucket that is handed over. ``handled``, ``dead`` and ``given`` are by chunk; the last one is all that handlers
+    were ever given, known where it broke off.
+    """
+
+    def __init__(self, run: BucketRun) -> None:
+        self._run = run
+        self._waiting: dict[int, tuple[StoredRecord, int]] = {}
+        """What was handed over and not answered for, by offset, with its chunk."""
+        self.handled: Counter[int] = Counter()
+        self.dead: Counter[int] = Counter()
+        self.given: Counter[int] = Counter()
+        self.letters: list[Sent] = []
+
+    def hand_over(self, lanes: Lanes, batches: Sequence[RowBatch]) -> bool:
+        """Records of one partition; whether all of them are handled, or dead letters."""
+        window = max(1, self._run.spec.handling.window)
+        lanes.go_on()  # all before is answered for
+        for piece in self._run.pieces(batches, within_s=None):
+            records = piece.records()
+            self._waiting |= {row.offset: (record, row.chunk) for record, row in zip(records, piece.rows, strict=True)}
+            lanes.put(records)
+            while len(self._waiting) >= window and self._goes_on():
+                self._settle(lanes, _WAIT_S)
+            if not self._goes_on():
+                break
+        while self._waiting and self._goes_on():
+            self._settle(lanes, _WAIT_S)
+        if not self._goes_on():
+            lanes.halt(_GRACE_S)
+            self._settle(lanes, 0)
+            ever = lanes.given()
+            self.given += self.handled + self.dead
+            self.given.update(
+                chunk
+                for record, chunk in self._waiting.values()
+                if (record.topic, record.partition, record.offset) in ever
+            )
+            return False
+        return True
+
+    def _goes_on(self) -> bool:
+        return not self._run.asked_to_stop() and not self._run.stopped
+
+    def _settle(self, lanes: Lanes, wait_s: float) -> None:
+        for outcome in lanes.outcomes(wait_s):
+            record, chunk = self._waiting.pop(outcome.offset)
+            if outcome.error is None:
+                self.handled[chunk] += 1
+            else:
+                self._refused(record, chunk, outcome)
+
+    def _refused(self, record: StoredRecord, chunk: int, outcome: Outcome) -> None:
+        assert outcome.error is not None
+        if self._run.spec.dead_letters is None:
+            where = (record.topic, record.partition, record.offset)
+            self._run.stopped.append(Stopped(*where, outcome.attempts, outcome.error))
+            self.given[chunk] += 1
+            return
+        self.letters.append(_dead_letter(self._run, record, outcome.attempts, outcome.error))
+        self.dead[chunk] += 1
+
+
+def _dead_letter(run: BucketRun, record: StoredRecord, attempts: int, error: str) -> Sent:
+    spec = run.spec
+    assert spec.dead_letters is not None
+    maybe = record.offset < spec.maybe_until((record.topic, record.partition))
+    return provenance.dead_letter(spec.dead_letters, spec.plan_id, record, attempts, error, maybe)

@@ -1,0 +1,260 @@
+"""``spark.read.format("kgroup")``: the options a reader in a notebook gives, and Spark's Python Data Source for them.
+
+The class that Spark gets has the connection settings inside, as the functions of ``source`` do: options are on Spark's
+pages, so there are none for a password. Options are looked at in a process of Spark's own on the driver's machine.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from kgroup.catchup import delivered
+from kgroup.catchup.choice import parse_ranges
+from kgroup.catchup.model import LEDGER_TOPIC, Ledgered
+from kgroup.catchup.spark import ship
+from kgroup.catchup.spark.source import Part, Reading, ddl, rows
+from kgroup.cluster.bounds import Place, bounds, partitions
+from kgroup.errors import UsageError
+from kgroup.stored import OffsetRange
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pyspark.sql import SparkSession
+
+FORMAT = "kgroup"
+_WHAT = ("subscribe", "topic", "assign", "range", "plan")
+_KNOWN = frozenset(
+    {
+        *_WHAT,
+        "startingoffsets",
+        "endingoffsets",
+        "includeheaders",
+        "isolation",
+        "failondataloss",
+        "minpartitions",
+        "maxrecordsperpartition",
+        "ledgertopic",
+        "owed",
+    }
+)
+_AT = {"earliest": -2, "latest": -1}
+_packages: dict[str, ship.Package] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The options, read. Exactly one of ``topics``, ``places``, ``ranges`` and ``plan`` says what is meant.
+
+    ``starting`` and ``ending`` are offsets by partition, or -2 (earliest) and -1 (latest), as in Spark's JSON; ``None``
+    stands for all that are not named. ``owed`` is what of a plan is not delivered.
+    """
+
+    topics: tuple[str, ...] = ()
+    places: tuple[Place, ...] = ()
+    ranges: tuple[OffsetRange, ...] = ()
+    plan: str | None = None
+    ledger: str = LEDGER_TOPIC
+    owed: bool = False
+    starting: Mapping[Place | None, int] | None = None
+    ending: Mapping[Place | None, int] | None = None
+    headers: bool = False
+    isolation: str = "read_committed"
+    loses: bool = False
+    least_parts: int = 1
+    most_records: int | None = None
+
+
+def parse(options: Mapping[str, str]) -> Asked:
+    """Read them; names are the same in any case. Raises UsageError for what is unknown, and for what has no meaning."""
+    given = {name.lower(): value.strip() for name, value in options.items()}
+    for name in given:
+        if name.startswith("kafka."):
+            raise UsageError(
+                f"option {name}: how to connect is said once, and on no page of Spark's: register(spark, ...)"
+            )
+    if unknown := sorted(given.keys() - _KNOWN - {"path"}):
+        raise UsageError(f"option {unknown[0]} is not known", hint=f"known are {', '.join(sorted(_KNOWN))}")
+    said = [name for name in _WHAT if name in given]
+    if len(said) != 1:
+        raise UsageError(f"one of the options {', '.join(_WHAT)} says what is read")
+    isolation = given.get("isolation", "read_committed")
+    if isolation not in ("read_committed", "read_uncommitted"):
+        raise UsageError(f"option isolation: {isolation} is neither read_committed nor read_uncommitted")
+    names = given.get("subscribe", given.get("topic", ""))
+    most = given.get("maxrecordsperpartition")
+    return Asked(
+        topics=tuple(dict.fromkeys(name.strip() for name in names.split(",") if name.strip())),
+        places=_assigned(given["assign"]) if "assign" in given else (),
+        ranges=parse_ranges(given["range"].split()) if "range" in given else (),
+        plan=given.get("plan"),
+        ledger=given.get("ledgertopic", LEDGER_TOPIC),
+        owed=_flag(given, "owed", default=False),
+        starting=_offsets(given.get("startingoffsets", "earliest"), "startingOffsets"),
+        ending=_offsets(given.get("endingoffsets", "latest"), "endingOffsets"),
+        headers=_flag(given, "includeheaders", default=False),
+        isolation=isolation,
+        loses=not _flag(given, "failondataloss", default=True),
+        least_parts=_count(given.get("minpartitions", "1"), "minPartitions"),
+        most_records=None if most is None else _count(most, "maxRecordsPerPartition"),
+    )
+
+
+def _flag(given: Mapping[str, str], name: str, *, default: bool) -> bool:
+    text = given.get(name, str(default)).lower()
+    if text not in ("true", "false"):
+        raise UsageError(f"option {name}: {text} is neither true nor false")
+    return text == "true"
+
+
+def _count(text: str, name: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise UsageError(f"option {name}: {text} is no number from 1 on")
+    return int(text)
+
+
+def _assigned(text: str) -> tuple[Place, ...]:
+    match _json(text, "assign"):
+        case dict() as found if all(
+            isinstance(some, list) and all(type(number) is int for number in some) for some in found.values()
+        ):
+            return tuple((topic, number) for topic, some in found.items() for number in sorted(set(some)))
+    raise UsageError("option assign: partitions by topic are wanted", hint='{"orders": [0, 3]}')
+
+
+def _offsets(text: str, name: str) -> dict[Place | None, int]:
+    if text in _AT:
+        return {None: _AT[text]}
+    match _json(text, name):
+        case dict() as found if all(
+            isinstance(some, dict)
+            and all(number.isdigit() and type(at) is int and at >= min(_AT.values()) for number, at in some.items())
+            for some in found.values()
+        ):
+            return {(topic, int(number)): at for topic, some in found.items() for number, at in some.items()}
+    raise UsageError(
+        f"option {name}: earliest, latest, or offsets by topic and partition are wanted",
+        hint='{"orders": {"0": 70, "1": -2}}: -2 is earliest, -1 latest',
+    )
+
+
+def _json(text: str, name: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"option {name} is no JSON: {error}") from error
+
+
+def ranges_of(asked: Asked, config: Mapping[str, Any], *, timeout_s: float) -> tuple[OffsetRange, ...]:
+    """What that comes to now. Raises UsageError, NotFound, Refused [records-gone] and those of asking a cluster."""
+    if asked.plan is not None:
+        plan = _plan(asked, config, timeout_s)
+        return delivered.undelivered(plan.plan, plan.progress) if asked.owed else _whole(plan)
+    if asked.ranges:
+        return asked.ranges
+    places = asked.places or partitions(config, asked.topics, timeout_s=timeout_s)
+    _require_read(asked, places)
+    found = bounds(config, places, timeout_s=timeout_s, isolation=asked.isolation)
+    return tuple(
+        OffsetRange(*place, start, end)
+        for place in places
+        if (start := _at(place, asked.starting, -2, found[place])) < (end := _at(place, asked.ending, -1, found[place]))
+    )
+
+
+def _require_read(asked: Asked, places: Sequence[Place]) -> None:
+    """Raise UsageError for an offset of what is not read: as a slip of the pen it would mean all from the earliest."""
+    for name, said in (("startingOffsets", asked.starting), ("endingOffsets", asked.ending)):
+        for place in said or {}:
+            if place is not None and place not in places:
+                raise UsageError(f"option {name}: {place[0]}:{place[1]} is none of the partitions that are read")
+
+
+def _at(place: Place, said: Mapping[Place | None, int] | None, usual: int, log: tuple[int, int]) -> int:
+    known = said or {}
+    offset = known.get(place, known.get(None, usual))
+    return offset if offset >= 0 else log[0] if offset == _AT["earliest"] else log[1]
+
+
+def _whole(found: Ledgered) -> tuple[OffsetRange, ...]:
+    return tuple(OffsetRange(*item.place, item.start, item.end) for item in found.plan.ranges if item.start < item.end)
+
+
+def _plan(asked: Asked, config: Mapping[str, Any], timeout_s: float) -> Ledgered:
+    from kgroup.catchup.ledger import Ledger
+
+    assert asked.plan is not None
+    with Ledger(config, asked.ledger, timeout_s=timeout_s) as ledger:
+        return ledger.read(asked.plan)
+
+
+def split(ranges: Sequence[OffsetRange], least_parts: int, most_records: int | None) -> tuple[Part, ...]:
+    """One part a range, or more where so many are wanted, or a part may have no more offsets. Pure."""
+    everything = sum(item.end - item.start for item in ranges)
+    largest = max(1, -(-everything // max(1, least_parts))) if least_parts > len(ranges) else everything
+    if most_records is not None:
+        largest = min(largest, most_records)
+    parts = []
+    for item in ranges:
+        pieces = -(-(item.end - item.start) // max(1, largest))
+        edges = [item.start + (item.end - item.start) * edge // pieces for edge in range(pieces + 1)]
+        parts += [Part(item.topic, item.partition, start, end) for start, end in pairwise(edges)]
+    return tuple(parts)
+
+
+def register_source(spark: SparkSession, config: Mapping[str, Any], *, timeout_s: float, name: str = FORMAT) -> None:
+    """Make ``spark.read.format(name)`` known to this session, with these connection settings in its code."""
+    from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+    _send_code(spark)
+    name_of_it, hidden = name, _Hidden(dict(config))
+
+    class Reader(DataSourceReader):
+        def __init__(self, asked: Asked) -> None:
+            self._asked = asked
+
+        def partitions(self) -> Sequence[InputPartition]:
+            found = ranges_of(self._asked, hidden.config, timeout_s=timeout_s)
+            parts = split(found, self._asked.least_parts, self._asked.most_records)
+            return [InputPartition(part) for part in parts]
+
+        def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
+            asked = self._asked
+            if partition.value is None:  # there was nothing to be read
+                return iter(())
+            one = ((partition.value,),)
+            return rows(
+                Reading(one, hidden.config, timeout_s, asked.isolation, headers=asked.headers, loses=asked.loses), 0
+            )
+
+    class Source(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return name_of_it
+
+        def schema(self) -> str:
+            return ddl(headers=parse(self.options).headers)
+
+        def reader(self, schema: Any) -> DataSourceReader:
+            return Reader(parse(self.options))
+
+    spark.dataSource.register(Source)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _Hidden:
+    """Settings with their secrets, which nothing prints."""
+
+    config: Mapping[str, Any]
+
+
+def _send_code(spark: SparkSession) -> None:
+    """Workers of another machine get our code, unless they are reached through Spark Connect: there it is installed."""
+    context = getattr(spark, "_sc", None)
+    if context is None or context.master.startswith("local") or context.applicationId in _packages:
+        return
+    package = _packages[context.applicationId] = ship.Package()  # served from there for as long as the session lives
+    context.addPyFile(str(package.path))

@@ -1,0 +1,155 @@
+"""What Spark let through of a part, as batches for the sinks, and how many records stood in front of each offset.
+
+pyarrow is imported inside functions alone.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kgroup.cluster.batches import Batch, HeaderList
+from kgroup.stored import StoredRecord
+
+if TYPE_CHECKING:
+    import pyarrow
+
+_NO_TIME = (0, -1)
+
+
+class SiftedBatch(Batch):
+    """Records of one partition that came through Spark, as rows of Arrow without marks."""
+
+    __slots__ = ("_rows",)
+
+    def __init__(self, topic: str, partition: int, rows: pyarrow.RecordBatch, position: int) -> None:
+        super().__init__(topic, partition, (), position)
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return int(self._rows.num_rows)
+
+    def offsets(self) -> list[int]:
+        """Rising, with holes."""
+        found: list[int] = self._rows.column("offset").to_pylist()
+        return found
+
+    def keys(self) -> list[bytes | None]:
+        """None is no key, which is not an empty one."""
+        found: list[bytes | None] = self._rows.column("key").to_pylist()
+        return found
+
+    def values(self) -> list[bytes | None]:
+        """None is a tombstone."""
+        found: list[bytes | None] = self._rows.column("value").to_pylist()
+        return found
+
+    def timestamps(self) -> list[tuple[int, int]]:
+        """(1: set by the producer, 2: by the broker, 0: there is none; ms)."""
+        import pyarrow as pa
+
+        times = self._rows.column("timestamp").cast(pa.int64()).to_pylist()
+        kinds = self._rows.column("timestampType").to_pylist()
+        return [_NO_TIME if us is None else (kind + 1, us // 1000) for kind, us in zip(kinds, times, strict=True)]
+
+    def headers(self) -> list[HeaderList | None]:
+        """In their order, names may come twice; None is none."""
+        column = self._rows.column("headers")
+        if column.null_count == len(column):
+            return [None] * len(column)
+        return [None if had is None else [(one["key"], one["value"]) for one in had] for had in column.to_pylist()]
+
+    def size(self) -> int:
+        """Bytes of keys and values."""
+        import pyarrow.compute as compute
+
+        lengths = (compute.sum(compute.binary_length(self._rows.column(name))).as_py() for name in ("key", "value"))
+        return sum(length or 0 for length in lengths)
+
+    def part(self, first: int, behind: int) -> SiftedBatch:
+        """The rows by number, from ``first`` to below ``behind``.
+
+        What was filtered out behind the last of them is not in it: it is counted with the row that comes next.
+        """
+        if first == 0 and behind >= len(self):
+            return self
+        position = self.position if behind >= len(self) else 0
+        if 0 < behind < len(self):
+            position = self._rows.column("offset")[behind - 1].as_py() + 1
+        return SiftedBatch(self.topic, self.partition, self._rows.slice(first, max(0, behind - first)), position)
+
+    def from_offset(self, start: int) -> SiftedBatch:
+        """The rows at ``start`` and behind it."""
+        return self.part(bisect_left(self.offsets(), start), len(self))
+
+    def seen(self) -> list[int]:
+        """For each row, how many records of its part were visible up to it, itself included."""
+        found: list[int] = self._rows.column("_seen").to_pylist()
+        return found
+
+    def records(self) -> list[StoredRecord]:
+        """One by one, for what is slow anyway."""
+        columns = zip(self.offsets(), self.timestamps(), self.keys(), self.values(), self.headers(), strict=True)
+        return [
+            StoredRecord(
+                self.topic,
+                self.partition,
+                offset,
+                ms if kind else None,
+                key,
+                value,
+                tuple(headers) if headers else (),
+            )
+            for offset, (kind, ms), key, value, headers in columns
+        ]
+
+
+class Seen:
+    """How many records of a part were visible below an offset, and how many of them came through. Pure.
+
+    Offsets are added as they rise; what was visible counts from the part's start, what came through from ``start``.
+    """
+
+    def __init__(self, start: int, seen: int = 0) -> None:
+        self._edges = [start]
+        self._seen = [seen]
+        self._passed = [0]
+
+    @property
+    def position(self) -> int:
+        """All below is known."""
+        return self._edges[-1]
+
+    def rows(self, offsets: list[int], seen: list[int]) -> None:
+        """Rows that came through, each with the number of records that were visible up to it, itself included."""
+        passed = self._passed[-1]
+        self._edges.extend(offset + 1 for offset in offsets)
+        self._seen.extend(seen)
+        self._passed.extend(range(passed + 1, passed + len(offsets) + 1))
+
+    def mark(self, position: int, seen: int) -> None:
+        """All below ``position`` was read, and ``seen`` of it was visible."""
+        self._edges.append(max(position, self._edges[-1]))
+        self._seen.append(max(seen, self._seen[-1]))
+        self._passed.append(self._passed[-1])
+
+    def at(self, position: int) -> tuple[int, int]:
+        """(visible, came through) below ``position``, as far as is known."""
+        place = max(0, bisect_right(self._edges, position) - 1)
+        return self._seen[place], self._passed[place]
+
+    def forget(self, position: int) -> None:
+        """Nothing below is asked for again."""
+        place = bisect_right(self._edges, position) - 1
+        if place > 0:
+            del self._edges[:place], self._seen[:place], self._passed[:place]
+
+
+def runs(numbers: list[int]) -> Iterator[tuple[int, int, int]]:
+    """(number, first, behind) of the same numbers that stand together. [5, 5, 7] are (5, 0, 2) and (7, 2, 3). Pure."""
+    first = 0
+    for place in range(1, len(numbers) + 1):
+        if place == len(numbers) or numbers[place] != numbers[first]:
+            yield numbers[first], first, place
+            first = place

@@ -1,0 +1,203 @@
+"""Ranges of topics as a DataFrame, in the columns of Spark's own Kafka source, read by kgroup's own reader.
+
+Connection settings travel inside the function that Spark sends to its workers: they are in no option, on no page and in
+no plan. pyspark and pyarrow are imported inside functions alone.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from kgroup.catchup import arrow
+from kgroup.catchup.model import Lost
+from kgroup.catchup.spark.in_worker import Failure, Mouth, failure_of
+from kgroup.catchup.spark.listening import Ear
+from kgroup.cluster.batches import BatchReader, Gone
+from kgroup.errors import Refused
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pyspark.sql import DataFrame, SparkSession
+
+BOOKS_DDL = "_chunk int, _seen long, _end boolean, _lost array<struct<start:long,end:long,why:string>>, _error binary"
+"""The columns that keep the books. A row with ``_end`` is no record, and null in all of Kafka's columns but topic,
+partition and offset: all of its part below ``offset`` has been read by then, ``_seen`` records of it were visible, and
+``_lost`` (of that row alone) could not be read. The last one of a part has the part's end as its offset; a part may
+have several. ``_error`` is set in the last row of all where reading failed: ``error_told`` has it."""
+
+MARK = "_end"
+"""Of a row that is no record; it has to get through every filter."""
+
+BOOKS = ("_chunk", "_seen", MARK, "_lost", "_error")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Offsets [start, end) of a partition; ``chunk`` is the plan's number of it, None where there is no plan."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    chunk: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What is read: for each of Spark's partitions the parts that it reads, in that order.
+
+    ``config`` is ``Settings.librdkafka()`` with its secrets; ``timeout_s`` is how long nothing at all may come. With
+    ``headers`` that column is filled, else null; with ``books`` come the columns of ``BOOKS_DDL``, where what the log
+    start has passed is told and reading goes on. Without them it raises, unless ``loses`` says that it may be.
+    """
+
+    parts: tuple[tuple[Part, ...], ...]
+    config: Mapping[str, Any] = field(repr=False)
+    timeout_s: float
+    isolation: str = "read_committed"
+    headers: bool = True
+    books: bool = False
+    loses: bool = False
+
+
+def ddl(*, headers: bool = True, books: bool = False) -> str:
+    """The columns, as Spark wants to be told; ``books`` takes headers."""
+    columns = arrow.DDL if headers or books else arrow.DDL.rpartition(", headers")[0]
+    return f"{columns}, {BOOKS_DDL}" if books else columns
+
+
+def frame(spark: SparkSession, reading: Reading, *, ear: Ear | None = None) -> DataFrame:
+    """The DataFrame of a reading: row order within one of its partitions is that of the parts and their offsets.
+
+    Nothing is read before an action. Tasks that hear ``stop`` at ``ear`` end early, without an ``_end`` row.
+    """
+    number = len(reading.parts)
+
+    def read(ids: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+        for batch in ids:
+            for place in batch.column(0).to_pylist():
+                yield from rows(reading, place, ear)
+
+    return spark.range(0, number, 1, max(1, number)).mapInArrow(read, ddl(headers=reading.headers, books=reading.books))
+
+
+def rows(reading: Reading, place: int, ear: Ear | None = None) -> Iterator[pyarrow.RecordBatch]:
+    """What the ``place``-th of Spark's partitions reads; runs in a worker. Raises what ``BatchReader.batches`` does."""
+    parts = reading.parts[place]
+    books = _Books() if reading.books else None
+    with (
+        Mouth(ear, parts[0].chunk or 0, 0) if ear is not None and parts else nullcontext() as mouth,
+        BatchReader(reading.config, timeout_s=reading.timeout_s, isolation=reading.isolation) as reader,
+    ):
+        part: Part | None = None
+        try:
+            for part in parts:
+                yield from _of_part(reading, reader, part, books, mouth)
+                if mouth is not None and mouth.asked_to_stop():
+                    return
+        except Exception as error:
+            if books is None or part is None:
+                raise
+            yield books.failed(part, failure_of(error))
+
+
+def _of_part(
+    reading: Reading, reader: BatchReader, part: Part, books: _Books | None, mouth: Mouth | None
+) -> Iterator[pyarrow.RecordBatch]:
+    seen = 0
+    for item in reader.batches(part.topic, part.partition, part.start, part.end):
+        if mouth is not None and mouth.asked_to_stop():
+            return
+        if isinstance(item, Gone):
+            if books is not None:
+                yield books.mark(part, item.end, seen, Lost(item.start, item.end, item.why))
+            elif not reading.loses:
+                raise Refused(
+                    f"{part.topic}:{part.partition} [{item.start}, {item.end}) can't be read any more: {item.why}",
+                    hint='option("failOnDataLoss", "false") reads the rest',
+                    code="records-gone",
+                )
+        elif len(item):
+            found = arrow.record_batch(item, headers=reading.headers)
+            if books is not None:
+                found = books.of(found, part, seen)
+            elif not reading.headers:
+                found = found.select(found.schema.names[:-1])
+            yield found
+            seen += len(item)
+    if books is not None:
+        yield books.mark(part, part.end, seen)
+
+
+class _Books:
+    """Adds the columns that keep them."""
+
+    def __init__(self) -> None:
+        import pyarrow as pa
+
+        lost = pa.struct([pa.field("start", pa.int64()), pa.field("end", pa.int64()), pa.field("why", pa.string())])
+        self._lost_type = pa.list_(lost)
+        fields = [
+            pa.field("_chunk", pa.int32()),
+            pa.field("_seen", pa.int64()),
+            pa.field(MARK, pa.bool_()),
+            pa.field("_lost", self._lost_type),
+            pa.field("_error", pa.binary()),
+        ]
+        self._schema = pa.schema([*arrow.schema(), *fields])
+
+    def of(self, found: pyarrow.RecordBatch, part: Part, seen: int) -> pyarrow.RecordBatch:
+        """Records, of which ``seen`` came before."""
+        import pyarrow as pa
+
+        number = found.num_rows
+        more = [
+            pa.repeat(pa.scalar(part.chunk, pa.int32()), number),
+            pa.array(range(seen + 1, seen + number + 1), pa.int64()),
+            pa.repeat(pa.scalar(False), number),
+            pa.nulls(number, self._lost_type),
+            pa.nulls(number, pa.binary()),
+        ]
+        return pa.RecordBatch.from_arrays([*found.columns, *more], schema=self._schema)
+
+    def mark(
+        self, part: Part, position: int, seen: int, lost: Lost | None = None, error: bytes | None = None
+    ) -> pyarrow.RecordBatch:
+        """The row that is no record."""
+        import pyarrow as pa
+
+        row = dict.fromkeys(self._schema.names)
+        row |= {"topic": part.topic, "partition": part.partition, "offset": position}
+        row |= {"_chunk": part.chunk, "_seen": seen, MARK: True, "_error": error}
+        row["_lost"] = [] if lost is None else [{"start": lost.start, "end": lost.end, "why": lost.why}]
+        return pa.RecordBatch.from_pylist([row], schema=self._schema)
+
+    def failed(self, part: Part, failure: Failure) -> pyarrow.RecordBatch:
+        """The row that says why reading ended; nothing comes after it."""
+        return self.mark(part, part.start, 0, error=pickle.dumps(failure))
+
+
+def error_told(batch: pyarrow.RecordBatch) -> Failure | None:
+    """What the reader says that it failed with, in any row of a batch with books; ``failures.error_of`` makes it one
+    to be raised. Spark would try again what is raised in the reader, and show a Java stack.
+    """
+    column = batch.column("_error")
+    if column.null_count == len(column):
+        return None
+    found: Failure = pickle.loads(next(item for item in column.to_pylist() if item is not None))
+    return found
+
+
+def lost_told(batch: pyarrow.RecordBatch) -> list[tuple[int, Lost]]:
+    """(chunk, lost) of a batch with books."""
+    marks = batch.filter(batch.column(MARK)).select(["_chunk", "_lost"]).to_pylist()
+    return [(row["_chunk"], Lost(one["start"], one["end"], one["why"])) for row in marks for one in row["_lost"] or ()]
+
+
+def spread(parts: Sequence[Part]) -> tuple[tuple[Part, ...], ...]:
+    """Each part a partition of Spark's."""
+    return tuple((part,) for part in parts)

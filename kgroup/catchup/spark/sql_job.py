@@ -1,0 +1,113 @@
+"""Tasks whose records pass through Spark SQL on their way to the sink: ``--where``.
+
+Spark reads what is left of a task's chunks in their order, filters it without moving a row anywhere else, and hands it
+to the same code that delivers records it has read itself. pyspark is imported inside functions alone.
+"""
+
+from __future__ import annotations
+
+import pickle
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from kgroup.catchup.delivered import delivered_to
+from kgroup.catchup.model import Progress
+from kgroup.catchup.spark.in_worker import Answer, Parcel, Stop, Tell, work_partition
+from kgroup.catchup.spark.job import Through
+from kgroup.catchup.spark.listening import Ear
+from kgroup.catchup.spark.source import Part, Reading, frame
+from kgroup.catchup.spark.where import condition
+from kgroup.catchup.task_spec import TaskSpec
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from kgroup.catchup.spark.session import Session
+    from kgroup.catchup.spark.sifting import Feed
+
+_AGAIN = ("topic",)
+"""Sinks that go back to what is committed, and read what came after it once more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A task as it travels: without the settings of the connection, which are the same for all."""
+
+    spec: TaskSpec
+    begun: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Delivering:
+    """The Work of a task whose records come from ``feed``; ``config`` is put back into its spec."""
+
+    feed: Feed
+    config: Mapping[str, Any] = field(repr=False)
+
+    def __call__(self, sent: Sent, tell: Tell, stop: Stop) -> Any:
+        from kgroup.catchup.spark.sifting import Sifted
+        from kgroup.catchup.worker import run_task
+
+        spec = replace(sent.spec, config=self.config)
+        again = spec.sink in _AGAIN
+        reader = Sifted(self.feed, spec.chunks, sent.begun, self.config, timeout_s=spec.timeout_s, again=again)
+        return run_task(spec, tell, stop, reader)
+
+
+def reading_of(tasks: Sequence[TaskSpec], progress: Mapping[int, Progress]) -> Reading:
+    """What of these tasks is left to be read, a partition of Spark's a task, with books."""
+    parts = tuple(
+        tuple(
+            Part(chunk.topic, chunk.partition, start, chunk.end, chunk.number)
+            for chunk in task.chunks
+            if (start := delivered_to(chunk, progress)) < chunk.end
+        )
+        for task in tasks
+    )
+    return Reading(parts, tasks[0].config, tasks[0].timeout_s, books=True)
+
+
+def sifted(tasks: Sequence[TaskSpec], where: str, progress: Mapping[int, Progress]) -> Through:
+    """Deliver what ``where`` wants of these tasks; ``progress`` is what the ledger says now that they begin."""
+
+    def run(session: Session, ear: Ear) -> Iterable[Answer]:
+        wanted = frame(session.sql(), reading_of(tasks, progress), ear=ear).where(condition(where))
+        answers = wanted.mapInArrow(_deliverer(_parcel(tasks, progress, ear), tasks[0].config), "answers binary")
+        return [answer for row in answers.collect() for answer in pickle.loads(row[0])]
+
+    return run
+
+
+def _parcel(tasks: Sequence[TaskSpec], progress: Mapping[int, Progress], ear: Ear) -> Parcel:
+    def packed(task: TaskSpec) -> bytes:
+        begun = {chunk.number: progress[chunk.number].records for chunk in task.chunks if chunk.number in progress}
+        return zlib.compress(pickle.dumps(Sent(replace(task, config={}), begun)), level=1)
+
+    return Parcel(_nowhere, tuple(map(packed, tasks)), tuple(task.number for task in tasks), ear)
+
+
+def _nowhere(spec: Any, tell: Tell, stop: Stop) -> Any:
+    raise AssertionError("a task without a feed")
+
+
+def _deliverer(
+    parcel: Parcel, config: Mapping[str, Any]
+) -> Callable[[Iterable[pyarrow.RecordBatch]], Iterator[pyarrow.RecordBatch]]:
+    def deliver(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+        import pyarrow as pa
+        from pyspark import TaskContext
+
+        from kgroup.catchup.spark.sifting import delivered
+
+        context = TaskContext.get()
+        assert context is not None
+        place, attempt = context.partitionId(), context.taskAttemptId()
+
+        def work(feed: Feed) -> list[Answer]:
+            return work_partition(replace(parcel, work=Delivering(feed, config)), place, attempt)
+
+        yield pa.RecordBatch.from_pydict({"answers": [pickle.dumps(delivered(batches, work))]})
+
+    return deliver

@@ -1,0 +1,241 @@
+"""``--to-spark FORMAT``: the rest of a plan as one write of Spark's, at least once; counted on its way.
+
+pyspark is imported inside functions alone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from kgroup.catchup.delivered import delivered_to
+from kgroup.catchup.model import Chunk, Lost, Progress
+from kgroup.catchup.proof import ChunkResult
+from kgroup.catchup.rate import Throttle
+from kgroup.catchup.sinks.spark import FORMAT, resolved, secrets_of
+from kgroup.catchup.spark.failures import error_of, explain
+from kgroup.catchup.spark.in_worker import Answer, Mouth
+from kgroup.catchup.spark.job import Through, java_message
+from kgroup.catchup.spark.listening import Ear
+from kgroup.catchup.spark.source import MARK, Reading, ddl, error_told, frame
+from kgroup.catchup.spark.sql_job import reading_of
+from kgroup.catchup.spark.where import condition, message_lines
+from kgroup.catchup.task_spec import TaskResult, TaskSpec
+from kgroup.catchup.told import Told
+from kgroup.errors import KgroupError, Refused
+from kgroup.redact import redact
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pyspark.sql import DataFrame, SparkSession
+
+    from kgroup.catchup.spark.session import Session
+
+_MOST_LINES = 4
+_JOB = "Job aborted due to stage failure"
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was counted of a chunk: ``visible`` to its reader, ``passed`` on to the writer, ``size`` of that."""
+
+    visible: int = 0
+    passed: int = 0
+    size: int = 0
+    position: int = 0
+    lost: list[Lost] = field(default_factory=list)
+
+
+def rehearse(spark: SparkSession, options: Mapping[str, str]) -> None:
+    """Write no rows at all there, before anything moves: it finds out whether Spark knows the format, gets there, and
+    takes the columns. Raises Refused [sink].
+    """
+    with _refusing(options):
+        _write(spark.createDataFrame([], ddl()), options)
+
+
+def may_repeat(chunks: Iterable[Chunk], progress: Mapping[int, Progress], epoch: int, now_ms: int) -> list[Progress]:
+    """For the ledger before the write begins: all of these may come twice from now on, whatever becomes of it."""
+    found = []
+    for chunk in chunks:
+        known, start = progress.get(chunk.number), delivered_to(chunk, progress)
+        before = 0 if known is None else known.may_repeat
+        found.append(Progress(chunk.number, start, 0, 0, 0, 0, now_ms, epoch, (), before + chunk.end - start))
+    return found
+
+
+def written(
+    tasks: Sequence[TaskSpec], where: str | None, progress: Mapping[int, Progress], now_ms: Callable[[], int]
+) -> Through:
+    """One write of all these tasks; the answers have the progress that is true then, for the runner to write down.
+
+    ``progress`` is what the ledger said before ``may_repeat``.
+    """
+
+    def run(session: Session, ear: Ear) -> Iterable[Answer]:
+        from pyspark import AccumulatorParam
+
+        class ByChunk(AccumulatorParam[dict[int, Tally]]):
+            """The same chunk counted twice, by a task that was tried again, is the same count."""
+
+            def zero(self, value: dict[int, Tally]) -> dict[int, Tally]:
+                return {}
+
+            def addInPlace(  # noqa: N802
+                self, value1: dict[int, Tally], value2: dict[int, Tally]
+            ) -> dict[int, Tally]:
+                return value1 | value2
+
+        reading, options = reading_of(tasks, progress), tasks[0].options
+        books = frame(session.sql(), reading)
+        if where is not None:
+            books = books.where(condition(where))
+        tallies = session.context().accumulator({}, ByChunk())
+        plain = books.mapInArrow(_stripper(reading, tasks, ear, tallies), ddl())
+        with _refusing(options, tuple(task.number for task in tasks)):
+            _write(plain, options)
+        return [_answer(task, tallies.value, progress, now_ms()) for task in tasks]
+
+    return run
+
+
+def _write(frame: DataFrame, options: Mapping[str, str]) -> None:
+    frame.write.format(options[FORMAT]).options(**resolved(options)).mode("append").save()
+
+
+@contextmanager
+def _refusing(options: Mapping[str, str], tasks: tuple[int, ...] | None = None) -> Iterator[None]:
+    """What Spark refuses without having tried anything, and no secret of the writer's in it.
+
+    ``tasks`` None: also what a job of its ends with. Else that is an error of the job's, as ``job.run`` raises it.
+    """
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+
+    secrets = secrets_of(options)  # before: a file of theirs may be another by then
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as error:
+        said = java_message(error)
+        text = redact(said, secrets)
+        if _JOB in text and tasks is not None:
+            if text == said:
+                raise
+            raise explain(text, tasks=tasks) from None
+        if _JOB in text:
+            text = text.partition("): ")[2] or text
+        lines = message_lines(text)
+        raise Refused(
+            f"--to-spark {options[FORMAT]}: {lines[0]}", details=tuple(lines[1:_MOST_LINES]), code="sink"
+        ) from None
+
+
+def _answer(task: TaskSpec, tallies: Mapping[int, Tally], progress: Mapping[int, Progress], now_ms: int) -> Answer:
+    """Raises KgroupError where a chunk was not read to its end, and all the same Spark says that it is done."""
+    counted, known = [], []
+    for chunk in task.chunks:
+        start = delivered_to(chunk, progress)
+        if start >= chunk.end:
+            continue
+        tally, before = tallies.get(chunk.number, Tally()), progress.get(chunk.number)
+        if tally.position < chunk.end:
+            raise KgroupError(f"Spark has not counted chunk {chunk.number}, and says that it is done", code="spark-job")
+        filtered = tally.visible - tally.passed
+        counted.append(ChunkResult(chunk.number, start, chunk.end, tally.visible, tally.passed, filtered, 0))
+        known.append(
+            Progress(
+                chunk.number,
+                chunk.end,
+                tally.visible,
+                filtered,
+                0,
+                tally.size,
+                now_ms,
+                task.work.epoch,
+                tuple(tally.lost),
+                0 if before is None else before.may_repeat,
+            )
+        )
+    return Answer(task.number, TaskResult(task.number, tuple(known), tuple(counted), (), True, False))
+
+
+def _stripper(
+    reading: Reading, tasks: Sequence[TaskSpec], ear: Ear, tallies: Any
+) -> Callable[[Iterable[pyarrow.RecordBatch]], Iterator[pyarrow.RecordBatch]]:
+    rate, numbers = tasks[0].rate, tuple(task.number for task in tasks)
+    ends = tuple(parts[-1] for parts in reading.parts)
+
+    def strip(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+        import pyarrow.compute as compute
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        place, throttle, counting = context.partitionId(), Throttle(rate), _Counting()
+        with Mouth(ear, numbers[place], context.taskAttemptId()) as mouth:
+            for batch in batches:
+                failure = error_told(batch)
+                if failure is not None:
+                    raise error_of(failure, "reading")
+                rows = batch.filter(compute.invert(batch.column(MARK)))
+                size = counting.add(batch, rows)
+                mouth.tell(counting.told())
+                if rows.num_rows:
+                    time.sleep(throttle.wait_s(time.monotonic()))
+                    throttle.took(rows.num_rows, size, time.monotonic())
+                    yield rows.select(rows.schema.names[:_KAFKAS])
+        end = ends[place]
+        if counting.found.get(end.chunk or 0, Tally()).position < end.end:
+            raise RuntimeError(f"the rows of {end.topic}:{end.partition} ended before {end.end}")
+        tallies.add(counting.found)
+
+    return strip
+
+
+_KAFKAS = 8
+
+
+class _Counting:
+    """What went through one of Spark's partitions, by chunk."""
+
+    def __init__(self) -> None:
+        self.found: dict[int, Tally] = {}
+        self._newest = 0
+
+    def add(self, batch: pyarrow.RecordBatch, rows: pyarrow.RecordBatch) -> int:
+        """Count a batch, of which ``rows`` are records; their bytes."""
+        import pyarrow.compute as compute
+
+        for row in batch.filter(batch.column(MARK)).select(["_chunk", "offset", "_seen", "_lost"]).to_pylist():
+            tally = self._of(row["_chunk"])
+            tally.position, tally.visible = row["offset"], row["_seen"]
+            tally.lost.extend(Lost(one["start"], one["end"], one["why"]) for one in row["_lost"] or ())
+        whole = 0
+        for number in compute.unique(rows.column("_chunk")).to_pylist():
+            own = rows.filter(compute.equal(rows.column("_chunk"), number))
+            tally = self._of(number)
+            size = sum(compute.sum(compute.binary_length(own.column(name))).as_py() or 0 for name in ("key", "value"))
+            last = own.num_rows - 1
+            tally.passed, tally.size, whole = tally.passed + own.num_rows, tally.size + size, whole + size
+            tally.position = max(tally.position, own.column("offset")[last].as_py() + 1)
+            tally.visible = max(tally.visible, own.column("_seen")[last].as_py())
+        return whole
+
+    def _of(self, number: int) -> Tally:
+        self._newest = number
+        return self.found.setdefault(number, Tally())
+
+    def told(self) -> Told:
+        """How far it is, for the screen."""
+        tallies, newest = self.found.values(), self._newest
+        return Told(
+            newest,
+            self.found[newest].position if newest in self.found else 0,
+            sum(one.visible for one in tallies),
+            sum(one.visible - one.passed for one in tallies),
+            0,
+            sum(one.size for one in tallies),
+        )

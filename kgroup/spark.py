@@ -1,0 +1,53 @@
+"""For a notebook: ``from kgroup.spark import register``, then ``spark.read.format("kgroup")``.
+
+It reads as the command line does: the same settings, contexts and environment variables, committed records only, and a
+range to its proven end.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kgroup.catchup.spark.notebook import FORMAT, register_source
+from kgroup.options import Connection
+from kgroup.settings import resolve
+from kgroup.silent import Silent
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class _Warning(Silent):
+    def warn(self, text: str) -> None:
+        """Python's own way to say so."""
+        warnings.warn(text, stacklevel=2)
+
+
+def register(
+    spark: SparkSession,
+    bootstrap_server: str | None = None,
+    *,
+    command_config: str | Path | None = None,
+    context: str | None = None,
+    properties: Mapping[str, str] | None = None,
+    timeout: str | None = None,
+    name: str = FORMAT,
+) -> None:
+    """Make ``spark.read.format("kgroup")`` known to a session; once more, for another cluster, under another ``name``.
+
+    The arguments are the command line's ``-b``, ``--command-config``, ``--context``, ``-X`` and ``--timeout``; where
+    one is not given, its variable (``KGROUP_...``) or the context in use counts. Passwords stay out of Spark's
+    options, pages and logs. Raises UsageError without any address, ConfigError for settings that can't be honoured.
+    """
+    connection = Connection(
+        bootstrap_server=bootstrap_server,
+        command_config=None if command_config is None else Path(command_config),
+        property=[f"{key}={value}" for key, value in (properties or {}).items()] or None,
+        context=context,
+        timeout=timeout,
+    )
+    settings = resolve(connection, _Warning())
+    register_source(spark, settings.librdkafka(), timeout_s=settings.timeout_s, name=name)
