@@ -1,0 +1,96 @@
+"""What Spark raises, said so that a person can act on it: the cause, and no Java stack. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from kgroup import errors
+from kgroup.catchup.spark.in_worker import Failure
+from kgroup.errors import KgroupError, Refused
+
+_GIVEN_UP = re.compile(
+    r"Task (?P<task>\d+) in stage \S+ failed (?P<times>\d+) times?, most recent failure: "
+    r"Lost task \S+ in stage \S+ \(TID \d+\) \((?P<where>[^)]*)\): (?P<why>.*)",
+    re.DOTALL,
+)
+_JAVA_CLASS = re.compile(r"^(?:[a-z][\w$]*\.)+[A-Z][\w$]*: ")
+_MISSING = re.compile(r"ModuleNotFoundError: No module named '([^'.]+)")
+_VERSIONS = re.compile(r"PYTHON_VERSION_MISMATCH|Python in worker has different version")
+_OF_SQL = re.compile(r"\[(?P<name>[A-Z][A-Z0-9_.]+)\] (?P<why>.*)")
+_NOT_OF_SQL = ("PYTHON_EXCEPTION", "TASK_WRITE_FAILED")
+_ENDED = ("Python worker exited unexpectedly", "ExecutorLostFailure", "Python worker crashed")
+_PIP_NAMES = {"confluent_kafka": "confluent-kafka"}
+
+
+def error_of(failure: Failure, what: str) -> KgroupError:
+    """The error that a task returned; a bug has its traceback in the details. ``what`` names the task."""
+    if failure.kind is None:
+        details = tuple((failure.trace or "").splitlines())
+        return KgroupError(f"{what} failed: {failure.message}", details=details)
+    kind = getattr(errors, failure.kind, KgroupError)
+    error: KgroupError = kind(failure.message, details=failure.details, hint=failure.hint, code=failure.code)
+    return error
+
+
+def explain(message: str, *, tasks: tuple[int, ...]) -> KgroupError:
+    """An error for a job that Spark gave up, from what Java says of it; ``tasks`` are numbers by place.
+
+    Refused with code ``spark-workers`` where the workers are not fit for it, else KgroupError with code ``spark-job``.
+    """
+    if missing := _MISSING.search(message):
+        package = _PIP_NAMES.get(missing[1], missing[1])
+        return Refused(
+            f"Spark's workers have no Python package {package}",
+            code="spark-workers",
+            hint=f"install it for the Python that they run:  pip install {package}",
+        )
+    if _VERSIONS.search(message):
+        return Refused(
+            "Spark's workers run another version of Python than this one",
+            code="spark-workers",
+            details=(_last_of_traceback(message),),
+            hint="name one that they have:  PYSPARK_PYTHON=... or --conf spark.pyspark.python=...",
+        )
+    found = _GIVEN_UP.search(message)
+    cause = _first_line(found["why"] if found else message)
+    if (of_sql := _OF_SQL.search(cause)) and of_sql["name"] not in _NOT_OF_SQL:
+        return KgroupError(
+            "Spark can't work out the SQL for a record",
+            code="sql",
+            details=(f"[{of_sql['name']}] {of_sql['why']}",),
+            hint="try_cast(...), try_divide(...) and the like are null where that is so, and null is not wanted",
+        )
+    if not found:
+        return KgroupError("Spark gave the job up", code="spark-job", details=(_first_line(message),))
+    place, times = int(found["task"]), int(found["times"])
+    task = tasks[place] if place < len(tasks) else place
+    how = "its worker ended" if any(word in found["why"] for word in _ENDED) else "it failed"
+    return KgroupError(
+        f"Spark gave up task {task}: {how} {times} times",
+        code="spark-job",
+        details=(f"{found['where']}: {_cause(found['why'])}",),
+    )
+
+
+def was_cancelled(message: str) -> bool:
+    """Whether this is what Spark says of a job that somebody cancelled."""
+    return re.search(r"\bJob \d+ cancelled\b|SPARK_JOB_CANCELLED", message) is not None
+
+
+def _cause(text: str) -> str:
+    if "Traceback (most recent call last)" in text:
+        return _last_of_traceback(text)
+    return _first_line(text)
+
+
+def _last_of_traceback(text: str) -> str:
+    """The line with the exception: the last one before Java's stack."""
+    lines = [line.strip() for line in text.split("\n\tat ")[0].splitlines() if line.strip()]
+    return lines[-1] if lines else ""
+
+
+def _first_line(text: str) -> str:
+    line = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    while _JAVA_CLASS.match(line):
+        line = _JAVA_CLASS.sub("", line)
+    return line

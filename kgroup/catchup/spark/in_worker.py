@@ -1,0 +1,179 @@
+"""What runs in Spark's Python workers: one task, its secrets with it, telling how far it is. Needs no pyspark.
+
+A task that fails returns why: raised, it would be tried again by Spark, and its cause lost in a Java stack. So Spark
+tries again only what died.
+"""
+
+from __future__ import annotations
+
+import pickle
+import socket
+import threading
+import time
+import traceback
+import zlib
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from kgroup.catchup.spark.listening import LONGEST, Ear, is_stop, said
+from kgroup.catchup.told import Told
+from kgroup.errors import KgroupError
+
+TELL_EVERY_S = 0.25
+
+Tell = Callable[[Told], None]
+Stop = Callable[[], bool]
+Work = Callable[[Any, Tell, Stop], Any]
+"""Works a task: ``(spec, tell, stop) -> result``. ``tell`` may be called at every turn, and ``stop`` asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An error of a task as plain values: ``kind`` is the class's name in kgroup.errors, None for a bug.
+
+    ``trace`` is the bug's traceback, None for an error of ours.
+    """
+
+    kind: str | None
+    message: str
+    code: str
+    exit_code: int
+    details: tuple[str, ...]
+    hint: str | None
+    trace: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What became of a task: its result, or why there is none.
+
+    Neither is there where it was told to stop before it began, or had to be ended: the ledger has what it did.
+    """
+
+    task: int
+    result: Any = None
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """All that travels to the workers, each of which unpacks its own task only. Its ``repr`` shows nothing of them."""
+
+    work: Work
+    packed: tuple[bytes, ...]
+    numbers: tuple[int, ...]
+    ear: Ear | None
+
+    def __repr__(self) -> str:
+        return f"Parcel({len(self.packed)} tasks)"
+
+
+def replay(spec: Any, tell: Tell, stop: Stop) -> Any:
+    """The Work of a catch-up: read the task's chunks and deliver them."""
+    from kgroup.catchup.worker import run_task
+
+    return run_task(spec, tell, stop)
+
+
+def work_partition(parcel: Parcel, partition: int, attempt: int) -> list[Answer]:
+    """Work the task that stands in this place; ``attempt`` rises with each of Spark's attempts at anything."""
+    number = parcel.numbers[partition]
+    with Mouth(parcel.ear, number, attempt) as mouth:
+        if mouth.asked_to_stop():
+            return [Answer(number)]
+        try:
+            spec = pickle.loads(zlib.decompress(parcel.packed[partition]))
+            return [Answer(number, parcel.work(spec, mouth.tell, mouth.asked_to_stop))]
+        except Exception as error:
+            return [Answer(number, failure=failure_of(error))]
+
+
+def failure_of(error: Exception) -> Failure:
+    """An error as plain values."""
+    if isinstance(error, KgroupError):
+        kind = _kind(type(error))
+        return Failure(kind, error.message, error.code, int(error.exit_code), error.details, error.hint, None)
+    text = "".join(traceback.format_exception(error))
+    return Failure(None, f"{type(error).__name__}: {error}", "failed", 1, (), None, text)
+
+
+def _kind(kind: type[KgroupError]) -> str:
+    """The nearest class that stands in kgroup.errors itself."""
+    return next((c.__name__ for c in kind.__mro__ if c.__module__ == KgroupError.__module__), KgroupError.__name__)
+
+
+class Mouth:
+    """Sends what was told last each quarter of a second, and hears whether to stop; without an ear, it is silent.
+
+    ``tell`` never blocks and never fails: the network is another thread's, and nothing depends on it. Entering waits
+    for the first answer, a quarter of a second at most: many tasks may be waiting when the job is stopped.
+    """
+
+    def __init__(self, ear: Ear | None, task: int, attempt: int) -> None:
+        self._ear, self._task, self._attempt = ear, task, attempt
+        self._told: Told | None = None
+        self._stop = False
+        self._answered = threading.Event()
+        self._ended = threading.Event()
+        self._out: socket.socket | None = None
+        self._thread = threading.Thread(target=self._speak, name="progress", daemon=True)
+
+    def __enter__(self) -> Mouth:
+        if self._ear is not None:
+            self._thread.start()
+            self._answered.wait(TELL_EVERY_S)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        if (out := self._out) is not None:
+            self._send(out)
+            with suppress(OSError):
+                out.shutdown(socket.SHUT_RDWR)  # wakes the one that listens
+        if self._thread.ident is not None:
+            self._thread.join(TELL_EVERY_S)
+
+    def tell(self, told: Told) -> None:
+        """Remember it, to be sent at the next turn."""
+        self._told = told
+
+    def asked_to_stop(self) -> bool:
+        """Whether the driver has said so."""
+        return self._stop
+
+    def _speak(self) -> None:
+        assert self._ear is not None
+        try:
+            family, _, _, _, address = socket.getaddrinfo(self._ear.host, self._ear.port, type=socket.SOCK_DGRAM)[0]
+            with socket.socket(family, socket.SOCK_DGRAM) as out:
+                out.connect(address)
+                self._out = out
+                while not self._ended.is_set():
+                    self._turn(out)
+        except OSError:  # it can't be reached at all: the ledger tells
+            self._answered.set()
+
+    def _turn(self, out: socket.socket) -> None:
+        """Send, and hear answers until the next turn."""
+        assert self._ear is not None
+        self._send(out)
+        until = time.monotonic() + TELL_EVERY_S
+        while (left_s := until - time.monotonic()) > 0 and not self._ended.is_set():
+            out.settimeout(left_s)
+            try:
+                data = out.recv(LONGEST)
+            except TimeoutError:
+                return
+            except OSError:  # nobody listens there, or not any more
+                self._answered.set()
+                self._ended.wait(left_s)
+                return
+            self._stop = self._stop or is_stop(self._ear, data)
+            self._answered.set()
+
+    def _send(self, out: socket.socket) -> None:
+        assert self._ear is not None
+        with suppress(OSError):
+            out.send(said(self._ear, self._task, self._attempt, self._told))

@@ -1,0 +1,306 @@
+"""Running tasks on Spark: a partition a task, live progress, and an end that lets the workers finish what is open."""
+
+from __future__ import annotations
+
+import threading
+import time
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from kgroup.catchup.model import Chunk, Progress
+from kgroup.catchup.spark.failures import explain, was_cancelled
+from kgroup.catchup.spark.in_worker import Answer, Parcel, Work, replay, work_partition
+from kgroup.catchup.spark.listening import Ear, Listener
+from kgroup.catchup.spark.progress import Board, Totals
+from kgroup.catchup.spark.session import Session
+from kgroup.catchup.spark.settings import LOOPBACK
+from kgroup.catchup.task_spec import TaskResult
+from kgroup.errors import KgroupError
+
+LOOK_EVERY_S = 0.25
+GRACE_S = 15.0
+"""How long tasks may take to end when they are told to; Spark ends them then."""
+
+_GROUP = "kgroup-catchup"
+_SILENT_S = 3.0
+_LEDGER_EVERY_S = 5.0
+_NO_ROOM_AFTER_S = 15.0
+_CANCELLED_WITHIN_S = 15.0
+_ENDED_WITHIN_S = 3.0
+_TASKS_A_PARCEL = 50
+_CAUSES = 5
+
+
+Through = Callable[[Session, Ear], Iterable[Answer]]
+"""Runs a job, whose tasks tell at this ear how far they are, and returns their answers in the order of the tasks."""
+
+
+class Spec(Protocol):
+    """A task as it travels: it can be pickled, and shows no secret when it is printed."""
+
+    @property
+    def number(self) -> int:
+        """The task's own in its plan."""
+
+    @property
+    def chunks(self) -> tuple[Chunk, ...]:
+        """What is read, in this order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watching:
+    """Who is told what while a job runs; all of it optional, and called on the caller's thread but for ``ledger``.
+
+    ``tell`` gets how far it is, four times a second. ``stop`` says whether to end early. ``ledger`` reads each chunk's
+    progress, where nothing is heard of the tasks; it may raise KgroupErrors. ``note`` gets what the user should know.
+    ``begun`` is what the ledger said before.
+    """
+
+    tell: Callable[[Totals], None] | None = None
+    stop: Callable[[], bool] | None = None
+    ledger: Callable[[], Mapping[int, Progress]] | None = None
+    note: Callable[[str], None] | None = None
+    begun: Mapping[int, Progress] | None = None
+
+
+def run(
+    session: Session,
+    tasks: Sequence[Spec],
+    watching: Watching | None = None,
+    *,
+    work: Work = replay,
+    through: Through | None = None,
+    grace_s: float = GRACE_S,
+) -> tuple[Answer, ...]:
+    """Run each task in a worker of Spark, and return their answers in the same order.
+
+    ``through`` runs them in a job of its own making, in place of ``work``; it is called on another thread.
+    Spark tries a task again only where its process died. A task's own error is in its answer, and the others go on.
+    Where ``stop`` says so, and at ctrl-C and SIGTERM (which are raised again), the tasks are told to end, and have
+    ``grace_s`` for it. What ``session.context`` raises; KgroupError with code ``spark-job`` where a task's process
+    died again and again, ``spark-gone`` where the JVM did, Refused with code ``spark-workers`` where the workers lack
+    something. After every one of them the ledger has what was delivered.
+    """
+    if not tasks:
+        return ()
+    watching = watching or Watching()
+    context = session.context()
+    board = Board({task.number: task.chunks for task in tasks}, watching.begun, now_s=time.monotonic())
+    local = session.settings.is_local
+    host = LOOPBACK if local else str(context.getConf().get("spark.driver.host"))
+    bind = LOOPBACK if local else "::" if ":" in host else ""
+    with Listener(board, bind=bind, host=host) as listener:
+        numbers = tuple(task.number for task in tasks)
+        if through is None:
+            parcels = _parcels(tasks, work, listener.ear)
+            job = _Job(session, context, numbers, lambda: _collected(context, parcels))
+        else:
+            job = _Job(session, context, numbers, lambda: through(session, listener.ear))
+        watch = _Watch(board, watching, context)
+        job.start()
+        watch.start()
+        try:
+            return _followed(job, listener, board, watching, watch, grace_s)
+        finally:
+            watch.end()
+
+
+def _parcels(tasks: Sequence[Spec], work: Work, ear: Ear) -> tuple[Parcel, ...]:
+    """A worker gets the whole parcel that its task is in: thousands of tasks would be sent thousands of times."""
+    from pyspark import cloudpickle
+
+    # Not the plain one: it also takes what is defined in a script.
+    dumps: Callable[[Any], bytes] = cloudpickle.dumps
+    packed = tuple(zlib.compress(dumps(task), level=1) for task in tasks)
+    numbers = tuple(task.number for task in tasks)
+    cuts = [slice(at, at + _TASKS_A_PARCEL) for at in range(0, len(tasks), _TASKS_A_PARCEL)]
+    return tuple(Parcel(work, packed[cut], numbers[cut], ear) for cut in cuts)
+
+
+def _followed(
+    job: _Job, listener: Listener, board: Board, watching: Watching, watch: _Watch, grace_s: float
+) -> tuple[Answer, ...]:
+    try:
+        while not job.done.wait(LOOK_EVERY_S):
+            if watching.tell:
+                watching.tell(board.totals(time.monotonic()))
+            for text in watch.notes():
+                if watching.note:
+                    watching.note(text)
+            if watching.stop and watching.stop():
+                listener.stop()
+                job.end(grace_s)
+                break
+    except BaseException:
+        listener.stop()
+        job.end(grace_s)
+        raise
+    answers = job.answers()
+    for answer in answers:
+        if isinstance(answer.result, TaskResult):  # what ends a log may be no record, and then nobody has told of it
+            board.ledger({one.chunk: one for one in answer.result.progress})
+    if watching.tell:
+        watching.tell(board.totals(time.monotonic()))
+    return answers
+
+
+class _Job:
+    """Spark's job, on a thread of its own: this one has to hear signals."""
+
+    def __init__(
+        self, session: Session, context: Any, numbers: tuple[int, ...], collect: Callable[[], Iterable[Answer]]
+    ) -> None:
+        self.done = threading.Event()
+        self._session, self._context, self._numbers, self._collect = session, context, numbers, collect
+        self._answers: tuple[Answer, ...] = ()
+        self._failure: Exception | None = None
+        self._cancelled = False
+        self._thread = threading.Thread(target=self._run, name="spark job", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._context.setJobGroup(_GROUP, "catch-up", interruptOnCancel=False)
+            self._answers = tuple(self._collect())
+        except Exception as error:  # whatever Py4J makes of it
+            self._failure = error
+        finally:
+            self.done.set()
+
+    def end(self, grace_s: float) -> None:
+        """Wait for tasks that were told to end, then let Spark end them, then end Spark."""
+        try:
+            if self.done.wait(grace_s):
+                return
+        finally:  # a second ctrl-C is one for having it end now
+            if not self.done.is_set():
+                self._cancelled = True
+                # On another thread, since a JVM that is stopped answers nothing.
+                threading.Thread(target=self._cancel, name="spark cancel", daemon=True).start()
+        if not self.done.wait(_CANCELLED_WITHIN_S):
+            self._session.kill()
+            self.done.wait(_CANCELLED_WITHIN_S)
+
+    def _cancel(self) -> None:
+        with suppress(Exception):
+            self._context.cancelJobGroup(_GROUP)
+
+    def answers(self) -> tuple[Answer, ...]:
+        """What the tasks answered; nothing of each of them where the job was cancelled."""
+        if self._failure is None and self.done.is_set():
+            return self._answers
+        if self._cancelled:
+            return tuple(Answer(number) for number in self._numbers)
+        assert self._failure is not None
+        if isinstance(self._failure, KgroupError):
+            raise self._failure
+        message = java_message(self._failure)
+        # Its sockets break a moment before it can be seen to have ended.
+        asked = hasattr(self._failure, "java_exception") or getattr(self._failure, "_origin", None) is not None
+        if not asked and self._session.has_ended(within_s=_ENDED_WITHIN_S):
+            raise KgroupError(
+                f"Spark's JVM has ended while tasks ran{self._session.ending()}",
+                code="spark-gone",
+                details=self._session.last_words(),
+            ) from None
+        if was_cancelled(message):
+            raise KgroupError("somebody cancelled Spark's job", code="spark-job") from None
+        raise explain(message, tasks=self._numbers) from None
+
+
+def _collected(context: Any, parcels: tuple[Parcel, ...]) -> Iterable[Answer]:
+    parts = [context.parallelize([], len(parcel.packed)).mapPartitionsWithIndex(_mapper(parcel)) for parcel in parcels]
+    answers: Iterable[Answer] = (parts[0] if len(parts) == 1 else context.union(parts)).collect()
+    return answers
+
+
+def _mapper(parcel: Parcel) -> Callable[[int, Iterable[Any]], list[Answer]]:
+    def work_place(place: int, nothing: Iterable[Any]) -> list[Answer]:
+        from pyspark import TaskContext
+
+        # Read to its end: else the process is not used again, and the next task waits 0.3 s for another.
+        deque(nothing, maxlen=0)
+        context = TaskContext.get()
+        return work_partition(parcel, place, context.taskAttemptId() if context else 0)
+
+    return work_place
+
+
+def java_message(error: Exception) -> str:
+    """What the Java exception says, or the one behind it that says most; Py4J shows it with its whole stack."""
+    java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    found: list[str] = []
+    with suppress(Exception):  # asking for it takes a JVM
+        while java is not None and len(found) < _CAUSES:
+            found.append(str(java.getMessage() or java.toString()))
+            java = java.getCause()
+    for said in found:
+        if "Job aborted due to stage failure" in said:
+            return said
+    return found[0] if found else _text_of(error)
+
+
+def _text_of(error: Exception) -> str:
+    try:
+        return str(error)
+    except Exception:  # Py4J asks its JVM what to say
+        return type(error).__name__
+
+
+class _Watch:
+    """Looks where nothing is heard of the tasks: at the ledger, and whether Spark has workers."""
+
+    def __init__(self, board: Board, watching: Watching, context: Any) -> None:
+        self._board, self._watching, self._context = board, watching, context
+        self._ended = threading.Event()
+        self._notes: list[str] = []
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._look, name="spark watch", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def end(self) -> None:
+        """It may be reading the ledger, or asking a JVM that is gone: nobody waits for that."""
+        self._ended.set()
+
+    def notes(self) -> list[str]:
+        """What there is to be said since the last time."""
+        with self._lock:
+            notes, self._notes = self._notes, []
+        return notes
+
+    def _look(self) -> None:
+        begun_s = read_s = time.monotonic()
+        told = False
+        while not self._ended.wait(1.0):
+            now_s = time.monotonic()
+            if self._board.silent_s(now_s) < _SILENT_S:
+                continue
+            if not told and self._board.totals(now_s).heard_s is None and now_s - begun_s > _NO_ROOM_AFTER_S:
+                told = True
+                self._tell_of_room()
+            if self._watching.ledger and now_s - read_s > _LEDGER_EVERY_S:
+                with suppress(KgroupError):
+                    self._board.ledger(self._watching.ledger())
+                read_s = time.monotonic()
+
+    def _tell_of_room(self) -> None:
+        running = 0
+        with suppress(Exception):
+            tracker = self._context.statusTracker()
+            for stage in tracker.getActiveStageIds():
+                info = tracker.getStageInfo(stage)
+                running += info.numActiveTasks if info else 0
+        if running:
+            text = "Spark's workers can't reach this machine: progress comes from the ledger, a little later"
+        else:
+            text = f"no worker of Spark has taken a task for {_NO_ROOM_AFTER_S:.0f} s: is there one with room?"
+        with self._lock:
+            self._notes.append(text)

@@ -1,0 +1,177 @@
+"""Starting the driver's JVM, and listening to what it says: its log is kept off the terminal."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from kgroup.catchup.spark.ready import Ready
+from kgroup.errors import KgroupError
+from kgroup.redact import redact
+
+_LOOK_EVERY_S = 0.01
+_KEPT_LINES = 200
+_LONGEST_LINE = 4_000
+_SHELL = "pyspark-shell"
+# What Java says of itself at every start, and what is never news.
+_USUAL = ("WARNING: Using incubator modules",)
+# Of a Java stack: what was thrown stands above them.
+_FRAME = re.compile(r"\s+(at \S|\.\.\. \d+ more)|Caused by: java\.io\.EOFException$")
+
+
+class Log:
+    """The last lines of a process's output, without Java's stacks; ``say`` gets all, at once (None: nobody is told).
+
+    Nothing of ``hidden`` is in any of them.
+    """
+
+    def __init__(self, descriptor: int, say: Callable[[str], None] | None, hidden: Collection[str] = ()) -> None:
+        self._hidden = hidden
+        self._lines: deque[str] = deque(maxlen=_KEPT_LINES)
+        self._say = say
+        self._thread = threading.Thread(target=self._read, args=(descriptor,), name="spark log", daemon=True)
+        self._thread.start()
+
+    def last(self, lines: int) -> tuple[str, ...]:
+        """The last lines so far, oldest first."""
+        return tuple(self._lines)[-lines:]
+
+    def join(self, timeout_s: float) -> None:
+        """Wait for the output's end."""
+        self._thread.join(timeout_s)
+
+    def _read(self, descriptor: int) -> None:
+        with os.fdopen(descriptor, "rb") as stream:
+            while line := stream.readline(_LONGEST_LINE):
+                text = redact(line.decode("utf-8", "replace").rstrip(), self._hidden)
+                if not text or text.startswith(_USUAL):
+                    continue
+                if not _FRAME.match(text):
+                    self._lines.append(text)
+                if self._say:
+                    self._say(text)
+
+
+class Jvm:
+    """A driver's JVM: it ends when its standard input does, also where this process is killed."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        say: Callable[[str], None] | None,
+        hidden: Collection[str] = (),
+    ) -> None:
+        self._directory = tempfile.TemporaryDirectory(prefix="kgroup-spark-")
+        self._told = Path(self._directory.name) / "gateway"
+        heard, spoken = os.pipe()
+        try:
+            self.process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=spoken,
+                stderr=spoken,
+                env={**environment, "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._told), "SPARK_CONNECT_MODE": "0"},
+                # Of a session of its own: ctrl-C is for us, and we tell the workers to commit what is open first.
+                start_new_session=True,
+            )
+        except BaseException:
+            os.close(heard)
+            self._directory.cleanup()
+            raise
+        finally:
+            os.close(spoken)
+        self.log = Log(heard, say, hidden)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended."""
+        return self.process.poll() is None
+
+    def has_ended(self, within_s: float) -> bool:
+        """Whether it ends within so many seconds."""
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(within_s)
+        return not self.is_running
+
+    def gateway(self, given_up: Callable[[], bool]) -> tuple[int, str]:
+        """Port and secret of Py4J's gateway. Raises KgroupError [spark-start] where the JVM ends, or ``given_up``."""
+        while not self._told.is_file():  # renamed into place
+            if not self.is_running:
+                self.log.join(1)
+                raise KgroupError(
+                    f"Spark's JVM ended at its start{self.ending()}", code="spark-start", details=self.log.last(10)
+                )
+            if given_up():
+                raise KgroupError("Spark's JVM did not start in time", code="spark-start", details=self.log.last(10))
+            time.sleep(_LOOK_EVERY_S)
+        found = self._told.read_bytes()
+        self._directory.cleanup()  # now, since a driver that is killed leaves what it has not removed
+        port, length = struct.unpack_from("!ii", found)
+        return port, found[8 : 8 + length].decode()
+
+    def ending(self) -> str:
+        """`` (killed by SIGKILL)``, `` (exit code 1)``, or nothing where it runs."""
+        code = self.process.poll()
+        if code is None:
+            return ""
+        if code >= 0:
+            return f" (exit code {code})"
+        try:
+            return f" (killed by {signal.Signals(-code).name})"
+        except ValueError:
+            return f" (killed by signal {-code})"
+
+    def end(self, wait_s: float) -> None:
+        """Let it end, which it does by itself within a second; kill it where it does not within ``wait_s``."""
+        assert self.process.stdin
+        with suppress(OSError):
+            self.process.stdin.close()
+        try:
+            self.process.wait(wait_s)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.log.join(1)
+        self._directory.cleanup()
+
+    def kill(self) -> None:
+        """End it at once; its workers see that and end too."""
+        self.process.kill()
+        self.end(wait_s=5)
+
+
+def submit_command(ready: Ready, words: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+    """What PySpark would run itself: spark-submit, with what the user put into PYSPARK_SUBMIT_ARGS."""
+    own = shlex.split(environment.get("PYSPARK_SUBMIT_ARGS", _SHELL))
+    return [str(ready.home / "bin" / "spark-submit"), *words, *own]
+
+
+def jvm_environment(ready: Ready, *, local: bool, environment: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Of the JVM: the Java that was found, Spark's home, and no look at the network where nobody else takes part."""
+    found = dict(os.environ if environment is None else environment)
+    found["SPARK_HOME"] = str(ready.home)
+    java_home = ready.java.executable.resolve().parent.parent
+    if os.access(java_home / "bin" / "java", os.X_OK):
+        found["JAVA_HOME"] = str(java_home)
+    if local:
+        found.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    return found
+
+
+def python_of_workers(*, local: bool, conf: Mapping[str, str], environment: Mapping[str, str]) -> str:
+    """Which Python runs the tasks: this one, unless the user named another for a cluster's machines."""
+    named = conf.get("spark.pyspark.python") or (None if local else environment.get("PYSPARK_PYTHON"))
+    return named or sys.executable

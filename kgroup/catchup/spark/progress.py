@@ -1,0 +1,187 @@
+"""How far a replay is, for the screen: put together from what tasks tell and from the ledger. Pure, for many threads.
+
+Records come from what tasks tell, the rest by offsets, which are known in advance: a gap's number of records is not.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from kgroup.catchup.model import Chunk, Progress
+from kgroup.catchup.told import Told
+
+WINDOW_S = 10.0
+"""Rates are of so long a time."""
+
+_SHORTEST_S = 0.9
+_SAMPLE_EVERY_S = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class TopicTotals:
+    """Offsets of one topic, ``done`` of ``total``."""
+
+    topic: str
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """How far all tasks are. Offsets count what a range spans, records what was visible in it.
+
+    ``filtered`` and ``dead`` are among ``records``; ``size`` is in bytes. Rates are of the last ten seconds, None
+    until a second has passed; ``left_s`` is None where nothing moves. ``heard_s`` is how long ago a task told
+    something, None where none ever did.
+    """
+
+    offsets: int
+    offsets_total: int
+    chunks: int
+    chunks_total: int
+    records: int
+    filtered: int
+    dead: int
+    size: int
+    records_per_s: float | None
+    bytes_per_s: float | None
+    left_s: float | None
+    heard_s: float | None
+    topics: tuple[TopicTotals, ...]
+
+
+@dataclass(slots=True)
+class _Task:
+    chunks: tuple[Chunk, ...]
+    attempt: int = -1
+    told: Told | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    at_s: float
+    offsets: int
+    records: int
+    size: int
+
+
+class Board:
+    """Collects what is heard of tasks, by number. ``now_s`` is always of one monotonic clock."""
+
+    def __init__(
+        self, tasks: Mapping[int, Sequence[Chunk]], ledger: Mapping[int, Progress] | None = None, *, now_s: float
+    ) -> None:
+        self._lock = threading.Lock()
+        self._tasks = {number: _Task(tuple(chunks)) for number, chunks in tasks.items()}
+        self._ledger: dict[int, Progress] = dict(ledger or {})
+        self._heard_s: float | None = None
+        start = self._summed(now_s)
+        self._samples: deque[_Sample] = deque([_Sample(now_s, start.offsets, start.records, start.size)])
+
+    def told(self, task: int, attempt: int, told: Told, now_s: float) -> bool:
+        """Take what the ``attempt`` (a rising number) of a task tells; whether it can be true."""
+        with self._lock:
+            found = self._tasks.get(task)
+            if found is None or not any(
+                chunk.number == told.chunk and chunk.start <= told.position <= chunk.end for chunk in found.chunks
+            ):
+                return False
+            self._heard_s = now_s
+            # A worker that was given up may still be telling.
+            if attempt >= found.attempt:
+                found.attempt, found.told = attempt, told
+            return True
+
+    def alive(self, now_s: float) -> None:
+        """A task tells that it is there, without having begun."""
+        with self._lock:
+            self._heard_s = now_s
+
+    def ledger(self, progress: Mapping[int, Progress]) -> None:
+        """Take what the ledger says of chunks; it never goes backwards."""
+        with self._lock:
+            for number, found in progress.items():
+                before = self._ledger.get(number)
+                if before is None or found.delivered_to >= before.delivered_to:
+                    self._ledger[number] = found
+
+    def silent_s(self, now_s: float) -> float:
+        """How long no task has told anything, from the beginning where none ever did."""
+        with self._lock:
+            return now_s - (self._samples[0].at_s if self._heard_s is None else self._heard_s)
+
+    def totals(self, now_s: float) -> Totals:
+        """All of it at this moment; call it regularly, since rates are of the moments it was called at."""
+        with self._lock:
+            now = self._summed(now_s)
+            sample = _Sample(now_s, now.offsets, now.records, now.size)
+            if now_s - self._samples[-1].at_s >= _SAMPLE_EVERY_S:
+                self._samples.append(sample)
+            while len(self._samples) > 2 and now_s - self._samples[1].at_s >= WINDOW_S:
+                self._samples.popleft()
+            return _rated(now, self._samples[0], sample)
+
+    def _summed(self, now_s: float) -> Totals:
+        by_topic: dict[str, list[int]] = {}
+        offsets = chunks = chunks_total = records = filtered = dead = size = 0
+        for task in self._tasks.values():
+            for chunk, done in zip(task.chunks, self._done(task), strict=True):
+                offsets += done
+                chunks_total += 1
+                chunks += done == chunk.end - chunk.start
+                topic = by_topic.setdefault(chunk.topic, [0, 0])
+                topic[0] += done
+                topic[1] += chunk.end - chunk.start
+            written = [self._ledger[c.number] for c in task.chunks if c.number in self._ledger]
+            counts = [(p.records, p.filtered, p.dead, p.size) for p in written]
+            known = tuple(map(sum, zip(*counts, strict=True))) or (0, 0, 0, 0)
+            if (told := task.told) is not None:
+                known = max(known, (told.records, told.filtered, told.dead, told.size))
+            records, filtered, dead, size = records + known[0], filtered + known[1], dead + known[2], size + known[3]
+        return Totals(
+            offsets=offsets,
+            offsets_total=sum(total for _, total in by_topic.values()),
+            chunks=chunks,
+            chunks_total=chunks_total,
+            records=records,
+            filtered=filtered,
+            dead=dead,
+            size=size,
+            records_per_s=None,
+            bytes_per_s=None,
+            left_s=None,
+            heard_s=None if self._heard_s is None else now_s - self._heard_s,
+            topics=tuple(TopicTotals(topic, *by_topic[topic]) for topic in sorted(by_topic)),
+        )
+
+    def _done(self, task: _Task) -> list[int]:
+        """Offsets of each chunk of a task: those before the one in work are finished, for the task has an order."""
+        done = []
+        passed = task.told is not None
+        for chunk in task.chunks:
+            found = 0
+            if (written := self._ledger.get(chunk.number)) is not None:
+                found = written.delivered_to - chunk.start
+            if task.told is not None and task.told.chunk == chunk.number:
+                found, passed = max(found, task.told.position - chunk.start), False
+            elif passed:
+                found = chunk.end - chunk.start
+            done.append(max(0, min(found, chunk.end - chunk.start)))
+        return done
+
+
+def _rated(now: Totals, first: _Sample, last: _Sample) -> Totals:
+    left = now.offsets_total - now.offsets
+    elapsed_s = last.at_s - first.at_s
+    if elapsed_s < _SHORTEST_S:
+        return replace(now, left_s=None if left else 0.0)
+    rate = max(0.0, (last.offsets - first.offsets) / elapsed_s)
+    return replace(
+        now,
+        records_per_s=max(0.0, (last.records - first.records) / elapsed_s),
+        bytes_per_s=max(0.0, (last.size - first.size) / elapsed_s),
+        left_s=0.0 if left == 0 else left / rate if rate else None,
+    )

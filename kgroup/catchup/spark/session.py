@@ -1,0 +1,297 @@
+"""One SparkContext: started in the background, quick to start and to stop, silent, and gone when its driver is."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Any
+
+from kgroup.catchup.spark import archive, ship
+from kgroup.catchup.spark.launch import Jvm, jvm_environment, python_of_workers, submit_command
+from kgroup.catchup.spark.ready import Ready
+from kgroup.catchup.spark.settings import SparkSettings, configuration, shown
+from kgroup.cluster.deadline import Deadline
+from kgroup.errors import KgroupError, Unreachable
+
+START_TIMEOUT_S = 90.0
+"""A master that answers but is none keeps Spark busy for 60 s before it says so."""
+
+_END_S = 20.0
+_LOOK_EVERY_S = 0.1
+QUICK = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+"""Java's options for a driver that only hands out tasks."""
+
+_HEAVY = ("-XX:+UseSerialGC",)
+
+
+class Session:
+    """A context manager: entering starts Spark in the background, ``context`` waits for it, leaving stops it.
+
+    One at a time in a process. ``say`` gets each line of Spark's log (``-v``), on another thread; else the last lines
+    are only kept for messages. Nothing of ``hidden``, a writer's secrets, is in any of them. It may be entered before
+    the group is released, and used after. With ``jvm_options`` Java gets these instead of ours, and no archive.
+    """
+
+    def __init__(
+        self,
+        settings: SparkSettings,
+        ready: Ready,
+        *,
+        say: Callable[[str], None] | None = None,
+        hidden: Collection[str] = (),
+        timeout_s: float = START_TIMEOUT_S,
+        jvm_options: tuple[str, ...] | None = None,
+    ) -> None:
+        self.settings = settings
+        self.ready = ready
+        self._hidden = hidden
+        self._say = say
+        self._jvm_options = jvm_options
+        self._deadline = Deadline.after(timeout_s)
+        self._jvm: Jvm | None = None
+        self._gateway: Any = None
+        self._context: Any = None
+        self._sql: Any = None
+        self._failure: BaseException | None = None
+        self._given_up = False
+        self._started = threading.Event()
+        self._archive = archive.path(ready)
+        self._package: ship.Package | None = None
+        self._path_before: list[str] = []
+        self._thread = threading.Thread(target=self._start, name="spark start", daemon=True)
+
+    def __enter__(self) -> Session:
+        self._path_before = list(sys.path)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def context(self) -> Any:
+        """The SparkContext, once it is there.
+
+        Raises KgroupError with code ``spark-start``, with the last lines of Spark's log, or Unreachable with code
+        ``spark-master`` where the master does not take it in time.
+        """
+        while not self._started.wait(_LOOK_EVERY_S):
+            if self._deadline.passed:
+                self.kill()
+                self._thread.join(5)
+                raise self._late()
+        if self._failure is not None:
+            raise self._failure
+        return self._context
+
+    def sql(self) -> Any:
+        """A SparkSession over the context, which Spark takes seconds to load. Raises as ``context``."""
+        context = self.context()
+        from pyspark.sql import SparkSession
+
+        if self._sql is None:
+            # It would print each query that Spark refuses, with its Java stack, beside our message.
+            logging.getLogger("SQLQueryContextLogger").disabled = True
+            self._sql = SparkSession(context)
+        return self._sql
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the JVM has not ended by itself, nor been killed."""
+        return self._jvm is not None and self._jvm.is_running
+
+    def has_ended(self, within_s: float) -> bool:
+        """Whether the JVM ends within so many seconds, or has ended."""
+        return self._jvm is not None and self._jvm.has_ended(within_s)
+
+    def ending(self) -> str:
+        """How the JVM ended, in brackets; nothing where it runs."""
+        return self._jvm.ending() if self._jvm else ""
+
+    def last_words(self) -> tuple[str, ...]:
+        """Why the JVM has ended, as its log has it; one that was killed could say nothing about that."""
+        return () if "killed" in self.ending() else self.log(5)
+
+    def log(self, lines: int = 10) -> tuple[str, ...]:
+        """The last lines of Spark's log."""
+        return self._jvm.log.last(lines) if self._jvm else ()
+
+    @property
+    def pid(self) -> int | None:
+        """Of the JVM."""
+        return self._jvm.process.pid if self._jvm else None
+
+    def kill(self) -> None:
+        """End Spark at once: its workers end where they stand, and what they have open is aborted."""
+        self._given_up = True
+        if self._jvm is not None:
+            self._jvm.process.kill()
+
+    def close(self, *, wait_s: float = _END_S) -> None:
+        """Stop Spark within ``wait_s``; where its start was not yet quick, see to it that the next one is."""
+        self._given_up = True
+        if not self._started.is_set() and self._jvm is not None:
+            self._jvm.process.kill()
+        self._thread.join(_END_S)
+        worked = self._context is not None and self.is_alive and self._jvm_options is None
+        if self._context is not None:
+            stopping = threading.Thread(target=self._stop_context, name="spark stop", daemon=True)
+            stopping.start()
+            stopping.join(wait_s)
+            if stopping.is_alive() and self._jvm is not None:  # a JVM that stands still answers nothing
+                self._jvm.process.kill()
+                stopping.join(wait_s)
+        self._forget()
+        if self._jvm is not None:
+            self._jvm.end(wait_s)
+        if self._package is not None:
+            self._package.remove()
+        if worked:
+            archive.make_in_background(self.ready)
+
+    def _start(self) -> None:
+        try:
+            self._context = self._started_context()
+        except BaseException as error:  # it is raised again where somebody waits
+            self._failure = self._explained(error)
+        finally:
+            self._started.set()
+
+    def _started_context(self) -> Any:
+        settings, local = self.settings, self.settings.is_local
+        conf, port, secret = self._launched()
+        from pyspark import SparkConf, SparkContext
+        from pyspark.java_gateway import launch_gateway
+
+        _hush()
+        python = python_of_workers(local=local, conf=dict(settings.conf), environment=os.environ)
+        with _environment(PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=secret, PYSPARK_PYTHON=python):
+            self._gateway = launch_gateway()  # type: ignore[no-untyped-call]
+            spark_conf = SparkConf(loadDefaults=False)
+            for name, value in conf.items():
+                spark_conf.set(name, value)
+            # Workers of this machine read our package where it is; others get it sent.
+            here = {"PYTHONPATH": ship.import_path()} if local else {}
+            context = SparkContext(conf=spark_conf, gateway=self._gateway, environment=here)
+        # A JVM that ends in the middle is for us to report; this one would print a traceback of its own.
+        context._accumulatorServer.handle_error = lambda *_: None  # type: ignore[method-assign]
+        if not local:
+            self._package = ship.Package()
+            context.addPyFile(str(self._package.path))
+        return context
+
+    def _launched(self) -> tuple[dict[str, str], int, str]:
+        """Spark's configuration, and port and secret of the JVM: started as it was for the archive, or by spark-submit.
+
+        The former leaves out a shell and a JVM that only put together a command line, which takes 0.4 s.
+        """
+        settings, ready, made = self.settings, self.ready, self._archive
+        environment = jvm_environment(ready, local=settings.is_local)
+        flags = self._jvm_options or (_HEAVY if settings.heavy else QUICK)
+        usable = self._jvm_options is None and made.exists()
+        recorded = archive.recorded(made) if usable else None
+        if recorded and archive.may_start_directly(ready, [name for name, _ in settings.conf], os.environ):
+            conf = configuration(settings)
+            java = [str(ready.java.executable), *recorded.options, *flags, *archive.options(made)]
+            words = ["-cp", recorded.class_path, "org.apache.spark.deploy.SparkSubmit", *shown(conf), "pyspark-shell"]
+            try:
+                return conf, *self._connected([*java, *words], {**environment, **recorded.environment})
+            except KgroupError:
+                if self._given_up or self._deadline.passed:
+                    raise
+                archive.forget(made)
+                usable = False
+        conf = configuration(settings, (*flags, *(archive.options(made) if usable else ())))
+        return conf, *self._connected(submit_command(ready, shown(conf), environment), environment)
+
+    def _connected(self, command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, str]:
+        """Start the JVM, and return where it listens."""
+        if self._jvm is not None:
+            self._jvm.end(wait_s=0)
+        self._jvm = Jvm(command, environment, self._say, self._hidden)
+        if self._given_up:
+            self._jvm.process.kill()
+        import pyspark  # noqa: F401  # while Java starts: it takes 0.2 s
+
+        return self._jvm.gateway(lambda: self._given_up or self._deadline.passed)
+
+    def _explained(self, error: BaseException) -> BaseException:
+        """What a person can act on; whatever Spark raises at its start comes down to its log."""
+        if isinstance(error, KgroupError) or not isinstance(error, Exception):
+            return error
+        if self._deadline.passed:
+            return self._late()
+        details = tuple(str(error).splitlines()[:3]) + self.log(5)
+        if self.settings.is_local:
+            return KgroupError(f"Spark did not start{self.ending()}", code="spark-start", details=details)
+        return Unreachable(
+            f"Spark did not start on {self.settings.master}{self.ending()}", code="spark-master", details=details
+        )
+
+    def _late(self) -> KgroupError:
+        details = self.log(5)
+        if self.settings.is_local:
+            return KgroupError("Spark did not start in time", code="spark-start", details=details)
+        return Unreachable(f"{self.settings.master} has not taken us in time", code="spark-master", details=details)
+
+    def _stop_context(self) -> None:
+        # Its server looks only every second whether it is to end: we do not wait for that.
+        server = getattr(self._context, "_accumulatorServer", None)
+        if server is not None:
+            self._context._accumulatorServer = None
+            threading.Thread(target=server.shutdown, name="spark accumulators", daemon=True).start()
+        with warnings.catch_warnings(), suppress(Exception):
+            warnings.simplefilter("ignore")  # of a JVM that is gone already
+            self._context.stop()
+
+    def _forget(self) -> None:
+        """Nothing of this JVM stays in PySpark: the next session has another."""
+        if self._gateway is not None:
+            with suppress(Exception):
+                self._gateway.shutdown()
+        if "pyspark" in sys.modules:
+            from pyspark import SparkContext, SparkFiles
+
+            if SparkContext._gateway is self._gateway:
+                SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+                SparkFiles._sc = None
+            if self._sql is not None:
+                from pyspark.sql import SparkSession
+
+                SparkSession._instantiatedSession = None
+        for added in [entry for entry in sys.path if entry not in self._path_before and "spark-" in entry]:
+            sys.path.remove(added)
+        self._context = self._gateway = self._sql = None
+
+
+def _hush() -> None:
+    """Keep Py4J from setting up logging to stderr, which it does to say that the JVM is gone."""
+    root = logging.getLogger()
+    if not root.handlers:
+        root.addHandler(logging.NullHandler())
+
+
+class _environment:  # noqa: N801
+    """Variables for a moment, as PySpark wants to be told."""
+
+    def __init__(self, **variables: str) -> None:
+        self._variables = variables
+        self._before: dict[str, str | None] = {}
+
+    def __enter__(self) -> None:
+        self._before = {name: os.environ.get(name) for name in self._variables}
+        os.environ.update(self._variables)
+
+    def __exit__(self, *_: object) -> None:
+        for name, value in self._before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
