@@ -1,0 +1,59 @@
+"""A task's share of ``--rate``, kept by sleeping to a schedule. Pure: the clock is passed in, nothing sleeps here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kgroup.catchup.chunks import RateLimit
+
+_STEP_S = 0.25
+_CREDIT_S = 1.0
+
+
+def share(rate: RateLimit | None, tasks_at_once: int) -> RateLimit | None:
+    """The part of the job's rate that each of so many tasks has: 500/s over 4 are 125/s each."""
+    if rate is None:
+        return None
+    parts = max(1, tasks_at_once)
+    return RateLimit(
+        None if rate.records_per_s is None else rate.records_per_s / parts,
+        None if rate.bytes_per_s is None else rate.bytes_per_s / parts,
+    )
+
+
+@dataclass(slots=True)
+class Throttle:
+    """When the next records are due, in seconds of the clock that is passed in.
+
+    What was late is caught up with for a second at most: a stall must not end in a burst.
+    """
+
+    rate: RateLimit | None
+    _due_s: float | None = None
+
+    def piece(self, records: int, size: int) -> int:
+        """How many of these records to hand on at once: what the rate has for a quarter of a second, 1 at least."""
+        if self.rate is None:
+            return records
+        allowed = float(records)
+        if self.rate.records_per_s is not None:
+            allowed = min(allowed, self.rate.records_per_s * _STEP_S)
+        if self.rate.bytes_per_s is not None and size > 0:
+            allowed = min(allowed, self.rate.bytes_per_s * _STEP_S * records / size)
+        return max(1, int(allowed))
+
+    def wait_s(self, now_s: float) -> float:
+        """How long to wait before the next records, 0 where they are due."""
+        return 0.0 if self._due_s is None else max(0.0, self._due_s - now_s)
+
+    def took(self, records: int, size: int, now_s: float) -> None:
+        """So many records were handed on."""
+        if self.rate is None:
+            return
+        needs_s = 0.0
+        if self.rate.records_per_s is not None:
+            needs_s = records / self.rate.records_per_s
+        if self.rate.bytes_per_s is not None:
+            needs_s = max(needs_s, size / self.rate.bytes_per_s)
+        since_s = now_s if self._due_s is None else max(self._due_s, now_s - _CREDIT_S)
+        self._due_s = since_s + needs_s

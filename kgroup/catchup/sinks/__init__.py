@@ -1,0 +1,1 @@
+"""Where records go: a topic, files, a command, a Python function. For Spark's workers: no kafka-python is needed."""

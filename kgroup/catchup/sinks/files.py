@@ -1,0 +1,343 @@
+"""``--to-files``: a file for each chunk, written aside, and given its name once and for all when it is whole.
+
+A file that has its name is complete: whoever finds it does not write it again. Beside it stands a *receipt* of what was
+counted, with the file's digest, since a worker may die between the file and the ledger; names that begin with ``_`` or
+``.`` are passed over by Spark and Hadoop.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from kgroup.catchup.buckets import as_chunk
+from kgroup.catchup.counting import Count
+from kgroup.catchup.fields import Fields
+from kgroup.catchup.model import Chunk, Lost, Plan, Progress, Share
+from kgroup.catchup.shares import read_share, share_document
+from kgroup.catchup.sinks.formats import Hashing, digest_of, writer
+from kgroup.catchup.task_run import TaskRun
+from kgroup.errors import KgroupError, Refused, UsageError
+
+MANIFEST = "_manifest.json"
+
+_FORMATS = {"parquet": "parquet", "json": "json"}
+_CODECS = frozenset({"zstd", "snappy", "lz4", "gzip", "none"})
+_DEFAULT_CODEC = "snappy"
+_NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
+_TELL_EACH = 20_000
+_DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What is in a finished file: counted while it was written, and its digest; ``filtered`` others were not wanted.
+
+    ``shares`` are those of a bucket of keys.
+    """
+
+    records: int
+    size: int
+    lost: tuple[Lost, ...]
+    sha256: str
+    file_bytes: int
+    filtered: int = 0
+    shares: tuple[Share, ...] = ()
+
+    def document(self) -> dict[str, Any]:
+        """Its JSON form."""
+        return {
+            "records": self.records,
+            "size": self.size,
+            "lost": [{"start": one.start, "end": one.end, "why": one.why} for one in self.lost],
+            "sha256": self.sha256,
+            "file_bytes": self.file_bytes,
+            "filtered": self.filtered,
+            **({"shares": list(map(share_document, self.shares))} if self.shares else {}),
+        }
+
+    @classmethod
+    def of(cls, document: dict[str, Any]) -> Receipt:
+        """From its JSON form. Raises KeyError, TypeError."""
+        lost = tuple(Lost(one["start"], one["end"], one["why"]) for one in document["lost"])
+        return cls(
+            document["records"],
+            document["size"],
+            lost,
+            document["sha256"],
+            document["file_bytes"],
+            document.get("filtered", 0),
+            tuple(read_share(Fields(one)) for one in document.get("shares", ())),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkFile:
+    """Where a chunk's file is, or will be: ``DIR/plan/topic/partition/START-END.parquet``, in twenty digits each, so
+    that names sort as offsets do.
+    """
+
+    directory: Path
+    name: str
+
+    @classmethod
+    def of(cls, root: Path, plan_id: str, chunk: Chunk, form: str) -> ChunkFile:
+        """A topic's name may be ``..``, which no directory's is."""
+        topic = quote(chunk.topic, safe="") if chunk.topic.strip(".") else chunk.topic.replace(".", "%2E")
+        directory = root / plan_id / topic / str(chunk.partition)
+        return cls(directory, f"{chunk.start:020d}-{chunk.end:020d}.{_FORMATS[form]}")
+
+    @classmethod
+    def of_bucket(cls, root: Path, plan_id: str, bucket: int, form: str) -> ChunkFile:
+        """A bucket of keys has records of several partitions: ``DIR/plan/bucket-00012.parquet``."""
+        return cls(root / plan_id, f"bucket-{bucket:05d}.{_FORMATS[form]}")
+
+    @property
+    def path(self) -> Path:
+        """The finished file."""
+        return self.directory / self.name
+
+    def receipt(self) -> Receipt:
+        """Of the file that is there. Raises Refused with code ``foreign-file`` where it is none of kgroup's."""
+        digest, number = digest_of(self.path)
+        for path in self.receipts():
+            try:
+                found = Receipt.of(json.loads(path.read_bytes()))
+            except (ValueError, KeyError, TypeError):
+                continue
+            if (found.sha256, found.file_bytes) == (digest, number):
+                return found
+        raise Refused(
+            f"{self.path} is there already, and is not what kgroup wrote",
+            hint="move it away, and go on with the plan",
+            code="foreign-file",
+        )
+
+    def receipts(self) -> list[Path]:
+        """One for each attempt that had come so far as to write it."""
+        return sorted(self.directory.glob(f"_{self.name}.*.receipt"))
+
+    def leftovers(self) -> list[Path]:
+        """What attempts that were killed have left."""
+        return sorted(self.directory.glob(f".{self.name}.*.part"))
+
+    def keep(self, part: Path, token: str, receipt: Receipt) -> bool:
+        """Give a file that is whole its name; False where another attempt was faster. The receipt comes first."""
+        path = self.directory / f"_{self.name}.{token}.receipt"
+        write_whole(path, json.dumps(receipt.document()).encode())
+        try:
+            os.link(part, self.path)
+        except FileExistsError:
+            path.unlink(missing_ok=True)
+            return False
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            if self.path.exists():
+                path.unlink(missing_ok=True)
+                return False
+            part.rename(self.path)
+        _sync_directory(self.directory)
+        return True
+
+
+def check(options: Mapping[str, str]) -> None:
+    """Raise UsageError for options that mean nothing, or where pyarrow is missing for Parquet.
+
+    Options: ``dir``; ``format`` is ``parquet`` or ``json`` (lines, keys and values in base64); ``compression`` is of
+    Parquet: snappy (Spark's default), zstd, lz4, gzip or none.
+    """
+    if not options.get("dir"):
+        raise UsageError("the sink files wants a directory")
+    form, codec = options.get("format", "parquet"), options.get("compression", _DEFAULT_CODEC)
+    if form not in _FORMATS:
+        raise UsageError(f"files can't be written as {form!r}: parquet or json")
+    if codec not in _CODECS:
+        raise UsageError(f"compression {codec!r} is not one of {', '.join(sorted(_CODECS))}")
+    if form == "parquet" and not find_spec("pyarrow"):
+        raise UsageError("Parquet needs pyarrow", hint="pip install 'kgroup[catchup]'", code="no-pyarrow")
+
+
+def unwritable(options: Mapping[str, str]) -> str | None:
+    """Why this machine can't write there; None where nothing speaks against it. Nothing is made."""
+    there = Path(options["dir"])
+    while not there.exists() and there != there.parent:
+        there = there.parent
+    if not there.is_dir():
+        return f"{there} is no directory"
+    return None if os.access(there, os.W_OK | os.X_OK) else f"{there} may not be written"
+
+
+def deliver(run: TaskRun) -> None:
+    """Write the files of a task's chunks, and into the ledger that each is there."""
+    options = run.spec.options
+    check(options)
+    for chunk in run.chunks():
+        file = ChunkFile.of(Path(options["dir"]), run.spec.plan_id, chunk, options.get("format", "parquet"))
+        with translated(file.path):
+            make_directory(file.directory)
+            receipt = file.receipt() if file.path.exists() else _written(run, chunk, file)
+        if receipt is not None:
+            whole, records = replace(Count.of(chunk, None), lost=receipt.lost), receipt.records
+            run.counts[chunk.number] = whole.with_records(
+                chunk.end, records + receipt.filtered, records, receipt.size, filtered=receipt.filtered
+            )
+            run.commit()
+            run.tell(chunk)
+
+
+def _written(run: TaskRun, chunk: Chunk, file: ChunkFile) -> Receipt | None:
+    """What was written; None where the task was asked to stop before the end of the chunk."""
+    if leftovers := file.leftovers():
+        run.note(chunk, 0)  # who has been superseded would take a live attempt's for one
+        for old in leftovers:
+            old.unlink(missing_ok=True)
+    token = secrets.token_hex(4)
+    part = file.directory / f".{file.name}.{token}.part"
+    run.counts[chunk.number] = Count.of(chunk, None)  # a file begins at the beginning
+    try:
+        with part.open("xb") as raw:
+            hashing = Hashing(raw)
+            if not _fill(run, chunk, hashing):
+                return None
+            raw.flush()
+            os.fsync(raw.fileno())
+        count = run.counted(chunk.number)
+        taken = count.delivered + count.filtered_now
+        if taken != count.visible:
+            where = f"{chunk.topic}:{chunk.partition} [{chunk.start}, {chunk.end})"
+            raise KgroupError(
+                f"{where}: {count.visible} records were read, and {taken} written or left out: no file is kept",
+                hint="go on with the plan, and please report it: this must not happen",
+                code="not-counted",
+            )
+        wanted, written = count.records - count.filtered, hashing.written
+        receipt = Receipt(wanted, count.size, count.lost, hashing.digest, written, count.filtered)
+        if receipt.records or receipt.filtered:
+            # From here on something may have been delivered; and who has been superseded comes no further. That nothing
+            # was wanted counts too: whoever finds the file takes its word, so that no other condition may come by then.
+            run.note(chunk, max(1, receipt.records))
+        return receipt if file.keep(part, token, receipt) else file.receipt()
+    finally:
+        run.drop(chunk.number)
+        part.unlink(missing_ok=True)
+
+
+def _fill(run: TaskRun, chunk: Chunk, file: Hashing) -> bool:
+    """Whether the chunk was read to its end."""
+    with writer(file, run.spec.options) as writing:
+        told = 0
+        for batch in run.batches(chunk):
+            count = run.counts[chunk.number]
+            if not len(batch):
+                run.counts[chunk.number] = count.moved(batch.position)
+                continue
+            written = writing.add(batch)
+            run.counts[chunk.number] = count.with_records(batch.position, len(batch), written, batch.size())
+            told += len(batch)
+            if told >= _TELL_EACH or run.spec.rate is not None:
+                told = 0
+                run.tell(chunk)
+        return run.counts[chunk.number].finished
+
+
+@contextmanager
+def translated(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _DISK_FULL:
+            raise KgroupError(
+                f"there is no room for {path}",
+                details=(error.strerror or str(error),),
+                hint="make room, and go on with the plan: what is not whole is written again",
+                code="disk-full",
+            ) from error
+        raise KgroupError(f"{path} could not be written: {error.strerror or error}", code="file") from error
+
+
+def write_manifest(
+    options: Mapping[str, str], plan: Plan, progress: Mapping[int, Progress], buckets: Sequence[int] = ()
+) -> Path:
+    """List the files of a plan in ``DIR/plan/_manifest.json``, as the ledger and they themselves agree; its path.
+
+    ``buckets`` are the numbers of those of keys, in place of chunks. For the driver, where it sees the same
+    directory. Written aside and renamed; a later one takes its place. Receipts are in it, and removed. Raises
+    KgroupError with code ``file`` where a file is missing, or has not what the ledger says, and Refused with code
+    ``foreign-file``.
+    """
+    root, form = Path(options["dir"]), options.get("format", "parquet")
+    path = root / plan.id / MANIFEST
+    chunks = tuple(map(as_chunk, buckets)) or plan.chunks
+    with translated(path):
+        known = {} if not path.exists() else {one["file"]: one for one in json.loads(path.read_bytes())["files"]}
+        rows, files = [], []
+        for bucket, chunk in enumerate(chunks):
+            told = progress.get(chunk.number)
+            if told is None or told.delivered_to < chunk.end:
+                continue
+            place: dict[str, Any] = {"bucket": bucket}
+            file = ChunkFile.of_bucket(root, plan.id, bucket, form)
+            if not buckets:
+                place = {"topic": chunk.topic, "partition": chunk.partition, "start": chunk.start, "end": chunk.end}
+                file = ChunkFile.of(root, plan.id, chunk, form)
+            name = str(file.path.relative_to(path.parent))
+            if not file.path.exists():
+                raise KgroupError(f"{file.path} is gone, and the ledger says that it was delivered", code="file")
+            receipt = Receipt.of(known[name]) if name in known else file.receipt()
+            wanted = told.records - told.filtered
+            if (receipt.records, receipt.size) != (wanted, told.size):
+                raise KgroupError(
+                    f"{file.path} has {receipt.records} records, and the ledger says {wanted}", code="file"
+                )
+            rows.append({"file": name, **place, **receipt.document()})
+            files.append(file)
+        document = {
+            "plan_id": plan.id,
+            "format": form,
+            "complete": len(rows) == len(chunks),
+            "records": sum(row["records"] for row in rows),
+            "files": rows,
+        }
+        make_directory(path.parent)
+        part = path.with_name(f".{MANIFEST}.{secrets.token_hex(4)}.part")
+        write_whole(part, json.dumps(document, indent=1).encode())
+        part.replace(path)
+        _sync_directory(path.parent)
+        for file in files:
+            for receipt_path in file.receipts():
+                receipt_path.unlink(missing_ok=True)
+    return path
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """A new file, on the disk when this returns."""
+    with path.open("xb") as raw:
+        raw.write(content)
+        raw.flush()
+        os.fsync(raw.fileno())
+
+
+def make_directory(path: Path) -> None:
+    """Make it, and those above it, so that they are there after a power cut too."""
+    missing = [one for one in (path, *path.parents) if not one.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for one in missing:
+        _sync_directory(one.parent)
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,143 @@
+"""How records stand in files: Parquet in the columns of Spark's Kafka source, or a line of JSON each."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any, Protocol, Self
+
+from kgroup.catchup import arrow
+from kgroup.catchup.ndjson import lines
+from kgroup.cluster.batches import Batch
+
+_ROW_GROUP_BYTES = 64 * 2**20
+_ROW_GROUP_RECORDS = 200_000
+_BLOCK = 2**20
+
+
+class Hashing:
+    """A file that is only written to, one byte after the other, and knows its digest."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._hash = hashlib.sha256()
+        self.written = 0
+        self.closed = False
+        """pyarrow asks for it."""
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all that was written."""
+        return self._hash.hexdigest()
+
+    def write(self, data: Any) -> int:
+        """As files do."""
+        self._hash.update(data)
+        self._file.write(data)
+        number = memoryview(data).nbytes
+        self.written += number
+        return number
+
+    def tell(self) -> int:
+        """Where it is."""
+        return self.written
+
+    def flush(self) -> None:
+        """As files do."""
+        self._file.flush()
+
+    def close(self) -> None:
+        """Whoever opened the file closes it."""
+
+    def readable(self) -> bool:
+        """It is not."""
+        return False
+
+    def writable(self) -> bool:
+        """It is."""
+        return True
+
+    def seekable(self) -> bool:
+        """It is not."""
+        return False
+
+
+def digest_of(path: Path) -> tuple[str, int]:
+    """SHA-256 and length of a file."""
+    found, number = hashlib.sha256(), 0
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            found.update(block)
+            number += len(block)
+    return found.hexdigest(), number
+
+
+class Writer(Protocol):
+    """Writes batches to a file; a context manager, whose end completes it."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None: ...
+
+    def add(self, batch: Batch) -> int:
+        """More records; how many."""
+
+
+def writer(file: Hashing, options: Mapping[str, str]) -> Writer:
+    """For the format that the options ask for."""
+    if options.get("format", "parquet") == "json":
+        return _Lines(file)
+    return _Parquet(file, options.get("compression", "snappy"))
+
+
+class _Lines:
+    def __init__(self, file: Hashing) -> None:
+        self._file = file
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def add(self, batch: Batch) -> int:
+        written = lines(batch)
+        self._file.write(b"".join(written))
+        return len(written)
+
+
+class _Parquet:
+    def __init__(self, file: Hashing, compression: str) -> None:
+        import pyarrow.parquet as parquet
+
+        self._waiting: list[Any] = []
+        self._records = 0
+        self._bytes = 0
+        # Keys and values hardly repeat: a dictionary of them costs time and saves nothing.
+        self._writer = parquet.ParquetWriter(
+            file, arrow.schema(), compression=compression.upper(), use_dictionary=["topic", "partition"]
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self._flush()
+            self._writer.close()
+
+    def add(self, batch: Batch) -> int:
+        rows = arrow.record_batch(batch)
+        self._waiting.append(rows)
+        self._records += rows.num_rows
+        self._bytes += rows.nbytes
+        if self._bytes >= _ROW_GROUP_BYTES or self._records >= _ROW_GROUP_RECORDS:
+            self._flush()
+        return int(rows.num_rows)
+
+    def _flush(self) -> None:
+        import pyarrow
+
+        if self._waiting:
+            self._writer.write_table(pyarrow.Table.from_batches(self._waiting), row_group_size=self._records)
+        self._waiting, self._records, self._bytes = [], 0, 0

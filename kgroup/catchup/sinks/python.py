@@ -1,0 +1,74 @@
+"""``--to-python module:function``: called with batches of records; an exception means that it does not take them."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kgroup.catchup.lanes import Handler, Refusal
+from kgroup.catchup.task_spec import TaskSpec
+from kgroup.errors import KgroupError, UsageError
+from kgroup.stored import StoredRecord
+
+Function = Callable[[list[dict[str, Any]]], object]
+
+
+def load(target: str) -> Function:
+    """The function that ``module:function`` names. Raises UsageError, and KgroupError with code ``handler-missing``."""
+    module_name, colon, name = target.partition(":")
+    if not (module_name and colon and name):
+        raise UsageError(f"{target!r} is not module:function")
+    try:
+        found: Any = importlib.import_module(module_name)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except Exception as error:  # whatever the module does when it is imported
+        raise KgroupError(
+            f"{target} could not be imported: {type(error).__name__}: {error}",
+            hint="it must be importable in Spark's workers too",
+            code="handler-missing",
+        ) from error
+    if not callable(found):
+        raise KgroupError(f"{target} is no function", code="handler-missing")
+    function: Function = found
+    return function
+
+
+def handlers(spec: TaskSpec) -> Callable[[], Handler]:
+    """Make the handlers of a task; one function for all lanes, which may call it at the same time."""
+    function = load(spec.options.get("function", ""))
+    return lambda: _Calling(function, spec)
+
+
+class _Calling:
+    hangs_for_ever = True
+
+    def __init__(self, function: Function, spec: TaskSpec) -> None:
+        self.most = max(1, spec.handling.batch)
+        self._function = function
+        self._spec = spec
+
+    def handle(self, records: Sequence[StoredRecord]) -> None:
+        try:
+            self._function([as_dict(record, self._spec) for record in records])
+        except (Exception, SystemExit) as error:
+            raise Refusal(f"{type(error).__name__}: {error}") from error
+
+    def close(self) -> None: ...
+
+    def kill(self) -> None: ...
+
+
+def as_dict(record: StoredRecord, spec: TaskSpec) -> dict[str, Any]:
+    """What the function gets of a record: bytes as they are, the timestamp in ms, headers as (name, bytes) pairs."""
+    return {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp_ms": record.timestamp_ms,
+        "key": record.key,
+        "value": record.value,
+        "headers": list(record.headers),
+        "maybe_processed": record.offset < spec.maybe_until((record.topic, record.partition)),
+    }

@@ -1,0 +1,246 @@
+"""``--to-topic``: exactly once, since the records and how far the task has come are one transaction."""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+from itertools import chain, islice, repeat
+
+from kgroup.catchup import provenance
+from kgroup.catchup.model import Chunk
+from kgroup.catchup.provenance import Header
+from kgroup.catchup.task_run import TaskRun
+from kgroup.catchup.task_spec import Stopped, TaskSpec
+from kgroup.cluster.batches import Batch
+from kgroup.cluster.topic_admin import TopicAdmin
+from kgroup.cluster.transactions import Row
+from kgroup.errors import KgroupError, UsageError
+
+REFUSALS = frozenset({"too-large", "not-accepted"})
+"""What a broker says of a single record; its whole transaction fails with it."""
+
+AGAIN = frozenset({"not-written", "transaction-timeout", "timed-out"})
+"""After these the same may be tried again."""
+
+_ATTEMPTS = 3
+_NARROWER = 16
+_TELL_S = 0.25
+_BATCH_OVERHEAD = 1024
+_BATCH_SIZE = 500_000
+
+
+class TopicSink:
+    """Records as the target gets them.
+
+    Options: ``topic``; ``timestamps`` is ``keep`` or ``now``; ``partitions`` is ``keep`` (the target has as many) or
+    ``key``, None: ``keep`` where the target has as many.
+    """
+
+    def __init__(self, spec: TaskSpec) -> None:
+        options = spec.options
+        if "topic" not in options:
+            raise UsageError("the sink topic wants the name of a topic")
+        self.topic = options["topic"]
+        self._plan: Header = (provenance.PLAN, spec.plan_id)
+        self._keep_times = _one_of(options, "timestamps", "keep", "now") != "now"
+        self._partitions = _one_of(options, "partitions", "", "keep", "key")
+        self._spec = spec
+
+    def keeps_partitions(self, own: int, targets: int) -> bool:
+        """Whether a record stays in its partition, with so many partitions here and there."""
+        return self._partitions == "keep" or (self._partitions == "" and targets >= own)
+
+    def rows(self, batch: Batch, keep_partition: bool) -> Iterator[Row]:
+        """For ``produce_all``."""
+        offsets = batch.offsets()
+        maybe = bisect_left(offsets, self._spec.maybe_until((batch.topic, batch.partition)))
+        prefix, plan, source = f"{batch.topic}:{batch.partition}:", self._plan, provenance.SOURCE
+        # One at a time: as a list, they would keep Python's collector busy for a third of the time.
+        headers: Iterator[list[Header]] = (
+            [*had, plan, (source, f"{prefix}{offset}")] if had else [plan, (source, f"{prefix}{offset}")]
+            for had, offset in zip(batch.headers(), offsets, strict=True)
+        )
+        if maybe:
+            headers = chain(map(_maybe_processed, islice(headers, maybe)), headers)
+        times = [ms if ms > 0 else 0 for _, ms in batch.timestamps()] if self._keep_times else repeat(0)
+        partition = batch.partition if keep_partition else -1
+        return zip(repeat(self.topic), batch.values(), batch.keys(), repeat(partition), times, headers, strict=False)
+
+
+def deliver(run: TaskRun) -> None:
+    """Copy a task's chunks, in as few transactions as its bounds allow."""
+    copy, failures, again = _Copy(run), 0, False
+    while True:
+        before = run.committed
+        try:
+            if again:
+                copy.begin_anew()
+            copy.go_on()
+            return
+        except KgroupError as error:
+            failures = 0 if run.committed != before else failures + 1
+            if error.code in REFUSALS and copy.is_sending:
+                copy.narrow(error)
+                failures = 0
+            elif error.code not in AGAIN or failures >= _ATTEMPTS:
+                raise
+        again = True
+
+
+def fitting(spec: TaskSpec, topic: str) -> int:
+    """How large a batch may be for the topics that are written to: a broker refuses a whole one that is too large."""
+    admin, limits = TopicAdmin(spec.config, timeout_s=spec.timeout_s), [_BATCH_SIZE]
+    for name in filter(None, (topic, spec.dead_letters)):
+        facts = admin.facts(name)
+        if facts is not None and facts.config is not None and "max.message.bytes" in facts.config:
+            limits.append(int(facts.config["max.message.bytes"]) - _BATCH_OVERHEAD)
+    return max(1, min(limits))
+
+
+class _Copy:
+    def __init__(self, run: TaskRun) -> None:
+        self._run = run
+        self._sink = TopicSink(run.spec)
+        targets = len(run.reader.partitions(self._sink.topic))
+        self._keeps = {
+            topic: self._sink.keeps_partitions(len(run.reader.partitions(topic)), targets)
+            for topic in {chunk.topic for chunk in run.spec.chunks}
+        }
+        self._began_at: float | None = None
+        self._records = 0
+        self._size = 0
+        self._told_at = 0.0
+        self._limit = run.spec.bounds.records
+        self._suspects = 0
+        """Of so many records that come next, the broker refuses one: they go in smaller transactions."""
+        self._failures = 0
+        self._fitted = False
+        self._newest: tuple[str, int, int] | None = None
+        self._refused: dict[tuple[str, int, int], tuple[str, int]] = {}
+
+    def go_on(self) -> None:
+        """From what is committed to the end, or until it is asked to stop."""
+        run = self._run
+        for chunk in run.chunks():
+            for piece in run.batches(chunk, self._room):
+                if len(piece):
+                    self._deliver(chunk, piece)
+                else:
+                    run.counts[chunk.number] = run.counts[chunk.number].moved(piece.position)
+                if self._is_full():
+                    self._commit()
+                self._tell(chunk)
+        self._commit()
+
+    @property
+    def is_sending(self) -> bool:
+        """Whether the transaction has records."""
+        return self._records > 0
+
+    def begin_anew(self) -> None:
+        """After a failure, from what is committed."""
+        self._run.begin_anew()
+        self._began_at, self._records, self._size = None, 0, 0
+
+    def narrow(self, error: KgroupError) -> None:
+        """Look for the record that the broker refuses, in ever smaller transactions, until it is alone in one."""
+        if error.code == "too-large" and not self._fitted:
+            self._fitted = True  # it may be that only our batches are
+            self._run.ledger.tune({"batch.size": fitting(self._run.spec, self._sink.topic)})
+            return
+        self._failures += 1
+        if self._records > 1 or self._newest is None:
+            self._suspects = self._records
+            self._limit = max(1, min(self._limit, self._records) // _NARROWER)
+            return
+        if self._newest in self._refused or self._run.spec.dead_letters is None:
+            self._stop(self._newest, error.message)
+        else:
+            self._refused[self._newest] = (error.message, self._failures)
+        self._failures = 0
+
+    def _stop(self, where: tuple[str, int, int], why: str) -> None:
+        refused = self._refused.pop(where, None)
+        if refused is not None:
+            why = f"{refused[0]}; and the dead-letter topic: {why}"
+        attempts = self._failures if refused is None else refused[1]
+        self._run.stopped.append(Stopped(*where, attempts, why))
+
+    def _room(self) -> int:
+        return self._limit - self._records
+
+    def _is_full(self) -> bool:
+        bounds = self._run.spec.bounds
+        if self._began_at is None:
+            return False
+        return (
+            self._records >= self._limit
+            or self._size >= bounds.size
+            or time.monotonic() - self._began_at >= bounds.seconds
+        )
+
+    def _deliver(self, chunk: Chunk, batch: Batch) -> None:
+        if self._began_at is None:
+            self._run.ledger.begin()
+            self._began_at = time.monotonic()
+        self._records += len(batch)
+        first = 0
+        if self._refused:
+            for number, offset in enumerate(batch.offsets()):
+                if (batch.topic, batch.partition, offset) in self._refused:
+                    self._send(chunk, batch.part(first, number))
+                    self._send_dead(chunk, batch.part(number, number + 1))
+                    first = number + 1
+        self._send(chunk, batch.part(first, len(batch)))
+
+    def _send(self, chunk: Chunk, batch: Batch) -> None:
+        if not len(batch):
+            return
+        run = self._run
+        self._newest = (batch.topic, batch.partition, batch.offsets()[-1]) if self._limit == 1 else None
+        sent = run.ledger.send(self._sink.rows(batch, self._keeps[batch.topic]))
+        self._add(chunk, batch, sent, 0)
+
+    def _send_dead(self, chunk: Chunk, batch: Batch) -> None:
+        (record,) = batch.records()
+        spec = self._run.spec
+        assert spec.dead_letters is not None
+        where = (record.topic, record.partition, record.offset)
+        self._newest = where
+        error, attempts = self._refused[where]
+        maybe = record.offset < spec.maybe_until((record.topic, record.partition))
+        self._run.ledger.send(
+            (provenance.dead_letter(spec.dead_letters, spec.plan_id, record, attempts, error, maybe),)
+        )
+        self._add(chunk, batch, 0, 1)
+
+    def _add(self, chunk: Chunk, batch: Batch, sent: int, dead: int) -> None:
+        size = batch.size()
+        self._size += size
+        count = self._run.counts[chunk.number]
+        self._run.counts[chunk.number] = count.with_records(batch.position, len(batch), sent, size, dead)
+
+    def _commit(self) -> None:
+        self._run.commit()
+        self._suspects -= self._records
+        if self._suspects <= 0:
+            self._limit, self._failures = self._run.spec.bounds.records, 0
+        self._began_at, self._records, self._size = None, 0, 0
+
+    def _tell(self, chunk: Chunk) -> None:
+        now = time.monotonic()
+        if now - self._told_at >= _TELL_S:
+            self._told_at = now
+            self._run.tell(chunk)
+
+
+def _maybe_processed(headers: list[Header]) -> list[Header]:
+    return [*headers, (provenance.MAYBE_PROCESSED, "true")]
+
+
+def _one_of(options: Mapping[str, str], name: str, *allowed: str) -> str:
+    value = options.get(name, allowed[0])
+    if value not in allowed:
+        raise UsageError(f"the sink topic: {name} is {value!r}, not one of {', '.join(filter(None, allowed))}")
+    return value
