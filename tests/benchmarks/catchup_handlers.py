@@ -1,0 +1,108 @@
+"""Slow handlers against confluentinc's parallel-consumer: ``python -m tests.benchmarks.catchup_handlers``.
+
+10,000 records of 0 to 5 ms in one partition, 1,000 keys, at equal concurrency; from the first record to the last, so
+that nobody's start counts. To hold: faster, that is, a ratio below 1. Ours is ``--to-python`` in one task, with its
+progress in the ledger.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from kgroup import paths
+from kgroup.catchup.model import Order
+from kgroup.catchup.task_spec import Handling
+from kgroup.sandbox.java import find_java
+from tests.benchmarks import sleeping
+from tests.benchmarks.replaying import (
+    broker,
+    connector_python,
+    ivy_settings,
+    new_ledger,
+    say_times,
+    turns,
+    without_pyspark,
+)
+from tests.catchup.replays import producer, replay
+from tests.kafka_world import KafkaWorld
+
+PACKAGE = "io.confluent.parallelconsumer:parallel-consumer-core:0.5.3.0"
+EXCLUDED = "io.stubbs.truth:truth-generator-api"
+TOPIC, KEYS = "bench", 1_000
+CASES = (
+    (Order.KEY, "KEY", 16),
+    (Order.KEY, "KEY", 128),
+    (Order.NONE, "UNORDERED", 16),
+    (Order.NONE, "UNORDERED", 128),
+)
+
+
+def main() -> None:
+    """Print a line for each order and concurrency."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--records", type=int, default=10_000)
+    parser.add_argument("--runs", type=int, default=3)
+    chosen = parser.parse_args()
+    class_path = ":".join(_jars())
+    with broker() as bootstrap, KafkaWorld(bootstrap) as world:
+        world.topic(TOPIC)
+        sending = producer(bootstrap, linger_ms=20)
+        for number in range(chosen.records):
+            sending.produce(TOPIC, b"%0100d" % number, b"%d" % (number * 31 % KEYS), 0)
+        assert sending.flush(30) == 0
+        for order, name, lanes in CASES:
+            ours, peer = turns(
+                chosen.runs,
+                _ours(bootstrap, order, lanes, chosen.records),
+                _theirs(bootstrap, class_path, name, lanes, chosen.records),
+            )
+            say_times(f"{chosen.records} x 0-5 ms, --order {order}, {lanes} at a time", ours, peer, "below 1")
+
+
+def _ours(bootstrap: str, order: Order, lanes: int, records: int) -> Callable[[], float]:
+    def run() -> float:
+        sleeping.calls.clear()
+        with replay(bootstrap, new_ledger(), [(TOPIC, 0, 0, records)]) as plan:
+            function = {"function": "tests.benchmarks.sleeping:work"}
+            plan.run("python", function, order=order, handling=Handling(lanes=lanes))
+        assert sum(number for _, _, number in sleeping.calls) == records
+        return max(ended for _, ended, _ in sleeping.calls) - min(began for began, _, _ in sleeping.calls)
+
+    return run
+
+
+def _theirs(bootstrap: str, class_path: str, order: str, lanes: int, records: int) -> Callable[[], float]:
+    program = Path(__file__).with_name("ParallelConsumerPeer.java")
+    words = [str(find_java().executable), "-cp", class_path, str(program)]
+
+    def run() -> float:
+        done = subprocess.run(
+            [*words, bootstrap, TOPIC, order, str(lanes), str(records)], check=False, capture_output=True, text=True
+        )
+        if done.returncode:
+            raise SystemExit(done.stderr[-2000:])
+        return float(done.stdout.split()[-1])
+
+    return run
+
+
+def _jars() -> list[str]:
+    """Fetched once, as Spark fetches packages."""
+    known = paths.cache_dir() / "benchmarks" / (PACKAGE.replace(":", "-") + ".jars")
+    found = known.read_text().split("\n") if known.exists() else []
+    if not found or not all(Path(jar).exists() for jar in found):
+        script = Path(__file__).with_name("jars_of.py")
+        words = [str(connector_python()), str(script), PACKAGE, EXCLUDED, *ivy_settings()]
+        done = subprocess.run(words, check=False, capture_output=True, text=True, env=without_pyspark())
+        if done.returncode:
+            raise SystemExit(done.stderr[-2000:])
+        found = [line for line in done.stdout.splitlines() if line.endswith(".jar")]
+        known.write_text("\n".join(found))
+    return found
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,226 @@
+"""What the benchmarks of ``kgroup catchup`` share: a broker, topics filled quickly, taking turns, and what is said."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import venv
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Producer
+
+from kgroup import paths
+from kgroup.sandbox import Sandbox
+from tests.command_line import QuietReporter
+from tests.kafka_world import KafkaWorld
+
+CORES = os.cpu_count() or 2
+PYSPARK = "4.0.0"
+"""The newest whose Kafka connector resolves from Maven."""
+
+CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{PYSPARK}"
+_BROKER = {
+    "auto.create.topics.enable": "false",
+    "offsets.topic.num.partitions": "1",
+    "transaction.state.log.num.partitions": "1",
+    "log.retention.check.interval.ms": "3600000",
+}
+_SENDING = {
+    "linger.ms": 20,
+    "batch.size": 900_000,
+    "batch.num.messages": 100_000,
+    "queue.buffering.max.messages": 2_000_000,
+    "queue.buffering.max.kbytes": 2_000_000,
+    "log_level": 0,
+}
+_AT_ONCE, _WAITING = 20_000, 1_000_000
+
+
+@contextmanager
+def broker(properties: Mapping[str, str] | None = None) -> Iterator[str]:
+    """A broker for the time of the block, and a state directory; its address."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that its broker ends with a benchmark that is ended
+    with tempfile.TemporaryDirectory(prefix="kgroup-bench-") as directory:
+        sandbox = Sandbox(Path(directory))
+        before = os.environ.get("KGROUP_STATE_DIR")
+        os.environ["KGROUP_STATE_DIR"] = directory
+        try:
+            status = sandbox.up(properties={**_BROKER, **(properties or {})}, reporter=QuietReporter())
+            assert status.bootstrap_servers
+            yield status.bootstrap_servers
+        finally:
+            sandbox.down(wipe=True, reporter=QuietReporter())
+            if before is None:
+                del os.environ["KGROUP_STATE_DIR"]
+            else:
+                os.environ["KGROUP_STATE_DIR"] = before
+
+
+def fill(world: KafkaWorld, topic: str, partitions: int, records: int, size: int) -> str:
+    """A topic of so many records in all, with keys, and values of ``size`` bytes that can't be compressed; its name.
+
+    Records of 9 bytes or less are one and the same, compressed: millions of them are made in seconds.
+    """
+    world.topic(topic, partitions)
+    tiny = size < 10
+    codec = "lz4" if tiny else "none"
+    producer = Producer({"bootstrap.servers": world.bootstrap, **_SENDING, "compression.type": codec})
+    rows: list[dict[str, Any]] = [{"value": b"x", "key": b""}] * _AT_ONCE
+    if not tiny:
+        rows = [{"value": secrets.token_bytes(size), "key": b"%08d" % number} for number in range(_AT_ONCE)]
+    for partition, left in enumerate(ends(partitions, records)):
+        while left:
+            if len(producer) > _WAITING // max(1, size // 100):
+                producer.poll(0.01)
+            else:
+                left -= (more := min(left, _AT_ONCE))
+                assert producer.produce_batch(topic, rows[:more], partition) == more
+    assert producer.flush(120) == 0
+    return topic
+
+
+def new_ledger() -> str:
+    """The name of a ledger that no plan is in."""
+    return f"bench-ledger-{secrets.token_hex(4)}"
+
+
+def ends(partitions: int, records: int) -> list[int]:
+    """Where the partitions of a topic that ``fill`` made end."""
+    return [records // partitions + (number < records % partitions) for number in range(partitions)]
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Seconds of the same thing, done several times."""
+
+    seconds: tuple[float, ...]
+
+    @property
+    def best(self) -> float:
+        """The shortest."""
+        return min(self.seconds)
+
+    @property
+    def median(self) -> float:
+        """The one in the middle."""
+        return statistics.median(self.seconds)
+
+
+def turns(runs: int, *things: Callable[[], float]) -> list[Times]:
+    """Do one after the other, again and again, so that all have the same weather; each once before, unmeasured.
+
+    Each returns its own seconds.
+    """
+    for thing in things:
+        thing()
+    rounds = [[thing() for thing in things] for _ in range(runs)]
+    return [Times(tuple(column)) for column in zip(*rounds, strict=True)]
+
+
+def timed(thing: Callable[[], object]) -> Callable[[], float]:
+    """The same, returning how many seconds it took."""
+
+    def measured() -> float:
+        began = time.perf_counter()
+        thing()
+        return time.perf_counter() - began
+
+    return measured
+
+
+def say_rates(title: str, records: int, ours: Times, peer: Times, hold: str) -> None:
+    """One line: records a second, ours and the peer's, and the ratio, each the best and the median."""
+    best, median = peer.best / ours.best, peer.median / ours.median
+    print(
+        f"{title}: kgroup {records / ours.best / 1000:.0f}k/s (median {records / ours.median / 1000:.0f}k), "
+        f"peer {records / peer.best / 1000:.0f}k/s ({records / peer.median / 1000:.0f}k); "
+        f"ratio {best:.2f} ({median:.2f}), hold {hold}",
+        flush=True,
+    )
+
+
+def say_times(title: str, ours: Times, peer: Times, hold: str) -> None:
+    """One line: seconds, ours and the peer's, and the ratio, each the best and the median."""
+    print(
+        f"{title}: kgroup {ours.best:.3f} s (median {ours.median:.3f}), peer {peer.best:.3f} s ({peer.median:.3f}); "
+        f"ratio {ours.best / peer.best:.2f} ({ours.median / peer.median:.2f}), hold {hold}",
+        flush=True,
+    )
+
+
+def connector_python() -> Path:
+    """Python with the PySpark of ``CONNECTOR``, in an environment of its own that is made once."""
+    home = paths.cache_dir() / "benchmarks" / f"pyspark-{PYSPARK}"
+    python, done = home / "bin" / "python", home / "complete"
+    if not done.exists():
+        print(f"installing PySpark {PYSPARK} into {home}, once", file=sys.stderr)
+        venv.create(home, with_pip=True, clear=True)
+        subprocess.run(
+            [python, "-m", "pip", "install", "--quiet", f"pyspark=={PYSPARK}"], check=True, stdout=sys.stderr
+        )
+        done.touch()
+    return python
+
+
+class Connector:
+    """Spark with its own Kafka connector, in a process of its own, warm between the jobs. A context manager."""
+
+    def __init__(self, bootstrap: str, slots: int) -> None:
+        script = Path(__file__).with_name("connector_peer.py")
+        words = [str(connector_python()), str(script), CONNECTOR, bootstrap, f"local[{slots}]", *ivy_settings()]
+        self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115  # closed with the process
+        self._process = subprocess.Popen(
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True, env=without_pyspark()
+        )
+
+    def __enter__(self) -> Connector:
+        self._answer()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._process.stdin
+        self._process.stdin.close()
+        self._process.wait(60)
+        self._log.close()
+
+    def job(self, *words: Any) -> Callable[[], float]:
+        """A job of the peer: ``count TOPIC ENDS`` or ``parquet TOPIC ENDS DIR CODEC``; its seconds."""
+
+        def run() -> float:
+            assert self._process.stdin
+            self._process.stdin.write("\t".join(map(str, words)) + "\n")
+            self._process.stdin.flush()
+            return float(self._answer())
+
+        return run
+
+    def _answer(self) -> str:
+        assert self._process.stdout
+        line = self._process.stdout.readline()
+        if not line:
+            self._log.seek(0)
+            tail = self._log.read().splitlines()[-15:]
+            raise SystemExit("\n".join(["the connector's Spark ended:", *tail]))
+        return line.strip()
+
+
+def without_pyspark() -> dict[str, str]:
+    """The environment without what says where PySpark is: it would be the wrong one."""
+    wrong = ("PYSPARK", "SPARK_", "PYTHONPATH")
+    return {name: value for name, value in os.environ.items() if not name.startswith(wrong)}
+
+
+def ivy_settings() -> Sequence[str]:
+    """A settings file for Ivy, where there is one: looked for where the sandbox does, since Spark does not itself."""
+    named = os.environ.get("KGROUP_IVY_SETTINGS") or str(Path.home() / ".ivy2" / "ivysettings.xml")
+    return [named] if Path(named).is_file() else []
