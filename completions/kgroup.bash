@@ -14,6 +14,14 @@ _kgroup_is_verb() {
         evict) return 0 ;;
         delete) return 0 ;;
         delete-offsets) return 0 ;;
+        catchup) return 0 ;;
+        'catchup start') return 0 ;;
+        'catchup list') return 0 ;;
+        'catchup show') return 0 ;;
+        'catchup stop') return 0 ;;
+        'catchup resume') return 0 ;;
+        'catchup cancel') return 0 ;;
+        'catchup prune') return 0 ;;
         context) return 0 ;;
         'context list') return 0 ;;
         'context use') return 0 ;;
@@ -32,7 +40,8 @@ _kgroup_is_verb() {
 # The verbs below a verb.
 _kgroup_verbs() {
     case $1 in
-        '') words=(list describe wait export reset undo migrate evict delete delete-offsets context sandbox completion help) ;;
+        '') words=(list describe wait export reset undo migrate evict delete delete-offsets catchup context sandbox completion help) ;;
+        catchup) words=(start list show stop resume cancel prune) ;;
         context) words=(list use show) ;;
         sandbox) words=(up status down demo) ;;
     esac
@@ -52,6 +61,14 @@ _kgroup_options() {
         evict) words=(--instance --member --all-members --execute --dry-run --expect --accept --reason -b --bootstrap-server --command-config -X --property --context --timeout -o --output --debug -h --help) ;;
         delete) words=(--idle-for --verbose --group -A --all-groups --regex --in-state --type --execute --dry-run --expect --accept --reason --partial --wait-empty --within --backup -b --bootstrap-server --command-config -X --property --context --timeout -o --output --debug -h --help) ;;
         delete-offsets) words=(--topic --verbose --group -A --all-groups --regex --in-state --type --execute --dry-run --expect --accept --reason --partial --wait-empty --within --backup -b --bootstrap-server --command-config -X --property --context --timeout -o --output --debug -h --help) ;;
+        catchup) words=(-b --bootstrap-server --command-config -X --property --context --timeout -o --output --debug -h --help) ;;
+        'catchup start') words=(--release-only --verbose --to-topic --timestamps --partitions --to-files --format --to-command --ack --value-format --to-python --to-spark --option --where --latest-per-key --topic --range --skipped-by --missing --skip-before --until --order --lanes --rate --retries --backoff --handler-timeout --dead-letter-topic --master --conf --parallelism -v --spark-log --report --execute --dry-run --expect --accept --partial --wait-empty --within --reason --ledger-topic -b --bootstrap-server --command-config -X --property --context --timeout -o --output --debug -h --help) ;;
+        'catchup list') words=(--verbose --ledger-topic -b --bootstrap-server --command-config -X --property --context --timeout -o --output --debug -h --help) ;;
+        'catchup show') words=(-w --watch --verbose --ledger-topic -b --bootstrap-server --command-config -X --property --context --timeout -o --output --debug -h --help) ;;
+        'catchup stop') words=(--execute --dry-run --ledger-topic -b --bootstrap-server --command-config -X --property --context --timeout -o --output --debug -h --help) ;;
+        'catchup resume') words=(--release-only --assume --to-topic --timestamps --partitions --to-files --format --to-command --ack --value-format --to-python --to-spark --option --where --latest-per-key --order --lanes --rate --retries --backoff --handler-timeout --dead-letter-topic --master --conf --parallelism -v --spark-log --report --execute --dry-run --ledger-topic -b --bootstrap-server --command-config -X --property --context --timeout -o --output --debug -h --help) ;;
+        'catchup cancel') words=(--accept --give-up --assume --execute --dry-run --ledger-topic -b --bootstrap-server --command-config -X --property --context --timeout -o --output --debug -h --help) ;;
+        'catchup prune') words=(--execute --dry-run --ledger-topic -b --bootstrap-server --command-config -X --property --context --timeout -o --output --debug -h --help) ;;
         context) words=(-b --bootstrap-server --command-config -X --property --context --timeout -o --output --debug -h --help) ;;
         'context list') words=(-b --bootstrap-server --command-config -X --property --context --timeout -o --output --debug -h --help) ;;
         'context use') words=(-b --bootstrap-server --command-config -X --property --context --timeout -o --output --debug -h --help) ;;
@@ -60,7 +77,7 @@ _kgroup_options() {
         'sandbox up') words=(--brokers --port --jars --set -b --bootstrap-server --command-config -X --property --context --timeout -o --output --debug -h --help) ;;
         'sandbox status') words=(-b --bootstrap-server --command-config -X --property --context --timeout -o --output --debug -h --help) ;;
         'sandbox down') words=(--wipe -b --bootstrap-server --command-config -X --property --context --timeout -o --output --debug -h --help) ;;
-        'sandbox demo') words=(-b --bootstrap-server --command-config -X --property --context --timeout -o --output --debug -h --help) ;;
+        'sandbox demo') words=(--crash-only -b --bootstrap-server --command-config -X --property --context --timeout -o --output --debug -h --help) ;;
         completion) words=(-b --bootstrap-server --command-config -X --property --context --timeout -o --output --debug -h --help) ;;
         help) words=(-b --bootstrap-server --command-config -X --property --context --timeout -o --output --debug -h --help) ;;
     esac
@@ -81,7 +98,7 @@ _kgroup_takes() {
         *:--in-state) takes=(words Empty PreparingRebalance CompletingRebalance Stable Assigning Reconciling NotReady Dead) ;;
         *:--type) takes=(words classic consumer share streams) ;;
         list:--topic|describe:--topic|wait:--topic|export:--topic) takes=(topics) ;;
-        reset:--topic|delete-offsets:--topic) takes=(topics) ;;
+        reset:--topic|delete-offsets:--topic|'catchup start':--topic) takes=(topics) ;;
         *:--expect) takes=(text) ;;
         *:--generation-budget) takes=(text) ;;
         *:--for) takes=(words empty stable 'lag=' 'lag-time=' 'members=' 'type=consumer') ;;
@@ -96,7 +113,9 @@ _kgroup_takes() {
         reset:--only) takes=(words out-of-range) ;;
         migrate:--only) takes=(words ready) ;;
         *:--save-skipped) takes=(words FILE topic) ;;
-        *:--accept) takes=(words active-committer foreign-owner moved-since) ;;
+        reset:--accept|undo:--accept|migrate:--accept|evict:--accept|delete:--accept|delete-offsets:--accept) takes=(words active-committer foreign-owner moved-since) ;;
+        'catchup start':--accept) takes=(words active-committer foreign-owner skip twice) ;;
+        'catchup cancel':--accept) takes=(text) ;;
         *:--reason) takes=(text) ;;
         *:--backup) takes=(files) ;;
         *:--protocol) takes=(words consumer classic) ;;
@@ -108,6 +127,36 @@ _kgroup_takes() {
         *:--instance) takes=(text) ;;
         *:--member) takes=(text) ;;
         *:--idle-for) takes=(text) ;;
+        *:--to-topic) takes=(topics) ;;
+        *:--timestamps) takes=(words keep now) ;;
+        *:--partitions) takes=(words keep key) ;;
+        *:--to-files) takes=(directories) ;;
+        *:--format) takes=(words parquet json) ;;
+        *:--to-command) takes=(text) ;;
+        *:--ack) takes=(words exit line) ;;
+        *:--value-format) takes=(words base64 text json) ;;
+        *:--to-python) takes=(text) ;;
+        *:--to-spark) takes=(text) ;;
+        *:--option) takes=(text) ;;
+        *:--where) takes=(text) ;;
+        *:--range) takes=(topics) ;;
+        *:--skipped-by) takes=(text) ;;
+        *:--missing) takes=(words earliest latest leave) ;;
+        *:--skip-before) takes=(text) ;;
+        *:--until) takes=(text) ;;
+        *:--order) takes=(words partition key none) ;;
+        *:--lanes) takes=(text) ;;
+        *:--rate) takes=(text) ;;
+        *:--retries) takes=(text) ;;
+        *:--backoff) takes=(text) ;;
+        *:--handler-timeout) takes=(text) ;;
+        *:--dead-letter-topic) takes=(topics) ;;
+        *:--master) takes=(text) ;;
+        *:--conf) takes=(text) ;;
+        *:--parallelism) takes=(text) ;;
+        *:--report) takes=(files) ;;
+        *:--ledger-topic) takes=(topics) ;;
+        *:--assume) takes=(text) ;;
         *:--brokers) takes=(words 1 3) ;;
         *:--port) takes=(text) ;;
         *:--jars) takes=(directories) ;;
@@ -129,10 +178,17 @@ _kgroup_argument() {
         evict:1) takes=(groups) ;;
         delete:*) takes=(groups) ;;
         delete-offsets:*) takes=(groups) ;;
+        'catchup start':1) takes=(groups) ;;
+        'catchup list':*) takes=(groups) ;;
+        'catchup show':1) takes=(words PLAN GROUP) ;;
+        'catchup stop':1) takes=(words PLAN GROUP) ;;
+        'catchup resume':1) takes=(words PLAN GROUP) ;;
+        'catchup cancel':1) takes=(words PLAN GROUP) ;;
+        'catchup prune':*) takes=(text) ;;
         'context use':1) takes=(contexts) ;;
         'context show':1) takes=(contexts) ;;
         completion:1) takes=(words bash zsh fish) ;;
-        help:1) takes=(words exit-codes output connection runbooks refusals) ;;
+        help:1) takes=(words exit-codes output connection runbooks catch-up refusals) ;;
         *) return 1 ;;
     esac
 }

@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from difflib import get_close_matches
 from errno import EACCES, EIO, ENOENT, ENOTDIR
 from pathlib import Path
 from typing import Any
@@ -247,8 +248,11 @@ class Journal:
             raise NotFound(f"{path} can't be read: {error.strerror}") from error
 
     def _unknown(self, change_id: str, cluster_id: str | None) -> NotFound:
-        """No such change; a group's name instead of an id gets the ids of its changes."""
-        about = [entry for entry in self.entries(cluster_id) if change_id in entry.groups][:_NAMED]
+        """No such change: ids that are near, and the changes of a group whose name stands instead of an id."""
+        entries = self.entries(cluster_id)
+        typed = change_id.lower()
+        near_ids = get_close_matches(typed if typed.startswith("ch-") else f"ch-{typed}", [e.id for e in entries])
+        about = [entry for entry in entries if change_id in entry.groups or entry.id in near_ids][:_NAMED]
         near = [f"{entry.id}  {entry.at:%m-%d %H:%M:%SZ}  {entry.what} {entry.subject}" for entry in about]
         return NotFound(
             f"no change {change_id!r} in the journal of this machine",

@@ -6,7 +6,7 @@ read at one moment; nothing in it changes afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -365,7 +365,7 @@ class LoggedCommit:
     """A commit as ``__consumer_offsets`` holds it.
 
     ``leader_epoch`` is None where the committer gave none, ``timestamp_ms`` the broker's clock, ``log_offset``
-    where the record stands in its partition of the topic.
+    where the record stands in its partition of the topic. ``metadata`` tells whose commit it is, where it says so.
     """
 
     topic: str
@@ -374,6 +374,7 @@ class LoggedCommit:
     leader_epoch: int | None
     timestamp_ms: int
     log_offset: int
+    metadata: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -416,11 +417,23 @@ class Document(Protocol):
         """Field names in snake_case, null for unknown, offsets as integers, times as RFC 3339 UTC."""
 
 
+@dataclass(frozen=True, slots=True)
+class ProgressPart:
+    """How far a part of something is, ``done`` of ``total``, which may be 0."""
+
+    label: str
+    done: int
+    total: int
+
+
 class Progress(Protocol):
     """A running count, shown as a bar in a terminal."""
 
-    def update(self, done: int) -> None:
-        """Set how much is done, in the unit that the bar was made with."""
+    def update(self, done: int, text: str = "", parts: Sequence[ProgressPart] = ()) -> None:
+        """Set how much is done, in the unit that the bar was made with.
+
+        ``text`` is what else there is to say, its facts two blanks apart; ``parts`` get a bar each in a terminal.
+        """
 
 
 class Reporter(Protocol):
@@ -435,8 +448,14 @@ class Reporter(Protocol):
     def warn(self, text: str) -> None:
         """Something that the user ought to change."""
 
-    def progress(self, label: str, total: int, unit: str) -> AbstractContextManager[Progress]:
-        """A bar of ``total`` units while the block runs; plain lines where stderr is no terminal."""
+    def box(self, lines: Sequence[str]) -> None:
+        """What must not be overlooked, in a terminal; nothing elsewhere, where an event says the same."""
+
+    def progress(self, label: str, total: int, unit: str, word: str | None = None) -> AbstractContextManager[Progress]:
+        """A bar of ``total`` units while the block runs; where stderr is no terminal plain lines.
+
+        With ``word`` it is a line of facts and a bar for each part, and where stderr is no terminal events.
+        """
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,15 @@ SAFETY = "Safety"
 ACCEPTED = ("active-committer", "foreign-owner", "moved-since")
 """The refusals that ``--accept`` passes; the broker's own, not-empty, can't be passed."""
 
+ACCEPTED_BY_START = ("active-committer", "foreign-owner", "skip", "twice")
+ACCEPTED_BY_CANCEL = ("twice",)
+"""The same of ``catchup start`` and ``catchup cancel``."""
+
+
+def accept_help(codes: tuple[str, ...]) -> str:
+    """What ``--accept`` says of itself."""
+    return "|".join(codes) + ": pass this refusal and no other; may be repeated."
+
 
 T = TypeVar("T")
 
@@ -212,7 +221,7 @@ class Execution:
             "--accept",
             metavar="CODE",
             rich_help_panel=SAFETY,
-            help="|".join(ACCEPTED) + ": pass this refusal and no other; may be repeated.",
+            help=accept_help(ACCEPTED),
         ),
     ] = None
     reason: Annotated[

@@ -56,6 +56,23 @@ def redact(text: str, secrets: Iterable[str]) -> str:
     return text
 
 
+def tells_secret(text: str, secrets: Iterable[str] = ()) -> bool:
+    """Whether a command or an address that people would read has a secret in it; ``$NAME`` stands for one, and is none.
+
+    One of the ``secrets`` that is shorter than a word may be there by chance.
+    """
+    told = [secret for secret in secrets if len(secret) >= _SHORTEST_SECRET]
+    return redact(text, told) != text or any(re.search(pattern, text) for pattern in _TOLD)
+
+
+_SHORTEST_SECRET = 4
+_SECRET_NAME = r"[\w.-]*(?:password|passwd|pwd|secret|token|api_?key)[\w.-]*(?<!file)(?<!path)"
+_TOLD = (
+    r"(?i)[a-z][\w+.-]*://[^/\s:@]*:(?!\$)[^/\s@]+@",
+    rf"(?i)(?<![\w.-]){_SECRET_NAME}=['\"]?[^&;\s'\"$]",
+    rf"(?i)(?<!\S)--{_SECRET_NAME}\s+['\"]?[^-\s'\"$]",
+)
+
 _ASSIGNMENT = r"(?s)((?:-X|--property=)?\s*[\w.-]+)\s*=(.*)"
 
 

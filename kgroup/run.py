@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -77,6 +77,12 @@ class Run:
         settings = resolve(self.connection, self.reporter)
         self.secrets.update(settings.secrets)
         return settings
+
+    def of(self, connection: Connection, settings: Settings, words: Sequence[str]) -> Run:
+        """The same as if these words had been typed, for the cluster of ``settings``; ``connection`` is shown."""
+        made = replace(self, connection=connection, words=tuple(words))
+        made.__dict__["settings"] = settings  # where cached_property keeps it: the environment has no say here
+        return made
 
     @contextmanager
     def debug_log(self) -> Iterator[None]:

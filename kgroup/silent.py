@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kgroup.model import Progress
+    from kgroup.model import Progress, ProgressPart
 
 
 class Silent:
@@ -22,12 +22,15 @@ class Silent:
     def warn(self, text: str) -> None:
         """Nothing."""
 
+    def box(self, lines: Sequence[str]) -> None:
+        """Nothing."""
+
     @contextmanager
-    def progress(self, label: str, total: int, unit: str) -> Iterator[Progress]:
+    def progress(self, label: str, total: int, unit: str, word: str | None = None) -> Iterator[Progress]:
         """No bar."""
         yield _NoBar()
 
 
 class _NoBar:
-    def update(self, done: int) -> None:
+    def update(self, done: int, text: str = "", parts: Sequence[ProgressPart] = ()) -> None:
         """Nothing."""

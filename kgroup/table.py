@@ -21,6 +21,7 @@ class Verb:
 
 LOOK = "Look (never changes anything)"
 CHANGE = "Change (prints a plan; does it only with --execute)"
+REPLAY = "Replay"
 SET_UP = "Set up"
 
 VERBS: tuple[Verb, ...] = (
@@ -39,6 +40,7 @@ VERBS: tuple[Verb, ...] = (
         "forget what groups have committed on a topic",
         CHANGE,
     ),
+    Verb("catchup", "kgroup.commands.catchup", "start at the head now, replay the gap beside it", REPLAY),
     Verb("context", "kgroup.commands.context", "named clusters: list, use, show", SET_UP),
     Verb("sandbox", "kgroup.commands.sandbox", "a real Kafka on this machine: up, status, down, demo", SET_UP),
     Verb("completion", "kgroup.commands.completion:completion", "a script for bash, zsh or fish", SET_UP),

@@ -44,6 +44,8 @@ TOPICS = {
           reset under an autoscaler
           drop groups that were idle for 30 days
           move one group to the consumer protocol, and a fleet in a week
+          after a crash: the head first, the gap beside it, by kgroup catchup
+          replay what a reset skipped; slow a replay down; who is owed what
           a Kubernetes Job that resets, without root and without $HOME
         How they read:
           set -eu; KGROUP_CONTEXT and KGROUP_REASON exported; exit codes gate
@@ -51,6 +53,36 @@ TOPICS = {
           kgroup wait G --for empty --hold 15s --within 5m
           kgroup reset G ... --expect 1 --execute
           kgroup wait G --for members=6 --for lag=100 --within 10m"""),
+    "catch-up": textwrap.dedent("""\
+        A consumer crashed at 100, had committed 70, and the log is at 120.
+        kgroup catchup start G ... --execute lets its group start at 120 at once,
+        and replays [70, 120) beside it. Run again, nothing is lost:
+          start     writes what is owed to a ledger, moves the group, replays
+          resume    goes on, on any machine, after ctrl-C, a crash or stop
+          cancel    moves the group back; it handles the gap itself
+          list, show, and describe (OWED)   what is owed, and until when
+        The gap is NOT ordered against the head: the group handles new records
+        while older ones of the same key are still on their way.
+        The group must be Empty for a moment. Pods that restart by themselves
+        never are: scale them to zero, or pause what starts them, first.
+
+        WHERE TO      DELIVERED BY           GUARANTEE
+        --to-topic    transactions           exactly once
+        --to-files    a file a chunk         exactly once
+        --to-command  acknowledged records   at least once; what may have come
+        --to-python   acknowledged records   twice is counted
+        --to-spark    one append             at least once: broken off, all of
+                                             it comes again
+        With --latest-per-key a bucket of keys is delivered at a time: in one
+        transaction, as one file, or to the command or function.
+
+        PROVED and exit code 0: every record of the gap was read, and delivered,
+        filtered out or dead-lettered. Else exit code 8, with the offsets.
+        Rights: READ on group, topics, __consumer_offsets; WRITE on transactional
+        ids kgroup-catchup-*; READ, WRITE, DESCRIBE_CONFIGS on the ledger
+        _kgroup_ledger (CREATE, the first time); WRITE, DESCRIBE_CONFIGS on the
+        topic that the copies go to. Spark and Java:
+          pip install 'kgroup[catchup]'   and Java 17 or newer"""),
     "refusals": textwrap.dedent("""\
         Exit code 6; the code is in brackets, and in json as errors[].code.
         not-empty            members are in the group: stop them, --wait-empty
@@ -80,5 +112,30 @@ TOPICS = {
         --save-skipped can't keep a record, so nothing is reset:
           records-gone, open-transaction, beyond-log-end, retention, too-large,
           not-accepted
+        kgroup catchup:
+          skip *               --skip-before leaves offsets to nobody
+          twice *              cancel: the group would handle records twice;
+                               start: another open plan owes these ranges too
+          retention            start: records go before they could be read
+          above-end, hanging-transaction
+                               start: the commit lies beyond the log's end; an
+                               open transaction keeps the end back
+          plan-overlaps, plan-exists, fenced
+                               another plan has these offsets
+          went-on, cancelling, closed, delivered
+                               the plan has come too far for this
+          history-unread       was it released? --assume released|unreleased
+          superseded           another run has taken the plan over
+          plan-open            prune: it is not finished; start: go on with it
+          other-cluster        the plan is another cluster's, mirrored
+          no-sink, sink-set, sink
+                               where records go: not said, or does not fit
+          no-ledger, ledger-unfit, ledger-newer
+                               the ledger can't be made, kept or understood
+          no-pyspark, no-java, no-master, spark-workers
+                               Spark can't run, or its workers lack something
+          foreign-file         --to-files: a file is in the way
+          transaction-limit, transaction-timeout
+                               the broker ends transactions too soon
         * is passed by --accept CODE. What does not exist is exit code 5."""),
 }

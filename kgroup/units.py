@@ -28,3 +28,12 @@ def percent(part: int, whole: int) -> str:
 def plural(count: int, noun: str) -> str:
     """``1 member``, ``3 members``."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def human_bytes(size: int) -> str:
+    """``512 B``, ``850 MiB``, ``9.3 GiB``: one decimal below ten."""
+    amount, units = float(size), ["B", "KiB", "MiB", "GiB", "TiB"]
+    while amount >= 1023.5 and len(units) > 1:
+        amount /= 1024
+        del units[0]
+    return f"{amount:.{1 if amount < 9.95 and units[0] != 'B' else 0}f} {units[0]}"

@@ -120,12 +120,13 @@ def _check_values(ctx: typer.Context, values: dict[str, Any]) -> None:
     """
     options = {name for param in ctx.command.params if param.param_type_name == "option" for name in param.opts}
     for param in ctx.command.params:
-        if param.param_type_name != "option" or param.name not in values:
+        if param.name not in values:
             continue
         given = values[param.name]
+        is_option = param.param_type_name == "option"
+        name = max(param.opts, key=len) if is_option else (param.metavar or param.name).strip("[].").upper()
         for value in given if isinstance(given, list) else [given]:
-            name = max(param.opts, key=len)
-            if isinstance(value, str) and value in options:
+            if is_option and isinstance(value, str) and value in options:
                 raise UsageError(f"{name} took {value} for its value", hint=_UNSET)
             if value == "":
                 raise UsageError(f"{name} is empty", hint=_UNSET)

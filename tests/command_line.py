@@ -8,13 +8,13 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from typing import Any
 
 from kgroup import cli
-from kgroup.model import Progress
+from kgroup.model import Progress, ProgressPart
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +105,16 @@ class QuietReporter:
         """Keep the line."""
         self.lines.append(f"WARNING {text}")
 
+    def box(self, lines: Sequence[str]) -> None:
+        """Keep the lines."""
+        self.lines += lines
+
     @contextmanager
-    def progress(self, label: str, total: int, unit: str) -> Iterator[Progress]:
+    def progress(self, label: str, total: int, unit: str, word: str | None = None) -> Iterator[Progress]:
         """Count nothing."""
         yield _NoProgress()
 
 
 class _NoProgress:
-    def update(self, done: int) -> None:
+    def update(self, done: int, text: str = "", parts: Sequence[ProgressPart] = ()) -> None:
         """Nobody looks."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 
-from kgroup.model import Progress
+from kgroup.model import Progress, ProgressPart
 
 
 class _NoProgress:
-    def update(self, done: int) -> None:
+    def update(self, done: int, text: str = "", parts: Sequence[ProgressPart] = ()) -> None:
         pass
 
 
@@ -29,5 +30,8 @@ class Notes:
     def warn(self, text: str) -> None:
         self.warnings.append(text)
 
-    def progress(self, label: str, total: int, unit: str) -> AbstractContextManager[Progress]:
+    def box(self, lines: Sequence[str]) -> None:
+        self.notes += lines
+
+    def progress(self, label: str, total: int, unit: str, word: str | None = None) -> AbstractContextManager[Progress]:
         return nullcontext(_NoProgress())

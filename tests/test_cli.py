@@ -254,9 +254,9 @@ def test_the_format_before_and_after_the_verb_is_the_same(kgroup_cli: CommandLin
 @pytest.mark.parametrize("group", GROUPS)
 def test_flags_between_a_verb_and_its_verb_are_taken_too(kgroup_cli: CommandLine, group: str) -> None:
     """``kgroup sandbox -o json status``: accepted before the verb, wherever that is."""
-    sub = "list" if group == "context" else "status"
+    sub, code = {"context": ("list", 0), "sandbox": ("status", 0)}.get(group, ("start", 2))
 
-    assert kgroup_cli(group, "-o", "json", sub).json["kind"] == f"kgroup.{group}.{sub}/v1"
+    assert kgroup_cli(group, "-o", "json", sub, exit_code=code).json["kind"] == f"kgroup.{group}.{sub}/v1"
 
 
 def test_group_may_follow_a_double_dash(kgroup_cli: CommandLine) -> None:
@@ -311,7 +311,8 @@ def test_a_verb_of_another_tool_gets_ours_as_a_hint(kgroup_cli: CommandLine, wor
 )
 def test_the_habits_of_the_reference_lead_to_verbs_as_they_come(word: str, verb: str) -> None:
     assert habits.verb_hint(word, ["list", "lag", "reset", "undo", "catchup"]) == f"kgroup {verb}"
-    assert (habits.verb_hint(word, NAMES) == f"kgroup {verb}") == (verb in NAMES), "never a verb that is not there"
+    there = verb.split()[0] in NAMES
+    assert (habits.verb_hint(word, NAMES) == f"kgroup {verb}") == there, "never a verb that is not there"
 
 
 @pytest.mark.parametrize("word", ["zzz", "top", "seek", "rollback"])

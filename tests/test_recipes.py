@@ -1,7 +1,7 @@
 """README's runbook recipes, each run as it stands there, with real consumers where it is about them.
 
-``kubectl`` is tests/deployments.py. Three things are shortened: ``--hold 15s``, the 30 days of idle groups, and the
-fleet, which is that of a test alone.
+``kubectl`` is tests/deployments.py. Shortened are ``--hold 15s``, the 30 days of idle groups, and the fleet, which is
+that of a test alone. Spark runs for one recipe; where others would start it they end at their plan, or at the release.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from confluent_kafka import Producer
 from kgroup.journal import Journal
 from kgroup.model import Commit
 from kgroup.topics import TOPICS
+from tests.commands.catchups import copied, own_ledger
 from tests.conversion import to_consumer
 from tests.deployments import Deployments
 from tests.kafka_world import KafkaWorld
@@ -89,6 +90,12 @@ def _offset(commit: Commit | None) -> int | None:
     return None if commit is None else commit.offset
 
 
+@pytest.fixture(autouse=True)
+def ledger(monkeypatch: pytest.MonkeyPatch, name: Callable[[str], str]) -> str:
+    """What is owed is what a test owes."""
+    return own_ledger(monkeypatch, name("ledger"))
+
+
 @pytest.fixture
 def runbook(bootstrap: str, tmp_path: Path) -> Iterator[Runbook]:
     """A directory with kgroup and kubectl on the PATH, and the context ``prod``."""
@@ -127,12 +134,18 @@ def as_user(number: int) -> list[str]:
     return command if can and can.returncode == 0 else []
 
 
+def behind(bootstrap: str, world: KafkaWorld, topic: str, at: int) -> None:
+    """A group of the topic's name that has handled the first records of each partition only."""
+    produce(bootstrap, topic)
+    world.commit(topic, {(topic, partition): at for partition in range(4)})
+
+
 def everything(topic: str, offsets: range) -> set[tuple[str, int]]:
     return {(f"{topic}:{partition}", offset) for partition in range(4) for offset in offsets}
 
 
 def test_each_recipe_is_run() -> None:
-    tested = set(re.findall(r"runbook\.(?:run|fleet)\(\"([a-z-]+)\"", Path(__file__).read_text(encoding="utf-8")))
+    tested = set(re.findall(r"(?:run|fleet|RECIPES)[(\[]\"([a-z-]+)\"", Path(__file__).read_text(encoding="utf-8")))
     assert set(RECIPES) == tested
     assert "autoscaler" in TOPICS["runbooks"]
     assert "consumer protocol" in TOPICS["runbooks"]
@@ -182,6 +195,64 @@ def test_replay(runbook: Runbook, bootstrap: str, topic: str) -> None:
     assert runbook.changes(group) == [(topic, partition, 2 * _RECORDS, _RECORDS) for partition in range(4)]
     wait_for(lambda: len(runbook.deployments.processed(app)) == 12 * _RECORDS, "the last two hours once more")
     assert set(runbook.deployments.processed(app)[8 * _RECORDS :]) == everything(topic, range(_RECORDS, 2 * _RECORDS))
+
+
+def test_catch_up(runbook: Runbook, bootstrap: str, world: KafkaWorld, topic: str) -> None:
+    """The application handles what is new, the copies are the gap, and each record is in one of both."""
+    group = app = topic
+    copy = world.topic(f"{topic}-backfill", partitions=4)
+    behind(bootstrap, world, topic, 5)
+    runbook.deployments.add(app, group, topic)
+    processed = runbook.deployments.processed
+    names = {"APP": app, "GROUP": group, "BACKFILL": copy, "REPORT": "proof.json"}
+
+    done = runbook.run("catch-up", names)
+
+    produce(bootstrap, topic)
+    wait_for(lambda: len(processed(app)) == 4 * _RECORDS, "the head")
+    assert set(processed(app)) == everything(topic, range(_RECORDS, 2 * _RECORDS))
+    gap = [f"{topic}:{partition}:{offset}" for partition in range(4) for offset in range(5, _RECORDS)]
+    assert copied(world, copy) == sorted(gap)
+    assert done.stdout.index("MAY START NOW") < done.stdout.index("PROVED")
+    (report,) = json.loads((runbook.directory / "proof.json").read_text())["data"]
+    assert (report["reason"], report["totals"]["delivered"]) == ("INC-4711", len(gap))
+    assert [line.split()[-1] for line in runbook.deployments.requests] == ["--replicas=0", "--replicas=2"]
+
+
+def test_slower_and_owed(runbook: Runbook, bootstrap: str, world: KafkaWorld, topic: str) -> None:
+    names = {"GROUP": topic, "OWED": "owed.csv"}
+    copy = world.topic(f"{topic}-backfill", partitions=4)
+    behind(bootstrap, world, topic, 5)
+    assert runbook.run("owed", names).stdout == ""
+    runbook.script(f"kgroup catchup start {topic} --release-only --execute", PROD)
+
+    owed = runbook.run("owed", names, exit_code=8)
+    where_to = f' --to-topic "{copy}"'  # the replay that is stopped has said it
+    planned = runbook.script(RECIPES["slower"].replace("--rate 500/s --execute", f"--rate 500/s{where_to}"), names)
+
+    assert re.fullmatch(rf"cu-\w+,{topic},released,60,60,.*\n", owed.stdout)
+    assert f"to topic {copy}" in planned.stdout
+    runbook.script(f"kgroup catchup cancel {topic} --execute", PROD)
+    assert runbook.run("owed", names).stdout == ""
+
+
+def test_skipped(runbook: Runbook, bootstrap: str, world: KafkaWorld, topic: str) -> None:
+    copy = world.topic(f"{topic}-backfill", partitions=4)
+    behind(bootstrap, world, topic, 5)
+    reset = runbook.script(f"kgroup reset {topic} --topic {topic}:0,1 --to-latest --execute", PROD)
+    (change,) = set(re.findall(r"\bch-[2-9a-z]{4}\b", reset.stdout))
+    before = world.exact(topic)
+
+    released = RECIPES["skipped"].replace('--to-topic "$BACKFILL" --execute', "--release-only --execute")
+    done = runbook.script(released, {"CHANGE": change, "BACKFILL": copy})
+
+    assert f"topic {copy}, exactly once" in " ".join(done.stdout.split())
+    listed = json.loads(runbook.script("kgroup catchup list -o json", PROD).stdout)["data"]
+    (ranges,) = [each["ranges"] for each in listed if change in (each["reason"] or "")]
+    assert [(each["topic"], each["partition"], each["start"], each["end"]) for each in ranges] == [
+        (topic, partition, 5, _RECORDS) for partition in (0, 1)
+    ]
+    assert world.exact(topic) == before
 
 
 def test_blue_green(runbook: Runbook, bootstrap: str, world: KafkaWorld, topic: str) -> None:

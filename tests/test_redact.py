@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
-from kgroup.redact import HIDDEN, close_debug_log, is_secret, open_debug_log, redact
+from kgroup.redact import HIDDEN, close_debug_log, is_secret, open_debug_log, redact, tells_secret
 from kgroup.settings import Setting, Settings
 
 SECRET = "p@ss wörd'\\"
@@ -129,3 +129,25 @@ def test_the_debug_log_follows_no_link(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(OSError, match="link"):
         open_debug_log(tmp_path / "link", ())
+
+
+@pytest.mark.parametrize(
+    ("command", "tells"),
+    [
+        ("curl -H 'Authorization: Bearer abcdefgh1234' http://x", True),
+        ('curl -H "Authorization: Bearer $TOKEN" http://x', False),
+        ("curl https://me:hunter2@x/y", True),
+        ("curl https://me:$PASS@x/y", False),
+        ("PGPASSWORD=hunter2 psql", True),
+        ('PGPASSWORD="$PASS" psql', False),
+        ("psql --password hunter2", True),
+        ("psql --password-file=/run/it", False),
+        ("load --token-file /run/it", False),
+        ("load --access_token=abc", True),
+        ("./load.sh my-own-key", True),
+        ("./load.sh abc", False),
+        ("python handler.py --batch 5", False),
+    ],
+)
+def test_a_command_that_tells_a_secret(command: str, tells: bool) -> None:
+    assert tells_secret(command, {"my-own-key", "abc"}) is tells

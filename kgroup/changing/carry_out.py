@@ -14,9 +14,11 @@ from typing import TypeVar
 
 from kgroup.changing.backup import write_backup
 from kgroup.changing.guards import guard, protected
+from kgroup.changing.owed import warn_of_plans
 from kgroup.changing.standing import Standing, moved_meanwhile, read_back, still, unproved
 from kgroup.clock import utc_now
-from kgroup.cluster.apply import ChangingCluster, parts_of
+from kgroup.cluster.apply import ChangingCluster
+from kgroup.cluster.commit_requests import parts_of
 from kgroup.cluster.logs import TopicLayout
 from kgroup.cluster.lost_answers import unknown_outcome
 from kgroup.cluster.snapshot import Want
@@ -70,6 +72,7 @@ def carry_out(
 
     Raises KgroupError where it can't be begun: the journal, the backup or the preparation failed.
     """
+    warn_of_plans(run, cluster, plan.concerned)
     guards = guard(run, cluster, how, plan, None if doing.live else doing.hindered)
     found = (*refusals, *protected(run, how, backup=how.backup is not None), *guards)
     result = Result(plan, found, partial=how.partial, waits=how.wait_empty and not how.execute)

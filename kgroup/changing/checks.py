@@ -19,8 +19,11 @@ _NAMED_GROUPS = 3
 _NAMED_MEMBERS = 20
 
 
-def check_execution(run: Run, how: Execution) -> None:
-    """Refuse options that have no meaning, and contexts that must not be changed, before anything is asked."""
+def check_execution(run: Run, how: Execution, accepted: Sequence[str] = ACCEPTED) -> None:
+    """Refuse options that have no meaning, and contexts that must not be changed, before anything is asked.
+
+    ``accepted`` are the refusals that ``--accept`` passes.
+    """
     if how.execute and how.dry_run:
         raise UsageError("--execute and --dry-run: one of them")
     for code in how.accept or ():
@@ -29,8 +32,8 @@ def check_execution(run: Run, how: Execution) -> None:
                 "--accept not-empty: the broker itself refuses to change a group that has members",
                 hint="stop them, or add --wait-empty",
             )
-        if code not in ACCEPTED:
-            raise UsageError(f"--accept {code}: no such refusal", hint=f"one of {', '.join(ACCEPTED)}")
+        if code not in accepted:
+            raise UsageError(f"--accept {code}: no such refusal here", hint=f"it takes {' or '.join(accepted)}")
     if how.expect is not None and how.expect < 0:
         raise UsageError(f"--expect {how.expect}: a plan never has fewer than 0 rows")
     run.result.touched = False
@@ -38,7 +41,7 @@ def check_execution(run: Run, how: Execution) -> None:
         run.settings.require_change_allowed()
 
 
-def check_change(run: Run, how: Change) -> None:
+def check_change(run: Run, how: Change, accepted: Sequence[str] = ACCEPTED) -> None:
     """The same for verbs that change offsets."""
     if how.within is not None and not how.wait_empty:
         raise UsageError("--within is how long --wait-empty waits, and that is not given")
@@ -47,7 +50,7 @@ def check_change(run: Run, how: Change) -> None:
     if how.backup not in (None, "-"):
         WholeFile(how.backup, "--backup").check()
     run.result.to_stderr = how.execute and how.backup == "-"
-    check_execution(run, how)
+    check_execution(run, how, accepted)
 
 
 def check_some_named(which: Groups) -> None:

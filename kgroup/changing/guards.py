@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 
+from kgroup.catchup.marks import Mark
 from kgroup.clock import utc_now
 from kgroup.cluster.apply import ChangingCluster
 from kgroup.errors import KgroupError, Refused
@@ -111,7 +113,10 @@ def _active(run: Run, cluster: ChangingCluster, groups: Sequence[Group]) -> list
     ours = our_commits(Journal(), cluster.ref.cluster_id, suspects.keys(), now - _OURS_FOR) if suspects else {}
     found = []
     for name, group in suspects.items():
-        finding = active_committer(activities.found[name], ours.get(name, ()), now_ms, simple=group.is_simple)
+        # A catch-up's own commits, or those that carry them on (a migration): they are in no journal, but marked.
+        activity = activities.found[name]
+        activity = replace(activity, commits=tuple(c for c in activity.commits if Mark.of(c.metadata) is None))
+        finding = active_committer(activity, ours.get(name, ()), now_ms, simple=group.is_simple)
         if finding:
             found.append(Refusal(name, refuse_active_committer(name, finding, now_ms)))
     return found

@@ -6,7 +6,8 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from kgroup.cluster.apply import ChangingCluster, Part
+from kgroup.cluster.apply import ChangingCluster
+from kgroup.cluster.commit_requests import Part
 from kgroup.cluster.snapshot import Want
 from kgroup.errors import ExitCode, KgroupError, NotFound, NotVerified, Refused
 from kgroup.groups.change import Plan, Row, committed

@@ -79,13 +79,26 @@ def state_of(entry: Entry, entries: Sequence[Entry]) -> str:
     codes = {*entry.conversions.values(), *entry.configured.values()} if entry.migrates else {*entry.results.values()}
     if entry.ended is not None and not _MAYBE_DONE & codes:
         return FAILED
-    undos = [e for e in entries if e.undoes == entry.id and state_of(e, entries) not in (TAKEN_BACK, FAILED)]
+    undos = _undos(entry, entries)
     if undos:
         back = {place for undo in undos for place in _done(undo)}
         back |= {place[0] for undo in undos for place, code in undo.results.items() if code is None}
         whole = entry.ended is not None and all(undo.ended for undo in undos) and _done(entry) <= back
         return TAKEN_BACK if whole else PARTLY
     return UNFINISHED if entry.ended is None or UNKNOWN in codes else CAN_UNDO
+
+
+def _undos(entry: Entry, entries: Sequence[Entry]) -> list[Entry]:
+    """The changes that took this one back and stand."""
+    return [e for e in entries if e.undoes == entry.id and state_of(e, entries) not in (TAKEN_BACK, FAILED)]
+
+
+def taken_back(entry: Entry, entries: Sequence[Entry]) -> tuple[frozenset[Place], frozenset[Place]]:
+    """(the partitions that an undo has put back, those that it may have: nobody knows)"""
+    undos = _undos(entry, entries)
+    done = frozenset(row.place for undo in undos for row in undo.rows if row.place in _done(undo))
+    maybe = frozenset(row.place for undo in undos for row in undo.rows if may_be_done(undo, row.place))
+    return done, maybe - done
 
 
 def _done(entry: Entry) -> set[Place | str]:
@@ -112,7 +125,7 @@ def plan_undo(cluster: ChangingCluster, entry: Entry) -> Undoing:
         return _conversion_back(cluster, entry, seen)
     traces = _traces(entry, seen)
     layouts = cluster.layouts({trace.topic for trace in traces})
-    faults = {topic: _fault(topic, entry, layouts) for topic in layouts}
+    faults = {topic: fault_of(topic, entry, layouts) for topic in layouts}
     wanted = {(trace.topic, trace.partition) for trace in traces if not trace.is_back and not faults[trace.topic]}
     positions = cluster.positions(layouts, wanted)
     logs = {place: found.range for place, found in positions.items() if not isinstance(found, KgroupError)}
@@ -148,7 +161,7 @@ def _conversion_back(cluster: ChangingCluster, entry: Entry, seen: _Seen) -> Und
     plan, layouts = plan_conversion(cluster, seen.chosen, targets, _configs_back(entry, now))
     missing = _missing_commits(entry, seen)
     layouts = {**layouts, **cluster.layouts({row.topic for row in missing})}
-    faults = {row.topic: _fault(row.topic, entry, layouts) for row in missing}
+    faults = {row.topic: fault_of(row.topic, entry, layouts) for row in missing}
     missing = [row.failing(RowError.of(fault)) if (fault := faults[row.topic]) else row for row in missing]
     created = {row.group for row in missing} - {group.name for group in seen.chosen.groups}
     errors = [error for error in plan.errors if error.group not in created]
@@ -219,16 +232,19 @@ def _traces(entry: Entry, seen: _Seen) -> list[Trace]:
             unread=seen.unread.get(row.group) or places.get(row.place),
         )
         for row in entry.rows
-        if _may_be_done(entry, row.place)
+        if may_be_done(entry, row.place)
     ]
 
 
-def _may_be_done(entry: Entry, place: Place) -> bool:
-    """What was refused, or was not reached before kgroup was told to stop, was not done."""
+def may_be_done(entry: Entry, place: Place) -> bool:
+    """Whether a row was done, or may have been.
+
+    What was refused, or was not reached before kgroup was told to stop, was not done.
+    """
     return entry.results[place] in _MAYBE_DONE if place in entry.results else entry.ended is None
 
 
-def _fault(topic: str, entry: Entry, layouts: Mapping[str, TopicLayout | KgroupError]) -> KgroupError | None:
+def fault_of(topic: str, entry: Entry, layouts: Mapping[str, TopicLayout | KgroupError]) -> KgroupError | None:
     """Why offsets on a topic can't be put back: it is gone, or is another one of the same name."""
     layout, was = layouts[topic], entry.topics.get(topic)
     if isinstance(layout, KgroupError):

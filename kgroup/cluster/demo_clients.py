@@ -1,8 +1,9 @@
-"""The clients of ``kgroup sandbox demo``: a producer, and a consumer that commits less than it processes."""
+"""The clients of ``kgroup sandbox demo``: producers, and a consumer that may commit less than it processes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -14,6 +15,8 @@ SESSION_TIMEOUT_MS = 2_000
 """Short, so that the crash is noticed while somebody watches; the sandbox's brokers allow it."""
 
 _TIMEOUT_S = 15.0
+_SLICE_S = 0.2
+_POLL_S = 0.1
 _PARTITION = 0
 
 
@@ -44,14 +47,40 @@ def produce(bootstrap_servers: str, topic: str, offsets: range) -> None:
         for offset in offsets:
             key = f"customer-{offset % 7}"
             producer.produce(topic, f"order {offset}", key, _PARTITION, on_delivery=delivered)
-        if producer.flush(_TIMEOUT_S) or errors:
+        until = time.monotonic() + _TIMEOUT_S
+        # In slices, since a signal that comes meanwhile ends a flush: it is not what was asked for that has failed.
+        while producer.flush(_SLICE_S) and time.monotonic() < until:
+            pass
+        if len(producer) or errors:
             raise KafkaException(errors[0] if errors else KafkaError(KafkaError._TIMED_OUT))
 
 
-def consume(bootstrap_servers: str, topic: str, group: str, commit_at: int) -> Iterator[int]:
-    """Join ``group`` and yield the offset of each record; commits once, at ``commit_at``, and never again.
+class Writer:
+    """Writes order after order while somebody reads at the head; the first is ``number``."""
 
-    Never returns; the caller stops asking, or is killed. Raises SandboxError.
+    def __init__(self, bootstrap_servers: str, topic: str, number: int) -> None:
+        self._producer = Producer(_settings(bootstrap_servers) | {"linger.ms": 0})
+        self._topic = topic
+        self.next = number
+
+    def write(self) -> None:
+        """One order more; raises SandboxError."""
+        with _reported(f"write to {self._topic}"):
+            self._producer.produce(self._topic, f"order {self.next}", f"customer-{self.next % 7}", _PARTITION)
+            self.next += 1
+            self._producer.poll(0)
+
+    def flush(self) -> None:
+        """Return when all that was written is there, or can't be."""
+        self._producer.flush(_TIMEOUT_S)
+
+
+def consume(
+    bootstrap_servers: str, topic: str, group: str, commit_at: int | None, stop: Callable[[], bool]
+) -> Iterator[int]:
+    """Join ``group`` and yield the offset of each record; commits once, at ``commit_at``; None: after each record.
+
+    It ends, and leaves the group, when ``stop`` says so. Raises SandboxError.
     """
     consumer = Consumer(
         _settings(bootstrap_servers)
@@ -66,8 +95,8 @@ def consume(bootstrap_servers: str, topic: str, group: str, commit_at: int) -> I
     )
     with _reported(f"consume {topic}"):
         consumer.subscribe([topic])
-        while True:
-            message = consumer.poll(1.0)
+        while not stop():
+            message = consumer.poll(_POLL_S)
             if message is None:
                 continue
             if error := message.error():
@@ -75,9 +104,10 @@ def consume(bootstrap_servers: str, topic: str, group: str, commit_at: int) -> I
             offset = message.offset()
             assert offset is not None
             yield offset
-            if offset + 1 == commit_at:
-                committed = TopicPartition(topic, _PARTITION, commit_at)
+            if commit_at is None or offset + 1 == commit_at:
+                committed = TopicPartition(topic, _PARTITION, offset + 1)
                 consumer.commit(offsets=[committed], asynchronous=False)
+        consumer.close()
 
 
 @contextmanager

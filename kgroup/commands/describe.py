@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Annotated
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any
 
 import typer
 
+from kgroup.changing.owed import all_open_plans
 from kgroup.cluster.snapshot import Cluster, Snapshot, Want
 from kgroup.durations import parse_duration
 from kgroup.errors import UsageError
 from kgroup.groups.selection import check
-from kgroup.model import Outcome
+from kgroup.model import Group, Outcome
 from kgroup.options import WHAT, Format, Selection
 from kgroup.run import Run
 from kgroup.screens.describe import outcome
@@ -96,6 +97,7 @@ def _outcomes(run: Run, view: View, cluster: Cluster, found: Iterable[Snapshot])
     """One outcome for each batch of groups; for people, one for each group, worst first."""
     something = False
     said: set[str] = set()
+    owed: _Owed | None = None
     for snapshot in found:
         something = something or bool(snapshot.groups or snapshot.errors)
         for note in snapshot.notes:
@@ -107,8 +109,53 @@ def _outcomes(run: Run, view: View, cluster: Cluster, found: Iterable[Snapshot])
         if run.format in (Format.TABLE, Format.WIDE, Format.MARKDOWN):
             groups.sort(key=lambda group: -(group.totals.lag or 0))
             pages = [groups] if view.part is Part.STATE else [[group] for group in groups]
+        if owed is None and groups:
+            owed = _Owed.read(run, view, cluster)
+        shown = owed or _Owed()
+        shown.note(run, groups)
         for number, page in enumerate(pages or [[]]):
             errors = snapshot.errors if number == 0 else ()
-            yield outcome(view.part, page, cluster.ref, errors, verbose=view.verbose)
+            yield outcome(
+                view.part, page, cluster.ref, errors, verbose=view.verbose, owed=shown.lines, owing=shown.owing
+            )
     if not something:
         run.reporter.note("no group is chosen: nothing to do")
+
+
+@dataclass(frozen=True, slots=True)
+class _Owed:
+    """What open catch-ups owe, by group: ``lines`` for the pages, ``owing`` for json and yaml (None: can't be told).
+
+    ``notes`` are the same lines, for where neither has room for them.
+    """
+
+    lines: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    owing: Mapping[str, Sequence[Mapping[str, Any]]] | None = None
+    notes: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, run: Run, view: View, cluster: Cluster) -> _Owed:
+        """Read it once for all groups, where it is shown at all."""
+        as_document = run.format in (Format.JSON, Format.YAML)
+        if not as_document and view.part not in (Part.PAGE, Part.OFFSETS):
+            return cls()
+        plans = all_open_plans(run, cluster)
+        if plans is None:
+            return cls()
+        if not plans:
+            return cls(owing={})
+        # Imported here: nearly no group has one.
+        from kgroup.screens.catchup_plans import owed_documents, owed_lines
+
+        if as_document:
+            return cls(owing={group: owed_documents(states) for group, states in plans.items()})
+        lines = {group: owed_lines(states) for group, states in plans.items()}
+        if view.part is Part.PAGE and run.format in (Format.TABLE, Format.WIDE, Format.MARKDOWN):
+            return cls(lines)
+        return cls(notes=lines)
+
+    def note(self, run: Run, groups: Sequence[Group]) -> None:
+        """Say what the output has no place for."""
+        for group in groups:
+            if lines := self.notes.get(group.name):
+                run.reporter.note(f"{group.name}: owed: {'; '.join(lines)}")

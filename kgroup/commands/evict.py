@@ -173,7 +173,7 @@ def _plan(group: Group, instances: Sequence[str], members: Sequence[str]) -> tup
     return tuple(Eviction(group.name, m) for m in dict.fromkeys(chosen if instances or members else group.members))
 
 
-def _refusal(run: Run, group: Group, plan: Sequence[Eviction], how: Execution) -> Refused | None:
+def _refusal(run: Run, group: Group, plan: Sequence[Eviction], how: Execution) -> KgroupError | None:
     if guarded := protected(run, how):
         return guarded[0].error
     owner = foreign_owner(group) if "foreign-owner" not in (how.accept or ()) else None
@@ -210,7 +210,7 @@ def _outcome(
     cluster: ChangingCluster,
     group: Group,
     evictions: tuple[Eviction, ...],
-    refusal: Refused | None,
+    refusal: KgroupError | None,
     survivors: Group | KgroupError | None,
 ) -> Outcome:
     executed = any(eviction.removed is not None for eviction in evictions)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -11,12 +11,9 @@ import typer
 
 from kgroup.errors import UsageError
 from kgroup.model import ClusterRef, Outcome
-from kgroup.options import Connection
 from kgroup.run import Run
 from kgroup.sandbox import BrokerStatus, Sandbox, SandboxStatus, State
 from kgroup.screen import Block, Column, Records, Screen, Style, Styled, Table, Text, Title
-from kgroup.screens import describe
-from kgroup.screens.describe_records import Part
 
 _STYLES: Mapping[State, Style] = {
     State.RUNNING: "good",
@@ -120,32 +117,33 @@ def down(
     return _outcome(sandbox.status())
 
 
-def demo(run: Run) -> Outcome:
-    """Crash a real consumer on the sandbox and show its group.
+def demo(
+    run: Run,
+    crash_only: Annotated[
+        bool, typer.Option("--crash-only", help="Stop after the crash: the rest is for you to try.")
+    ] = False,
+) -> Iterator[Outcome]:
+    """Crash a real consumer on the sandbox, and catch its group up.
 
-    A consumer commits at 70, is killed at 100, and the log goes on to 120. Starts the sandbox where it does
-    not run; each run takes a topic and a group of its own.
+    A consumer commits at 70, is killed at 100, and the log goes on to 120. Its group is released at the head, and
+    handles new records there while Spark replays [70, 120) into a topic; at the end stands the proof. Starts the
+    sandbox where it does not run; each run takes topics and a group of its own. Without PySpark it ends with the
+    crash, and says how to install it.
 
     Examples:
     kgroup sandbox demo
+    kgroup sandbox demo --crash-only
 
-    Exit codes: 0 1 2 3 6 130
+    Exit codes: 0 1 2 3 6 7 8 130 143
     """
     # Imported here: `up`, `down` and `status` need no Kafka client.
-    from kgroup.cluster.snapshot import Cluster, Want
+    from kgroup.changing.catchup_demo import demo_outcomes
     from kgroup.sandbox.demo import crash
-    from kgroup.settings import resolve
 
     running = Sandbox().up(reporter=run.reporter)
     assert running.bootstrap_servers is not None
     crashed = crash(running.bootstrap_servers, run.reporter)
-    # An empty environment: what is set for another cluster (a context, its passwords) has no place here.
-    settings = resolve(Connection(bootstrap_server=crashed.bootstrap_servers), run.reporter, environ={})
-    with Cluster(settings) as cluster:
-        snapshot = cluster.describe((crashed.group,), Want())
-    run.reporter.note(f"look again: kgroup describe {crashed.group} -b {crashed.bootstrap_servers}")
-    run.reporter.note("stop it: kgroup sandbox down --wipe")
-    return describe.outcome(Part.PAGE, snapshot.groups, cluster.ref, snapshot.errors)
+    yield from demo_outcomes(run, crashed, crash_only=crash_only)
 
 
 SUBCOMMANDS = (up, status, down, demo)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kgroup.errors import ExitCode, NotVerified, Refused
+from kgroup.errors import ExitCode, KgroupError, NotVerified
 from kgroup.groups.change import Plan, Row
 from kgroup.model import Document, RowError
 
@@ -21,7 +21,7 @@ class Refusal:
     """A refusal, and the group that it is about; None is the plan as a whole."""
 
     group: str | None
-    error: Refused
+    error: KgroupError
 
     @property
     def row(self) -> RowError:

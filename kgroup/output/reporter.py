@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING
 
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bars
     from rich.progress import TaskID
 
-    from kgroup.model import Progress, RowError
+    from kgroup.model import Progress, ProgressPart, RowError
+    from kgroup.output.live import LiveProgress
 
 _PLAIN_INTERVAL_S = 10.0
 
@@ -28,6 +30,7 @@ class StderrReporter:
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
         self._paint = painter(stream)
+        self._live: LiveProgress | None = None
 
     def event(self, word: str, text: str) -> None:
         """``03:16:03Z  RELEASED  text``."""
@@ -66,11 +69,30 @@ class StderrReporter:
         if len(kinds) > limit:
             self._line(f"and {len(kinds) - limit} more errors of other kinds: -o json has all", "kgroup:", "bad")
 
-    @contextmanager
-    def progress(self, label: str, total: int, unit: str) -> Iterator[Progress]:
-        """A bar in a terminal, a line each ten seconds elsewhere."""
+    def box(self, lines: Sequence[str]) -> None:
+        """The only box that kgroup draws."""
         if not self._stream.isatty():
-            yield _PlainProgress(self, label, total, unit)
+            return
+        width = max(map(len, lines), default=0)
+        edge = f"  +{'-' * (width + 4)}+"
+        for line in ("", edge, *(f"  |  {line:<{width}}  |" for line in lines), edge, ""):
+            self._line(line)
+
+    @contextmanager
+    def progress(self, label: str, total: int, unit: str, word: str | None = None) -> Iterator[Progress]:
+        """A bar, or lines that are drawn anew, in a terminal; a line each ten seconds elsewhere."""
+        if not self._stream.isatty() or os.environ.get("TERM") == "dumb":
+            yield _PlainProgress(self, label, total, unit, word)
+            return
+        if word is not None:
+            from kgroup.output.live import LiveProgress
+
+            with LiveProgress(self._stream, label, total) as live:
+                self._live = live
+                try:
+                    yield live
+                finally:
+                    self._live = None
             return
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
@@ -82,36 +104,45 @@ class StderrReporter:
             MofNCompleteColumn(),
             TextColumn(unit),
             TimeRemainingColumn(),
+            TextColumn("{task.fields[text]}"),
             console=Console(file=self._stream),
             transient=True,
         )
         with bars:
-            yield _Bar(bars, bars.add_task(label, total=total))
+            yield _Bar(bars, bars.add_task(label, total=total, text=""))
 
     def _line(self, text: str, head: str = "", style: Style | None = None) -> None:
         """One line; what stands in it may be a group's name, and anybody may have chosen that."""
         shown = f"{self._paint(head, style)} {visible(text)}" if head else visible(text)
         with suppress(OSError):  # nobody listens; the exit code still tells
+            if (live := self._live) is not None:
+                live.above(shown)
+                return
             self._stream.write(shown + "\n")
             self._stream.flush()
 
 
 class _PlainProgress:
-    def __init__(self, reporter: StderrReporter, label: str, total: int, unit: str) -> None:
+    def __init__(self, reporter: StderrReporter, label: str, total: int, unit: str, word: str | None) -> None:
         self._reporter, self._label, self._total, self._unit = reporter, label, total, unit
+        self._word = word
         self._said_at = time.monotonic()
 
-    def update(self, done: int) -> None:
+    def update(self, done: int, text: str = "", parts: Sequence[ProgressPart] = ()) -> None:
         """Say how far it is, where the last word is long enough ago."""
         if time.monotonic() - self._said_at >= _PLAIN_INTERVAL_S:
             self._said_at = time.monotonic()
-            self._reporter.note(f"{self._label}: {done} of {self._total} {self._unit}")
+            said = f"{done} of {self._total} {self._unit}{f'  {text}' if text else ''}"
+            if self._word is None:
+                self._reporter.note(f"{self._label}: {said}")
+            else:
+                self._reporter.event(self._word, f"{self._label}  {said}")
 
 
 class _Bar:
     def __init__(self, bars: Bars, task: TaskID) -> None:
         self._bars, self._task = bars, task
 
-    def update(self, done: int) -> None:
+    def update(self, done: int, text: str = "", parts: Sequence[ProgressPart] = ()) -> None:
         """Move the bar."""
-        self._bars.update(self._task, completed=done)
+        self._bars.update(self._task, completed=done, text=text)

@@ -1,4 +1,7 @@
-"""The crash that kgroup is about, on a real broker: committed 70, killed at 100, the log goes on to 120."""
+"""The crash that kgroup is about, on a real broker: committed 70, killed at 100, the log goes on to 120.
+
+And the application that comes back after it. What lies between is the command line's own: changing/catchup_demo.py.
+"""
 
 from __future__ import annotations
 
@@ -6,40 +9,51 @@ import select
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from kgroup.errors import SandboxError
 from kgroup.model import Reporter
 from kgroup.sandbox.demo_consumer import COMMITTED, PROCESSED
 from kgroup.sandbox.wire import Connection
 
+if TYPE_CHECKING:
+    from kgroup.cluster.demo_clients import Writer
+
 END = 120
 TOPIC = "demo-orders"
 GROUP = "demo-order-service"
+TARGET = "demo-orders-backfill"
 
 _CONSUMED_S = 30.0
 _EMPTY_S = 30.0
 _LOOK_EVERY_S = 0.05
+_WRITE_EVERY_S = 0.1
+_LEAVE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Crashed:
-    """What the demo leaves: an empty group whose consumer had processed more than it committed."""
+    """What the crash leaves: an empty group whose consumer had processed more than it committed.
+
+    ``target`` is a topic that is not there yet, for what is caught up.
+    """
 
     bootstrap_servers: str
     topic: str
     group: str
+    target: str
 
 
 def crash(bootstrap_servers: str, reporter: Reporter) -> Crashed:
     """Play it, with names that are not in use yet; returns when the group is Empty. Raises SandboxError."""
     from kgroup.cluster import demo_clients
 
-    topic, group = _fresh_names(demo_clients.topics(bootstrap_servers))
+    topic, group, target = _fresh_names(demo_clients.topics(bootstrap_servers))
     demo_clients.create_topic(bootstrap_servers, topic)
     demo_clients.produce(bootstrap_servers, topic, range(PROCESSED))
     reporter.event("WROTE", f"{PROCESSED} records to {topic}")
@@ -51,36 +65,128 @@ def crash(bootstrap_servers: str, reporter: Reporter) -> Crashed:
     reporter.event("WROTE", f"{END - PROCESSED} records more, the log ends at {END}")
     reporter.event("WAIT", f"for {group} to be Empty (session timeout {demo_clients.SESSION_TIMEOUT_MS} ms)")
     _await_empty(bootstrap_servers, group)
-    return Crashed(bootstrap_servers, topic, group)
+    return Crashed(bootstrap_servers, topic, group, target)
 
 
-def _fresh_names(taken: frozenset[str]) -> tuple[str, str]:
-    """Topic and group of this run; a second one gets -2, so that nothing of an earlier one is touched."""
+class Application:
+    """The group's application after the crash: somebody goes on writing orders, and its consumer handles them.
+
+    A context manager, which ends both. ``handled`` are the offsets that the consumer has processed so far.
+    """
+
+    def __init__(self, crashed: Crashed) -> None:
+        self._crashed = crashed
+        self._lock = threading.Lock()
+        self._handled: list[int] = []
+        self._ended = threading.Event()
+        self._fault: SandboxError | None = None
+        self._running = ExitStack()
+
+    def __enter__(self) -> Application:
+        from kgroup.cluster import demo_clients
+
+        crashed = self._crashed
+        with ExitStack() as stack:
+            process, errors = stack.enter_context(
+                _process(crashed.bootstrap_servers, crashed.topic, crashed.group, "live")
+            )
+            self._errors = errors
+            writer = demo_clients.Writer(crashed.bootstrap_servers, crashed.topic, END)
+            threads = [
+                threading.Thread(target=self._listen, args=(process.stdout,), daemon=True),
+                threading.Thread(target=self._write, args=(writer,), daemon=True),
+            ]
+            for thread in threads:
+                thread.start()
+            stack.callback(self._stop, process, threads[1])
+            self._running = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._running.close()
+
+    @property
+    def handled(self) -> tuple[int, ...]:
+        """In the order in which they were."""
+        with self._lock:
+            return tuple(self._handled)
+
+    def await_more(self, than: int = 0) -> tuple[int, ...]:
+        """Return when more than so many records are handled. Raises SandboxError where nothing comes."""
+        deadline = time.monotonic() + _CONSUMED_S
+        while len(found := self.handled) <= than:
+            if self._fault is not None:
+                raise self._fault
+            if time.monotonic() > deadline:
+                raise SandboxError("the demo's application handles nothing", details=_last_lines(self._errors))
+            time.sleep(_LOOK_EVERY_S)
+        return found
+
+    def _listen(self, stream: IO[bytes]) -> None:
+        for line in stream:
+            with self._lock:
+                self._handled.append(int(line))
+
+    def _write(self, writer: Writer) -> None:
+        try:
+            while not self._ended.wait(_WRITE_EVERY_S):
+                writer.write()
+            writer.flush()
+        except SandboxError as error:
+            self._fault = error
+
+    def _stop(self, process: subprocess.Popen[bytes], writing: threading.Thread) -> None:
+        self._ended.set()
+        writing.join(_LEAVE_S)
+        assert process.stdin is not None
+        with suppress(OSError):
+            process.stdin.close()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_LEAVE_S)
+
+
+def _fresh_names(taken: frozenset[str]) -> tuple[str, str, str]:
+    """Topic, group and target of this run; a second one gets -2, so that nothing of an earlier one is touched."""
     number = 1
     while True:
         suffix = "" if number == 1 else f"-{number}"
-        if TOPIC + suffix not in taken:
-            return TOPIC + suffix, GROUP + suffix
+        if TOPIC + suffix not in taken and TARGET + suffix not in taken:
+            return TOPIC + suffix, GROUP + suffix, TARGET + suffix
         number += 1
 
 
 @contextmanager
 def _consumer(bootstrap_servers: str, topic: str, group: str) -> Iterator[subprocess.Popen[bytes]]:
-    """The consumer's process, once it has processed all that there is; killed at the end in any case."""
-    command = [sys.executable, "-m", "kgroup.sandbox.demo_consumer", bootstrap_servers, topic, group]
+    """The consumer that is to crash, once it has processed all that there is; killed at the end in any case."""
+    with _process(bootstrap_servers, topic, group, "crash") as (process, errors):
+        assert process.stdout is not None
+        ready, _, _ = select.select([process.stdout], [], [], _CONSUMED_S)
+        if not ready or not process.stdout.readline():
+            raise SandboxError("the demo's consumer did not get through", details=_last_lines(errors))
+        yield process
+
+
+@contextmanager
+def _process(
+    bootstrap_servers: str, topic: str, group: str, role: str
+) -> Iterator[tuple[subprocess.Popen[bytes], IO[bytes]]]:
+    """A consumer's process, killed at the end in any case, and what it writes to stderr.
+
+    ctrl-C in the terminal does not reach it: it ends with its stdin, be it that the demo was killed.
+    """
+    command = [sys.executable, "-m", "kgroup.sandbox.demo_consumer", bootstrap_servers, topic, group, role]
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, start_new_session=True
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, start_new_session=True
         )
         try:
-            assert process.stdout is not None
-            ready, _, _ = select.select([process.stdout], [], [], _CONSUMED_S)
-            if not ready or not process.stdout.readline():
-                raise SandboxError("the demo's consumer did not get through", details=_last_lines(errors))
-            yield process
+            yield process, errors
         finally:
             process.kill()
-            process.communicate()
+            process.wait()
+            for stream in (process.stdin, process.stdout):
+                with suppress(OSError):
+                    stream.close() if stream is not None else None
 
 
 def _await_empty(bootstrap_servers: str, group: str) -> None:

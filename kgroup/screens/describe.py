@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from kgroup.model import ClusterRef, Group, Member, Outcome, Partition, RowError, is_of_consumers
 from kgroup.screen import (
@@ -68,6 +69,18 @@ _STATE_COLUMNS = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A group, and what open catch-ups owe to it; None where nobody can tell."""
+
+    group: Group
+    owed: Sequence[Mapping[str, Any]] | None
+
+    def document(self) -> dict[str, Any]:
+        """Its JSON form."""
+        return self.group.document() | {"owed": None if self.owed is None else list(self.owed)}
+
+
 def outcome(
     part: Part,
     groups: Sequence[Group],
@@ -75,18 +88,25 @@ def outcome(
     errors: tuple[RowError, ...] = (),
     *,
     verbose: bool = False,
+    owed: Mapping[str, Sequence[str]] | None = None,
+    owing: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
 ) -> Outcome:
-    """Described groups as what a command returns."""
+    """Described groups as what a command returns.
+
+    What catch-ups owe to them is in ``owed``, in lines, and in ``owing`` in its JSON form, None where nobody can tell.
+    """
     return Outcome(
-        data=tuple(groups),
-        screen=lambda: screen(part, groups, verbose=verbose),
+        data=tuple(Described(group, None if owing is None else owing.get(group.name, ())) for group in groups),
+        screen=lambda: screen(part, groups, verbose=verbose, owed=owed or {}),
         records=lambda: records(part, groups),
         cluster=cluster,
         errors=errors,
     )
 
 
-def screen(part: Part, groups: Sequence[Group], *, verbose: bool) -> Screen:
+def screen(
+    part: Part, groups: Sequence[Group], *, verbose: bool, owed: Mapping[str, Sequence[str]] | None = None
+) -> Screen:
     """The groups as a person sees them; ``verbose`` shows all rows and assignments."""
     if part is Part.STATE:
         table = Table(_STATE_COLUMNS, [_state_row(group) for group in groups])
@@ -95,14 +115,14 @@ def screen(part: Part, groups: Sequence[Group], *, verbose: bool) -> Screen:
     blocks: list[Block] = []
     for group in groups:
         blocks += [Gap()] if blocks else []
-        blocks += _page(part, group, verbose)
+        blocks += _page(part, group, verbose, (owed or {}).get(group.name, ()))
     return Screen(tuple(blocks))
 
 
-def _page(part: Part, group: Group, verbose: bool) -> Iterator[Block]:
+def _page(part: Part, group: Group, verbose: bool, owed: Sequence[str]) -> Iterator[Block]:
     yield Title(title(group))
     if part is Part.PAGE:
-        yield from _verdict(group)
+        yield from _verdict(group, owed)
     if part is not Part.MEMBERS and group.partitions:
         yield from _partition_blocks(group, all_rows=verbose or part is Part.OFFSETS, verbose=verbose)
     if part is not Part.OFFSETS and group.members:
@@ -122,8 +142,9 @@ def title(group: Group) -> str:
     return f"{group.name}  {group.state}  {kind}  {age}"
 
 
-def _verdict(group: Group) -> Iterator[Block]:
+def _verdict(group: Group, owed: Sequence[str]) -> Iterator[Block]:
     yield Verdict("LAG", lag_line(group))
+    yield from (Verdict("OWED", line, "warn") for line in owed)
     outside = [partition for partition in group.partitions if partition.out_of_range]
     if outside:
         yield Verdict("RANGE", range_line(outside), "bad")

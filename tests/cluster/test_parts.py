@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kgroup.cluster.apply import parts_of
+from kgroup.cluster.commit_requests import parts_of
 from kgroup.model import Commit
 
 LARGEST_BATCH = 1024 * 1024

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from kgroup.cluster.apply import ChangingCluster, Part
+from kgroup.cluster.apply import ChangingCluster
+from kgroup.cluster.commit_requests import Part
 from kgroup.cluster.snapshot import Want
 from kgroup.facts import Past, PastMember
 from kgroup.model import Commit, Group

@@ -25,7 +25,9 @@ from kafka.admin import (
     ResourceType,
 )
 
+from kgroup.catchup.marks import Mark, Moved
 from tests.command_line import CommandLine, QuietReporter
+from tests.commands.catchups import crash, own_ledger, released
 from tests.commands.test_rights import Bob
 from tests.kafka_world import KafkaWorld
 from tests.members import Member, Members
@@ -902,3 +904,30 @@ def test_member_that_may_not_be_evicted(oncall: Oncall, inside: KafkaWorld, secu
         result = oncall("evict", group, "--all-members", "--execute", exit_code=4)
         assert names_the_rule(result.stderr, "Read", "group", group), result.stderr
         assert inside.groups()[group] == ("classic", "stable")
+
+
+@pytest.mark.parametrize("kind", PROTOCOLS)
+def test_a_release_of_a_catch_up_is_nobody_elses_commit(
+    kgroup: CommandLine, world: KafkaWorld, name: Name, kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    own_ledger(monkeypatch, name("ledger"))
+    crashed = crash(world, name("orders"), name("svc"), kind)
+    plan = released(kgroup, crashed)
+    # As a migration on another machine writes them again, behind the record that made the group Empty.
+    mark = Mark(plan, 1, Moved.RELEASE).metadata
+    world.commit(crashed.group, {place: (offset, mark, None) for place, offset in crashed.released.items()})
+    monkeypatch.setenv("KGROUP_STATE_DIR", str(tmp_path / "of-another-machine"))
+
+    for words in (
+        ("reset", crashed.group, "--topic", crashed.topic, "--to-earliest"),
+        ("delete-offsets", crashed.group, "--topic", crashed.topic),
+        ("migrate", crashed.group, "--protocol", "classic" if kind == "consumer" else "consumer"),
+        ("delete", crashed.group),
+    ):
+        done = kgroup(*words, exit_code=None)
+        assert "active-committer" not in done.stderr, words
+        assert done.exit_code == 0, done.stderr
+    world.commit(crashed.group, {(crashed.topic, 0): 119})
+    refused = kgroup("delete", crashed.group, exit_code=6)
+    assert "[active-committer]" in refused.stderr
+    assert f"{crashed.topic}:0 at 119; the only one" in refused.stderr

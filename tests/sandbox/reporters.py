@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+
+from kgroup.model import ProgressPart
 
 
 @dataclass
@@ -23,9 +25,12 @@ class Recorder:
     def warn(self, text: str) -> None:
         self.said.append(text)
 
+    def box(self, lines: Sequence[str]) -> None:
+        self.said += lines
+
     @contextmanager
-    def progress(self, label: str, total: int, unit: str) -> Iterator[Recorder]:
+    def progress(self, label: str, total: int, unit: str, word: str | None = None) -> Iterator[Recorder]:
         yield self
 
-    def update(self, done: int) -> None:
+    def update(self, done: int, text: str = "", parts: Sequence[ProgressPart] = ()) -> None:
         self.counts.append(done)

@@ -173,7 +173,7 @@ def test_up_killed_hard_leaves_what_down_can_stop(sandbox: Sandbox, reporter: Re
 
 def test_demo_twice(sandbox: Sandbox) -> None:
     for group in ("demo-order-service", "demo-order-service-2"):
-        run = _start_kgroup(sandbox.directory.parent, "sandbox", "demo")
+        run = _start_kgroup(sandbox.directory.parent, "sandbox", "demo", "--crash-only")
         _, said = run.communicate(timeout=LONG_S)
         assert run.returncode == 0, said
         assert f"{group} committed 70 and has processed 100" in said

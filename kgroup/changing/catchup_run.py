@@ -1,0 +1,165 @@
+"""``kgroup catchup start`` and ``resume`` from the words typed to the proof."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kgroup.catchup import decisions
+from kgroup.catchup.delivered import unfinished
+from kgroup.catchup.engine import Engine
+from kgroup.catchup.model import Ledgered, Order, Place, State
+from kgroup.catchup.replaying import Wanted, delivery_of
+from kgroup.catchup.runner import Runner
+from kgroup.catchup.spark.session import Session
+from kgroup.catchup.steps import Nothing
+from kgroup.catchup.transactional_ids import of_group
+from kgroup.changing.catching_up import found_plan, in_full, now_ms
+from kgroup.changing.catchup_end import parse_assumed, refusal_of, with_lines
+from kgroup.changing.catchup_replay import Fit, fit, replayed, spark, tried, where_of
+from kgroup.changing.catchup_show import commands, state_outcome
+from kgroup.changing.catchup_start import Intent, Planned, planned
+from kgroup.changing.catchup_started import (
+    half_released,
+    may_start,
+    plan_outcome,
+    released,
+    released_outcome,
+    released_text,
+)
+from kgroup.errors import ExitCode, KgroupError, Refused
+from kgroup.groups.result import Refusal
+from kgroup.model import Outcome, RowError
+from kgroup.run import Run
+from kgroup.screens.catchup_plans import PlanState
+from kgroup.screens.change import to_apply
+from kgroup.signals import Terminated, put_off
+
+
+@dataclass(frozen=True, slots=True)
+class Doing:
+    """How it is done: whether Spark's log is shown, and where the report goes."""
+
+    execute: bool
+    spark_log: bool = False
+    report: Path | None = None
+
+
+def start_outcome(run: Run, engine: Engine, intent: Intent, wanted: Wanted, doing: Doing, *, verbose: bool) -> Outcome:
+    """Plan, and with ``execute`` release and replay; without a sink it ends with the release."""
+    if wanted.sink is not None:
+        intent = replace(
+            intent,
+            rate=wanted.rate,
+            parallelism=wanted.at_once if wanted.order is Order.NONE or wanted.latest else None,
+        )
+    if doing.execute:
+        engine.ledger.expect(of_group(intent.group))
+    plan = planned(run, engine, intent)
+    fits: Fit | None = None
+    if wanted.sink is not None and plan.gap.ranges:
+        plan, fits = _fitted(run, engine, plan, wanted)
+    if not (doing.execute and plan.possible):
+        return plan_outcome(run, engine, plan, where=where_of(wanted), verbose=verbose)
+    reason = intent.how.reason
+    if fits is None:
+        with released(run, engine, plan, reason) as runner:
+            found = runner.found
+        return released_outcome(run, engine, found, plan)
+    with (
+        spark(run, wanted, fits.ready, log=doing.spark_log, needed=bool(plan.chunks)) as session,
+        released(run, engine, _tried(run, session, wanted, plan), reason, wanted) as runner,
+    ):
+        may_start(run, runner.found, plan)
+        outcome = replayed(run, engine, runner, session, wanted, doing.report)
+    if not plan.errors:
+        return outcome
+    code = ExitCode.PARTLY if outcome.exit_code is ExitCode.DONE else outcome.exit_code
+    return replace(outcome, errors=(*plan.errors, *outcome.errors), decided=code)
+
+
+def _tried(run: Run, session: Session | None, wanted: Wanted, plan: Planned) -> Planned:
+    """The plan, once Spark has nothing against its replay. Raises as ``tried``."""
+    tried(run, session, wanted)
+    return plan
+
+
+def _fitted(run: Run, engine: Engine, plan: Planned, wanted: Wanted) -> tuple[Planned, Fit | None]:
+    """The plan with what is in the way of its replay."""
+    try:
+        found = fit(run, wanted, plan.gap.ranges, plan.takes_s, ledger=engine.ledger.topic)
+    except Refused as error:
+        return replace(plan, refusals=(*plan.refusals, Refusal(None, error))), None
+    found.warn(run)
+    return found.of(plan), found
+
+
+def resume_outcome(run: Run, engine: Engine, text: str, wanted: Wanted, assume: Sequence[str], doing: Doing) -> Outcome:
+    """Go on with a plan, wherever it broke off, to its proof."""
+    found = found_plan(run, engine, text, finished=True)
+    assumed = parse_assumed(assume, found)
+    would = engine.would(found, decisions.resume, assumed)
+    if isinstance(would, Nothing):
+        run.reporter.note(f"{would.why}: nothing to do")
+        return _page(run, engine, found)
+    refusal = refusal_of(would)
+    if refusal is not None and not (doing.execute and refusal.code == "went-on"):
+        return _refused(run, engine, found, refusal)
+    delivery = delivery_of(found, wanted)
+    latest = delivery.buckets > 0
+    effective = replace(wanted, sink=delivery.sink, options=delivery.options, order=delivery.order, latest=latest)
+    effective.check_lanes()
+    fits = fit(run, effective, found.plan.ranges, ledger=engine.ledger.topic)
+    fits.warn(run)
+    if fits.blocked:
+        return _refused(run, engine, found, fits.blocked[0])
+    needed = bool(unfinished(found.plan, found.progress))
+    try:
+        if needed:
+            engine.require_same_topics(found.plan)
+    except Refused as error:
+        return _refused(run, engine, found, error)
+    if not doing.execute:
+        lines = (f"Nothing was changed. To go on, to {where_of(effective)}:", f"  {to_apply(run.typed)}")
+        return with_lines(_page(run, engine, found), lines)
+    with spark(run, effective, fits.ready, log=doing.spark_log, needed=needed) as session:
+        tried(run, session, effective)
+        with _gone_on_with(run, engine, found, wanted, assumed) as runner:
+            return replayed(run, engine, runner, session, wanted, doing.report)
+
+
+@contextmanager
+def _gone_on_with(
+    run: Run, engine: Engine, found: Ledgered, wanted: Wanted, assumed: Mapping[Place, bool]
+) -> Iterator[Runner]:
+    """The runner of a plan that is released, for as long as the block runs. A signal waits until it is."""
+    with ExitStack() as stack:
+        with put_off() as pending:
+            runner = stack.enter_context(engine.take_over(found))
+            run.result.touched = None
+            state = runner.found.state.state
+            if state in (State.PLANNED, State.RELEASING):
+                runner.write(delivery_of(runner.found, wanted))  # whoever goes on after a crash need not know it
+            if state is not State.RELEASED:
+                with half_released(run, runner):
+                    engine.go_on(runner, assumed)
+                run.reporter.event("RELEASED", released_text(runner.found))
+                may_start(run, runner.found)
+        if pending:
+            engine.sign_off(runner)
+            resume = commands(run, runner.found).resume
+            run.reporter.event("STOPPED", f"{found.plan.id}: nothing is lost; to go on: {resume}")
+            raise KeyboardInterrupt if pending.exit_code is ExitCode.INTERRUPTED else Terminated
+        yield runner
+
+
+def _page(run: Run, engine: Engine, found: Ledgered) -> Outcome:
+    return state_outcome(run, engine, PlanState(found, engine.proof(found), now_ms()))
+
+
+def _refused(run: Run, engine: Engine, found: Ledgered, error: KgroupError) -> Outcome:
+    row = RowError.of(in_full(run, error), group=found.plan.group)
+    page = with_lines(_page(run, engine, found), ("Nothing was changed.",))
+    return replace(page, errors=(row,), decided=error.exit_code)

@@ -1,0 +1,127 @@
+"""Plans as the ledger has them, for people and scripts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from kgroup.catchup.documents import plan_document
+from kgroup.catchup.engine import Engine
+from kgroup.catchup.model import Ledgered
+from kgroup.catchup.proof import prove
+from kgroup.changing.catching_up import found_plan, ledger_said, listed, now_ms
+from kgroup.model import Outcome
+from kgroup.run import Run
+from kgroup.screens.catchup_plans import (
+    Commands,
+    PlanState,
+    list_order,
+    list_records,
+    list_screen,
+    show_screen,
+)
+
+_LOOK_EVERY_S = 1.0
+_NOT_KEPT = (
+    "--rate", "--lanes", "--retries", "--backoff", "--handler-timeout", "--master", "--parallelism", "--conf"
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRow:
+    """A plan as a document."""
+
+    state: PlanState
+
+    def document(self) -> dict[str, Any]:
+        """Its JSON form."""
+        return plan_document(self.state.found, self.state.proof)
+
+
+def commands(run: Run, found: Ledgered) -> Commands:
+    """The command lines for this plan; what it is replayed to has to be said once."""
+    plan_id = found.plan.id
+    where = () if found.delivery is not None else ("--to-topic", "TOPIC")
+
+    ledger = ledger_said(run)
+
+    def typed(*words: str) -> str:
+        return run.command("catchup", *words, *ledger, "--execute")
+
+    return Commands(
+        resume=typed("resume", plan_id, *where, *_said_each_time(run.words)),
+        cancel=typed("cancel", plan_id),
+        stop=typed("stop", plan_id),
+        show=run.command("catchup", "show", plan_id, *ledger),
+    )
+
+
+def _said_each_time(words: Sequence[str]) -> Iterator[str]:
+    """What the ledger does not keep of a replay, as it was typed: a rate that is forgotten is no limit any more."""
+    for word, following in pairwise([*words, ""]):
+        if word in _NOT_KEPT:
+            yield from (word, following)
+        elif word.partition("=")[0] in _NOT_KEPT:
+            yield word
+
+
+def followed(run: Run, engine: Engine, text: str) -> str:
+    """Say how far a plan's replay is, each time that it is further, until nobody works on it any more; its id.
+
+    A group's name may mean several plans once this one is finished. Raises as ``found_plan``, and what reading the
+    ledger does.
+    """
+    found = found_plan(run, engine, text, finished=True)
+    said = ""
+    while True:
+        state = PlanState(found, prove(found), now_ms())
+        line = f"{found.plan.id}  {state.word}  {state.done_text}"
+        if line != said:
+            run.reporter.event("REPLAY", line)
+            said = line
+        if state.word != "replaying":
+            return found.plan.id
+        time.sleep(_LOOK_EVERY_S)
+        found = engine.ledger.read(found.plan.id, found.offset)
+
+
+def list_outcome(run: Run, engine: Engine, groups: Sequence[str], *, verbose: bool) -> Outcome:
+    """All plans, or those of some groups."""
+    at_ms = now_ms()
+    states = [
+        PlanState(found, prove(found), at_ms)
+        for found in listed(run, engine).plans
+        if not groups or found.plan.group in groups
+    ]
+    states.sort(key=list_order)
+    if not states:
+        of = f" of {', '.join(groups)}" if groups else ""
+        run.reporter.note(f"no catch-up{of} in {engine.ledger.topic}")
+    return Outcome(
+        data=tuple(PlanRow(state) for state in states),
+        screen=lambda: list_screen(states, verbose=verbose),
+        records=lambda: list_records(states),
+        cluster=engine.cluster.ref,
+    )
+
+
+def show_outcome(run: Run, engine: Engine, text: str, *, verbose: bool) -> Outcome:
+    """One plan, with what is lost by now."""
+    found = found_plan(run, engine, text, finished=True)
+    return state_outcome(run, engine, PlanState(found, engine.proof(found), now_ms()), verbose=verbose)
+
+
+def state_outcome(
+    run: Run, engine: Engine, state: PlanState, *, verbose: bool = False, executed: bool = False
+) -> Outcome:
+    """A plan's page."""
+    return Outcome(
+        data=(PlanRow(state),),
+        screen=lambda: show_screen(state, commands(run, state.found), verbose=verbose),
+        records=lambda: list_records([state]),
+        cluster=engine.cluster.ref,
+        executed=executed,
+    )

@@ -1,0 +1,76 @@
+"""Open catch-up plans of groups, for verbs that are about something else: what is owed, a lag of 0 does not show.
+
+The ledger is read only where there is one, and never waited for.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from kgroup.catchup.model import LEDGER_TOPIC
+from kgroup.clock import utc_now
+from kgroup.cluster.snapshot import Cluster
+from kgroup.errors import KgroupError, NotAuthorized, NotFound
+from kgroup.run import Run
+from kgroup.units import plural
+
+if TYPE_CHECKING:
+    from kgroup.screens.catchup_plans import PlanState
+
+_PATIENCE_S = 0.3
+
+
+def ledger_topic(named: str | None) -> str:
+    """The ledger's topic: option, then KGROUP_LEDGER_TOPIC, then ``_kgroup_ledger``."""
+    return named or os.environ.get("KGROUP_LEDGER_TOPIC") or LEDGER_TOPIC
+
+
+def open_plans(run: Run, cluster: Cluster, groups: Collection[str]) -> dict[str, list[PlanState]]:
+    """The open plans of these groups, by group; what can't be read is noted."""
+    found = all_open_plans(run, cluster) if groups else None
+    return {group: states for group, states in (found or {}).items() if group in groups}
+
+
+def all_open_plans(run: Run, cluster: Cluster) -> dict[str, list[PlanState]] | None:
+    """The open plans of all groups, by group; None, with a note, where the ledger can't be read.
+
+    It costs a request where there is no ledger. Who may not see the ledger is not told whether there is one.
+    """
+    topic = ledger_topic(None)
+    try:
+        layout = cluster.layouts([topic]).get(topic)
+        # Who may not see a topic is not told whether it exists; and most clusters have no ledger.
+        if layout is None or isinstance(layout, NotFound | NotAuthorized):
+            return {}
+        if isinstance(layout, KgroupError):
+            raise layout
+        # Imported here: nearly no group has one.
+        from kgroup.catchup.ledger import Ledger
+        from kgroup.catchup.proof import prove
+        from kgroup.screens.catchup_plans import PlanState
+
+        settings = run.settings
+        with Ledger(settings.librdkafka(), topic, timeout_s=settings.timeout_s) as ledger:
+            plans = ledger.list(patience_s=_PATIENCE_S).plans
+    except KgroupError as error:
+        run.reporter.note(f"whether a catch-up is owed can't be told: {topic} {error.message}")
+        return None
+    found: dict[str, list[PlanState]] = {}
+    now_ms = round(utc_now().timestamp() * 1000)
+    for plan in plans:
+        if plan.plan.group is not None and plan.state.state.is_open:
+            found.setdefault(plan.plan.group, []).append(PlanState(plan, prove(plan), now_ms))
+    return found
+
+
+def warn_of_plans(run: Run, cluster: Cluster, groups: Collection[str]) -> None:
+    """Say of each group that is about to be changed what a catch-up still owes to it."""
+    for name, states in open_plans(run, cluster, groups).items():
+        for state in states:
+            plan_id, owed = state.found.plan.id, plural(state.owed, "offset")
+            run.reporter.warn(
+                f"{name} has an open catch-up, {plan_id} ({state.word}), that owes {owed}: they come beside whatever "
+                f"this changes; see  {run.command('catchup', 'show', plan_id)}"
+            )

@@ -1,0 +1,83 @@
+"""Commits as the coordinator takes them: in parts that fit into a request, as an administrator or as a member."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kafka.protocol.consumer import OffsetCommitRequest
+
+from kgroup.cluster.logs import TopicPartition
+from kgroup.model import Commit
+
+Offsets = Mapping[TopicPartition, Commit | None]
+"""Commits by partition; None is no commit."""
+
+_REQUEST_BYTES = 900_000
+_RECORD_BYTES = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What of one group goes into one request: what is to stand (None: no commit), and what stood before."""
+
+    group: str
+    writes: Offsets
+    old: Offsets
+
+
+def parts_of(group: str, writes: Offsets, old: Offsets) -> Iterator[Part]:
+    """One part, or several where they are too large for one request.
+
+    The coordinator appends a request's commits as one batch (1 MiB at most by its default), a record each, that has
+    the names of group and topic in its key.
+    """
+    chosen: dict[TopicPartition, Commit | None] = {}
+    size, name_bytes = 0, len(group.encode())
+    for place, commit in sorted(writes.items()):
+        more = _RECORD_BYTES + name_bytes + len(place[0].encode()) + (len(commit.metadata.encode()) if commit else 0)
+        if chosen and size + more > _REQUEST_BYTES:
+            yield Part(group, chosen, {place: old.get(place) for place in chosen})
+            chosen, size = {}, 0
+        chosen[place] = commit
+        size += more
+    if chosen:
+        yield Part(group, chosen, {place: old.get(place) for place in chosen})
+
+
+def commit_request(
+    group: str, commits: Mapping[TopicPartition, Commit], member: tuple[str, str | None, int] = ("", None, -1)
+) -> Any:
+    """An OffsetCommit of an administrator, or of a member: its id, its instance id, its generation or epoch."""
+    member_id, instance_id, epoch = member
+    entry = OffsetCommitRequest.OffsetCommitRequestTopic
+    row = entry.OffsetCommitRequestPartition
+    topics: dict[str, list[Any]] = {}
+    for (topic, number), commit in commits.items():
+        topics.setdefault(topic, []).append(
+            row(
+                partition_index=number,
+                committed_offset=commit.offset,
+                committed_leader_epoch=-1 if commit.leader_epoch is None else commit.leader_epoch,
+                committed_metadata=commit.metadata,
+            )
+        )
+    # From version 10 on, topics are named by id.
+    return OffsetCommitRequest(
+        group_id=group,
+        generation_id_or_member_epoch=epoch,
+        member_id=member_id,
+        group_instance_id=instance_id,
+        retention_time_ms=-1,
+        topics=[entry(name=topic, partitions=rows) for topic, rows in topics.items()],
+        min_version=6 if instance_id is None else 7,
+        max_version=9,
+    )
+
+
+def commit_rows(answer: Any, places: list[TopicPartition]) -> Iterator[tuple[TopicPartition, int]]:
+    """The error code of each partition of an answer."""
+    for topic in answer.topics:
+        for row in topic.partitions:
+            yield (topic.name, row.partition_index), row.error_code

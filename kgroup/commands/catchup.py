@@ -1,0 +1,246 @@
+"""``kgroup catchup``: the head of a group is free at once, and its gap is replayed beside it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kgroup.catchup_options import Books, Care, Decided, Part
+from kgroup.changing.catching_up import opened
+from kgroup.changing.catchup_end import cancel_outcome, prune_outcome, release_outcome, stop_outcome
+from kgroup.changing.catchup_run import Doing, resume_outcome, start_outcome
+from kgroup.changing.catchup_show import followed, list_outcome, show_outcome
+from kgroup.changing.catchup_skipped import skipped_intent
+from kgroup.changing.catchup_start import Intent
+from kgroup.changing.checks import check_change, check_execution
+from kgroup.errors import UsageError
+from kgroup.model import Outcome
+from kgroup.options import ACCEPTED_BY_CANCEL, ACCEPTED_BY_START, SAFETY, WHAT, Execution, accept_help
+from kgroup.replay_options import Speed, To
+from kgroup.run import Run
+from kgroup.whole_file import WholeFile
+
+GROUP = typer.Argument(metavar="[GROUP]", help="The group; --range and --skipped-by do without.", show_default=False)
+PLAN = typer.Argument(metavar="PLAN|GROUP", help="A plan's id, or its group's name where that is unambiguous.")
+VERBOSE = typer.Option("--verbose", rich_help_panel=WHAT, help="Show every row.")
+
+
+def start(
+    run: Run,
+    to: To,
+    part: Part,
+    speed: Speed,
+    care: Care,
+    books: Books,
+    group: Annotated[str | None, GROUP] = None,
+    release_only: Annotated[
+        bool,
+        typer.Option(
+            "--release-only", rich_help_panel=WHAT, help="Release the head now; say later where the gap goes."
+        ),
+    ] = False,
+    verbose: Annotated[bool, VERBOSE] = False,
+) -> Outcome:
+    """Release a group at the head, and replay its gap beside it.
+
+    What lies between the group's commits and the head is written to a ledger before anything is moved; then the
+    group may start at the head, the same moment however large the gap. The gap is NOT ordered against the head.
+    The group must be Empty: scale it to zero, or pause what restarts it. More: kgroup help catch-up.
+
+    Examples:
+      kgroup catchup start orders-svc
+      kgroup catchup start orders-svc --to-topic orders-backfill --execute
+      kgroup catchup start orders-svc --release-only --execute
+      kgroup catchup start --skipped-by ch-7k2f --to-topic orders-backfill
+
+    Exit codes: 0 1 2 3 4 5 6 7 8 130 143
+    """
+    how, wanted = care.change, speed.wanted(to)
+    wanted.check_lanes()
+    wish = part.wish(group)
+    if release_only:
+        speed.check_released_only(to)
+    if how.execute and not release_only and wanted.sink is None:
+        raise UsageError("where do the records go?", hint="--to-topic TOPIC, ...; or --release-only, and resume later")
+    check_change(run, how, ACCEPTED_BY_START)
+    _check_report(speed)
+    doing = Doing(how.execute, speed.spark_log, speed.report)
+    with opened(run, books.ledger_topic) as engine:
+        intent = Intent(group, wish, how)
+        if part.skipped_by is not None:
+            intent = skipped_intent(run, engine, intent, part.skipped_by)
+        return start_outcome(run, engine, intent, wanted, doing, verbose=verbose)
+
+
+def _check_report(speed: Speed) -> None:
+    """A report that can't be written is found out before anything moves."""
+    if speed.report is not None:
+        WholeFile(speed.report, "--report").check()
+
+
+def list_(
+    run: Run,
+    books: Books,
+    groups: Annotated[
+        list[str] | None, typer.Argument(metavar="[GROUP]...", help="Only plans of these.", show_default=False)
+    ] = None,
+    verbose: Annotated[bool, VERBOSE] = False,
+) -> Outcome:
+    """The plans of the ledger: what is owed, and goes soonest, first.
+
+    Examples:
+      kgroup catchup list
+      kgroup catchup list orders-svc -o json
+
+    Exit codes: 0 2 3 4
+    """
+    with opened(run, books.ledger_topic) as engine:
+        return list_outcome(run, engine, groups or (), verbose=verbose)
+
+
+def show(
+    run: Run,
+    books: Books,
+    plan: Annotated[str, PLAN],
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", rich_help_panel=WHAT, help="Follow it until nobody works on it any more.")
+    ] = False,
+    verbose: Annotated[bool, VERBOSE] = False,
+) -> Outcome:
+    """One plan: who works on it, how far it is, what is lost.
+
+    All of it is in the ledger, so any machine shows the same.
+
+    Examples:
+      kgroup catchup show cu-7f3a
+      kgroup catchup show orders-svc --watch
+
+    Exit codes: 0 2 3 4 5
+    """
+    with opened(run, books.ledger_topic) as engine:
+        if watch:
+            plan = followed(run, engine, plan)
+        return show_outcome(run, engine, plan, verbose=verbose)
+
+
+ASSUME = typer.Option(
+    "--assume",
+    metavar="[T:P=]released|unreleased",
+    rich_help_panel=SAFETY,
+    help="What became of a release that broke off, where no history tells; may be repeated.",
+)
+
+
+def stop(run: Run, how: Decided, books: Books, plan: Annotated[str, PLAN]) -> Outcome:
+    """End a replay, from any machine; nothing is lost.
+
+    Whoever works on it can deliver nothing more, and ends. resume goes on with what is left, with another rate or
+    on another machine.
+
+    Examples:
+      kgroup catchup stop cu-7f3a --execute
+
+    Exit codes: 0 2 3 4 5 6
+    """
+    check_execution(run, how.execution)
+    with opened(run, books.ledger_topic) as engine:
+        return stop_outcome(run, engine, plan, execute=how.execute)
+
+
+def resume(
+    run: Run,
+    to: To,
+    speed: Speed,
+    how: Decided,
+    books: Books,
+    plan: Annotated[str, PLAN],
+    release_only: Annotated[
+        bool, typer.Option("--release-only", rich_help_panel=WHAT, help="Only finish a release that broke off.")
+    ] = False,
+    assume: Annotated[list[str] | None, ASSUME] = None,
+) -> Outcome:
+    """Go on with a plan: finish its release, replay the rest, prove it.
+
+    Any machine will do. Where the records go, and in which order, is said once; rate, lanes and master may be
+    others each time. What was delivered is not delivered again; where the group went on by itself before its
+    release, the plan is closed.
+
+    Examples:
+      kgroup catchup resume orders-svc --to-topic orders-backfill --execute
+      kgroup catchup resume cu-7f3a --rate 500/s --execute
+      kgroup catchup resume cu-7f3a --release-only --execute
+
+    Exit codes: 0 1 2 3 4 5 6 8 130 143
+    """
+    wanted = speed.wanted(to)
+    if release_only:
+        speed.check_released_only(to)
+    check_execution(run, how.execution)
+    _check_report(speed)
+    with opened(run, books.ledger_topic) as engine:
+        if release_only:
+            return release_outcome(run, engine, plan, assume or (), execute=how.execute)
+        doing = Doing(how.execute, speed.spark_log, speed.report)
+        return resume_outcome(run, engine, plan, wanted, assume or (), doing)
+
+
+def cancel(
+    run: Run,
+    how: Decided,
+    books: Books,
+    plan: Annotated[str, PLAN],
+    accept: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--accept",
+            metavar="CODE",
+            rich_help_panel=SAFETY,
+            help=accept_help(ACCEPTED_BY_CANCEL),
+        ),
+    ] = None,
+    give_up: Annotated[
+        bool, typer.Option("--give-up", rich_help_panel=SAFETY, help="Leave what is not delivered to nobody.")
+    ] = False,
+    assume: Annotated[list[str] | None, ASSUME] = None,
+) -> Outcome:
+    """Take a plan back: its group handles the gap itself.
+
+    It is moved to where it was, and must be Empty. What was delivered already would come twice, which takes
+    --accept twice; --give-up moves nothing and names what nobody gets. To end only the replay: kgroup catchup stop.
+
+    Examples:
+      kgroup catchup cancel cu-7f3a
+      kgroup catchup cancel cu-7f3a --execute
+      kgroup catchup cancel orders-svc --give-up --execute
+
+    Exit codes: 0 2 3 4 5 6 130 143
+    """
+    check_execution(run, Execution(how.execute, how.dry_run, accept=accept), ACCEPTED_BY_CANCEL)
+    with opened(run, books.ledger_topic) as engine:
+        return cancel_outcome(run, engine, plan, accept or (), assume or (), give_up=give_up, execute=how.execute)
+
+
+def prune(
+    run: Run,
+    how: Decided,
+    books: Books,
+    plans: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[PLAN]...", help="Only these; else all finished ones.", show_default=False),
+    ] = None,
+) -> Outcome:
+    """Forget finished plans: delete their records from the ledger.
+
+    Examples:
+      kgroup catchup prune
+      kgroup catchup prune cu-7f3a --execute
+
+    Exit codes: 0 2 3 4 5 6 7
+    """
+    check_execution(run, how.execution)
+    with opened(run, books.ledger_topic) as engine:
+        return prune_outcome(run, engine, plans or (), execute=how.execute)
+
+
+SUBCOMMANDS = (start, list_, show, stop, resume, cancel, prune)

@@ -1,0 +1,206 @@
+"""``kgroup catchup`` on a real standalone Spark cluster, and on three brokers of which one goes away: nothing is lost.
+
+The workers' Python does not have kgroup. Killed are processes that have transactions open.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from kgroup.catchup.spark.ready import check
+from kgroup.catchup.spark.settings import SparkSettings
+from kgroup.sandbox import Sandbox
+from tests.catchup.replays import seen
+from tests.catchup.spark_cluster import Cluster, running_cluster
+from tests.catchup.spark_kills import source_topic, workers_of
+from tests.command_line import CommandLine, QuietReporter, Result
+from tests.commands.catchups import LOCAL, copied, offsets, own_ledger, plan_id, plan_said, written
+from tests.conftest import BROKER_PROPERTIES
+from tests.kafka_world import KafkaWorld
+from tests.running import running
+from tests.waiting import wait_for
+
+pytestmark = pytest.mark.soak
+
+Name = Callable[[str], str]
+FROM = {0: 10, 1: 20}
+"""Where the group had committed."""
+
+
+@pytest.fixture(autouse=True)
+def ledger(monkeypatch: pytest.MonkeyPatch, name: Name) -> str:
+    return own_ledger(monkeypatch, name("ledger"))
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    ready = check(SparkSettings(), timeout_s=10)
+    with running_cluster(ready, tmp_path_factory.mktemp("spark")) as cluster:
+        yield cluster
+
+
+def on(cluster: Cluster) -> tuple[str, ...]:
+    """As options."""
+    conf = [word for key, value in cluster.settings().conf for word in ("--conf", f"{key}={value}")]
+    return ("--master", cluster.master, *conf)
+
+
+def killed(victims: Callable[[], Sequence[int]]) -> int:
+    """One of them, as soon as there is any."""
+    pid = wait_for(victims, "somebody to kill", 60)[0]
+    os.kill(pid, signal.SIGKILL)
+    return pid
+
+
+def gap_of(world: KafkaWorld, topic: str) -> list[str]:
+    """What is committed of the gap, by an independent reader."""
+    found = seen(world.bootstrap, topic)
+    return sorted(f"{topic}:{one.partition}:{one.offset}" for one in found if one.offset >= FROM[one.partition])
+
+
+def test_copied_exactly_once_by_a_cluster_whose_workers_die(
+    kgroup: CommandLine, world: KafkaWorld, cluster: Cluster, name: Name, bystander: str
+) -> None:
+    """A Python worker and an executor are killed, the replay is interrupted, and another one goes on with it."""
+    topic, group, copy = source_topic(world, world.bootstrap, name), name("svc"), world.topic(name("copy"), 2)
+    world.commit(group, {(topic, partition): offset for partition, offset in FROM.items()})
+    start = ("start", group, "--to-topic", copy, "--rate", "500/s", "--execute", *on(cluster))
+
+    with running("catchup", *start) as process:
+        plan = plan_said(process)
+        wait_for(lambda: written(world, copy) > 0, "records", 90)
+        first = killed(lambda: workers_of(cluster.executors()))
+        before = written(world, copy)
+        wait_for(lambda: written(world, copy) > before + 100, "it goes on", 90)
+        assert first not in workers_of(cluster.executors())
+        killed(cluster.executors)
+        before = written(world, copy)
+        wait_for(lambda: written(world, copy) > before + 100, "it goes on", 90)
+        process.process.send_signal(signal.SIGINT)
+        interrupted = process.ends(130)
+    assert f"kgroup catchup resume {plan}" in interrupted.stderr
+    part = copied(world, copy)
+    assert len(part) < len(gap_of(world, topic))
+
+    done = kgroup.process("catchup", "resume", plan, "--execute", *on(cluster), "-o", "json")
+
+    (shown,) = done.data
+    assert (shown["state"], shown["totals"]["complete"]) == ("done", True)
+    assert copied(world, copy) == gap_of(world, topic)
+    assert len(copied(world, copy, "read_uncommitted")) > shown["totals"]["delivered"], "no kill hit a transaction"
+    assert [path for work in cluster.work for path in work.rglob("kgroup.zip")], "kgroup was sent to the workers"
+    assert set(offsets(world, group)) == {(topic, 0), (topic, 1)}
+    shape = [(one.partition, one.key, one.value) for one in seen(world.bootstrap, copy)]
+    expected = [one for one in seen(world.bootstrap, topic) if one.offset >= FROM[one.partition]]
+    assert shape == [(one.partition, one.key, one.value) for one in expected]
+
+
+def test_files_of_a_cluster(
+    kgroup: CommandLine, world: KafkaWorld, cluster: Cluster, name: Name, tmp_path: Path
+) -> None:
+    """Into a directory that all machines see; a Python without pyarrow can write JSON."""
+    topic = world.topic(name("orders"), 2)
+    world.produce(topic, 300)
+    world.produce(topic, 200, 1)
+    ranges = f"{topic}:0=0-300,{topic}:1=0-200"
+
+    to_files = ("--to-files", str(tmp_path / "out"), "--format", "json")
+    done = kgroup.process("catchup", "start", "--range", ranges, *to_files, "--execute", *on(cluster), "-o", "json")
+
+    assert done.data[0]["totals"]["delivered"] == 500
+    files = [path for path in (tmp_path / "out").rglob("*.json") if path.name[0] not in "_."]
+    assert sum(len(path.read_bytes().splitlines()) for path in files) == 500
+
+
+@pytest.fixture(scope="module")
+def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
+    sandbox = Sandbox(tmp_path_factory.mktemp("three"))
+    try:
+        sandbox.up(brokers=3, properties=BROKER_PROPERTIES, reporter=QuietReporter())
+        yield sandbox
+    finally:
+        sandbox.down(wipe=True, reporter=QuietReporter())
+
+
+@pytest.fixture
+def three(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> Iterator[KafkaWorld]:
+    """The cluster with all brokers running, as KGROUP_BOOTSTRAP_SERVER."""
+    status = sandbox.up(reporter=QuietReporter())
+    assert status.bootstrap_servers
+    monkeypatch.setenv("KGROUP_BOOTSTRAP_SERVER", status.bootstrap_servers)
+    with KafkaWorld(status.bootstrap_servers) as world:
+        yield world
+
+
+def replicated(world: KafkaWorld, name: str, partitions: int) -> str:
+    """A topic that one broker may be missing of."""
+    new = NewTopic(name, partitions, 3, config={"min.insync.replicas": "2"})
+    admin = AdminClient({"bootstrap.servers": world.bootstrap})
+    admin.create_topics([new])[name].result(30)
+    wait_for(lambda: world._known_partitions(name) == partitions, f"topic {name}")
+    return name
+
+
+def leader(world: KafkaWorld, topic: str) -> int:
+    """Of its first partition."""
+    found = AdminClient({"bootstrap.servers": world.bootstrap}).list_topics(topic, 10).topics[topic]
+    return int(found.partitions[0].leader)
+
+
+def filled(world: KafkaWorld, topic: str, records: int) -> None:
+    producer = Producer({"bootstrap.servers": world.bootstrap, "acks": "all", "linger.ms": 5})
+    for number in range(records):
+        for partition in (0, 1):
+            producer.produce(topic, b"%d" % number, b"k%d" % (number % 7), partition)
+    assert producer.flush(60) == 0
+
+
+def committed(world: KafkaWorld, group: str) -> dict[tuple[str, int], int]:
+    """As ``offsets``, wherever the coordinator is now."""
+    return {place: offset for place, (offset, *_) in world.exact(group).items()}
+
+
+@pytest.mark.parametrize("which", ["ledger", "coordinator"])
+def test_a_broker_goes_away_and_comes_back(
+    three: KafkaWorld, sandbox: Sandbox, ledger: str, name: Name, which: str
+) -> None:
+    """Once while the head is released, once in the middle of the replay: it costs time, and nothing else."""
+    kgroup, records = CommandLine(), 3000
+    topic, copy, group = replicated(three, name("orders"), 2), replicated(three, name("copy"), 2), name("svc")
+    filled(three, topic, records)
+    three.commit(group, {(topic, partition): offset for partition, offset in FROM.items()})
+    bystander = name("bystander")
+    three.commit(bystander, {(topic, 0): 3})
+    untouched = three.exact(bystander)
+    first = plan_id(kgroup("catchup", "start", group, "--release-only", "--execute"))  # so that there is a ledger
+    kgroup("catchup", "cancel", first, "--execute")
+    victim = leader(three, ledger) if which == "ledger" else three.coordinator(group)
+
+    sandbox.stop(victim)
+    released: Result = kgroup.process("catchup", "start", group, "--release-only", "--execute", "--timeout", "60s")
+    sandbox.up(reporter=QuietReporter())
+    plan = plan_id(released)
+    assert committed(three, group) == {(topic, 0): records, (topic, 1): records}
+
+    victim = leader(three, ledger) if which == "ledger" else three.coordinator(group)
+    resume = ("resume", plan, "--to-topic", copy, "--rate", "600/s", "--timeout", "60s", *LOCAL, "--execute")
+    with running("catchup", *resume) as process:
+        wait_for(lambda: written(three, copy) > 300 or process.process.poll() is not None, "records", 90)
+        sandbox.stop(victim)
+        before = written(three, copy)
+        wait_for(lambda: written(three, copy) > before + 300 or process.process.poll() is not None, "it goes on", 90)
+        sandbox.up(reporter=QuietReporter())
+        wait_for(lambda: process.process.poll() is not None, "its end", 90)
+        done = process.ends(0)
+
+    assert "PROVED" in done.stdout
+    assert copied(three, copy) == gap_of(three, topic)
+    assert committed(three, group) == {(topic, 0): records, (topic, 1): records}
+    assert three.exact(bystander) == untouched

@@ -1,0 +1,87 @@
+"""What comes out of a catch-up is what an independent reader finds in the gap, whatever the log holds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.catchup.test_topic_sink import eager_cleaner
+from tests.command_line import CommandLine
+from tests.commands.catchup_content import (
+    Spans,
+    copied_whole,
+    everything,
+    in_json,
+    in_parquet,
+    read,
+)
+from tests.commands.catchups import LOCAL, offsets, own_ledger
+from tests.kafka_world import KafkaWorld
+
+__all__ = ("eager_cleaner",)
+
+Name = Callable[[str], str]
+
+
+@pytest.fixture(autouse=True)
+def ledger(monkeypatch: pytest.MonkeyPatch, name: Name) -> str:
+    return own_ledger(monkeypatch, name("ledger"))
+
+
+def spans_of(plan: dict[str, Any]) -> Spans:
+    return {(row["topic"], row["partition"]): (row["start"], row["end"]) for row in plan["ranges"]}
+
+
+@pytest.mark.parametrize(
+    ("records", "forms"),
+    [
+        (20_000, ("parquet",)),
+        pytest.param(1_000_000, ("parquet", "json"), marks=pytest.mark.soak),
+    ],
+)
+def test_all_that_a_log_can_hold(
+    kgroup: CommandLine,
+    world: KafkaWorld,
+    name: Name,
+    tmp_path: Path,
+    eager_cleaner: None,
+    bystander: str,
+    records: int,
+    forms: tuple[str, ...],
+) -> None:
+    """To a topic by the group's plan, and the same offsets once more to files; both equal a plain read of the gap."""
+    report = tmp_path / "report.json"
+    with everything(world, name, records) as gap:
+        to_topic = ("--to-topic", gap.target, *LOCAL, "--execute", "--report", str(report))
+        started = kgroup.process("catchup", "start", gap.group, *to_topic, "-o", "json")
+        (plan,) = started.data
+        spans = spans_of(plan)
+        expected, with_kinds = read(world, spans), read(world, spans, kind=True)
+
+        copies = copied_whole(world, gap.target)
+
+        assert (plan["state"], plan["totals"]["complete"]) == ("done", True)
+        assert copies.times == len(copies.found) == plan["totals"]["delivered"] == plan["totals"]["records"]
+        assert copies.found == expected
+        assert copies.plans == {plan["plan_id"].encode()}
+        assert (copies.moved, copies.disordered) == (0, 0)
+        assert offsets(world, gap.group) == {place: end for place, (_, end) in spans.items()}
+        assert len(expected) < sum(end - start for start, end in spans.values()), "nothing was aborted or compacted"
+        assert len(expected) > records * 0.75
+        (written,) = json.loads(report.read_text())["data"]
+        assert written["totals"] == plan["totals"]
+
+        ranges = ",".join(f"{topic}:{number}={start}-{end}" for (topic, number), (start, end) in spans.items())
+        for form in forms:
+            directory = tmp_path / form
+            to_files = ("--to-files", str(directory), "--format", form, *LOCAL, "--execute")
+            (files,) = kgroup.process("catchup", "start", "--range", ranges, *to_files, "-o", "json").data
+            found, rows = (in_parquet if form == "parquet" else in_json)(directory)
+            assert rows == len(found) == files["totals"]["delivered"]
+            assert found == (with_kinds if form == "parquet" else expected)
+            assert json.loads((directory / files["plan_id"] / "_manifest.json").read_text())["records"] == rows
+        assert offsets(world, gap.group) == {place: end for place, (_, end) in spans.items()}

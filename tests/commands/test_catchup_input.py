@@ -1,0 +1,325 @@
+"""What ``kgroup catchup`` is told wrongly, where there is no cluster, and what it answers in every format."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.command_line import CommandLine
+from tests.commands.catchups import Crash, crash, offsets, own_ledger, released
+from tests.kafka_world import KafkaWorld
+
+Name = Callable[[str], str]
+
+TOPIC = ("--to-topic", "copy")
+PYTHON = ("--to-python", "handlers:handle")
+VERBS = (("start", "g"), ("list",), ("show", "g"), ("stop", "g"), ("resume", "g"), ("cancel", "g"), ("prune",))
+
+BAD = [
+    # start: which part
+    ((), "no group is named"),
+    (("",), "GROUP is empty"),
+    (("g", "h"), "unexpected extra argument"),
+    (("g", "--topic", ""), "--topic is empty"),
+    (("g", "--topic", "t:x"), "'x' is no partition"),
+    (("g", "--missing", "first"), "is not one of"),
+    (("g", "--skip-before", "then"), "not a date"),
+    (("g", "--until", ""), "--until is empty"),
+    (("g", "--range", "t:0=1-2"), "--range and GROUP"),
+    (("--range", "t"), "not TOPIC:PARTITION=START-END"),
+    (("--range", "t:0=-1-3"), "not TOPIC:PARTITION=START-END"),
+    (("--range", "t:0=5-5"), "holds no offset"),
+    (("--range", "t:0=1-5,t:0=4-9"), "overlap"),
+    (("--range", "t:0=1-5", "--until", "2026-01-01"), "--range and --until"),
+    # ... where to
+    (("g", "--execute"), "where do the records go?"),
+    (("g", *TOPIC, "--to-files", "x"), "one of them"),
+    (("g", "--to-topic", ""), "--to-topic is empty"),
+    (("g", "--to-topic", "a b"), "no topic has such a name"),
+    (("g", "--to-topic", "--execute"), "--execute for its value"),
+    (("g", *TOPIC, "--timestamps", "old"), "--timestamps old: keep or now"),
+    (("g", *TOPIC, "--partitions", "3"), "--partitions 3: keep or key"),
+    (("g", "--to-files", ""), "--to-files is empty"),
+    (("g", "--to-files", "x", "--format", "csv"), "--format csv: parquet or json"),
+    (("g", "--to-files", "x", "--timestamps", "now"), "--timestamps is for --to-topic"),
+    (("g", "--to-command", ""), "--to-command is empty"),
+    (("g", "--to-command", "cat", "--ack", "maybe"), "--ack maybe: exit or line"),
+    (("g", "--to-command", "cat", "--value-format", "xml"), "base64, text or json"),
+    (("g", *TOPIC, "--ack", "line"), "--ack is for --to-command"),
+    (("g", *TOPIC, "--format", "json"), "--format is for --to-files"),
+    (("g", "--to-python", ""), "--to-python is empty"),
+    # ... how
+    (("g", *TOPIC, "--order", "time"), "is not one of"),
+    (("g", *TOPIC, "--lanes", "4"), "--lanes is for"),
+    (("g", *PYTHON, "--lanes", "0"), "at least 1 handler"),
+    (("g", *PYTHON, "--lanes", "4"), "--lanes with --order partition"),
+    (("g", *PYTHON, "--lanes", "4", "--order", "partition"), "--lanes with --order partition"),
+    (("g", *TOPIC, "--rate", "500"), "not a rate"),
+    (("g", *TOPIC, "--rate", "0/s"), "not a rate"),
+    (("g", *TOPIC, "--rate", "-5/s"), "not a rate"),
+    (("g", *TOPIC, "--rate", "5/m"), "not a rate"),
+    (("g", *PYTHON, "--retries", "-1"), "0 or more"),
+    (("g", *PYTHON, "--backoff", "5"), "five what?"),
+    (("g", *PYTHON, "--handler-timeout", "0s"), "--handler-timeout 0s"),
+    (("g", *TOPIC, "--dead-letter-topic", ""), "--dead-letter-topic is empty"),
+    (("g", *TOPIC, "--dead-letter-topic", "a/b"), "no topic has such a name"),
+    (("g", *TOPIC, "--master", "yes"), "no such master"),
+    (("g", *TOPIC, "--master", "local[0]"), "at least 1 task"),
+    (("g", *TOPIC, "--master", "sc://host"), "--master sc://host"),
+    (("g", *TOPIC, "--conf", "spark.x"), "spark.KEY=VALUE"),
+    (("g", *TOPIC, "--conf", "spark.master=local"), "say --master"),
+    (("g", *TOPIC, "--conf", "spark.speculation=true"), "shut out the first"),
+    (("g", *TOPIC, "--parallelism", "0"), "at least 1 task"),
+    (("g", *TOPIC, "--report", "/nowhere/report.json"), "there is no directory /nowhere"),
+    (("g", "--release-only", *TOPIC), "--release-only and --to-topic: one of them"),
+    (("g", "--release-only", "--order", "key"), "--release-only and --order: one of them"),
+    (("g", "--release-only", "--rate", "5/s"), "--release-only and --rate: one of them"),
+    (("g", "--release-only", "--report", "r"), "--release-only and --report: one of them"),
+    # ... care
+    (("g", "--execute", "--dry-run", *TOPIC), "one of them"),
+    (("g", "--accept", "anything"), "no such refusal"),
+    (("g", "--accept", "not-empty"), "the broker itself"),
+    (("g", "--expect", "-1"), "never has fewer than 0"),
+    (("g", "--within", "5m"), "--wait-empty"),
+    (("g", "--wait-empty", "--within", "5"), "five what?"),
+    (("g", "--reason", ""), "--reason is empty"),
+    (("g", "--ledger-topic", ""), "--ledger-topic is empty"),
+    (("g", "--ledger-topic", "a b"), "no topic has such a name"),
+    (("g", "-o", "kcg"), "kgroup export"),
+]
+"""Words of ``start``, and what is said of them."""
+
+BAD_OF_OTHERS = [
+    (("list", "--execute"), "no option --execute"),
+    (("list", ""), "GROUP is empty"),
+    (("list", "--ledger-topic", ".."), "no topic has such a name"),
+    (("show",), "Missing argument"),
+    (("show", ""), "PLAN|GROUP is empty"),
+    (("show", "a", "b"), "unexpected extra argument"),
+    (("show", "a", "--execute"), "no option --execute"),
+    (("stop",), "Missing argument"),
+    (("stop", "a", "--execute", "--dry-run"), "one of them"),
+    (("resume",), "Missing argument"),
+    (("resume", "a", *TOPIC, "--release-only"), "one of them"),
+    (("resume", "a", "--master", "local[1]", "--release-only"), "--release-only and --master: one of them"),
+    (("resume", "a", "--accept", "twice"), "no option --accept"),
+    (("resume", "a", "--rate", "fast"), "not a rate"),
+    (("resume", "a", "--execute", "--dry-run"), "one of them"),
+    (("cancel",), "Missing argument"),
+    (("cancel", "a", "--accept", "skip"), "no such refusal"),
+    (("cancel", "a", "--execute", "--dry-run"), "one of them"),
+    (("prune", "a", "--execute", "--dry-run"), "one of them"),
+    (("prune", ""), "PLAN is empty"),
+    (("undo",), "no verb 'undo'"),
+]
+
+
+def test_words_without_meaning_are_refused_before_a_broker_is_asked(
+    kgroup_cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KGROUP_BOOTSTRAP_SERVER", "127.0.0.1:1")
+    cases = [(("start", *words), said) for words, said in BAD] + BAD_OF_OTHERS
+
+    for words, said in cases:
+        result = kgroup_cli("catchup", *words, exit_code=2)
+
+        assert said in result.stderr, words
+        assert result.stdout == "", words
+        assert "[usage]" in result.stderr, words
+
+
+@pytest.mark.parametrize("words", VERBS, ids=lambda words: words[0])
+def test_no_broker(kgroup_cli: CommandLine, words: tuple[str, ...]) -> None:
+    result = kgroup_cli("catchup", *words, "-b", "127.0.0.1:1", "--timeout", "1s", "-o", "json", exit_code=3)
+
+    (error,) = result.json["errors"]
+    assert (error["code"], result.data) == ("unreachable", [])
+    assert "127.0.0.1:1" in error["message"]
+
+
+@pytest.fixture
+def ledger(monkeypatch: pytest.MonkeyPatch, name: Name) -> str:
+    return own_ledger(monkeypatch, name("ledger"))
+
+
+@pytest.fixture
+def crashed(world: KafkaWorld, name: Name, ledger: str) -> Crash:
+    return crash(world, name("orders"), name("svc"))
+
+
+def test_what_is_not_there_is_5(kgroup: CommandLine, crashed: Crash, name: Name) -> None:
+    """With a ledger and without one; each says what is not there, and nothing is changed."""
+    nobody, nowhere = name("nobody"), name("nowhere")
+    for _ in range(2):
+        for words, said in [
+            (("start", nobody), nobody),
+            (("start", crashed.group, "--topic", nowhere), nowhere),
+            (("start", crashed.group, "--topic", f"{crashed.topic}:7"), f"{crashed.topic}"),
+            (("start", "--range", f"{nowhere}:0=1-2"), nowhere),
+            *(((verb, "cu-2222"), 'no plan "cu-2222"') for verb in ("show", "stop", "resume", "cancel", "prune")),
+        ]:
+            for execute in ((), ("--release-only", "--execute")) if words[0] == "start" else ((),):
+                result = kgroup("catchup", *words, *execute, "-o", "json", exit_code=5)
+                assert said in " ".join(map(str, result.json["errors"][0].values())), words
+        plan = released(kgroup, crashed)
+        for words in (("--assume", "gone"), ("--assume", "orders:0=perhaps")):
+            kgroup("catchup", "cancel", plan, *words, exit_code=2)
+            kgroup("catchup", "resume", plan, "--release-only", *words, exit_code=2)
+        kgroup("catchup", "cancel", plan, "--execute")
+
+
+def test_a_read_only_context_refuses_all_that_changes(
+    kgroup: CommandLine, world: KafkaWorld, crashed: Crash, monkeypatch: pytest.MonkeyPatch, bystander: str
+) -> None:
+    plan = released(kgroup, crashed)
+    before = world.exact(crashed.group)
+    Path(os.environ["KGROUP_CONFIG"]).write_text(
+        f"contexts:\n  prod:\n    bootstrap.servers: {world.bootstrap}\n    read_only: true\n"
+    )
+    monkeypatch.delenv("KGROUP_BOOTSTRAP_SERVER")
+
+    for words in (
+        ("start", crashed.group, "--release-only"),
+        ("resume", plan, *TOPIC),
+        ("resume", plan, "--release-only"),
+        ("stop", plan),
+        ("cancel", plan),
+        ("cancel", plan, "--give-up"),
+        ("prune",),
+    ):
+        refused = kgroup("catchup", *words, "--execute", "--context", "prod", "-o", "json", exit_code=6)
+        assert [error["code"] for error in refused.json["errors"]] == ["read-only"], words
+    for words in (("list",), ("show", plan)):
+        assert kgroup("catchup", *words, "--context", "prod", "-o", "json").data[0]["state"] == "released"
+    assert world.exact(crashed.group) == before
+
+
+RANGE = {
+    "topic": str,
+    "partition": int,
+    "start": int,
+    "end": int,
+    "records_estimate": int,
+    "bytes_estimate": int,
+    "maybe_processed_until": int,
+    "retention_deadline": str,
+}
+"""What the issue names of a range, with its type where it is known."""
+
+DELIVERED = ("delivered_to", "records", "delivered", "filtered", "dead", "lost", "undelivered", "complete")
+
+
+def test_a_plan_is_the_same_object_wherever_it_is_shown(kgroup: CommandLine, crashed: Crash) -> None:
+    """start without and with --execute, list and show: the fields of the contract, null where nothing is known yet."""
+    planned = kgroup("catchup", "start", crashed.group, "-o", "json")
+    started = kgroup("catchup", "start", crashed.group, "--release-only", "--execute", "-o", "json")
+    listed = kgroup("catchup", "list", "-o", "json")
+    shown = kgroup("catchup", "show", crashed.group, "-o", "json")
+
+    for verb, result, executed in (
+        ("start", planned, False),
+        ("start", started, True),
+        ("list", listed, False),
+        ("show", shown, False),
+    ):
+        document = result.json
+        assert list(document) == ["kind", "cluster", "executed", "data", "errors"]
+        assert document["kind"] == f"kgroup.catchup.{verb}/v1"
+        assert (document["executed"], document["errors"]) == (executed, [])
+        (plan,) = result.data
+        assert {"plan_id", "group", "state", "ranges", "totals", "warnings"} <= plan.keys()
+        assert plan.keys() == planned.data[0].keys()
+        assert plan["group"] == crashed.group
+        assert plan["totals"].keys() == planned.data[0]["totals"].keys()
+        for row in plan["ranges"]:
+            assert row.keys() == planned.data[0]["ranges"][0].keys()
+            for field, kind in RANGE.items():
+                assert row[field] is None or type(row[field]) is kind, field
+            assert (row["retention_deadline_ms"] is None) is (row["retention_deadline"] is None)
+            assert {row[field] is None for field in DELIVERED} == {verb == "start"}, (verb, row)
+        assert [(row["partition"], row["start"], row["end"]) for row in plan["ranges"]] == [(0, 70, 120), (1, 20, 50)]
+    assert (planned.data[0]["plan_id"], planned.data[0]["state"]) == (None, None)
+    assert {warning["code"] for warning in planned.data[0]["warnings"]} >= {"order"}
+    ids = {result.data[0]["plan_id"] for result in (started, listed, shown)}
+    assert len(ids) == 1
+    assert re.fullmatch(r"cu-[2-9a-z]{4}", ids.pop())
+    assert {result.data[0]["state"] for result in (started, listed, shown)} == {"released"}
+    assert shown.data == listed.data
+
+
+@pytest.mark.parametrize("form", ["csv", "yaml", "markdown", "json", "table", "wide"])
+def test_every_verb_answers_in_every_format_on_stdout_alone(
+    kgroup: CommandLine, crashed: Crash, world: KafkaWorld, form: str
+) -> None:
+    """What is said on the way is on stderr; without a terminal there is no colour in either."""
+
+    def answer(*words: str, exit_code: int = 0) -> str:
+        result = kgroup("catchup", *words, "-o", form, exit_code=exit_code)
+        stdout = result.stdout
+        assert "\x1b" not in stdout + result.stderr
+        assert not re.search(r"^(\d\d:\d\d:\d\dZ  |note: )", stdout, re.MULTILINE), words
+        match form if exit_code == 0 else "refused":
+            case "refused":
+                assert "[no-sink]" in result.stderr or '"no-sink"' in stdout or "code: no-sink" in stdout
+            case "json":
+                assert json.loads(stdout)["kind"].startswith("kgroup.catchup.")
+            case "yaml":
+                assert yaml.safe_load(stdout)["kind"].startswith("kgroup.catchup.")
+            case "csv":
+                header, *rows = stdout.splitlines()
+                assert re.fullmatch(r"[a-z_,]+", header), (words, header)
+                assert all(row.count(",") >= header.count(",") for row in rows), (words, stdout)
+            case "markdown":
+                assert stdout.count("```") == 2, (words, stdout)
+                assert f"kgroup catchup {words[0]}" in stdout, (words, stdout)
+            case _:
+                assert stdout.strip() or "nothing" in result.stderr or "no catch-up" in result.stderr, words
+        return stdout
+
+    answer("start", crashed.group)
+    assert crashed.group in answer("start", crashed.group, "--release-only", "--execute")
+    answer("list")
+    answer("show", crashed.group, "--verbose")
+    answer("stop", crashed.group)
+    answer("stop", crashed.group, "--execute")
+    answer("resume", crashed.group, "--to-command", "cat")
+    answer("resume", crashed.group, exit_code=6)
+    answer("cancel", crashed.group)
+    answer("cancel", crashed.group, "--execute")
+    answer("prune")
+    answer("prune", "--execute")
+    answer("list")
+    assert offsets(world, crashed.group) == {(crashed.topic, 0): 70, (crashed.topic, 1): 20}
+
+
+def test_where_records_can_not_go_is_said_before_anything_moves(
+    kgroup: CommandLine, world: KafkaWorld, crashed: Crash, ledger: str, name: Name
+) -> None:
+    """By the plan and by --execute alike; and what is only unwise is a warning."""
+    kgroup("catchup", "cancel", released(kgroup, crashed), "--execute")  # so that there is a ledger
+    before = world.exact(crashed.group)
+    copy = world.topic(name("copy"), 2)
+    local = ("--master", "local[1]")
+
+    for words, said in [
+        (("--to-topic", "__consumer_offsets"), "written by brokers alone"),
+        (("--to-topic", ledger), "the ledger of all catch-ups"),
+        (("--to-topic", copy, "--dead-letter-topic", ledger), "the ledger of all catch-ups"),
+        (("--to-topic", copy, "--dead-letter-topic", "__transaction_state"), "there is no such topic|by brokers alone"),
+        (("--to-files", "/dev/null/out"), "/dev/null is no directory"),
+    ]:
+        for execute in ((), ("--execute",)):
+            refused = kgroup("catchup", "start", crashed.group, *words, *local, *execute, "-o", "json", exit_code=6)
+            (error,) = refused.json["errors"]
+            assert error["code"] == "sink"
+            assert re.search(said, error["message"]), words
+    warned = kgroup("catchup", "start", crashed.group, "--to-topic", copy, "--dead-letter-topic", crashed.topic, *local)
+    assert "the gap itself lies there" in warned.stderr
+    assert world.exact(crashed.group) == before
+    assert {plan["state"] for plan in kgroup("catchup", "list", "-o", "json").data} == {"cancelled"}

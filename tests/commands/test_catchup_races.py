@@ -1,0 +1,300 @@
+"""Two runs of ``kgroup catchup`` at once, one of which hangs and is woken later; and groups that others move meanwhile.
+
+Whoever was superseded changes nothing more, and exits 6.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from kgroup.cluster.holding_requests import INSTANCE_ID
+from tests.command_line import CommandLine
+from tests.commands.catchups import (
+    LOCAL,
+    Crash,
+    copied,
+    crash,
+    elsewhere,
+    frozen,
+    gap_of,
+    offsets,
+    own_ledger,
+    plan_said,
+    released,
+    replaying,
+    whole_of,
+    written,
+)
+from tests.kafka_proxy import OFFSET_COMMIT, Fault, Loss, ProxiedBroker
+from tests.kafka_world import KafkaWorld
+from tests.running import running
+from tests.waiting import wait_for
+
+Name = Callable[[str], str]
+
+JOIN_GROUP, INIT_PRODUCER_ID, END_TXN = 11, 22, 26
+RELEASE = ("--release-only", "--execute")
+ONE_OFTEN = ["classic", pytest.param("consumer", marks=pytest.mark.soak)]
+OTHER_OFTEN = ["consumer", pytest.param("classic", marks=pytest.mark.soak)]
+
+
+@pytest.fixture(autouse=True)
+def ledger(monkeypatch: pytest.MonkeyPatch, name: Name) -> str:
+    return own_ledger(monkeypatch, name("ledger"))
+
+
+@pytest.fixture
+def crashed(world: KafkaWorld, name: Name, bystander: str) -> Crash:
+    return crash(world, name("orders"), name("svc"))
+
+
+# --- a replay that hangs
+
+
+def test_a_replay_that_hangs_across_a_resume_delivers_nothing_more(
+    kgroup: CommandLine, world: KafkaWorld, crashed: Crash, name: Name, tmp_path: Path
+) -> None:
+    """It is seen, stopped and gone on with from another machine."""
+    copy, other = world.topic(name("copy"), 2), elsewhere(tmp_path)
+    start = ("start", crashed.group, "--to-topic", copy, *LOCAL, "--rate", "4/s", "--execute")
+    with replaying(world, copy, *start) as first:
+        plan = plan_said(first)
+        with frozen(first):
+            (listed,) = kgroup.process("catchup", "list", "-o", "json", env=other).data
+            stopped = kgroup.process("catchup", "stop", plan, "--execute", env=other)
+            done = kgroup.process("catchup", "resume", plan, *LOCAL, "--execute", env=other)
+            assert copied(world, copy) == gap_of(crashed)
+        woken = first.ends(6)
+        shown = kgroup.process("catchup", "show", plan, env=other)
+
+    assert (listed["plan_id"], listed["state"], listed["totals"]["delivered"]) == (plan, "released", 0)
+    assert f"{plan}  stopped" in stopped.stdout
+    assert "PROVED" in done.stdout
+    assert "superseded" in woken.stderr
+    assert "another run goes on with it" in woken.stderr
+    assert "nothing is lost; to go on:" not in woken.stderr
+    assert "PROVED" not in woken.stdout + woken.stderr
+    assert copied(world, copy) == gap_of(crashed)
+    assert len(copied(world, copy, "read_uncommitted")) > 80, "it had no transaction open"
+    assert offsets(world, crashed.group) == crashed.released
+    assert f"{plan}  done" in shown.stdout
+
+
+@pytest.mark.soak
+def test_a_replay_that_hangs_across_a_cancel_delivers_nothing_more(
+    kgroup: CommandLine, world: KafkaWorld, crashed: Crash, name: Name, tmp_path: Path
+) -> None:
+    """Of what it had open nothing counts, so nothing comes twice either."""
+    copy, before = world.topic(name("copy"), 2), world.exact(crashed.group)
+    start = ("start", crashed.group, "--to-topic", copy, *LOCAL, "--rate", "4/s", "--execute")
+    with replaying(world, copy, *start) as first:
+        plan = plan_said(first)
+        with frozen(first):
+            kgroup.process("catchup", "cancel", plan, "--execute", env=elsewhere(tmp_path))
+            assert world.exact(crashed.group) == before
+        woken = first.ends(6)
+
+    assert "superseded" in woken.stderr
+    assert world.exact(crashed.group) == before
+    assert copied(world, copy) == []
+    assert copied(world, copy, "read_uncommitted")
+    assert kgroup("catchup", "show", plan, "-o", "json").data[0]["state"] == "cancelled"
+
+
+# --- a release that hangs
+
+
+@contextmanager
+def stopped_at_its_commit(broker: ProxiedBroker, group: str, *, stored: bool) -> Iterator[str]:
+    """A ``start`` that has written ``releasing`` and hangs while the block runs; the plan.
+
+    Its OffsetCommit is under way, and stored only afterwards; or it is ``stored``, and nobody has heard of that.
+    """
+    fault = broker.proxy.expect(Fault(OFFSET_COMMIT, Loss.NOTHING))
+    with running("catchup", "start", group, *RELEASE) as process:
+        wait_for(lambda: fault.met.is_set() or process.process.poll() is not None, "its OffsetCommit")
+        assert process.process.poll() is None, process.lines
+        before = broker.world.exact(group)
+        with frozen(process):
+            if stored:
+                fault.go_on.set()
+                wait_for(lambda: broker.world.exact(group) != before, "its commit")
+            yield plan_said(process)
+            fault.go_on.set()
+        woken = process.ends(6)
+        assert "[superseded]" in woken.stderr
+        assert "may start" not in woken.stderr
+
+
+@pytest.mark.parametrize(
+    ("kind", "stored", "then"),
+    [
+        ("classic", False, "cancel"),
+        ("consumer", True, "resume"),
+        *(
+            pytest.param(*case, marks=pytest.mark.soak)
+            for case in (
+                ("consumer", False, "cancel"),
+                ("consumer", True, "cancel"),
+                ("classic", True, "cancel"),
+                ("classic", False, "resume"),
+                ("consumer", False, "resume"),
+                ("classic", True, "resume"),
+            )
+        ),
+    ],
+)
+def test_a_release_that_hangs_at_its_commit_moves_nothing_when_it_is_woken(
+    proxied: ProxiedBroker, name: Name, kind: str, stored: bool, then: str
+) -> None:
+    kgroup, world = CommandLine(), proxied.world
+    crashed = crash(world, name("orders"), name("svc"), kind)
+    before = world.exact(crashed.group)
+    with stopped_at_its_commit(proxied, crashed.group, stored=stored) as plan:
+        words = ("--release-only",) if then == "resume" else ()
+        kgroup("catchup", then, plan, *words, "--execute")
+        after = world.exact(crashed.group)
+
+    assert world.exact(crashed.group) == after
+    if then == "cancel":
+        assert after == before
+    else:
+        assert offsets(world, crashed.group) == crashed.released
+    state = kgroup("catchup", "show", plan, "-o", "json").data[0]["state"]
+    assert state == {"cancel": "cancelled", "resume": "released"}[then]
+    assert world.groups()[crashed.group] == (kind, "empty")
+
+
+# --- two starts
+
+
+@pytest.mark.parametrize("kind", ONE_OFTEN)
+def test_of_two_starts_at_once_one_makes_a_plan(proxied: ProxiedBroker, name: Name, kind: str) -> None:
+    """Both have planned, and found no open plan, when they go to the ledger."""
+    kgroup, world = CommandLine(), proxied.world
+    crashed = crash(world, name("orders"), name("svc"), kind)
+    own = f"kgroup-catchup-group-{crashed.group}".encode()
+    faults = [proxied.proxy.expect(Fault(INIT_PRODUCER_ID, Loss.NOTHING, having=own)) for _ in range(2)]
+    kgroup("catchup", "start", crashed.group)  # makes no ledger, takes no id
+
+    with ExitStack() as stack:
+        both = [stack.enter_context(running("catchup", "start", crashed.group, *RELEASE)) for _ in faults]
+        for fault in faults:
+            wait_for(fault.met.is_set, "both at the ledger")
+        for fault in faults:
+            fault.go_on.set()
+        codes = [one.process.wait(60) for one in both]
+        (winner,) = (one for one, code in zip(both, codes, strict=True) if code == 0)
+        (loser,) = (one for one in both if one is not winner)
+        won, lost = winner.ends(0), loser.ends(6)
+
+    assert "it may start now" in won.stderr
+    assert "[fenced]" in lost.stderr or "[plan-overlaps]" in lost.stderr
+    (listed,) = kgroup("catchup", "list", "-o", "json").data
+    assert (listed["plan_id"], listed["state"]) == (plan_said(winner), "released")
+    assert offsets(world, crashed.group) == crashed.released
+
+
+# --- offsets that somebody else moves
+
+
+@pytest.mark.parametrize("kind", OTHER_OFTEN)
+def test_offsets_that_are_moved_between_the_plan_and_the_release(proxied: ProxiedBroker, name: Name, kind: str) -> None:
+    """It has its plan, and is about to join the group."""
+    kgroup, world = CommandLine(), proxied.world
+    crashed = crash(world, name("orders"), name("svc"), kind)
+    of_plan = proxied.proxy.expect(Fault(END_TXN, Loss.NOTHING, skip=1))  # the plan's own record was the first
+    with running("catchup", "start", crashed.group, *RELEASE) as process:
+        wait_for(of_plan.met.is_set, "the runner's epoch")
+        world.commit(crashed.group, {(crashed.topic, 0): 90})
+        of_plan.go_on.set()
+        refused = process.ends(6)
+
+    assert "[moved-since]" in refused.stderr
+    assert f"{crashed.topic}:0: was 70, is 90" in refused.stderr
+    assert offsets(world, crashed.group) == {(crashed.topic, 0): 90, (crashed.topic, 1): 20}
+    (listed,) = kgroup("catchup", "list", "-o", "json").data
+    assert listed["state"] == "cancelled"
+
+
+@pytest.mark.parametrize("kind", ONE_OFTEN)
+def test_offsets_that_are_moved_after_a_release_that_died_before_its_commit(
+    proxied: ProxiedBroker, name: Name, kind: str
+) -> None:
+    """The group goes on by itself: nothing is released any more, nothing is owed."""
+    kgroup, world = CommandLine(), proxied.world
+    crashed = crash(world, name("orders"), name("svc"), kind)
+    with running("catchup", "start", crashed.group, *RELEASE) as process:
+        fault = proxied.proxy.expect(Fault(OFFSET_COMMIT, Loss.REQUEST, then=process.process.kill))
+        wait_for(fault.met.is_set, "its OffsetCommit")
+        process.process.wait(10)
+        plan = plan_said(process)
+    kgroup("evict", crashed.group, "--instance", INSTANCE_ID, "--execute")
+    world.commit(crashed.group, {(crashed.topic, 0): 120, (crashed.topic, 1): 50})
+    before = world.exact(crashed.group)
+
+    dry = kgroup("catchup", "resume", plan, "--release-only", exit_code=None)
+    refused = kgroup("catchup", "resume", plan, "--release-only", "--execute", exit_code=6)
+
+    assert "[went-on]" in refused.stderr
+    assert "Nothing was changed" in dry.stdout
+    assert world.exact(crashed.group) == before
+    assert kgroup("catchup", "show", plan, "-o", "json").data[0]["state"] == "cancelled"
+    assert "OWED" not in kgroup("describe", crashed.group).stdout
+
+
+# --- a task that hides what others finished
+
+
+def test_a_task_killed_before_its_commit_hides_what_another_has_finished_and_nothing_is_doubled(
+    proxied: ProxiedBroker, name: Name
+) -> None:
+    """The ledger's last stable offset stays behind that task's record; stop need not wait for it."""
+    kgroup, world = CommandLine(), proxied.world
+    crashed, copy = crash(world, name("orders"), name("svc")), world.topic(name("copy"), 2)
+    plan, dead = released(kgroup, crashed), threading.Event()
+    held = Fault(END_TXN, Loss.REQUEST, always=True, having=f"kgroup-catchup-{plan}-0".encode(), then=_until(dead))
+    proxied.proxy.expect(held)
+    with running("catchup", "resume", plan, "--to-topic", copy, *LOCAL, "--execute") as process:
+        try:
+            wait_for(lambda: held.met.is_set() or process.process.poll() is not None, "task 0 at its commit", 60)
+            assert process.process.poll() is None, process.lines
+            wait_for(lambda: len(copied(world, copy)) in (30, 50), "the other task", 60)
+            of_other = copied(world, copy)
+            for pid in whole_of(process.process.pid):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        finally:
+            dead.set()
+    proxied.proxy.reset()
+    length = written(world, copy)
+
+    begun = time.monotonic()
+    stopped = kgroup("catchup", "stop", plan, "--execute")
+    took_s = time.monotonic() - begun
+    done = kgroup.process("catchup", "resume", plan, *LOCAL, "--execute", "-o", "json")
+
+    assert "hides a part" in stopped.stderr
+    assert "hides a part" not in done.stderr
+    assert took_s < 30, "it was not ended, but waited for"
+    assert done.data[0]["totals"]["complete"] is True
+    assert copied(world, copy) == gap_of(crashed)
+    tried = copied(world, copy, "read_uncommitted")
+    assert [source for source in tried if tried.count(source) > 1], "no transaction was open"
+    assert all(tried.count(source) == 1 for source in of_other), "what was finished was tried again"
+    assert written(world, copy) > length
+
+
+def _until(event: threading.Event) -> Callable[[], None]:
+    def wait() -> None:
+        event.wait(60)
+
+    return wait

@@ -1,0 +1,347 @@
+"""``kgroup catchup start --to-...`` and ``resume``: the gap replayed on Spark, and proved."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from kgroup.catchup.provenance import MAYBE_PROCESSED
+from kgroup.catchup.sinks.files import MANIFEST
+from tests.catchup.replays import seen
+from tests.command_line import CommandLine
+from tests.commands.catchups import Crash, crash, offsets, own_ledger, released, written
+from tests.kafka_world import KafkaWorld
+from tests.members import Members
+from tests.waiting import wait_for
+
+Name = Callable[[str], str]
+HERE = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def ledger(monkeypatch: pytest.MonkeyPatch, name: Name) -> str:
+    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    return own_ledger(monkeypatch, name("ledger"))
+
+
+@pytest.fixture
+def crashed(world: KafkaWorld, name: Name) -> Crash:
+    return crash(world, name("orders"), name("svc"))
+
+
+def copied(world: KafkaWorld, topic: str, partitions: int = 2) -> list[str]:
+    """Where the committed records of a copy say that they come from."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": world.bootstrap,
+            "group.id": "unused",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
+        }
+    )
+    try:
+        consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
+        found: list[str] = []
+        ended: set[int] = set()
+        while len(ended) < partitions:
+            for message in consumer.consume(100, 1.0):
+                if message.error() is not None:
+                    ended.add(message.partition())
+                    continue
+                headers = dict(message.headers() or [])
+                found.append(headers["kgroup.source"].decode())
+        return found
+    finally:
+        consumer.close()
+
+
+def gap_of(crashed: Crash) -> set[str]:
+    return {f"{crashed.topic}:0:{offset}" for offset in range(70, 120)} | {
+        f"{crashed.topic}:1:{offset}" for offset in range(20, 50)
+    }
+
+
+@contextmanager
+def running(kgroup: CommandLine, *words: str) -> Iterator[subprocess.Popen[str]]:
+    process = kgroup.start(*words)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def until(process: subprocess.Popen[str], word: str) -> list[str]:
+    """The lines of stderr up to the first one with this word."""
+    assert process.stderr is not None
+    lines = []
+    for line in process.stderr:
+        lines.append(line)
+        if word in line:
+            return lines
+    raise AssertionError(f"no {word} in {lines}")
+
+
+def test_kip_333(
+    kgroup: CommandLine, world: KafkaWorld, name: Name, members: Members, tmp_path: Path, bystander: str
+) -> None:
+    """It crashed at 100, had committed 70, and the log is at 120: the head at once, [70, 120) beside it, once.
+
+    While that is replayed the group reads what is new, from 120 on. What it may have handled, 70 to 99, says so.
+    """
+    by_broker = {"message.timestamp.type": "LogAppendTime"}  # a producer's clock proves nothing
+    topic, group, copy = world.topic(name("orders"), 2, by_broker), name("svc"), world.topic(name("copy"), 2)
+    crashed, report = Crash(topic, group), tmp_path / "report.json"
+    world.produce(topic, 100)
+    world.produce(topic, 50, 1)
+    world.commit(group, {(topic, 0): (70, "the app's own", 0), (topic, 1): 20})
+    member = members.classic(group, topic, session_timeout_ms=1000, heartbeat_interval_ms=300)
+    members.stable(member, partitions=2)
+    member.kill()
+    wait_for(lambda: world.groups()[group][1] == "empty", "the crash is noticed")
+    world.produce(topic, 20)
+    words = ("catchup", "start", group, "--to-topic", copy, "--master", "local[2]", "--execute")
+
+    with running(kgroup, *words, "--report", str(report), "--reason", "INC-4711") as process:
+        said = until(process, "RELEASED")
+        world.produce(topic, 5)
+        live = read_live(world, group, topic, 5)
+        assert process.poll() is None, "the replay is still under way"
+        stdout, stderr = process.communicate(timeout=90)
+
+    assert live == [(0, offset) for offset in range(120, 125)]
+    assert process.returncode == 0, stderr
+    assert "PLANNED" in said[-2]
+    assert "PROVED" in stderr
+    assert "PROVED" in stdout
+    assert "Done." in stdout
+    assert offsets(world, group) == crashed.released
+    found = copied(world, copy)
+    assert len(found) == 80
+    assert set(found) == gap_of(crashed)
+    maybe = {str(one.header("kgroup.source")) for one in seen(world.bootstrap, copy) if one.header(MAYBE_PROCESSED)}
+    assert maybe == {f"{topic}:0:{offset}" for offset in range(70, 100)} | {f"{topic}:1:{n}" for n in range(20, 50)}
+    (written,) = json.loads(report.read_text())["data"]
+    assert (written["state"], written["reason"], written["totals"]["complete"]) == ("done", "INC-4711", True)
+    (listed,) = kgroup("catchup", "list", "-o", "json").data
+    assert (listed["state"], listed["totals"]["delivered"], listed["sink"]) == ("done", 80, "topic")
+    assert "OWED" not in kgroup("describe", group).stdout
+
+
+def read_live(world: KafkaWorld, group: str, topic: str, number: int) -> list[tuple[int, int]]:
+    """So many records, (partition, offset), as a member of the group gets them; it commits nothing."""
+    settings = {"bootstrap.servers": world.bootstrap, "group.id": group, "enable.auto.commit": False}
+    consumer = Consumer({**settings, "auto.offset.reset": "earliest"})
+    try:
+        consumer.subscribe([topic])
+        found: list[tuple[int, int]] = []
+
+        def come() -> bool:
+            message = consumer.poll(0.1)
+            if message is not None and message.error() is None:
+                found.append((message.partition(), message.offset()))
+            return len(found) >= number
+
+        wait_for(come, f"{number} records for {group}")
+        return found
+    finally:
+        consumer.close()
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_it_cleanly_and_it_is_gone_on_with(
+    kgroup: CommandLine, world: KafkaWorld, crashed: Crash, name: Name, number: signal.Signals, code: int
+) -> None:
+    copy = world.topic(name("copy"), 2)
+    words = ("catchup", "start", crashed.group, "--to-topic", copy, "--master", "local[2]", "--execute", "--rate")
+    with running(kgroup, *words, "4/s") as process:
+        plan = plan_id_of(until(process, "RELEASED"))
+        wait_for(lambda: _state(kgroup, plan)["sink"] is not None, "the replay", 60)
+
+        process.send_signal(number)
+
+        stderr = process.communicate(timeout=60)[1]
+    assert process.returncode == code, stderr
+    assert "STOPPED" in stderr
+    assert f"kgroup catchup resume {plan} --master 'local[2]' --rate 4/s --execute" in stderr
+    assert "stopped" in kgroup("catchup", "show", plan).stdout.splitlines()[0]
+
+    dry = kgroup("catchup", "resume", plan)
+    done = kgroup.process("catchup", "resume", plan, "--master", "local[2]", "--execute")
+
+    assert "Nothing was changed. To go on, to topic" in dry.stdout
+    assert "PROVED" in done.stdout
+    found = copied(world, copy)
+    assert len(found) == 80
+    assert set(found) == gap_of(crashed)
+
+
+def _state(kgroup: CommandLine, plan: str) -> dict[str, object]:
+    (found,) = kgroup("catchup", "show", plan, "-o", "json").data
+    return found
+
+
+def plan_id_of(lines: list[str]) -> str:
+    import re
+
+    return str(re.findall(r"\bcu-[2-9a-z]{4}\b", "".join(lines))[0])
+
+
+def test_stop_from_elsewhere_ends_the_replay(
+    kgroup: CommandLine, world: KafkaWorld, crashed: Crash, name: Name
+) -> None:
+    copy = world.topic(name("copy"), 2)
+    words = ("catchup", "start", crashed.group, "--to-topic", copy, "--master", "local[2]", "--execute", "--rate")
+    with running(kgroup, *words, "4/s") as process:
+        plan = plan_id_of(until(process, "RELEASED"))
+        wait_for(lambda: _state(kgroup, plan)["sink"] is not None, "the replay", 60)
+
+        watching = kgroup.start("catchup", "show", plan, "--watch")
+        until(watching, "replaying")
+        kgroup("catchup", "stop", plan, "--execute")
+
+        watched = watching.communicate(timeout=30)
+        stderr = process.communicate(timeout=60)[1]
+    assert "stopped" in watched[1]
+    assert process.returncode == 6, stderr
+    assert "superseded" in stderr
+    assert _state(kgroup, plan)["state"] == "released"
+
+
+def test_released_first_and_replayed_later_to_files(
+    kgroup: CommandLine, world: KafkaWorld, crashed: Crash, tmp_path: Path
+) -> None:
+    plan = released(kgroup, crashed)
+    nowhere = kgroup("catchup", "resume", plan, "--execute", exit_code=6)
+    manifest = tmp_path / plan / MANIFEST
+    manifest.mkdir(parents=True)
+
+    unlisted = kgroup.process(
+        "catchup",
+        "resume",
+        plan,
+        "--to-files",
+        str(tmp_path),
+        "--format",
+        "json",
+        "--master",
+        "local[2]",
+        "--execute",
+        exit_code=1,
+    )
+    state = _state(kgroup, plan)["state"]
+    manifest.rmdir()
+    done = kgroup("catchup", "resume", plan, "--execute")
+
+    assert "[no-sink]" in nowhere.stderr
+    assert "could not be written" in unlisted.stderr
+    assert state == "released"  # it is not done before its files are listed
+    assert "PROVED" in done.stdout
+    assert json.loads(manifest.read_bytes())["complete"]
+    lines = [
+        line for path in tmp_path.rglob("*.json") if path.name[0] not in "_." for line in path.read_text().splitlines()
+    ]
+    assert len({(json.loads(line)["partition"], json.loads(line)["offset"]) for line in lines}) == len(lines) == 80
+    assert "nothing to do" in kgroup("catchup", "resume", plan, "--execute").stderr
+
+
+def test_a_handler_that_refuses_a_record_stops_its_partition(
+    kgroup: CommandLine, world: KafkaWorld, name: Name, tmp_path: Path
+) -> None:
+    topic, group, dead = world.topic(name("orders")), name("svc"), world.topic(name("dead"))
+    world.produce(topic, 5)
+    world.produce(topic, 1, value=b"poison")
+    world.produce(topic, 4)
+    world.commit(group, {(topic, 0): 0})
+    out = tmp_path / "out"
+    script = tmp_path / "handler.py"
+    script.write_text(
+        "import sys, json, base64\n"
+        "for line in sys.stdin:\n"
+        "    value = json.loads(line)['value']\n"
+        "    if value == 'poison': print('error: bad', flush=True)\n"
+        f"    else: open({str(out)!r}, 'a').write(value + chr(10)); print('ok', flush=True)\n"
+    )
+    sink = ("--to-command", f"{sys.executable} {script}", "--ack", "line", "--value-format", "text")
+    more = ("--retries", "1", "--backoff", "10ms", "--master", "local[1]", "--execute")
+
+    stopped = kgroup.process("catchup", "start", group, *sink, *more, exit_code=8)
+    assert len(out.read_text().splitlines()) == 5
+    done = kgroup.process("catchup", "resume", group, "--dead-letter-topic", dead, *more)
+
+    assert "[record-refused]" in stopped.stderr
+    assert "offset 5 was refused 2 times" in stopped.stderr
+    assert "not delivered" in stopped.stdout
+    assert len(out.read_text().splitlines()) == 9
+    assert copied(world, dead, 1) == [f"{topic}:0:5"]
+    assert "PROVED" in done.stdout
+
+
+def test_what_forbids_the_replay_is_found_before_anything_moves(
+    kgroup: CommandLine, world: KafkaWorld, crashed: Crash, name: Name
+) -> None:
+    before = world.exact(crashed.group)
+    start = ("catchup", "start", crashed.group)
+    copy = world.topic(name("copy"), 2)
+    short = world.topic(name("short"), 2, {"retention.ms": "1000"})
+    few = world.topic(name("few"), 1)
+
+    for words, code, said in [
+        (("--to-topic", name("nope")), 6, "there is no such topic"),
+        (("--to-topic", short), 6, "would be deleted at once"),
+        (("--to-topic", few, "--partitions", "keep"), 6, "2 are to be kept"),
+        (("--to-topic", copy, "--master", "spark://127.0.0.1:1"), 3, "no Spark master answers"),
+        (("--to-topic", copy, "--dead-letter-topic", "nope"), 6, "there is no such topic"),
+        (("--to-python", "nope:f"), 6, "could not be imported"),
+        (("--to-command", "curl -H 'Authorization: Bearer abcdefgh1234' -d @- http://x"), 2, "environment variable"),
+        (("--to-python", "nope"), 2, "is not module:function"),
+        (("--to-files", "/x", "--format", "csv"), 2, "parquet or json"),
+        (("--to-topic", copy, "--to-files", "/x"), 2, "one of them"),
+        (("--to-topic", copy, "--lanes", "4"), 2, "--lanes is for"),
+        (("--to-topic", copy, "--rate", "500"), 2, "not a rate"),
+        (("--to-topic", copy, "--release-only"), 2, "one of them"),
+        (("--to-topic", copy, "--ack", "line"), 2, "--ack is for --to-command"),
+        (("--to-topic", copy, "--conf", "spark.speculation=true"), 2, "shut out the first"),
+        (("--to-topic", copy, "--report", "/"), 2, "is a directory"),
+    ]:
+        for execute in ((), ("--execute",)):
+            assert said in kgroup(*start, *words, *execute, exit_code=code).stderr, words
+    assert world.exact(crashed.group) == before
+    assert kgroup("catchup", "list", "-o", "json").data == []
+
+
+def test_the_plan_names_the_sink_and_what_it_checked(
+    kgroup: CommandLine, world: KafkaWorld, crashed: Crash, name: Name
+) -> None:
+    copy = world.topic(name("copy"), 2)
+
+    page = kgroup("catchup", "start", crashed.group, "--to-topic", copy).stdout
+
+    assert f"-> topic {copy}, exactly once" in page
+    assert f"sink: {copy} has 2 partitions" in page
+    assert page.splitlines()[-1] == f"  kgroup catchup start {crashed.group} --to-topic {copy} --execute"
+
+
+def test_the_sink_is_said_once(kgroup: CommandLine, world: KafkaWorld, crashed: Crash, name: Name) -> None:
+    copy, other = world.topic(name("copy"), 2), world.topic(name("other"), 2)
+    plan = released(kgroup, crashed)
+    process = kgroup.start(
+        "catchup", "resume", plan, "--to-topic", copy, "--rate", "1/s", "--master", "local[1]", "--execute"
+    )
+    try:
+        # Until something is delivered, it may be another.
+        wait_for(lambda: written(world, copy) > 0, "the first record", 60)
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+
+    assert "[sink-set]" in kgroup("catchup", "resume", plan, "--to-topic", other, "--execute", exit_code=6).stderr

@@ -1,0 +1,177 @@
+"""``kgroup catchup start --skipped-by``: the gap that a journaled reset left, replayed without moving the group."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from kgroup.changing.catchup_skipped import Skipped, skipped_of
+from kgroup.cluster_ref import ClusterRef
+from kgroup.groups.result import UNKNOWN
+from kgroup.groups.targets import TopicChoice
+from kgroup.journal import Entry, JournalRow
+from kgroup.model import Commit
+from kgroup.stored import OffsetRange
+from tests.command_line import CommandLine, Result
+from tests.commands.catchups import Crash, crash, own_ledger, plan_id
+from tests.kafka_world import KafkaWorld
+
+Name = Callable[[str], str]
+
+
+@pytest.fixture(autouse=True)
+def ledger(monkeypatch: pytest.MonkeyPatch, name: Name) -> str:
+    return own_ledger(monkeypatch, name("ledger"))
+
+
+@pytest.fixture
+def crashed(world: KafkaWorld, name: Name) -> Crash:
+    return crash(world, name("orders"), name("svc"))
+
+
+def change_id(result: Result) -> str:
+    (found,) = set(re.findall(r"\bch-[2-9a-z]{4}\b", result.stdout))
+    return str(found)
+
+
+def test_what_a_reset_skipped_is_the_gap(kgroup: CommandLine, world: KafkaWorld, crashed: Crash) -> None:
+    change = change_id(kgroup("reset", crashed.group, "--topic", crashed.topic, "--to-latest", "--execute"))
+    before = world.exact(crashed.group)
+
+    shown = kgroup("catchup", "start", "--skipped-by", change, "-o", "json")
+    one = kgroup(
+        "catchup", "start", crashed.group, "--skipped-by", change, "--topic", f"{crashed.topic}:1", "-o", "json"
+    )
+    made = kgroup("catchup", "start", "--skipped-by", change, "--release-only", "--execute", "--reason", "INC-7")
+
+    assert [(r["partition"], r["start"], r["end"]) for r in shown.data[0]["ranges"]] == [(0, 70, 120), (1, 20, 50)]
+    assert [(r["partition"], r["start"], r["end"]) for r in one.data[0]["ranges"]] == [(1, 20, 50)]
+    (plan,) = kgroup("catchup", "show", plan_id(made), "-o", "json").data
+    assert (plan["group"], plan["totals"]["offsets"]) == (None, 80)
+    assert all(word in plan["reason"] for word in ("INC-7", change, crashed.group))
+    assert world.exact(crashed.group) == before
+    assert "[plan-overlaps]" in kgroup("catchup", "start", "--skipped-by", change, exit_code=6).stderr
+
+
+def test_what_was_taken_back_skipped_nothing(kgroup: CommandLine, crashed: Crash) -> None:
+    change = change_id(kgroup("reset", crashed.group, "--topic", crashed.topic, "--to-latest", "--execute"))
+    kgroup("undo", change, "--execute")
+
+    nothing = kgroup("catchup", "start", "--skipped-by", change, "--release-only", "--execute")
+
+    assert "was taken back" in nothing.stderr
+    assert "nothing to do" in nothing.stderr
+    assert kgroup("catchup", "list", "-o", "json").data == []
+
+
+def test_an_undo_may_have_skipped_something_too(kgroup: CommandLine, crashed: Crash) -> None:
+    change = change_id(kgroup("reset", crashed.group, "--topic", crashed.topic, "--to-earliest", "--execute"))
+    done = kgroup("undo", change, "--execute").stdout
+    (undo,) = set(re.findall(r"\bch-[2-9a-z]{4}\b", done)) - {change}
+
+    (plan,) = kgroup("catchup", "start", "--skipped-by", undo, "-o", "json").data
+
+    assert [(row["start"], row["end"]) for row in plan["ranges"]] == [(0, 70), (0, 20)]
+
+
+def test_a_group_that_was_moved_back_by_hand_is_warned_of(
+    kgroup: CommandLine, world: KafkaWorld, crashed: Crash
+) -> None:
+    change = change_id(kgroup("reset", crashed.group, "--topic", crashed.topic, "--to-latest", "--execute"))
+    world.commit(crashed.group, {(crashed.topic, 0): 100})
+
+    said = kgroup("catchup", "start", "--skipped-by", change).stderr
+
+    assert f"{crashed.group} stands at 100 on {crashed.topic}:0, below 120" in said
+
+
+def test_one_of_several_groups_is_named(kgroup: CommandLine, world: KafkaWorld, crashed: Crash, name: Name) -> None:
+    other, third = name("other"), name("third")
+    world.commit(other, {(crashed.topic, 0): 10})
+    world.commit(third, {(crashed.topic, 0): 10})
+    groups = (crashed.group, other)
+    change = change_id(kgroup("reset", *groups, "--topic", crashed.topic, "--to-latest", "--execute"))
+
+    refused = kgroup("catchup", "start", "--skipped-by", change, exit_code=2)
+    named = kgroup("catchup", "start", other, "--skipped-by", change, "-o", "json")
+    stranger = kgroup("catchup", "start", third, "--skipped-by", change, exit_code=5)
+
+    assert other in refused.stderr
+    assert [(row["start"], row["end"]) for row in named.data[0]["ranges"]] == [(10, 120)]
+    assert f"did not touch {third}" in stranger.stderr
+
+
+def test_an_unknown_change_has_near_ids(kgroup: CommandLine, crashed: Crash) -> None:
+    change = change_id(kgroup("reset", crashed.group, "--topic", crashed.topic, "--to-latest", "--execute"))
+    typed = change[:-1] + ("2" if change[-1] != "2" else "3")
+
+    assert change in kgroup("catchup", "start", "--skipped-by", typed, exit_code=5).stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--skipped-by", "ch-7k2f", "--range", "t:0=1-2"), "--range and --skipped-by"),
+        (("--skipped-by", "ch-7k2f", "--missing", "latest"), "--skipped-by and --missing"),
+        (("g", "--skipped-by", "ch-7k2f", "--until", "now"), "--skipped-by and --until"),
+        (("--skipped-by", "ch-7k2f", "--skip-before", "now"), "--skipped-by and --skip-before"),
+        (("--skipped-by", "ch-7k2f", "--execute"), "where do the records go?"),
+    ],
+)
+def test_words_without_meaning(kgroup: CommandLine, words: tuple[str, ...], said: str) -> None:
+    assert said in kgroup("catchup", "start", *words, exit_code=2).stderr
+
+
+def at(offset: int | None) -> Commit | None:
+    return None if offset is None else Commit(offset, None, "")
+
+
+def entry(*rows: tuple[int, int | None, int | None], **results: str | None) -> Entry:
+    """A reset of ``g``: (partition, before, after); ``p3="error-code"`` is what came of partition 3, None: done."""
+    return Entry(
+        "ch-2222",
+        datetime(2026, 11, 21, tzinfo=UTC),
+        "maria@jump-1",
+        "reset",
+        "g",
+        (),
+        None,
+        ClusterRef("c", "h:1", None),
+        {"g": "classic"},
+        {"t": None},
+        tuple(JournalRow("g", "t", number, at(before), at(after)) for number, before, after in rows),
+        results={("g", "t", int(key[1:])): code for key, code in results.items()},
+        ended=datetime(2026, 11, 21, tzinfo=UTC),
+    )
+
+
+def t(partition: int, start: int, end: int) -> OffsetRange:
+    return OffsetRange("t", partition, start, end)
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        (entry((0, 70, 120), p0=None), Skipped((t(0, 70, 120),))),
+        (entry((0, 120, 70), (1, 5, 5), (2, 5, None), p0=None, p1=None, p2=None), Skipped()),
+        (entry((0, 70, 120), p0="not-empty"), Skipped()),
+        (entry((0, 70, 120), p0=UNKNOWN), Skipped(doubtful=(t(0, 70, 120),))),
+        (entry((0, 70, 120)), Skipped()),  # it was told to stop before it got there
+        (replace(entry((0, 70, 120)), ended=None), Skipped(doubtful=(t(0, 70, 120),))),
+        (entry((0, None, 120), p0=None), Skipped(unbounded=(("t", 0),))),
+        (entry((1, 1, 2), (0, 70, 120), p0=None, p1=None), Skipped((t(0, 70, 120), t(1, 1, 2)))),
+        (entry((9, 1, 2), p9=None), Skipped(back=(t(9, 1, 2),))),
+    ],
+)
+def test_what_is_known_to_be_skipped(change: Entry, found: Skipped) -> None:
+    assert skipped_of(change, "g", (), {("g", "t", 9)}) == found
+    # What an undo may have taken back, nobody knows: it is never left to the group as if it was.
+    unsure = skipped_of(change, "g", (), (), {row.place for row in change.rows})
+    assert (unsure.ranges, unsure.back) == ((), ())
+    assert {*unsure.doubtful} >= {*found.ranges}
+    assert skipped_of(change, "other", (), ()) == Skipped()
+    assert skipped_of(change, "g", (TopicChoice("u", None),), ()) == Skipped()

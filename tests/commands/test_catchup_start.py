@@ -1,0 +1,583 @@
+"""``kgroup catchup start``: the plan, what stands in its way, and the head released."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+import pytest
+
+from kgroup.catchup.choice import Wish
+from kgroup.catchup.marks import Mark, Moved
+from kgroup.catchup.model import Ledgered, State, StateRecord
+from kgroup.changing.catching_up import opened, with_connection
+from kgroup.changing.catchup_show import show_outcome
+from kgroup.changing.catchup_start import Intent, plan_of, planned
+from kgroup.changing.catchup_started import may_start
+from kgroup.cluster.holding import Holding
+from kgroup.cluster.holding_requests import INSTANCE_ID
+from kgroup.errors import Unreachable
+from kgroup.groups.targets import TopicChoice
+from kgroup.options import Change, Connection, Presentation
+from kgroup.run import Run
+from tests.command_line import CommandLine, QuietReporter
+from tests.commands.catchups import KINDS, Crash, crash, offsets, own_ledger, plan_id, released
+from tests.kafka_world import KafkaWorld
+from tests.members import Members
+from tests.waiting import wait_for
+from tests.wire import just_before
+
+Name = Callable[[str], str]
+
+
+@pytest.fixture(autouse=True)
+def ledger(monkeypatch: pytest.MonkeyPatch, name: Name) -> str:
+    return own_ledger(monkeypatch, name("ledger"))
+
+
+@pytest.fixture
+def crashed(world: KafkaWorld, name: Name) -> Crash:
+    return crash(world, name("orders"), name("svc"))
+
+
+def test_the_plan_says_what_would_be_done_and_changes_nothing(
+    kgroup: CommandLine, world: KafkaWorld, crashed: Crash, bystander: str
+) -> None:
+    before = world.exact(crashed.group)
+
+    page = kgroup("catchup", "start", crashed.group).stdout
+    again = kgroup("catchup", "start", crashed.group).stdout
+
+    assert page.startswith("PLAN  catch up")
+    assert "2 partitions to the head" in page
+    assert "NOT ordered against the head" in page
+    assert page.splitlines()[-1] == f"  kgroup catchup start {crashed.group} --release-only --execute"
+    assert "no open plan overlaps" in again
+    assert world.exact(crashed.group) == before
+    assert kgroup("catchup", "list", "-o", "json").data == []
+
+
+def test_the_document_has_the_ranges_and_what_is_estimated(kgroup: CommandLine, crashed: Crash) -> None:
+    (plan,) = kgroup("catchup", "start", crashed.group, "-o", "json").data
+
+    assert (plan["plan_id"], plan["group"], plan["state"]) == (None, crashed.group, None)
+    shown = [(r["partition"], r["committed"], r["start"], r["end"], r["records_estimate"]) for r in plan["ranges"]]
+    assert shown == [(0, 70, 70, 120, 50), (1, 20, 20, 50, 30)]
+    assert all(row["bytes_estimate"] > 0 and row["retention_deadline_ms"] > row["oldest_ms"] for row in plan["ranges"])
+    assert plan["totals"]["records_estimate"] == 80
+    assert {warning["code"] for warning in plan["warnings"]} >= {"order", "guess"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_head_is_released_and_the_gap_is_owed(
+    kgroup: CommandLine, world: KafkaWorld, name: Name, kind: str, bystander: str
+) -> None:
+    crashed = crash(world, name("orders"), name("svc"), kind)
+
+    done = kgroup("catchup", "start", crashed.group, "--release-only", "--execute", "--reason", "INC-4711")
+
+    assert offsets(world, crashed.group) == crashed.released
+    plan = plan_id(done)
+    mark = Mark(plan, 1, Moved.RELEASE).metadata
+    assert {metadata for _, metadata in world.committed(crashed.group).values()} == {mark}
+    said = [line.split("  ")[1].strip() for line in done.stderr.splitlines() if "Z  " in line[:12]]
+    assert said == ["PLANNED", "RELEASED"]
+    assert "MAY START NOW" in done.stdout
+    assert f"kgroup catchup resume {plan} --to-topic" in done.stdout
+    (listed,) = kgroup("catchup", "list", "-o", "json").data
+    assert (listed["plan_id"], listed["state"], listed["reason"]) == (plan, "released", "INC-4711")
+    assert listed["totals"]["undelivered_offsets"] == 80
+    assert "80 in" in kgroup("describe", crashed.group).stdout.split("OWED")[1].splitlines()[0]
+
+
+def test_describe_says_what_is_owed_in_every_format(kgroup: CommandLine, crashed: Crash) -> None:
+    (before,) = kgroup("describe", crashed.group, "-o", "json").data
+    plan = released(kgroup, crashed)
+
+    (after,) = kgroup("describe", crashed.group, "--members", "-o", "json").data
+    csv = kgroup("describe", crashed.group, "-o", "csv")
+
+    assert before["owed"] == []
+    (owed,) = after["owed"]
+    assert (owed["plan_id"], owed["state"], owed["offsets"]) == (plan, "owed", 80)
+    assert [(row["partition"], row["start"], row["end"]) for row in owed["ranges"]] == [(0, 70, 120), (1, 20, 50)]
+    assert owed["retention_deadline_ms"] > 0
+    assert owed["retention_deadline"].endswith("Z")
+    assert f"plan_id: {plan}" in kgroup("describe", crashed.group, "-o", "yaml").stdout
+    assert f"{crashed.group}: owed: 80 in {plan}" in csv.stderr
+    assert all(row["lag"] == "0" for row in csv.rows)
+    kgroup("catchup", "cancel", plan, "--execute")
+    assert kgroup("describe", crashed.group, "-o", "json").data[0]["owed"] == []
+
+
+def test_a_group_that_starts_after_it_begins_at_the_head(
+    kgroup: CommandLine, world: KafkaWorld, crashed: Crash, members: Members
+) -> None:
+    released(kgroup, crashed)
+
+    members.stable(members.classic(crashed.group, crashed.topic), partitions=2)
+
+    assert {member["instance_id"] for member in kgroup("describe", crashed.group, "-o", "json").data[0]["members"]} == {
+        None
+    }
+
+
+def test_a_second_crash_makes_a_second_plan(kgroup: CommandLine, world: KafkaWorld, crashed: Crash) -> None:
+    first = released(kgroup, crashed)
+    assert "nothing to do" in kgroup("catchup", "start", crashed.group).stderr
+    world.produce(crashed.topic, 5)
+
+    warned = kgroup("catchup", "start", crashed.group)
+    second = released(kgroup, crashed)
+
+    assert f"{first}, that owes 80 offsets: kgroup catchup show {first}" in warned.stderr
+    assert offsets(world, crashed.group)[crashed.topic, 0] == 125
+    assert {row["plan_id"] for row in kgroup("catchup", "list", "-o", "json").data} == {first, second}
+    refused = kgroup("catchup", "cancel", crashed.group, exit_code=2)
+    assert first in refused.stderr
+    assert second in refused.stderr
+
+
+def test_offsets_put_back_by_hand_overlap_the_open_plan(kgroup: CommandLine, world: KafkaWorld, crashed: Crash) -> None:
+    plan = released(kgroup, crashed)
+    world.commit(crashed.group, {(crashed.topic, 0): 100})
+    before = world.exact(crashed.group)
+
+    start = ("catchup", "start", crashed.group, "--accept", "active-committer")
+    dry = kgroup(*start, exit_code=6)
+    real = kgroup(*start, "--release-only", "--execute", exit_code=6)
+
+    for result in (dry, real):
+        assert "[plan-overlaps]" in result.stderr
+        assert plan in result.stderr
+    assert world.exact(crashed.group) == before
+
+
+@pytest.mark.parametrize("missing", [(), ("--missing", "earliest")])
+def test_a_group_without_any_commit_is_not_one_without_a_gap(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, missing: tuple[str, ...]
+) -> None:
+    topic, group = world.topic(name("orders")), name("svc")
+    world.produce(topic, 5)
+    application = members.classic(group, topic)
+    members.stable(application, partitions=1)
+    application.close()
+    wait_for(lambda: world.groups()[group][1] == "empty", "the group is empty")
+
+    refused = kgroup("catchup", "start", group, *missing, "--release-only", "--execute", exit_code=6)
+
+    assert "[no-commit]" in refused.stderr
+    assert "--topic TOPIC" in refused.stderr
+    named = kgroup("catchup", "start", group, "--topic", topic, "--missing", "earliest")
+    assert "5 records" in named.stdout
+
+
+def test_only_a_gap_that_ends_at_the_head_grows(kgroup: CommandLine, world: KafkaWorld, crashed: Crash) -> None:
+    of_group = kgroup("catchup", "start", crashed.group)
+    of_range = kgroup("catchup", "start", "--range", f"{crashed.topic}:0=70-120", "--release-only")
+
+    assert "The gap grows by" in of_group.stdout
+    assert "Nothing was changed. To do it:" in of_range.stdout
+
+
+def test_watching_a_group_ends_with_the_plan_that_was_watched(
+    kgroup: CommandLine, world: KafkaWorld, crashed: Crash, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its plan is finished then, as is one before it: the group's name alone means neither."""
+    first = released(kgroup, crashed)
+    kgroup("catchup", "cancel", first, "--give-up", "--execute")
+    world.produce(crashed.topic, 5)
+    second = released(kgroup, crashed)
+
+    def ends(*arguments: Any, **named: Any) -> Any:
+        kgroup("catchup", "cancel", second, "--give-up", "--execute")
+        return show_outcome(*arguments, **named)
+
+    monkeypatch.setattr("kgroup.commands.catchup.show_outcome", ends)
+
+    assert kgroup("catchup", "show", crashed.group, "--watch").stdout.startswith(f"{second}  cancelled")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_live_group_is_left_alone(
+    kgroup: CommandLine, world: KafkaWorld, name: Name, members: Members, kind: str
+) -> None:
+    topic, group = world.topic(name("orders"), 1), name("svc")
+    world.produce(topic, 10)
+    world.commit(group, {(topic, 0): 3})
+    start = members.classic if kind == "classic" else members.consumer
+    members.stable(start(group, topic), partitions=1)
+
+    dry = kgroup("catchup", "start", group, exit_code=6)
+    kgroup("catchup", "start", group, "--release-only", "--execute", exit_code=6)
+
+    assert "NOT YET" in dry.stdout
+    assert "scale to zero" in dry.stdout
+    assert "To do it:" in dry.stdout
+    assert kgroup("catchup", "list", "-o", "json").data == []
+    assert INSTANCE_ID not in kgroup("describe", group, "--members", "-o", "json").stdout
+
+
+def test_it_waits_for_the_group_to_be_empty(
+    kgroup: CommandLine, world: KafkaWorld, name: Name, members: Members
+) -> None:
+    topic, group = world.topic(name("orders"), 1), name("svc")
+    world.produce(topic, 10)
+    world.commit(group, {(topic, 0): 3})
+    member = members.classic(group, topic)
+    members.stable(member, partitions=1)
+    process = kgroup.start("catchup", "start", group, "--release-only", "--wait-empty", "--execute")
+    assert process.stderr is not None
+    assert "WAIT" in process.stderr.readline()
+
+    member.close()
+
+    process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert offsets(world, group) == {(topic, 0): 10}
+
+
+def test_a_partition_without_a_commit_needs_a_word(
+    kgroup: CommandLine, world: KafkaWorld, name: Name, crashed: Crash
+) -> None:
+    topic = world.topic(name("other"))
+    world.produce(topic, 4)
+    start = ("catchup", "start", crashed.group, "--topic", topic, "--topic", crashed.topic)
+
+    refused = kgroup(*start, exit_code=6)
+    rows = {choice: kgroup(*start, "--missing", choice, "-o", "json").data[0] for choice in ("earliest", "latest")}
+    left = kgroup(*start, "--missing", "leave", "-o", "json").data[0]
+
+    assert "[no-commit]" in refused.stderr
+    assert "--missing earliest" in refused.stderr
+    assert [(r["start"], r["end"]) for r in rows["earliest"]["ranges"]] == [(70, 120), (20, 50), (0, 4)]
+    assert [(r["start"], r["end"]) for r in rows["latest"]["ranges"]] == [(70, 120), (20, 50), (4, 4)]
+    assert rows["latest"]["given_up"][0]["offsets"] == 4
+    assert [row["code"] for row in left["not_moved"]] == ["left"]
+    partial = kgroup(*start, "--partial", "--release-only", "--execute", exit_code=7)
+    assert offsets(world, crashed.group) == crashed.released
+    assert "[no-commit]" in partial.stderr
+
+
+def test_a_topic_that_is_not_there(kgroup: CommandLine, crashed: Crash) -> None:
+    assert "no such topic" in kgroup("catchup", "start", crashed.group, "--topic", "nope", exit_code=5).stderr
+
+
+def test_what_is_skipped_is_named_and_accepted(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
+    topic, group = world.topic(name("orders")), name("svc")
+    now_ms = round(time.time() * 1000)
+    world.produce_at(topic, 0, [now_ms - 7_200_000] * 6 + [now_ms - 60_000] * 4)
+    world.commit(group, {(topic, 0): 2})
+    moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now_ms / 1000 - 3600))
+    start = ("catchup", "start", group, "--skip-before", moment)
+
+    refused = kgroup(*start, exit_code=6)
+    (plan,) = kgroup(*start, "--accept", "skip", "-o", "json").data
+    done = kgroup(*start, "--accept", "skip", "--release-only", "--execute")
+
+    assert "4 offsets" in refused.stderr
+    assert "[skip]" in refused.stderr
+    assert [(row["start"], row["end"]) for row in plan["ranges"]] == [(6, 10)]
+    assert [(row["start"], row["end"], row["why"]) for row in plan["given_up"]] == [(2, 6, "--skip-before")]
+    assert offsets(world, group) == {(topic, 0): 10}
+    kgroup("catchup", "cancel", plan_id(done), "--execute")
+    assert offsets(world, group) == {(topic, 0): 2}
+
+
+def test_until_releases_below_the_head(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
+    topic, group = world.topic(name("orders")), name("svc")
+    now_ms = round(time.time() * 1000)
+    world.produce_at(topic, 0, [now_ms - 7_200_000] * 6 + [now_ms - 60_000] * 4)
+    world.commit(group, {(topic, 0): 2})
+    moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now_ms / 1000 - 3600))
+
+    kgroup("catchup", "start", group, "--until", moment, "--release-only", "--execute")
+
+    assert offsets(world, group) == {(topic, 0): 6}
+
+
+def test_some_partitions_of_a_topic(kgroup: CommandLine, world: KafkaWorld, crashed: Crash) -> None:
+    released(kgroup, crashed, "--topic", f"{crashed.topic}:1")
+
+    assert offsets(world, crashed.group) == {(crashed.topic, 0): 70, (crashed.topic, 1): 50}
+
+
+def test_ranges_move_no_group(kgroup: CommandLine, world: KafkaWorld, crashed: Crash) -> None:
+    before = world.exact(crashed.group)
+    wanted = f"{crashed.topic}:0=70-120,{crashed.topic}:1=5-9"
+
+    done = kgroup("catchup", "start", "--range", wanted, "--release-only", "--execute")
+
+    (plan,) = kgroup("catchup", "show", plan_id(done), "-o", "json").data
+    assert plan["group"] is None
+    assert [(row["start"], row["end"]) for row in plan["ranges"]] == [(70, 120), (5, 9)]
+    assert world.exact(crashed.group) == before
+    kgroup("catchup", "start", "--range", f"{crashed.topic}:0=100-130", exit_code=6)
+    again = kgroup("catchup", "start", "--range", wanted, "--release-only", "--execute", exit_code=6)
+    assert "[plan-overlaps]" in again.stderr
+    both = kgroup("catchup", "start", crashed.group, "--release-only", "--execute")
+    assert f"open plan {plan['plan_id']} has 1 of these ranges, or parts of them: both deliver them" in both.stderr
+    kgroup("catchup", "start", "--range", f"{crashed.topic}:7=1-2", exit_code=5)
+
+
+def test_ranges_that_a_groups_plan_owes_too(kgroup: CommandLine, crashed: Crash) -> None:
+    plan = released(kgroup, crashed)
+    beside = ("catchup", "start", "--range", f"{crashed.topic}:0=110-115")
+
+    dry = kgroup(*beside, exit_code=6)
+    refused = kgroup(*beside, "--release-only", "--execute", exit_code=6)
+    (only,) = kgroup("catchup", "list", "-o", "json").data
+    kgroup(*beside, "--accept", "twice", "--release-only", "--execute")
+
+    assert only["plan_id"] == plan
+    for result in (dry, refused):
+        assert f"open plan {plan} of {crashed.group} has 1 of these ranges" in result.stderr
+        assert "[twice]" in result.stderr
+        assert "--accept twice" in result.stderr
+
+
+def test_a_hanging_transaction_holds_its_partition_where_it_is(
+    kgroup: CommandLine, world: KafkaWorld, crashed: Crash, name: Name
+) -> None:
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": world.bootstrap, "transactional.id": name("hangs"), "log_level": 0})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(crashed.topic, b"open", partition=0)
+    producer.flush(30)
+    world.produce(crashed.topic, 3)
+    try:
+        wait_for(lambda: kgroup("describe", crashed.group, "-o", "json").data[0]["totals"]["lag"] == 84, "the records")
+
+        (plan,) = kgroup("catchup", "start", crashed.group, "-o", "json").data
+        released(kgroup, crashed)
+
+        assert [(row["start"], row["end"]) for row in plan["ranges"]] == [(70, 120), (20, 50)]
+        assert "below-head" in {warning["code"] for warning in plan["warnings"]}
+        assert offsets(world, crashed.group) == crashed.released
+        again = kgroup("catchup", "start", crashed.group, "-o", "json")
+        (stays,) = again.data
+        assert f"an open transaction on {crashed.topic}:0: nothing to do" in again.stderr
+        assert {row["code"] for row in stays["not_moved"]} == {"hanging-transaction", "nothing-to-do"}
+    finally:
+        producer.abort_transaction(30)
+
+
+def test_what_was_handled_after_the_last_commit_is_estimated(
+    kgroup: CommandLine, world: KafkaWorld, name: Name, members: Members
+) -> None:
+    group = name("svc")
+    by_broker = world.topic(name("orders"), 1, {"message.timestamp.type": "LogAppendTime"})
+    by_clients = world.topic(name("orders"))
+    ahead_ms = round(time.time() * 1000) + 600_000
+    world.produce(by_broker, 10)
+    world.produce(by_clients, 5)
+    world.produce_at(by_clients, 0, [ahead_ms, *[ahead_ms - 600_000] * 4])  # one of a clock that is ahead
+    world.commit(group, {(by_broker, 0): 4, (by_clients, 0): 4})
+    member = members.classic(group, by_broker, by_clients)
+    members.stable(member, partitions=2)
+    member.close()
+    for topic in (by_broker, by_clients):
+        world.produce(topic, 10)
+
+    (plan,) = kgroup("catchup", "start", group, "-o", "json").data
+
+    found = {row["topic"]: (row["start"], row["end"], row["maybe_processed_until"]) for row in plan["ranges"]}
+    assert found == {by_broker: (4, 20, 10), by_clients: (4, 20, 20)}
+
+
+def test_retention_that_overtakes_the_replay_blocks_it(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
+    crashed = crash(world, name("orders"), name("svc"), config={"retention.ms": "3000"})
+
+    refused = kgroup("catchup", "start", crashed.group, "--release-only", "--execute", exit_code=6)
+
+    assert "BLOCKED" in refused.stdout
+    assert "[retention]" in refused.stderr
+    assert offsets(world, crashed.group) == {(crashed.topic, 0): 70, (crashed.topic, 1): 20}
+
+
+def test_a_commit_above_the_log_end_is_an_error(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
+    topic, group = world.topic(name("orders")), name("svc")
+    world.produce(topic, 3)
+    world.commit(group, {(topic, 0): 50})
+
+    refused = kgroup("catchup", "start", group, exit_code=6)
+
+    assert "above-end" in refused.stderr
+
+
+def test_what_the_log_has_lost_already_is_named(kgroup: CommandLine, world: KafkaWorld, crashed: Crash) -> None:
+    world.delete_records(crashed.topic, 0, 90)
+
+    (plan,) = kgroup("catchup", "start", crashed.group, "-o", "json").data
+
+    assert [(row["start"], row["end"]) for row in plan["ranges"]] == [(90, 120), (20, 50)]
+    assert [(row["start"], row["end"]) for row in plan["gone"]] == [(70, 90)]
+
+
+@contextmanager
+def _no_spark(*_: object, **__: object) -> Iterator[None]:
+    yield None
+
+
+@pytest.mark.parametrize("verb", ["start", "resume"])
+def test_a_run_that_is_ended_in_its_release_says_how_to_go_on_and_need_not_be_told_where_to(
+    kgroup: CommandLine,
+    world: KafkaWorld,
+    crashed: Crash,
+    bootstrap: str,
+    ledger: str,
+    name: Name,
+    monkeypatch: pytest.MonkeyPatch,
+    verb: str,
+) -> None:
+    """Where the records go is in the ledger before its group is moved; and nobody is said to work on it any more."""
+    copy, known = world.topic(name("copy"), 2), ("-b", bootstrap, "--ledger-topic", ledger)
+    if verb == "resume":
+        with monkeypatch.context() as patch:
+            patch.setattr(Holding, "commit", _lost)
+            kgroup("catchup", "start", crashed.group, "--release-only", "--execute", exit_code=3)
+    kept: list[str | None] = []
+
+    def ended() -> None:
+        (plan,) = kgroup("catchup", "list", *known, "-o", "json").data
+        kept.append(plan["sink"] if plan["state"] == "releasing" else None)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr("kgroup.changing.catchup_run.spark", _no_spark)
+    just_before(monkeypatch, "OffsetCommit", ended)
+    words = ("catchup", verb, crashed.group, "--to-topic", copy, "--master", "local[1]", "--execute", *known)
+    result = kgroup(*words, exit_code=143)
+
+    assert kept == ["topic"]
+    (plan,) = kgroup("catchup", "list", "-o", "json").data
+    again = f"--master 'local[1]' --ledger-topic {ledger} --execute -b {bootstrap}"
+    going_on = f"kgroup catchup resume {plan['plan_id']} {again}"
+    assert f"to go on: {going_on}\n" in result.stderr
+    monkeypatch.setenv("COLUMNS", "300")
+    page = kgroup("catchup", "show", crashed.group).stdout
+    assert f"{plan['plan_id']}  stopped  0%  {crashed.group} -> {copy}  " in page
+    assert offsets(world, crashed.group) == crashed.released
+
+
+def _lost(self: Holding, offsets: object) -> NoReturn:
+    raise Unreachable("no answer came")
+
+
+def test_hints_are_for_the_same_cluster_and_the_same_ledger(
+    kgroup: CommandLine, crashed: Crash, bootstrap: str, name: Name
+) -> None:
+    more = ("-b", bootstrap, "--ledger-topic", name("books"))
+    plan = released(kgroup, crashed, *more)
+
+    no_sink = kgroup("catchup", "resume", plan, *more, "--execute", exit_code=6)
+    unknown = kgroup("catchup", "show", "cu-2222", *more, exit_code=5)
+
+    said = f"--ledger-topic {more[3]} -b {bootstrap}"
+    assert f"kgroup catchup resume {plan} --to-topic TOPIC {said}" in no_sink.stderr
+    assert f"kgroup catchup list {said}" in unknown.stderr
+
+
+_WHOLE = "kgroup catchup resume g --ledger-topic l --execute -b x"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("kgroup catchup resume cu-2 --execute goes on", "kgroup catchup resume cu-2 --execute -b x goes on"),
+        ("go on:  kgroup catchup resume 'my group'; or", "go on:  kgroup catchup resume 'my group' -b x; or"),
+        ("kgroup catchup list shows it", "kgroup catchup list -b x shows it"),
+        ("kgroup catchup cancel g --give-up --execute ends", "kgroup catchup cancel g --give-up --execute -b x ends"),
+        ("kgroup catchup list; kgroup catchup start g", "kgroup catchup list -b x; kgroup catchup start g -b x"),
+        (f"{_WHOLE} goes on", f"{_WHOLE} goes on"),
+        ("kgroup history g", "kgroup history g"),
+    ],
+)
+def test_commands_within_a_sentence(text: str, expected: str) -> None:
+    run = Run(Connection(bootstrap_server="x"), Presentation(), QuietReporter())
+
+    assert with_connection(run, text) == expected
+    assert with_connection(run, expected) == expected
+
+
+def test_the_box_says_where_the_group_begins(
+    kgroup: CommandLine, world: KafkaWorld, name: Name, bootstrap: str, ledger: str
+) -> None:
+    """Not at the head, where it was told so; and which partitions are not of it."""
+    boxes: dict[str, list[str]] = {}
+    topic, group = world.topic(name("orders"), 2), name("svc")
+    now_ms = round(time.time() * 1000)
+    world.produce_at(topic, 0, [now_ms - 7_200_000] * 6 + [now_ms - 60_000] * 4)
+    world.commit(group, {(topic, 0): 2})
+    for until in (None, now_ms - 3_600_000):
+        reporter = QuietReporter()
+        run = Run(Connection(bootstrap_server=bootstrap), Presentation(), reporter)
+        wish = Wish(topics=(TopicChoice(topic, None),), until_ms=until)
+        with opened(run, ledger) as engine:
+            plan = planned(run, engine, Intent(group, wish, Change(partial=True)))
+            made = plan_of(run, engine, plan, None)
+        may_start(run, Ledgered(made, 0, StateRecord(State.RELEASED, 0, "me", 1), None, None, {}), plan)
+        boxes[made.released_at] = reporter.lines
+
+    assert boxes["head"][1].startswith("It begins at the head of ")
+    assert boxes["until"][1].startswith("It begins at --until, NOT at the head. [committed, --until) is cu-")
+    for lines in boxes.values():
+        assert lines[2] == f"Left where they were, not part of it: {topic}:1."
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "no group is named"),
+        (("g", "--execute"), "where do the records go?"),
+        (("g", "--range", "t:0=1-2"), "--range and GROUP"),
+        (("--range", "t:0=1-2", "--missing", "latest"), "--range and --missing"),
+        (("--range", "t:0=9-2"), "holds no offset"),
+        (("g", "--accept", "moved-since"), "it takes active-committer or foreign-owner or skip or twice"),
+        (("g", "--accept", "not-empty"), "the broker itself"),
+        (("g", "--execute", "--dry-run", "--release-only"), "one of them"),
+        (("g", "--within", "5m"), "--wait-empty"),
+        (("g", "--until", "soon"), "not a date"),
+    ],
+)
+def test_words_without_meaning(kgroup: CommandLine, words: tuple[str, ...], said: str) -> None:
+    assert said in kgroup("catchup", "start", *words, exit_code=2).stderr
+
+
+def test_an_unknown_group_has_near_misses(kgroup: CommandLine, crashed: Crash) -> None:
+    refused = kgroup("catchup", "start", crashed.group[:-1], exit_code=5)
+
+    assert f"Near: {crashed.group}" in refused.stderr
+
+
+def test_the_expected_number_of_partitions(kgroup: CommandLine, world: KafkaWorld, crashed: Crash) -> None:
+    kgroup("catchup", "start", crashed.group, "--expect", "3", "--release-only", "--execute", exit_code=6)
+    assert offsets(world, crashed.group) == {(crashed.topic, 0): 70, (crashed.topic, 1): 20}
+    kgroup("catchup", "start", crashed.group, "--expect", "2", "--release-only", "--execute")
+
+
+def test_a_read_only_context_refuses(
+    kgroup: CommandLine, bootstrap: str, crashed: Crash, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import os
+    from pathlib import Path
+
+    Path(os.environ["KGROUP_CONFIG"]).write_text(
+        f"contexts:\n  prod:\n    bootstrap.servers: {bootstrap}\n    read_only: true\n", encoding="utf-8"
+    )
+    monkeypatch.delenv("KGROUP_BOOTSTRAP_SERVER")
+
+    for words in (("--release-only", "--execute"), ()):
+        refused = kgroup("catchup", "start", crashed.group, "--context", "prod", *words, exit_code=6)
+        assert "[read-only]" in refused.stderr
+
+
+def test_csv_has_a_row_a_partition(kgroup: CommandLine, crashed: Crash) -> None:
+    rows = kgroup("catchup", "start", crashed.group, "-o", "csv").rows
+
+    assert [(row["partition"], row["start"], row["end"]) for row in rows] == [("0", "70", "120"), ("1", "20", "50")]

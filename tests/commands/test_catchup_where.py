@@ -1,0 +1,99 @@
+"""``kgroup catchup --where`` and ``--to-spark``: looked at before anything moves, and counted to the last record."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.command_line import CommandLine
+from tests.commands.catchups import Crash, crash, offsets, own_ledger, plan_id
+from tests.commands.test_catchup_replay import copied, gap_of, running, until
+from tests.kafka_world import KafkaWorld
+
+Name = Callable[[str], str]
+HERE = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def ledger(monkeypatch: pytest.MonkeyPatch, name: Name) -> str:
+    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    return own_ledger(monkeypatch, name("ledger"))
+
+
+@pytest.fixture
+def crashed(world: KafkaWorld, name: Name) -> Crash:
+    return crash(world, name("orders"), name("svc"))
+
+
+def test_a_condition_that_is_none_moves_nothing(
+    kgroup: CommandLine, world: KafkaWorld, crashed: Crash, name: Name
+) -> None:
+    copy, before = world.topic(name("copy"), 2), world.exact(crashed.group)
+    words = ("catchup", "start", crashed.group, "--to-topic", copy, "--where", "amount > 3")
+
+    plan = kgroup(*words)
+    done = kgroup(*words, "--master", "local[1]", "--execute", exit_code=2)
+
+    assert f"topic {copy} where amount > 3, exactly once" in plan.stdout
+    assert "`amount` cannot be resolved" in done.stderr
+    assert "cast(value as string)" in done.stderr
+    assert "PLANNED" not in done.stderr
+    assert world.exact(crashed.group) == before
+    assert kgroup("catchup", "list", "-o", "json").data == []
+
+
+@pytest.mark.soak
+def test_broken_off_and_gone_on_with(
+    kgroup: CommandLine, world: KafkaWorld, crashed: Crash, name: Name, tmp_path: Path
+) -> None:
+    copy, report = world.topic(name("copy"), 2), tmp_path / "report.json"
+    where = ("--where", "offset % 2 = 0 and partition = 0")
+    words = ("catchup", "start", crashed.group, "--to-topic", copy, *where, "--master", "local[2]", "--execute")
+    with running(kgroup, *words, "--rate", "3/s") as process:
+        said = until(process, "RELEASED")
+        assert process.stderr is not None
+        next(line for line in process.stderr if re.search(r" [1-9]\d* records", line))
+        process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate(timeout=90)
+    assert process.returncode == 130, stderr
+    (plan,) = {word for line in said for word in line.split() if word.startswith("cu-")}
+    assert len(copied(world, copy)) < 25, stderr
+
+    other = kgroup("catchup", "resume", plan, "--where", "partition = 1", "--execute", exit_code=6)
+    kgroup("catchup", "resume", plan, "--master", "local[2]", "--report", str(report), "--execute")
+
+    assert "[sink-set]" in other.stderr
+    wanted = {place for place in gap_of(crashed) if ":0:" in place and int(place.rpartition(":")[2]) % 2 == 0}
+    assert sorted(copied(world, copy)) == sorted(wanted)
+    (written,) = json.loads(report.read_text())["data"]
+    totals = written["totals"]
+    assert (totals["records"], totals["delivered"], totals["filtered"], totals["dead"]) == (80, 25, 55, 0)
+    assert totals["complete"]
+
+
+def test_a_writer_of_spark(
+    kgroup: CommandLine, world: KafkaWorld, crashed: Crash, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, before = tmp_path / "out", world.exact(crashed.group)
+    start = ("catchup", "start", crashed.group, "--master", "local[2]", "--execute", "--to-spark")
+
+    refused = kgroup(*start, "nosuch", exit_code=6)
+    told = kgroup(*start, "jdbc", "--option", "password=hunter2", exit_code=2)
+    monkeypatch.setenv("CODEC", "gzip")
+    assert world.exact(crashed.group) == before
+    done = kgroup(
+        *start, "parquet", "--option", f"path={out}", "--option", "compression=$CODEC", "--where", "offset >= 40"
+    )
+
+    assert "nosuch" in refused.stderr
+    assert "hunter2" not in told.stderr + told.stdout
+    assert offsets(world, crashed.group) == crashed.released
+    assert list(out.glob("*.gz.parquet"))
+    (listed,) = kgroup("catchup", "show", plan_id(done), "-o", "json").data
+    assert (listed["state"], listed["sink"], listed["totals"]["delivered"]) == ("done", "spark", 60)
+    assert (listed["totals"]["records"], listed["totals"]["may_repeat"]) == (80, 0)
