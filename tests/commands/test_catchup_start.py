@@ -103,7 +103,7 @@ def test_describe_says_what_is_owed_in_every_format(kgroup: CommandLine, crashed
 
     assert before["owed"] == []
     (owed,) = after["owed"]
-    assert (owed["plan_id"], owed["state"], owed["offsets"]) == (plan, "owed", 80)
+    assert (owed["plan_id"], owed["state"], owed["offsets"]) == (plan, "released", 80)
     assert [(row["partition"], row["start"], row["end"]) for row in owed["ranges"]] == [(0, 70, 120), (1, 20, 50)]
     assert owed["retention_deadline_ms"] > 0
     assert owed["retention_deadline"].endswith("Z")
