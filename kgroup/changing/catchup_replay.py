@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ from kgroup.catchup.task_spec import TaskSpec
 from kgroup.changing.catching_up import now_ms
 from kgroup.changing.catchup_show import PlanRow, commands
 from kgroup.changing.catchup_start import Planned
-from kgroup.cluster.topic_admin import TopicAdmin, TopicFacts
+from kgroup.cluster.topic_admin import TopicAdmin
 from kgroup.durations import format_duration
 from kgroup.errors import ExitCode, KgroupError, NotAuthorized, Refused
 from kgroup.groups.result import Refusal
@@ -90,10 +90,8 @@ def fit(
     ready = check(wanted.spark, timeout_s=run.settings.timeout_s)
     options = dict(wanted.options or {})
     admin = TopicAdmin(run.settings.librdkafka(), timeout_s=run.settings.timeout_s)
-    sources: dict[str, TopicFacts | None] = {}
-    for topic in sorted({item.topic for item in ranges}):
-        with suppress(KgroupError):
-            sources[topic] = admin.facts(topic)
+    known = admin.facts_of(sorted({item.topic for item in ranges}))
+    sources = {topic: facts for topic, facts in known.items() if not isinstance(facts, KgroupError)}
     found = [Finding(Level.READ, f"Spark can run ({wanted.spark.master})"), *check_sources(sources)]
     match wanted.sink:
         case "topic":
