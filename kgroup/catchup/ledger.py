@@ -8,6 +8,7 @@ an earlier runner or worker had under way is aborted by then, or committed and s
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -26,6 +27,8 @@ from kgroup.errors import KgroupError, NotFound, Refused, Unreachable
 
 _AT_ONCE = 8
 _CLOSE_PATIENCE_S = 1.0
+_OVERTAKEN_WITHIN_S = 1.0
+_PAUSE_S = 0.02
 
 T = TypeVar("T")
 
@@ -168,8 +171,7 @@ class Ledger:
             return found
         whose = "without a group" if plan.group is None else f"of {plan.group}"
         if isinstance(lost, CommitUnknown):
-            with self._reading:  # whoever is overtaken may hear of it so, too
-                refuse_overlap(View().add(self._reader.committed()), plan)
+            self._refuse_overtaken(plan)
             raise Unreachable(
                 f"no answer came to writing the plan {whose} down, and the ledger does not have it",
                 details=lost.details,
@@ -181,6 +183,20 @@ class Ledger:
             hint="kgroup catchup list shows it; nothing was changed",
             code="fenced",
         ) from lost
+
+    def _refuse_overtaken(self, plan: Plan) -> None:
+        """Raise what ``refuse_overlap`` does once the start that took the id from this one has written its plan.
+
+        The coordinator may answer whoever is overtaken in its commit with an error that says nothing (seen), a moment
+        before the other's plan is there.
+        """
+        until = time.monotonic() + min(_OVERTAKEN_WITHIN_S, self._timeout_s)
+        while True:
+            with self._reading:
+                refuse_overlap(View().add(self._reader.committed()), plan)
+            if time.monotonic() >= until:
+                return
+            time.sleep(_PAUSE_S)
 
     def list(self, *, patience_s: float = PATIENCE_S) -> Listing:
         """All plans, for people: an open transaction is waited for ``patience_s`` only, and then named.
