@@ -143,9 +143,11 @@ def open_debug_log(path: Path, secrets: Collection[str]) -> logging.Handler:
 
 
 def close_debug_log(handler: logging.Handler) -> None:
-    """Detach what ``open_debug_log`` returned, and close its file."""
+    """Detach what ``open_debug_log`` returned, close its file, and let nobody write for it any more."""
     for name in LOGGERS:
-        logging.getLogger(name).removeHandler(handler)
+        logger = logging.getLogger(name)
+        logger.removeHandler(handler)
+        logger.setLevel(logging.NOTSET)
     handler.close()
     if isinstance(handler, logging.StreamHandler):
         handler.stream.close()

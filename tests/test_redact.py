@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
-from kgroup.redact import HIDDEN, close_debug_log, is_secret, open_debug_log, redact, tells_secret
+from kgroup.redact import HIDDEN, LOGGERS, close_debug_log, is_secret, open_debug_log, redact, tells_secret
 from kgroup.settings import Setting, Settings
 
 SECRET = "p@ss wörd'\\"
@@ -115,6 +115,8 @@ def test_the_debug_log_is_private_and_clean(tmp_path: Path) -> None:
             logging.getLogger("kgroup").exception("failed")
     finally:
         close_debug_log(handler)
+    # Else pytest keeps megabytes of both clients' lines for each test that comes after this one.
+    assert not any(logging.getLogger(logger).isEnabledFor(logging.DEBUG) for logger in LOGGERS)
     logging.getLogger("kgroup").warning("after the end")
     text = path.read_text()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
