@@ -6,8 +6,8 @@ import contextlib
 import secrets
 import socket
 import struct
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import kafka.errors
 from confluent_kafka import Consumer, KafkaException, Producer
@@ -27,11 +27,16 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from tests.waiting import wait_for
 
+T = TypeVar("T")
+
 _RETRIABLE = (
     kafka.errors.CoordinatorLoadInProgressError,
     kafka.errors.CoordinatorNotAvailableError,
     kafka.errors.NotCoordinatorError,
+    kafka.errors.KafkaConnectionError,
+    kafka.errors.NodeNotReadyError,  # for a while after a connection to that broker was refused
 )
+"""What is asked again, since it passes when the groups of a dead broker have moved to another."""
 
 
 class KafkaWorld:
@@ -112,14 +117,11 @@ class KafkaWorld:
         }
 
         def done() -> bool:
-            # The client remembers coordinators, and that they have moved only as an error of each partition.
-            self._groups._manager.cluster._coordinators.clear()
-            with contextlib.suppress(*_RETRIABLE, kafka.errors.KafkaConnectionError):
-                answers = self._groups.alter_group_offsets(group, wanted)
-                return all(answer is kafka.errors.NoError for answer in answers.values())
-            return False
+            # That the coordinator has moved is said as an error of each partition.
+            answers = self._groups.alter_group_offsets(group, wanted)
+            return all(answer is kafka.errors.NoError for answer in answers.values())
 
-        wait_for(done, f"commit of {group}")
+        self._asked(lambda: done() or None, f"commit of {group}")
 
     @contextlib.contextmanager
     def pending(self, group: str, offsets: Mapping[tuple[str, int], int]) -> Iterator[Producer]:
@@ -140,13 +142,7 @@ class KafkaWorld:
 
     def committed(self, group: str) -> dict[tuple[str, int], tuple[int, str]]:
         """(offset, metadata) by (topic, partition)."""
-
-        def read() -> Any:
-            with contextlib.suppress(*_RETRIABLE):
-                return (self._groups.list_group_offsets(group),)
-            return None
-
-        (found,) = wait_for(read, f"offsets of {group}")
+        found = self._asked(lambda: self._groups.list_group_offsets(group), f"offsets of {group}")
         return (
             {(tp.topic, tp.partition): (given.offset, given.metadata) for tp, given in found[group].items()}
             if (group in found)
@@ -155,14 +151,7 @@ class KafkaWorld:
 
     def exact(self, group: str) -> dict[tuple[str, int], tuple[int, str, int | None]]:
         """(offset, metadata, leader epoch) by (topic, partition): all that a commit consists of."""
-
-        def read() -> Any:
-            self._groups._manager.cluster._coordinators.clear()
-            with contextlib.suppress(*_RETRIABLE, kafka.errors.KafkaConnectionError):
-                return (self._groups.list_group_offsets(group),)
-            return None
-
-        (found,) = wait_for(read, f"offsets of {group}")
+        found = self._asked(lambda: self._groups.list_group_offsets(group), f"offsets of {group}")
         of_group = found.get(group, {}) if all(isinstance(key, str) for key in found) else found
         return {
             (place.topic, place.partition): (
@@ -230,8 +219,11 @@ class KafkaWorld:
 
     def coordinator(self, group: str) -> int:
         """The number of the broker that keeps a group."""
-        self._groups._manager.cluster._coordinators.clear()
-        return int(self._groups._manager.run(lambda: self._groups._find_coordinator_id(group)))
+        found = self._asked(
+            lambda: self._groups._manager.run(lambda: self._groups._find_coordinator_id(group)),
+            f"coordinator of {group}",
+        )
+        return int(found)
 
     def configure_group(self, group: str, **settings: str) -> None:
         """Dynamic settings of a group, with _ for the dots."""
@@ -247,6 +239,19 @@ class KafkaWorld:
         resource = ConfigResource(ConfigResource.Type.GROUP, group)
         found = self._admin.describe_configs([resource])[resource].result(30)
         return {key: entry.value for key, entry in found.items() if entry.source == ConfigSource.GROUP_CONFIG.value}
+
+    def _asked(self, ask: Callable[[], T | None], what: str) -> T:
+        """The answer of a coordinator; asked again while it is None, or the coordinator dies, moves or loads."""
+
+        def once() -> tuple[T] | None:
+            self._groups._manager.cluster._coordinators.clear()  # which the client remembers when they have moved
+            with contextlib.suppress(*_RETRIABLE):
+                found = ask()
+                return None if found is None else (found,)
+            return None
+
+        (answer,) = wait_for(once, what)
+        return answer
 
     def _known_partitions(self, topic: str) -> int:
         # Of this one alone: there are hundreds of topics, and this client takes a tenth of a second to read them.
