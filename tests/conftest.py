@@ -40,7 +40,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 @pytest.fixture(scope="session")
 def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of the broker that nearly all tests share."""
+    """The address of the broker that nearly all tests share; with ``-n``, those of one process."""
     if named := os.environ.get("KGROUP_TEST_BOOTSTRAP"):
         yield named
         return
