@@ -1,0 +1,90 @@
+"""Who owns what, as the sticky assignors believe it from what the members say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kgroup.groups.assignors.model import Subscriber, Topic, TopicPartition
+
+NEVER = -1
+"""The generation of a member that tells none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """What members own, after claims that contradict each other.
+
+    ``owned`` in the order in which the members were given. ``disputed`` was claimed twice in one generation.
+    ``earlier`` is, for what a member of an older generation claims, the latest such member and its generation.
+    """
+
+    owned: Mapping[str, tuple[TopicPartition, ...]]
+    disputed: frozenset[TopicPartition]
+    earlier: Mapping[TopicPartition, tuple[str, int]]
+
+
+def user_data_generation(member: Subscriber) -> int:
+    """The generation that ``sticky`` goes by."""
+    return NEVER if member.generation is None else member.generation
+
+
+def subscription_generation(member: Subscriber) -> int:
+    """The generation that ``cooperative-sticky`` goes by: the protocol's own, else that of the user data."""
+    if member.protocol_generation is not None and member.protocol_generation > NEVER:
+        return member.protocol_generation
+    return user_data_generation(member)
+
+
+def settle(
+    members: Sequence[Subscriber], topics: Sequence[Topic], generation_of: Callable[[Subscriber], int]
+) -> Claims:
+    """Decide who owns what: the claim of the higher generation wins, and of two equal ones neither.
+
+    The two generations that are compared come from different fields, as in Kafka: the protocol's of the member that
+    claimed first, the assignor's of the one that claims now. After a fence the former is absent, the latter is not.
+    Partitions that a topic does not have, as after it was made anew with fewer, are left out; Kafka fails over them.
+    """
+    sizes = {topic.name: topic.partitions for topic in topics}
+    protocol = {
+        member.member_id: NEVER if member.protocol_generation is None else member.protocol_generation
+        for member in members
+    }
+    holder: dict[TopicPartition, str] = {}
+    owned: dict[str, dict[TopicPartition, None]] = {member.member_id: {} for member in members}
+    disputed = set()
+    for member in members:
+        generation = generation_of(member)
+        for partition in member.owned:
+            if partition[1] >= sizes.get(partition[0], 0):
+                continue
+            other = holder.get(partition)
+            if other is not None and generation < protocol[other]:
+                continue
+            holder[partition] = member.member_id
+            if other is not None:
+                owned[other].pop(partition, None)
+            if other is not None and generation == protocol[other]:
+                disputed.add(partition)
+            else:
+                owned[member.member_id][partition] = None
+    return Claims(
+        owned={member_id: tuple(partitions) for member_id, partitions in owned.items()},
+        disputed=frozenset(disputed),
+        earlier=_earlier(members, generation_of),
+    )
+
+
+def _earlier(
+    members: Sequence[Subscriber], generation_of: Callable[[Subscriber], int]
+) -> dict[TopicPartition, tuple[str, int]]:
+    newest = max(map(generation_of, members), default=NEVER)
+    found: dict[TopicPartition, tuple[str, int]] = {}
+    for member in members:
+        generation = generation_of(member)
+        if generation == newest:
+            continue
+        for partition in member.owned:
+            if partition not in found or generation > found[partition][1]:
+                found[partition] = (member.member_id, generation)
+    return found

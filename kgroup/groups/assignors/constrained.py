@@ -1,0 +1,132 @@
+"""The sticky assignors where all members subscribe to the same topics: everybody keeps what fits into a quota."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from kgroup.groups.assignors.claims import Claims
+from kgroup.groups.assignors.java_order import utf16
+from kgroup.groups.assignors.model import Topic, TopicPartition, partitions_of
+from kgroup.groups.assignors.racks import Racks
+
+
+@dataclass(slots=True)
+class Constrained:
+    """One assignment in the making.
+
+    ``low`` and ``high`` are the sizes that members may end with, ``slots`` how many may still end with ``high``.
+    ``short`` have less than ``low``; ``even`` have ``low`` and may get one more.
+    """
+
+    claims: Claims
+    racks: Racks
+    topics: Sequence[Topic]
+    low: int = field(init=False)
+    high: int = field(init=False)
+    slots: int = field(init=False)
+    given: dict[str, list[TopicPartition]] = field(init=False)
+    short: list[str] = field(default_factory=list)
+    even: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        members = len(self.claims.owned)
+        partitions = sum(topic.partitions for topic in self.topics)
+        self.low, self.slots = divmod(partitions, members)
+        self.high = self.low + (self.slots > 0)
+        self.given = {member_id: [] for member_id in self.claims.owned}
+
+    def assign(self) -> dict[str, list[TopicPartition]]:
+        """Who gets what."""
+        for member_id in self.given:
+            self._keep(member_id)
+        self.short.sort(key=utf16)
+        self.even.sort(key=utf16)
+        taken = {partition for partitions in self.given.values() for partition in partitions}
+        free = [
+            partition
+            for topic in sorted(self.topics, key=lambda topic: utf16(topic.name))
+            for partition in partitions_of(topic)
+            if partition not in taken
+        ]
+        if self.racks:
+            free.sort(key=lambda partition: self.racks.nearby.get(partition, 0))
+            free = self._deal_by_rack(free)
+        self._deal(free)
+        return self.given
+
+    def _keep(self, member_id: str) -> None:
+        kept = [partition for partition in self.claims.owned[member_id] if partition not in self.claims.disputed]
+        if self.racks:
+            kept = [partition for partition in kept if not self.racks.clash(member_id, partition)]
+        kept.sort(key=lambda partition: (partition[1], utf16(partition[0])))
+        if len(kept) < self.low:
+            self.short.append(member_id)
+        elif len(kept) >= self.high and self.slots > 0:
+            del kept[self.high :]
+            self._use_slot()
+        else:
+            del kept[self.low :]
+            if self.slots > 0:
+                self.even.append(member_id)
+        self.given[member_id] = kept
+
+    def in_transit(self) -> frozenset[TopicPartition]:
+        """What goes to another member than the one whose claim stood, and what two claimed with equal right."""
+        owner = {partition: member_id for member_id, owned in self.claims.owned.items() for partition in owned}
+        return self.claims.disputed | {
+            partition
+            for member_id, partitions in self.given.items()
+            for partition in partitions
+            if owner.get(partition, member_id) != member_id
+        }
+
+    def _use_slot(self) -> None:
+        self.slots -= 1
+        if self.slots == 0:
+            self.even.clear()
+
+    def _deal_by_rack(self, free: Sequence[TopicPartition]) -> list[TopicPartition]:
+        """Give away what somebody stands beside; what is left over is returned."""
+        left = []
+        cursor = 0
+        for partition in free:
+            at = self._beside(partition, self.short, cursor)
+            if at is not None:
+                member_id = self.short[at]
+                self.given[member_id].append(partition)
+                if len(self.given[member_id]) >= self.low:
+                    del self.short[at]
+                    if self.slots > 0:
+                        self.even.append(member_id)
+                else:
+                    at += 1
+                cursor = at % len(self.short) if self.short else 0
+            elif (at := self._beside(partition, self.even, 0)) is not None:
+                self.given[self.even.pop(at)].append(partition)
+                self._use_slot()
+            else:
+                left.append(partition)
+        return left
+
+    def _beside(self, partition: TopicPartition, members: Sequence[str], first: int) -> int | None:
+        for step in range(len(members)):
+            at = (first + step) % len(members)
+            if self.racks.match(members[at], partition):
+                return at
+        return None
+
+    def _deal(self, free: Sequence[TopicPartition]) -> None:
+        at = 0
+        for partition in free:
+            if not self.short:
+                self.given[self.even.pop(0)].append(partition)
+                continue
+            at %= len(self.short)
+            member_id = self.short[at]
+            self.given[member_id].append(partition)
+            if len(self.given[member_id]) == self.low:
+                del self.short[at]
+                self.even.append(member_id)
+            else:
+                at += 1

@@ -1,0 +1,156 @@
+"""The sticky assignors where subscriptions differ: keep what may be kept, then move until nobody could gain by two."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kgroup.groups.assignors.claims import Claims
+from kgroup.groups.assignors.java_order import utf16
+from kgroup.groups.assignors.model import Subscriber, Topic, TopicPartition, partitions_of
+from kgroup.groups.assignors.movements import Movements
+from kgroup.groups.assignors.racks import Racks
+
+
+class General:
+    """One assignment in the making.
+
+    A member's rank is its present size, then its id; the lowest-ranked subscriber gets the next partition.
+    """
+
+    def __init__(self, members: Sequence[Subscriber], topics: Sequence[Topic], claims: Claims, racks: Racks) -> None:
+        self._racks = racks
+        self._earlier = claims.earlier
+        self._subscribers = {
+            topic.name: [member.member_id for member in members if topic.name in member.topics] for topic in topics
+        }
+        self._order = {member.member_id: utf16(member.member_id) for member in members}
+        self._sizes = {topic.name: topic.partitions for topic in topics}
+        self._topics_of = {
+            member.member_id: [topic.name for topic in topics if topic.name in member.topics] for member in members
+        }
+        self._partitions = [
+            partition
+            for topic in sorted(topics, key=lambda topic: (len(self._subscribers[topic.name]), utf16(topic.name)))
+            for partition in partitions_of(topic)
+        ]
+        self._given: dict[str, dict[TopicPartition, None]] = {}
+        self._owner: dict[TopicPartition, str] = {}
+        self._in_play: set[str] = set()
+        self._movements = Movements()
+        self._balanced: bool | None = None
+        self._revoked = self._keep(claims.owned)
+
+    def assign(self) -> dict[str, list[TopicPartition]]:
+        """Who gets what."""
+        owned_at_start = any(self._given.values())
+        free = [partition for partition in self._partitions if partition not in self._owner]
+        self._hand_out(free)
+        self._in_play = {member_id for member_id in self._given if not self._is_settled(member_id)}
+        before = {member_id: dict(held) for member_id, held in self._given.items()}
+        if not self._revoked:
+            self._improve([partition for partition in free if self._is_movable(partition[0])])
+        moved = self._improve([partition for partition in self._partitions if self._is_movable(partition[0])])
+        if owned_at_start and moved and self._spread(self._given) >= self._spread(before):
+            self._given = before
+        return {member_id: list(partitions) for member_id, partitions in self._given.items()}
+
+    def _keep(self, owned: Mapping[str, Sequence[TopicPartition]]) -> bool:
+        revoked = False
+        for member_id, partitions in owned.items():
+            self._given[member_id] = {}
+            for partition in partitions:
+                topic = partition[0]
+                if not self._subscribers.get(topic):
+                    continue
+                if topic not in self._topics_of[member_id] or self._racks.clash(member_id, partition):
+                    revoked = True
+                else:
+                    self._put(partition, member_id)
+        return revoked
+
+    def _put(self, partition: TopicPartition, member_id: str) -> None:
+        self._given[member_id][partition] = None
+        self._owner[partition] = member_id
+
+    def _hand_out(self, free: Sequence[TopicPartition]) -> None:
+        if self._racks:
+            for partition in free:
+                # Other than with equal subscriptions, a member without a rack takes any partition here.
+                near = [who for who in self._subscribers[partition[0]] if not self._racks.clash(who, partition)]
+                if near:
+                    self._put(partition, self._lowest(near))
+        for partition in free:
+            if partition not in self._owner:
+                self._put(partition, self._lowest(self._subscribers[partition[0]]))
+
+    def _lowest(self, members: Sequence[str]) -> str:
+        return min(members, key=lambda member_id: (len(self._given[member_id]), self._order[member_id]))
+
+    def _is_movable(self, topic: str) -> bool:
+        return len(self._subscribers[topic]) > 1
+
+    def _most(self, member_id: str) -> int:
+        return sum(self._sizes[topic] for topic in self._topics_of[member_id])
+
+    def _is_settled(self, member_id: str) -> bool:
+        """Whether it holds all that it can and nobody else could take any of it."""
+        held = self._given[member_id]
+        return len(held) >= self._most(member_id) and not any(self._is_movable(topic) for topic, _ in held)
+
+    def _improve(self, partitions: Sequence[TopicPartition]) -> bool:
+        """Pass over the partitions until a pass moves nothing; whether anything was moved at all."""
+        any_moved = False
+        moved = True
+        while moved:
+            moved = False
+            for partition in partitions:
+                if self._is_balanced():
+                    break
+                target = self._better_owner(partition)
+                if target is not None:
+                    self._move(partition, target)
+                    any_moved = moved = True
+        return any_moved
+
+    def _better_owner(self, partition: TopicPartition) -> str | None:
+        size = len(self._given[self._owner[partition]])
+        earlier = self._earlier.get(partition)
+        if earlier is not None and earlier[0] in self._in_play and size > len(self._given[earlier[0]]) + 1:
+            return earlier[0]
+        lowest = self._lowest(self._subscribers[partition[0]])
+        return lowest if size > len(self._given[lowest]) + 1 else None
+
+    def _move(self, partition: TopicPartition, target: str) -> None:
+        partition = self._movements.instead_of(partition, self._owner[partition], target)
+        source = self._owner[partition]
+        self._movements.note(partition, source, target)
+        del self._given[source][partition]
+        self._put(partition, target)
+        self._balanced = None
+
+    def _is_balanced(self) -> bool:
+        if self._balanced is None:
+            self._balanced = self._look_balanced()
+        return self._balanced
+
+    def _look_balanced(self) -> bool:
+        """Whether sizes differ by one at most, or nobody could gain from an owner that has two more."""
+        sizes = [len(self._given[member_id]) for member_id in self._in_play]
+        if min(sizes) >= max(sizes) - 1:
+            return True
+        largest: dict[str, int] = {}
+        for member_id in self._in_play:
+            held = self._given[member_id]
+            for topic, _ in held:
+                largest[topic] = max(largest.get(topic, 0), len(held))
+        return not any(
+            largest.get(topic, 0) > len(self._given[member_id]) + 1
+            for member_id in self._in_play
+            if len(self._given[member_id]) != self._most(member_id)
+            for topic in self._topics_of[member_id]
+        )
+
+    def _spread(self, given: Mapping[str, Mapping[TopicPartition, None]]) -> int:
+        """Sum of the differences in size of all pairs of members in play: 0 is perfect."""
+        sizes = sorted(len(given[member_id]) for member_id in self._in_play)
+        return sum((2 * at - len(sizes) + 1) * size for at, size in enumerate(sizes))

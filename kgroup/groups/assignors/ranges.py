@@ -1,0 +1,115 @@
+"""Range: the partitions of each topic in consecutive blocks, topic by topic, whoever held them before."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from kgroup.groups.assignors.java_order import member_order
+from kgroup.groups.assignors.model import Assigned, Subscriber, Topic, TopicPartition, subscribed, tidy
+from kgroup.groups.assignors.racks import matter, rack_of
+
+
+def client_range(members: Sequence[Subscriber], topics: Sequence[Topic]) -> Assigned:
+    """RangeAssignor: the first ``partitions % members`` of a topic's subscribers get one partition more.
+
+    Worked: 7 partitions, 3 members: 0-2, 3-4, 5-6. Members in the order of their instance ids, then of member ids.
+    Topics with the same subscribers and the same number of partitions are dealt alike, so that a join of both finds
+    its partitions on one member. Racks (KIP-881) count where they make a difference for some topic.
+    """
+    shares = _shares(members, topics)
+    if any(share.by_rack for share in shares):
+        _deal_by_rack(shares)
+    return _collect(members, shares)
+
+
+def server_range(members: Sequence[Subscriber], topics: Sequence[Topic]) -> Assigned:
+    """The broker's range (KIP-848): what the client's gives without racks; what a member held is not looked at."""
+    return _collect(members, _shares(members, topics))
+
+
+@dataclass(slots=True)
+class _Share:
+    """One topic: what is still free, and how much room each subscriber has left."""
+
+    topic: Topic
+    subscribers: list[Subscriber]
+    free: list[int] = field(init=False)
+    extras: int = field(init=False)
+    taken: dict[str, list[int]] = field(init=False)
+    by_rack: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.free = list(range(self.topic.partitions))
+        self.extras = self.topic.partitions % len(self.subscribers)
+        self.taken = {member.member_id: [] for member in self.subscribers}
+        racks = [rack for member in self.subscribers if (rack := rack_of(member)) is not None]
+        self.by_rack = matter(racks, self.topic.replica_racks or ())
+
+    @property
+    def racks_told(self) -> bool:
+        return any(rack_of(member) is not None for member in self.subscribers)
+
+    def room(self, member: Subscriber) -> int:
+        quota = self.topic.partitions // len(self.subscribers) + (self.extras > 0)
+        return max(0, quota - len(self.taken[member.member_id]))
+
+    def matches(self, member: Subscriber, number: int) -> bool:
+        """A member without a rack takes any partition."""
+        rack = rack_of(member)
+        return rack is None or (self.topic.replica_racks is not None and rack in self.topic.replica_racks[number])
+
+    def give(self, member: Subscriber, numbers: Sequence[int]) -> None:
+        held = self.taken[member.member_id]
+        held.extend(numbers)
+        gone = set(numbers)
+        self.free = [number for number in self.free if number not in gone]
+        if gone and len(held) > self.topic.partitions // len(self.subscribers):
+            self.extras -= 1
+
+    def fill(self, wanted: Callable[[Subscriber, int], bool]) -> None:
+        """Every subscriber in turn takes the lowest free partitions that it wants, up to its room."""
+        for member in self.subscribers:
+            fitting = [number for number in self.free if wanted(member, number)]
+            self.give(member, fitting[: self.room(member)])
+
+
+def _shares(members: Sequence[Subscriber], topics: Sequence[Topic]) -> list[_Share]:
+    ordered = sorted(members, key=member_order)
+    return [
+        _Share(topic, [member for member in ordered if topic.name in member.topics])
+        for topic in subscribed(members, topics)
+    ]
+
+
+def _deal_by_rack(shares: Sequence[_Share]) -> None:
+    alike: dict[tuple[tuple[str, ...], int], list[_Share]] = defaultdict(list)
+    for share in shares:
+        # Without a rack among its subscribers Kafka does not look up a topic's replicas, and counts it as empty.
+        size = share.topic.partitions if share.racks_told else 0
+        alike[tuple(member.member_id for member in share.subscribers), size].append(share)
+    for (_, size), together in alike.items():
+        if len(together) > 1:
+            _deal_together(together, size)
+        elif together[0].by_rack:
+            together[0].fill(together[0].matches)
+
+
+def _deal_together(together: Sequence[_Share], size: int) -> None:
+    """Partition N of all these topics goes to one member: the first that stands beside all of them and has room."""
+    for number in range(size):
+        for member in together[0].subscribers:
+            if all(share.matches(member, number) and share.room(member) > 0 for share in together):
+                for share in together:
+                    share.give(member, (number,))
+                break
+
+
+def _collect(members: Sequence[Subscriber], shares: Sequence[_Share]) -> Assigned:
+    given: dict[str, list[TopicPartition]] = defaultdict(list)
+    for share in shares:
+        share.fill(lambda _member, _number: True)
+        for member_id, numbers in share.taken.items():
+            given[member_id].extend((share.topic.name, number) for number in numbers)
+    return tidy(members, given)

@@ -1,0 +1,25 @@
+"""Round robin: all partitions of all topics, dealt out one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kgroup.groups.assignors.java_order import member_order, utf16
+from kgroup.groups.assignors.model import Assigned, Subscriber, Topic, TopicPartition, partitions_of, subscribed, tidy
+
+
+def round_robin(members: Sequence[Subscriber], topics: Sequence[Topic]) -> Assigned:
+    """RoundRobinAssignor: members on a ring, topics by name; the next subscriber on the ring gets the next partition.
+
+    The ring does not start anew with a topic. Neither racks nor what a member held before count.
+    """
+    ring = sorted(members, key=member_order)
+    given: dict[str, list[TopicPartition]] = {member.member_id: [] for member in members}
+    at = 0
+    for topic in sorted(subscribed(members, topics), key=lambda topic: utf16(topic.name)):
+        for partition in partitions_of(topic):
+            while topic.name not in ring[at].topics:
+                at = (at + 1) % len(ring)
+            given[ring[at].member_id].append(partition)
+            at = (at + 1) % len(ring)
+    return tidy(members, given)

@@ -1,0 +1,59 @@
+"""Uniform, the broker's default (KIP-848), where all members subscribe to the same topics; else see uniform_mixed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kgroup.groups.assignors.java_order import in_hash_order, uuid_hash
+from kgroup.groups.assignors.model import Assigned, Subscriber, Topic, TopicPartition, partitions_of, subscribed, tidy
+from kgroup.groups.assignors.uniform_mixed import Mixed
+
+
+def uniform(members: Sequence[Subscriber], topics: Sequence[Topic]) -> Assigned:
+    """UniformAssignor; ``members`` in the order in which the coordinator's HashMap yields them.
+
+    Neither racks nor instance ids count: a static member that returned comes with what its old id was given. A group
+    that starts gets blocks, not a deal: 7 partitions, 3 members: 0-2, 3-4, 5-6.
+    """
+    wanted = subscribed(members, topics)
+    ids = _ids(wanted, topics)
+    if all(member.topics == members[0].topics for member in members):
+        return tidy(members, _alike(members, in_hash_order(wanted, lambda topic: uuid_hash(ids[topic.name]))))
+    return tidy(members, Mixed(members, wanted, ids).assign())
+
+
+def _ids(wanted: Sequence[Topic], topics: Sequence[Topic]) -> dict[str, int]:
+    """The Uuids; where one is not known, places in the list stand for all, as an id of each kind would mix orders."""
+    if all(topic.id is not None for topic in wanted):
+        return {topic.name: topic.id for topic in wanted if topic.id is not None}
+    return {topic.name: place for place, topic in enumerate(topics, 1)}
+
+
+def _alike(members: Sequence[Subscriber], topics: Sequence[Topic]) -> dict[str, list[TopicPartition]]:
+    """Everybody keeps up to a quota; what is over goes to those below it, one member after the other."""
+    every = [partition for topic in topics for partition in partitions_of(topic)]
+    existing = frozenset(every)
+    owned = {partition for member in members for partition in member.owned}
+    pool = [partition for partition in every if partition not in owned]
+    low, extras = divmod(len(every), len(members))
+    given: dict[str, list[TopicPartition]] = {}
+    unfilled: list[tuple[str, int]] = []
+    for at, member in enumerate(members):
+        mine = [partition for partition in member.owned if partition in existing]
+        has_extra = extras > 0
+        quota = low + has_extra
+        given[member.member_id] = mine[:quota]
+        pool.extend(mine[quota:])
+        quota -= len(given[member.member_id])
+        if quota > 0 and has_extra and len(members) - at > extras:
+            # Enough others follow that may be at their extra partition already: leave it to them.
+            has_extra = False
+            quota -= 1
+        if quota > 0:
+            unfilled.append((member.member_id, quota))
+        extras -= has_extra
+    at = 0
+    for member_id, missing in unfilled:
+        given[member_id].extend(pool[at : at + missing])
+        at += missing
+    return given
