@@ -1,0 +1,39 @@
+"""Made-up ids for members that do not exist yet, of the same form as those of the group.
+
+A member id ends with a random UUID, and range, round robin and all hash orders depend on it: a simulation shows one
+of the possible outcomes. Another ``seed`` shows another one; the same seed always the same.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import uuid
+
+_NAMESPACE = uuid.UUID("a3d1f0f6-4a53-5a4e-9c1c-1d4c6b1f7a10")
+_WITH_UUID = re.compile(r"(?P<stem>.*-)[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.DOTALL)
+_BASE64_UUID = re.compile(r"[A-Za-z0-9_-]{22}")
+_NUMBERED = re.compile(r"(?P<stem>.*?)(?P<number>[0-9]+)", re.DOTALL)
+
+
+def member_id_like(pattern: str, instance_id: str | None, seed: int, count: int) -> str:
+    """The ``count``-th new member id of a simulation, in the form of ``pattern``.
+
+    Classic: client id (static: instance id) and a UUID. Consumer protocol: a UUID in base64, made by the client.
+    """
+    made_up = uuid.uuid5(_NAMESPACE, f"{seed}/{count}")
+    if found := _WITH_UUID.fullmatch(pattern):
+        stem = f"{instance_id}-" if instance_id is not None else found["stem"]
+        return f"{stem}{made_up}"
+    if _BASE64_UUID.fullmatch(pattern):
+        return base64.urlsafe_b64encode(made_up.bytes).decode().rstrip("=")
+    return f"{instance_id or 'member'}-{made_up}"
+
+
+def next_instance_id(instance_ids: list[str]) -> str:
+    """The one that would come next: app-0, app-1 -> app-2; without numbers the last one with a number."""
+    numbered = [found for name in instance_ids if (found := _NUMBERED.fullmatch(name))]
+    if numbered:
+        last = max(numbered, key=lambda found: int(found["number"]))
+        return f"{last['stem']}{int(last['number']) + 1:0{len(last['number'])}}"
+    return f"{max(instance_ids, default='member')}-1"

@@ -1,0 +1,89 @@
+"""From one assignment to the next: as many calls of the assignor as the group's protocol makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from kgroup.groups.assignors import assign
+from kgroup.groups.assignors.java_order import in_hash_order, numbers_in_hash_order, uuid_hash
+from kgroup.groups.assignors.model import Subscriber, Topic, TopicPartition
+from kgroup.groups.assignors.sticky import sticky
+from kgroup.groups.simulation.model import SimulatedGroup, Style
+
+_MOST_ROUNDS = 20
+"""Of a cooperative rebalance. One follow-up is the rule; the assignor is not idempotent where subscriptions and racks
+differ, and a third round was seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Members with what they hold afterwards, after so many rebalances; whether that is the end of it."""
+
+    members: tuple[Subscriber, ...]
+    rounds: int
+    settled: bool
+
+
+def rebalance(group: SimulatedGroup, generation: int) -> Outcome:
+    """Assign until nothing is left to be revoked; ``generation`` is the one that the members have been in.
+
+    The cooperative assignor leaves to nobody what has to be revoked first: the losers join again, and the next round
+    places it. All others are done in one.
+    """
+    members = group.members
+    if not members:
+        return Outcome((), 0, settled=True)
+    for rounds in range(1, _MOST_ROUNDS + 1):
+        given = assign(group.assign, _as_claimed(group, members), group.topics)
+        revoked = any(set(member.owned) - set(given[member.member_id]) for member in members)
+        members = tuple(
+            replace(
+                member,
+                owned=given[member.member_id],
+                generation=generation + rounds,
+                protocol_generation=generation + rounds,
+            )
+            for member in members
+        )
+        if group.style is not Style.COOPERATIVE or not revoked:
+            return Outcome(members, rounds, settled=True)
+    return Outcome(members, _MOST_ROUNDS, settled=False)
+
+
+def asked_by_balance(group: SimulatedGroup) -> int:
+    """How many partitions the sticky assignor would take from the members: what cannot be avoided.
+
+    It follows racks where the group's own assignor does as well; else moving to a nearer member is not asked for.
+    """
+    by_rack = group.assignor in ("sticky", "cooperative-sticky")
+    members = [member if by_rack else replace(member, rack=None) for member in group.members]
+    given = assign(sticky, members, group.topics)
+    existing = {(topic.name, number) for topic in group.topics for number in range(topic.partitions)}
+    return sum(len(existing.intersection(member.owned).difference(given[member.member_id])) for member in members)
+
+
+def _as_claimed(group: SimulatedGroup, members: Sequence[Subscriber]) -> Sequence[Subscriber]:
+    """Members as the assignor is shown them: a coordinator keeps assignments in hash tables, too."""
+    if group.style is not Style.CONSUMER:
+        return members
+    ids = _ids(group.topics)
+    return [replace(member, owned=_in_table_order(member.owned, ids)) for member in members]
+
+
+def _in_table_order(owned: Sequence[TopicPartition], ids: dict[str, int]) -> tuple[TopicPartition, ...]:
+    by_topic: dict[str, list[int]] = {}
+    for topic, number in owned:
+        by_topic.setdefault(topic, []).append(number)
+    return tuple(
+        (topic, number)
+        for topic in in_hash_order(sorted(by_topic), lambda topic: uuid_hash(ids.get(topic, 0)))
+        for number in numbers_in_hash_order(by_topic[topic])
+    )
+
+
+def _ids(topics: Sequence[Topic]) -> dict[str, int]:
+    """As the uniform assignor counts them: places in the list where not every Uuid is known."""
+    if all(topic.id is not None for topic in topics):
+        return {topic.name: topic.id for topic in topics if topic.id is not None}
+    return {topic.name: place for place, topic in enumerate(topics, 1)}

@@ -1,0 +1,191 @@
+"""A change, step by step: who leaves and joins, how often the group rebalances, what stands still meanwhile."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from kgroup.groups.assignors.model import Assigned, Subscriber, Topic, TopicPartition
+from kgroup.groups.simulation.model import SimulatedGroup, Standstill, Step, Style, Timing
+from kgroup.groups.simulation.names import member_id_like, next_instance_id
+from kgroup.groups.simulation.rebalancing import asked_by_balance, rebalance
+
+
+@dataclass(slots=True)
+class Run:
+    """A group that changes. ``names`` has, by present member id, the one that the member had at the beginning."""
+
+    group: SimulatedGroup
+    timing: Timing
+    seed: int
+    names: dict[str, str] = field(init=False)
+    steps: list[Step] = field(default_factory=list)
+    settled: bool = True
+    _generation: int = 1
+    _made_up: int = 0
+
+    def __post_init__(self) -> None:
+        self.names = {member.member_id: member.member_id for member in self.group.members}
+        self._in_one_generation()
+
+    @property
+    def assigned(self) -> Assigned:
+        """Who holds what now, by the names of the beginning."""
+        return {self.names[member.member_id]: tuple(sorted(member.owned)) for member in self.group.members}
+
+    def settle(self) -> None:
+        """Let it come to rest without counting it: for what is to be the beginning."""
+        outcome = rebalance(self.group, self._generation)
+        self.group = replace(self.group, members=outcome.members)
+        self._generation += outcome.rounds
+
+    def grow(self, by: int, grown: Sequence[str] | None) -> None:
+        """Add partitions to topics. Classic members see it with their metadata, some minutes later."""
+        topics = tuple(
+            _longer(topic, by) if grown is None or topic.name in grown else topic for topic in self.group.topics
+        )
+        self._rebalance("grow", (), self.group.members, topics)
+
+    def remove(self, leaving: Sequence[Subscriber]) -> None:
+        """Stop members for good: dynamic ones say goodbye, static ones are missed when their session ends."""
+        dynamic = [member for member in leaving if member.instance_id is None]
+        static = [member for member in leaving if member.instance_id is not None]
+        if dynamic:
+            self._leave("leave", dynamic)
+        if static:
+            self._stand_still("away", static, self.timing.session_timeout_s)
+            self._leave("expire", static)
+
+    def last_members(self, count: int) -> list[Subscriber]:
+        """Those at the end of the order that range and round robin go by, but app-10 behind app-9."""
+        ordered = sorted(self.group.members, key=lambda member: (member.instance_id is None, _numbers_apart(member)))
+        return ordered[max(0, len(ordered) - count) :]
+
+    def add(self, count: int) -> None:
+        """Start so many members at once, like those that are there."""
+        new: list[Subscriber] = []
+        for _ in range(count):
+            member = self._newcomer((*self.group.members, *new))
+            self.names[member.member_id] = member.member_id
+            new.append(member)
+        self._join(new)
+
+    def restart_all(self) -> None:
+        """Restart one after the other, each when the group has come to rest."""
+        for member in self.group.members:
+            present = next(other for other in self.group.members if other.member_id == member.member_id)
+            self._restart(present)
+
+    def _restart(self, member: Subscriber) -> None:
+        timing = self.timing
+        back = replace(member, member_id=self._new_id(member.member_id, member.instance_id))
+        again = replace(back, owned=(), generation=None, protocol_generation=None)
+        self.names[again.member_id] = self.names[member.member_id]
+        if member.instance_id is None:
+            self._leave("leave", [member], empty_s=timing.restart_s)
+            self._join([again])
+        elif timing.restart_s <= timing.session_timeout_s:
+            self._stand_still("away", [member], timing.restart_s)
+            # It is given a new id and its old assignment, and nobody else hears of it.
+            members = tuple(back if other is member else other for other in self.group.members)
+            self.group = replace(self.group, members=members)
+        else:
+            self._stand_still("away", [member], timing.session_timeout_s)
+            self._leave("expire", [member], empty_s=timing.restart_s - timing.session_timeout_s)
+            self._join([again])
+
+    def _leave(self, what: str, leaving: Sequence[Subscriber], empty_s: float = 0) -> None:
+        gone = {member.member_id for member in leaving}
+        staying = tuple(member for member in self.group.members if member.member_id not in gone)
+        if staying:
+            self._rebalance(what, leaving, staying, self.group.topics)
+            return
+        self.group = replace(self.group, members=())
+        self._stand_still(what, leaving, empty_s, "empty")
+
+    def _join(self, new: Sequence[Subscriber]) -> None:
+        self._rebalance("join", new, (*self.group.members, *new), self.group.topics)
+
+    def _stand_still(self, what: str, members: Sequence[Subscriber], seconds: float, cause: str = "away") -> None:
+        names = self._names(members)
+        partitions = sum(len(member.owned) for member in members)
+        standstills = (Standstill(names, partitions, seconds, cause),) if seconds > 0 and partitions else ()
+        self.steps.append(Step(what, names, 0, 0, 0, 0, standstills))
+
+    def _rebalance(
+        self, what: str, who: Sequence[Subscriber], members: tuple[Subscriber, ...], topics: tuple[Topic, ...]
+    ) -> None:
+        before = _owners(self.group.members)
+        asked = replace(self.group, members=members, topics=topics)
+        outcome = rebalance(asked, self._generation)
+        self._generation += outcome.rounds
+        self.settled = self.settled and outcome.settled
+        self.group = replace(asked, members=outcome.members)
+        after = _owners(self.group.members)
+        moved = [p for p, owner in before.items() if p in after and after[p] != owner]
+        staying = {member.member_id for member in members}
+        taken = sum(before[partition] in staying for partition in moved)
+        needless = max(0, taken - asked_by_balance(asked)) if taken else 0
+        standstills = self._standstills(before, moved)
+        self.steps.append(Step(what, self._names(who), outcome.rounds, len(moved), taken, needless, standstills))
+
+    def _standstills(
+        self, before: Mapping[TopicPartition, str], moved: Sequence[TopicPartition]
+    ) -> tuple[Standstill, ...]:
+        """All partitions of an eager group, else those that change hands, from the one's revocation to the other."""
+        stopped = list(before) if self.group.style is Style.EAGER else moved
+        if not stopped:
+            return ()
+        # Counted, so that the order of members is that of their partitions and does not depend on hashes.
+        members = tuple(Counter(self.names[before[partition]] for partition in stopped))
+        consumer = self.group.style is Style.CONSUMER
+        seconds = self.timing.handover_s if consumer else self.timing.rebalance_s
+        return (Standstill(members, len(stopped), seconds, "handover" if consumer else "rebalance"),)
+
+    def _names(self, members: Sequence[Subscriber]) -> tuple[str, ...]:
+        return tuple(self.names[member.member_id] for member in members)
+
+    def _newcomer(self, members: Sequence[Subscriber]) -> Subscriber:
+        """Like the others: with the most frequent subscription, in the rack that has the fewest, static if all are."""
+        instance_ids = [member.instance_id for member in members if member.instance_id is not None]
+        instance_id = next_instance_id(instance_ids) if members and len(instance_ids) == len(members) else None
+        topics = Counter(member.topics for member in members)
+        racks = Counter(member.rack for member in members)
+        return Subscriber(
+            member_id=self._new_id(members[0].member_id if members else "", instance_id),
+            instance_id=instance_id,
+            topics=topics.most_common(1)[0][0] if topics else frozenset(topic.name for topic in self.group.topics),
+            rack=min(racks, key=lambda rack: (racks[rack], rack or ""), default=None),
+        )
+
+    def _new_id(self, pattern: str, instance_id: str | None) -> str:
+        self._made_up += 1
+        return member_id_like(pattern, instance_id, self.seed, self._made_up)
+
+    def _in_one_generation(self) -> None:
+        """At rest everybody is in the same generation."""
+        members = tuple(
+            replace(member, generation=self._generation, protocol_generation=self._generation)
+            for member in self.group.members
+        )
+        self.group = replace(self.group, members=members)
+
+
+def _numbers_apart(member: Subscriber) -> list[tuple[bool, int, str]]:
+    """Sort key of a name, with the numbers in it as numbers."""
+    parts = re.split(r"([0-9]+)", member.instance_id or member.member_id)
+    return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts]
+
+
+def _owners(members: Sequence[Subscriber]) -> dict[TopicPartition, str]:
+    return {partition: member.member_id for member in members for partition in member.owned}
+
+
+def _longer(topic: Topic, by: int) -> Topic:
+    """With more partitions; their replicas are taken to lie like those of the first ones, for want of better."""
+    racks = topic.replica_racks
+    if racks:
+        racks += tuple(racks[number % len(racks)] for number in range(by))
+    return replace(topic, partitions=topic.partitions + by, replica_racks=racks)
