@@ -377,6 +377,33 @@ def _each_once(members: list[Subscriber]) -> list[Subscriber]:
     return found
 
 
+@pytest.mark.parametrize(("racks", "owner"), [((frozenset({"a"}), frozenset[str]()), "b"), (None, "c")])
+def test_a_partition_outside_all_racks_is_near_nobody(racks: tuple[frozenset[str], ...] | None, owner: str) -> None:
+    """Its owner stands in a rack, so it has to let go, unless no broker has a rack."""
+    orders = frozenset({"orders"})
+    members = [
+        Subscriber("a", orders, owned=(("orders", 0),), generation=1),
+        Subscriber("b", orders, generation=1),
+        Subscriber("c", orders, rack="a", owned=(("orders", 1),), generation=1),
+    ]
+    assert assign(CLIENT_SIDE["sticky"], members, [Topic("orders", 2, racks)])[owner] == (("orders", 1),)
+
+
+def test_it_comes_to_an_end_where_kafka_does_not() -> None:
+    """Found by chance: a member of no generation claims a partition of a topic that it does not read any more."""
+    orders, payments = frozenset({"orders"}), frozenset({"payments"})
+    members = [
+        Subscriber("3ca9", orders, generation=3),
+        Subscriber("37fb", orders, owned=(("orders", 5),), generation=3),
+        Subscriber("f383", payments, generation=1),
+        Subscriber("e0fc", payments, rack="a", owned=(("orders", 4),)),
+    ]
+    racks = tuple(frozenset(places) for places in ("a", "", "ab", "", "ab", "c", "ab"))
+    topics = [Topic("orders", 7, racks), Topic("payments", 9)]
+    assigned = assign(CLIENT_SIDE["sticky"], members, topics)
+    assert sorted(flat(assigned)) == sorted(served(members, topics))
+
+
 def test_members_without_topics_may_be_served_against_their_will() -> None:
     """Kafka's own quirk: empty subscriptions at the head of the hash order count as everybody's."""
     idle, reader = Subscriber("a", frozenset()), Subscriber("b", frozenset({"orders"}))

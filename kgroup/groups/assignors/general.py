@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from kgroup.groups.assignors.claims import Claims
 from kgroup.groups.assignors.java_order import utf16
 from kgroup.groups.assignors.model import Subscriber, Topic, TopicPartition, partitions_of
-from kgroup.groups.assignors.movements import Movements
+from kgroup.groups.assignors.movements import Movements, Pair
 from kgroup.groups.assignors.racks import Racks
 
 
@@ -98,10 +98,16 @@ class General:
         return len(held) >= self._most(member_id) and not any(self._is_movable(topic) for topic, _ in held)
 
     def _improve(self, partitions: Sequence[TopicPartition]) -> bool:
-        """Pass over the partitions until a pass moves nothing; whether anything was moved at all."""
+        """Pass over the partitions until a pass moves nothing; whether anything was moved at all.
+
+        With stale claims on topics that their claimants no longer read, Kafka's leader can pass for ever, and the
+        group hangs; we stop where a pass would begin as one before it did.
+        """
         any_moved = False
         moved = True
-        while moved:
+        seen = set()
+        while moved and (state := self._state()) not in seen:
+            seen.add(state)
             moved = False
             for partition in partitions:
                 if self._is_balanced():
@@ -111,6 +117,9 @@ class General:
                     self._move(partition, target)
                     any_moved = moved = True
         return any_moved
+
+    def _state(self) -> tuple[frozenset[tuple[TopicPartition, str]], frozenset[tuple[TopicPartition, Pair]]]:
+        return frozenset(self._owner.items()), self._movements.so_far
 
     def _better_owner(self, partition: TopicPartition) -> str | None:
         size = len(self._given[self._owner[partition]])

@@ -14,7 +14,7 @@ Assigned = dict[str, tuple[TopicPartition, ...]]
 class Topic:
     """A topic that exists.
 
-    ``replica_racks`` has, per partition, the racks of its replicas; None where they are not known. ``id`` is the
+    ``replica_racks`` has, per partition, the racks of its replicas; None where no broker has a rack. ``id`` is the
     topic's Uuid as 128 bits, None where it is not known: then the place in the list of topics stands for it.
     """
 

@@ -17,6 +17,11 @@ class Movements:
         self._pair_of: dict[TopicPartition, Pair] = {}
         self._moved: dict[tuple[str, Pair], _Moved] = {}
 
+    @property
+    def so_far(self) -> frozenset[tuple[TopicPartition, Pair]]:
+        """What has moved, from where to where."""
+        return frozenset(self._pair_of.items())
+
     def instead_of(self, partition: TopicPartition, source: str, target: str) -> TopicPartition:
         """What to move from ``source`` to ``target``: what came the other way, if anything of that topic did.
 

@@ -33,11 +33,11 @@ class Racks:
     def of(cls, members: Sequence[Subscriber], topics: Sequence[Topic]) -> Racks:
         """Those of a group; nothing where nobody tells a rack, or where racks decide nothing."""
         of_member = {member.member_id: rack for member in members if (rack := rack_of(member)) is not None}
+        # Those without any rack count: beside others they make a difference, and clash with every member's rack.
         of_partition = {
             (topic.name, number): racks
             for topic in topics
-            for number, racks in enumerate(topic.replica_racks or ())
-            if racks
+            for number, racks in enumerate(topic.replica_racks or (frozenset[str](),) * topic.partitions)
         }
         if not of_member or not matter(of_member.values(), of_partition.values()):
             return cls({}, {}, {})
