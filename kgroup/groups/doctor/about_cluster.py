@@ -1,0 +1,125 @@
+"""Rules about what keeps the groups: the topic ``__consumer_offsets`` and the coordinators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kgroup.groups.doctor.finding import Answer, Severity
+from kgroup.groups.doctor.rule import Rule, Threshold
+from kgroup.groups.doctor.snapshot import ClusterSnapshot, OffsetsPartition
+from kgroup.groups.doctor.words import kafka
+from kgroup.groups.waiting import some_of
+from kgroup.units import percent, plural
+
+REPLICAS = Threshold("replicas of __consumer_offsets", 3, "", "offsets.topic.replication.factor, Kafka's default")
+OVER_FAIR = Threshold("times a fair share of the groups", 2, "x", "twice the load of every request, twice the loading")
+FEW_GROUPS = Threshold("groups at one coordinator from which its share counts", 100, "", "fewer cost a broker nothing")
+MANY_GROUPS = Threshold(
+    "groups at one coordinator, however even", 5_000, "", "no limit of Kafka's: our choice, for what a failover loads"
+)
+
+REPLICATION = Rule(
+    "offsets-topic-replication",
+    "__consumer_offsets lacks replicas or leaders: commits fail, or are lost with one broker",
+    "Kafka's documentation of offsets.topic.replication.factor and min.insync.replicas",
+    (REPLICAS,),
+    scope="cluster",
+)
+COORDINATORS = Rule(
+    "coordinator-load",
+    "one broker coordinates far more groups than the others, or too many",
+    "Kafka's documentation of offsets.topic.num.partitions: a group's partition decides its coordinator",
+    (OVER_FAIR, FEW_GROUPS, MANY_GROUPS),
+    scope="cluster",
+)
+
+
+def offsets_topic_replication(snapshot: ClusterSnapshot) -> Answer:
+    """CRITICAL where commits fail now: no leader, or fewer in sync than min.insync.replicas."""
+    partitions = snapshot.offsets_topic
+    if partitions is None:
+        return REPLICATION.unknown(snapshot.why("offsets_topic", "no DESCRIBE on __consumer_offsets, or no such topic"))
+    least = snapshot.min_in_sync
+    partly = REPLICATION.partly(
+        snapshot.why("min_in_sync", "its min.insync.replicas could not be read") if least is None else None
+    )
+    brokers = len(snapshot.groups_by_coordinator) if snapshot.groups_by_coordinator is not None else None
+    leaderless = [p for p in partitions if p.leader is None]
+    refusing = [p for p in partitions if p.leader is not None and least is not None and len(p.in_sync) < least]
+    behind = [p for p in partitions if len(p.in_sync) < len(p.replicas)]
+    factor = min((len(p.replicas) for p in partitions), default=REPLICAS.value)
+    few = factor < min(REPLICAS.value, brokers if brokers is not None else REPLICAS.value)
+    if not (leaderless or behind or refusing or few):
+        return partly
+    parts = []
+    if leaderless:
+        parts.append(f"{len(leaderless)} without a leader ({_numbers(leaderless)}): their groups have no coordinator")
+    if refusing:
+        parts.append(f"{len(refusing)} below min.insync.replicas {least} ({_numbers(refusing)}): commits are refused")
+    if behind:
+        parts.append(f"{len(behind)} under-replicated ({_numbers(behind)})")
+    if few:
+        parts.append(f"replication factor {factor}" + (f" with {plural(brokers, 'broker')}" if brokers else ""))
+    places = dict.fromkeys(f"__consumer_offsets:{p.partition}" for p in (*leaderless, *refusing, *behind))
+    rest = "--describe --topic __consumer_offsets --under-replicated-partitions"
+    commands = [kafka("kafka-topics.sh", snapshot.bootstrap, rest)] if leaderless or behind or refusing else []
+    if few:
+        rest = "--reassignment-json-file offsets.json --execute"
+        commands.append(kafka("kafka-reassign-partitions.sh", snapshot.bootstrap, rest))
+    return (
+        REPLICATION.found(
+            Severity.CRITICAL if leaderless or refusing else Severity.WARNING,
+            f"of {plural(len(partitions), 'partition')} {'; '.join(parts)}",
+            remedy="bring back the missing brokers; a low factor is raised by a reassignment with more replicas",
+            numbers={
+                "partitions": len(partitions),
+                "without_leader": len(leaderless),
+                "below_min_in_sync": len(refusing),
+                "under_replicated": len(behind),
+                "replication_factor": factor,
+            },
+            places=tuple(places),
+            commands=commands,
+        )
+        + partly
+    )
+
+
+def _numbers(partitions: Sequence[OffsetsPartition]) -> str:
+    return some_of([str(partition.partition) for partition in partitions])
+
+
+def coordinator_load(snapshot: ClusterSnapshot) -> Answer:
+    """Groups a coordinator, against an even share among the brokers that are up."""
+    counts = snapshot.groups_by_coordinator
+    if counts is None:
+        return COORDINATORS.unknown(
+            snapshot.why("groups_by_coordinator", "the coordinators of the groups were not read")
+        )
+    if not counts:
+        return ()
+    total = sum(counts.values())
+    busiest = max(counts, key=lambda broker: (counts[broker], -broker))
+    most = counts[busiest]
+    uneven = len(counts) > 1 and most >= FEW_GROUPS.value and most * len(counts) >= OVER_FAIR.value * total
+    many = most >= MANY_GROUPS.value
+    if not uneven and not many:
+        return ()
+    fair = -(-total // len(counts))
+    return COORDINATORS.found(
+        Severity.WARNING if uneven else Severity.INFO,
+        f"broker {busiest} coordinates {most} of {plural(total, 'group')} ({percent(most, total)}); an even share of "
+        f"{plural(len(counts), 'broker')} is {fair}",
+        remedy="give the partitions of __consumer_offsets back to their preferred leaders; else spread them by a "
+        "reassignment. Groups that nobody uses: kgroup delete --idle-for",
+        numbers={"groups": total, "busiest": most, "fair_share": fair, "brokers": len(counts)},
+        places=[f"broker {broker}" for broker in sorted(counts, key=lambda broker: (-counts[broker], broker))],
+        commands=(
+            kafka(
+                "kafka-leader-election.sh",
+                snapshot.bootstrap,
+                "--election-type preferred --all-topic-partitions",
+            ),
+            "kgroup list --coordinator " + str(busiest),
+        ),
+    )

@@ -1,0 +1,130 @@
+"""Rules about offsets that the broker will forget."""
+
+from __future__ import annotations
+
+from kgroup.groups.doctor.finding import Answer, Severity
+from kgroup.groups.doctor.rule import Rule, Threshold
+from kgroup.groups.doctor.snapshot import GroupSnapshot, TopicPartition
+from kgroup.groups.doctor.words import name, text, utc
+from kgroup.groups.waiting import some_of
+from kgroup.units import plural
+
+SOON = Threshold(
+    "time left that is a warning", 86_400_000, "ms", "a day is left to act; half of the retention where that is shorter"
+)
+AT_ONCE = Threshold("time left that is critical", 3_600_000, "ms", "six of the broker's checks (10m): act now")
+IN_USE = Threshold(
+    "age of the newest commit up to which a group without members is in use", 3_600_000, "ms", "somebody assign()s"
+)
+
+EXPIRY = Rule(
+    "offsets-expire",
+    "the committed offsets of a group without members expire soon",
+    "KIP-211; Kafka's documentation of offsets.retention.minutes",
+    (SOON, AT_ONCE),
+)
+EXPIRY_IN_USE = Rule(
+    "offsets-expire-in-use",
+    "offsets expire soon although somebody reads with this group id",
+    "KIP-211; Kafka's documentation of offsets.retention.minutes",
+    (SOON, AT_ONCE, IN_USE),
+)
+_NO_TIMES = "when the commits were made was not read"
+
+
+def offsets_expire(snapshot: GroupSnapshot) -> Answer:
+    """Counted from Empty for a classic group that had members, from each commit for all others."""
+    if not snapshot.group.is_empty or _somebody_commits(snapshot):
+        return ()
+    return _expiring(snapshot, EXPIRY, None)
+
+
+def offsets_expire_in_use(snapshot: GroupSnapshot) -> Answer:
+    """Of a group with members: the topics that nobody subscribes to. Without: where somebody commits all the same."""
+    group = snapshot.group
+    if group.is_empty:
+        return _expiring(snapshot, EXPIRY_IN_USE, None) if _somebody_commits(snapshot) else ()
+    if group.members is None:
+        return EXPIRY_IN_USE.unknown(snapshot.why("members", "its members may not be seen"))
+    if any(m.subscription is None or m.subscription_regex is not None for m in group.members):
+        return EXPIRY_IN_USE.unknown("which topics its members subscribe to is not known (a pattern, or a rebalance)")
+    subscribed = {topic for member in group.members for topic in member.subscription or ()}
+    return _expiring(snapshot, EXPIRY_IN_USE, subscribed)
+
+
+def _somebody_commits(snapshot: GroupSnapshot) -> bool:
+    """Whether a group without members has commits that are newer than its becoming Empty, and recent."""
+    newest = max((p.at_ms for known in (snapshot.commits or {}).values() for p in known.points), default=None)
+    if newest is None or snapshot.now_ms - newest > IN_USE.value:
+        return False
+    after = snapshot.emptied_at_ms is not None and newest > snapshot.emptied_at_ms
+    return after or snapshot.group.is_simple
+
+
+def _expiring(snapshot: GroupSnapshot, rule: Rule, subscribed: set[str] | None) -> Answer:
+    """The commits on topics that are not ``subscribed`` (None: all) and what is left of their time."""
+    group = snapshot.group
+    keys = [
+        (p.topic, p.partition)
+        for p in group.partitions
+        if p.commit is not None and (subscribed is None or p.topic not in subscribed)
+    ]
+    if not keys:
+        return ()
+    retention = snapshot.broker.offsets_retention_ms
+    if retention is None:
+        return rule.unknown(snapshot.why("offsets_retention_ms", "offsets.retention.minutes could not be read"))
+    from_empty = subscribed is None and group.type == "classic" and not group.is_simple
+    base = _from_empty(snapshot, keys) if from_empty else _from_commits(snapshot, keys)
+    missing = [f"{topic}:{number}" for topic, number in keys if (topic, number) not in base]
+    if not base:
+        return rule.unknown(snapshot.why("emptied_at_ms" if from_empty else "commits", _NO_TIMES))
+    partly = rule.partly(f"{_NO_TIMES}: {some_of(missing)}" if missing else None)
+    left = {key: since + retention - snapshot.now_ms for key, since in base.items()}
+    horizon = min(SOON.value, retention // 2)
+    soon = sorted((key for key in left if left[key] < horizon), key=lambda key: (left[key], key))
+    if not soon:
+        return partly
+    first = left[soon[0]]
+    when = f"the first in {text(first)}" if first > 0 else "the first at the broker's next check"
+    since = f"Empty since {utc(base[soon[0]])}" if from_empty else f"committed {utc(base[soon[0]])}"
+    return (
+        rule.found(
+            Severity.CRITICAL if first < min(AT_ONCE.value, retention // 4) else Severity.WARNING,
+            f"{len(soon)} of {plural(len(keys), 'commit')} expire soon, {when} ({since}, kept {text(retention)})",
+            remedy=_remedy(from_empty=from_empty, live=subscribed is not None),
+            numbers={"commits": len(keys), "expiring": len(soon), "first_in_ms": first, "retention_ms": retention},
+            places=[f"{topic}:{number}" for topic, number in soon],
+            commands=_commands(snapshot, from_empty=from_empty, live=subscribed is not None),
+        )
+        + partly
+    )
+
+
+def _from_empty(snapshot: GroupSnapshot, keys: list[TopicPartition]) -> dict[TopicPartition, int]:
+    return {} if snapshot.emptied_at_ms is None else dict.fromkeys(keys, snapshot.emptied_at_ms)
+
+
+def _from_commits(snapshot: GroupSnapshot, keys: list[TopicPartition]) -> dict[TopicPartition, int]:
+    known = snapshot.commits or {}
+    return {key: known[key].points[-1].at_ms for key in keys if key in known and known[key].points}
+
+
+def _remedy(*, from_empty: bool, live: bool) -> str:
+    if live:
+        return "subscribe to these topics, read them under a group id of their own, or forget them if nobody reads them"
+    if from_empty:
+        return (
+            "start a member, however briefly: the time counts anew from when it has left; committing again does not "
+            "prolong it. Keep a copy meanwhile"
+        )
+    return "commit them again: the time counts from each commit"
+
+
+def _commands(snapshot: GroupSnapshot, *, from_empty: bool, live: bool) -> tuple[str, ...]:
+    group = name(snapshot.group)
+    if live:
+        return (f"kgroup export {group}", "offsets.retention.minutes on the brokers")
+    if from_empty:
+        return (f"kgroup export {group}", f"kgroup migrate {group} --protocol consumer")
+    return (f"kgroup reset {group} --all-topics --to-current",)

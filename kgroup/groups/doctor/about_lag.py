@@ -1,0 +1,279 @@
+"""Rules about lag: where it lies, and commits that do not move."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+
+from kgroup.groups.doctor.finding import Answer, Severity
+from kgroup.groups.doctor.rule import Rule, Threshold
+from kgroup.groups.doctor.snapshot import GroupSnapshot
+from kgroup.groups.doctor.words import called, name, place, text, unread_places
+from kgroup.groups.waiting import some_of
+from kgroup.model import Partition
+from kgroup.units import human_count, percent, plural
+
+LEAST_LAG = Threshold("records of lag from which its shape counts", 1_000, "", "two batches of max.poll.records (500)")
+LAG_SHARE = Threshold("share of the lag on one partition or member", 80, "%", "the rest alone would be no alert")
+FEW_PARTITIONS = Threshold("partitions from which one can stand out", 3, "", "of two, one always has half or more")
+HOT = Threshold("times the median of the topic's other partitions", 5, "x", "hashed keys stay within twice of it")
+HOT_LEAST = Threshold("records in the time looked at", 1_000, "", "fewer are noise in any batch producer")
+STALLED = Threshold(
+    "time at one offset that is a warning", 300_000, "ms", "the default max.poll.interval.ms: a slow batch is done"
+)
+STUCK = Threshold("time at one offset that is critical", 900_000, "ms", "three of them: nobody is coming back")
+WAITING = Threshold(
+    "unread records where it is not known whether any arrive", 100, "", "the mark of a transaction is a lag of 1"
+)
+IDLE_COMMITS = Threshold("commits in the log from which the habit shows", 100, "", "8 minutes of auto-commit each 5s")
+IDLE_SHARE = Threshold("share of commits without progress", 90, "%", "below that, most commits do their work")
+
+SKEWED_LAG = Rule(
+    "skewed-lag",
+    "nearly all the lag lies on one partition or one member",
+    "Burrow's rules; Kafka's documentation of consumer lag",
+    (LEAST_LAG, LAG_SHARE, FEW_PARTITIONS),
+)
+HOT_PARTITION = Rule(
+    "hot-partition",
+    "one partition gets many times the records of the others",
+    "Kafka's documentation of the partitioner: equal keys share a partition; KIP-480, KIP-794",
+    (HOT, HOT_LEAST, FEW_PARTITIONS),
+)
+STALLED_COMMITS = Rule(
+    "stalled-commits",
+    "committed offsets do not move while records arrive",
+    "Burrow's rules STOP and STALL; KIP-62",
+    (STALLED, STUCK, WAITING),
+)
+COMMITS_WITHOUT_PROGRESS = Rule(
+    "idle-commits",
+    "most commits repeat the same offset: auto-commit on quiet partitions",
+    "Kafka's documentation of auto.commit.interval.ms",
+    (IDLE_COMMITS, IDLE_SHARE),
+)
+_NO_COMMITS = "the commits in __consumer_offsets were not read"
+
+
+def skewed_lag(snapshot: GroupSnapshot) -> Answer:
+    """A partition before a member, which is not the cause if it has one bad partition. Without members nothing."""
+    group = snapshot.group
+    if group.is_empty and not group.is_simple:
+        return ()
+    committed = [partition for partition in group.partitions if partition.commit is not None or partition.error]
+    partly = SKEWED_LAG.partly(unread_places(committed))
+    lags = {place(partition): lag for partition in committed if (lag := partition.lag) is not None}
+    if committed and not lags:
+        return SKEWED_LAG.unknown(snapshot.why("logs", "no log range could be read"))
+    total = sum(lags.values())
+    if total < LEAST_LAG.value or len(lags) < FEW_PARTITIONS.value:
+        return partly
+    worst = max(lags, key=lambda where: lags[where])
+    by_member: Counter[str] = Counter()
+    held: Counter[str] = Counter()
+    for partition in committed:
+        if partition.owner is not None and place(partition) in lags:
+            by_member[partition.owner.member_id] += lags[place(partition)]
+            held[partition.owner.member_id] += 1
+    names = called(group)
+    who, of_member = by_member.most_common(1)[0] if by_member else ("", 0)
+    if _most(lags[worst], total):
+        where, lag = worst, lags[worst]
+        said = f"{human_count(lag)} on {where}, {percent(lag, total)} of {human_count(total)}"
+        said += f" over {plural(len(lags), 'partition')}"
+        command = f"kgroup history {name(group)} --commits --topic {where}"
+        remedy = (
+            "see whether it gets more records (hot-partition) or stands (stalled-commits): else its records are slow"
+        )
+    elif _most(of_member, total) and 2 * held[who] < len(lags):
+        where, lag = names.get(who, who), of_member
+        said = f"{human_count(lag)} at {where}, {percent(lag, total)} of {human_count(total)}"
+        said += f", with {held[who]} of {plural(len(lags), 'partition')}"
+        command = f"kgroup describe {name(group)} --members"
+        remedy = "compare that member with the others: host, version, throttling; a restart gives its partitions away"
+    else:
+        return partly
+    return (
+        SKEWED_LAG.found(
+            Severity.WARNING,
+            said,
+            remedy=remedy,
+            numbers={"lag": lag, "total_lag": total, "partitions": len(lags)},
+            places=(where,),
+            commands=(command,),
+        )
+        + partly
+    )
+
+
+def _most(part: int, total: int) -> bool:
+    return 100 * part >= LAG_SHARE.value * total
+
+
+def hot_partition(snapshot: GroupSnapshot) -> Answer:
+    """By what is produced, not by lag; against the median of the others, which one hot one more does not move."""
+    rates: defaultdict[str, dict[int, float]] = defaultdict(dict)
+    counts: dict[tuple[str, int], int] = {}
+    missing = []
+    for partition in snapshot.group.partitions:
+        facts = snapshot.logs.get((partition.topic, partition.partition))
+        if facts is None or facts.production is None:
+            missing.append(place(partition))
+            continue
+        rates[partition.topic][partition.partition] = facts.production.per_second
+        counts[partition.topic, partition.partition] = facts.production.records
+    if missing and not rates:
+        return HOT_PARTITION.unknown(snapshot.why("production", "how many records arrive was not read"))
+    hot: list[tuple[float, str, int, float, int]] = []
+    for topic, of_topic in rates.items():
+        if len(of_topic) < FEW_PARTITIONS.value:
+            continue
+        for number, rate in of_topic.items():
+            others = [other for key, other in of_topic.items() if key != number]
+            usual = median(others)
+            if counts[topic, number] >= HOT_LEAST.value and rate >= HOT.value * usual:
+                hot.append((rate, topic, number, usual, len(others)))
+    partly = HOT_PARTITION.partly(f"records in unknown for {some_of(missing)}" if missing else None)
+    if not hot:
+        return partly
+    hot.sort(key=lambda found: -found[0])
+    rate, topic, number, usual, others_count = hot[0]
+    more = f"; {len(hot) - 1} more" if len(hot) > 1 else ""
+    return (
+        HOT_PARTITION.found(
+            Severity.WARNING,
+            f"{topic}:{number} gets {human_count(round(rate))}/s, the median of the other {others_count} is "
+            f"{human_count(round(usual))}/s{more}",
+            remedy="spread the busiest key (a suffix, or a key of finer grain); more partitions or members do not help "
+            "one key",
+            numbers={"records_per_s": round(rate), "median_per_s": round(usual), "hot": len(hot)},
+            places=[f"{topic}:{number}" for _, topic, number, _, _ in hot],
+            commands=(f"kgroup lag {name(snapshot.group)} --topic {topic}",),
+        )
+        + partly
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """A partition that stands: for how long, how often the same offset was committed, how many records wait."""
+
+    partition: Partition
+    for_ms: int
+    attempts: int
+    lag: int
+
+
+def stalled_commits(snapshot: GroupSnapshot) -> Answer:
+    """A group with members whose commits stand, with further commits (STALL) or without (STOP).
+
+    Without members nothing is expected to move. What stands at the last stable offset waits for a transaction.
+    """
+    group = snapshot.group
+    if group.is_empty:
+        return ()
+    if snapshot.commits is None:
+        return STALLED_COMMITS.unknown(snapshot.why("commits", _NO_COMMITS))
+    lagging = [partition for partition in group.partitions if partition.lag]
+    unseen = [place(p) for p in lagging if (p.topic, p.partition) not in snapshot.commits]
+    why = (
+        f"no commit in the log that was read: {some_of(unseen)}"
+        if unseen
+        else unread_places(_committed(group.partitions))
+    )
+    partly = STALLED_COMMITS.partly(why)
+    stalls = sorted(stalls_of(snapshot), key=lambda stall: (-stall.for_ms, -stall.lag))
+    if not stalls:
+        return partly
+    worst = stalls[0]
+    facts = snapshot.logs.get((worst.partition.topic, worst.partition.partition))
+    arriving = (
+        f" while {human_count(round(facts.production.per_second))}/s arrive" if facts and facts.production else ""
+    )
+    tried = f", committed {worst.attempts} times" if worst.attempts > 1 else ", no commit since"
+    more = f"; {len(stalls) - 1} more of {plural(len(group.partitions), 'partition')}" if len(stalls) > 1 else ""
+    offset = worst.partition.commit.offset if worst.partition.commit else 0
+    return (
+        STALLED_COMMITS.found(
+            Severity.CRITICAL if worst.for_ms >= STUCK.value else Severity.WARNING,
+            f"{place(worst.partition)} at {offset} for {text(worst.for_ms)}{tried}{arriving}{more}",
+            remedy="a record that cannot be handled, or a call that hangs: look at its owner's log and a thread dump "
+            "before a restart; to skip one record: kgroup reset --topic T:P --shift-by 1",
+            numbers={
+                "partitions": len(stalls),
+                "stalled_ms": worst.for_ms,
+                "attempts": worst.attempts,
+                "lag": sum(stall.lag for stall in stalls),
+            },
+            places=[place(stall.partition) for stall in stalls],
+            commands=(
+                f"kgroup history {name(group)} --commits --topic {place(worst.partition)}",
+                f"kgroup reset {name(group)} --topic {place(worst.partition)} --shift-by 1 --save-skipped skipped.json",
+            ),
+        )
+        + partly
+    )
+
+
+def _committed(partitions: tuple[Partition, ...]) -> list[Partition]:
+    return [partition for partition in partitions if partition.commit is not None or partition.error]
+
+
+def stalls_of(snapshot: GroupSnapshot) -> list[Stall]:
+    """The partitions that stand for longer than STALLED while records wait or arrive."""
+    found = []
+    for partition in snapshot.group.partitions:
+        key = (partition.topic, partition.partition)
+        known = (snapshot.commits or {}).get(key)
+        lag, commit = partition.lag, partition.commit
+        if not lag or commit is None or known is None or not known.points:
+            continue
+        if known.points[-1].offset != commit.offset:
+            continue  # it moved between the two reads
+        facts = snapshot.logs.get(key)
+        if facts is not None and facts.last_stable is not None and commit.offset >= facts.last_stable:
+            continue
+        production = facts.production if facts else None
+        if lag < WAITING.value if production is None else not production.records:
+            continue
+        same = []
+        for point in reversed(known.points):
+            if point.offset != commit.offset:
+                break
+            same.append(point)
+        for_ms = snapshot.now_ms - same[-1].at_ms
+        if for_ms >= STALLED.value:
+            found.append(Stall(partition, for_ms, len(same), lag))
+    return found
+
+
+def commits_without_progress(snapshot: GroupSnapshot) -> Answer:
+    """Stalled partitions are left out: their commits are a symptom of something worse."""
+    if snapshot.commits is None:
+        return COMMITS_WITHOUT_PROGRESS.unknown(snapshot.why("commits", _NO_COMMITS))
+    stalled = {(stall.partition.topic, stall.partition.partition) for stall in stalls_of(snapshot)}
+    repeats: Counter[tuple[str, int]] = Counter()
+    total, first_ms, last_ms = 0, snapshot.now_ms, 0
+    for key, known in snapshot.commits.items():
+        if key in stalled or not known.points:
+            continue
+        offsets = [point.offset for point in known.points]
+        repeats[key] = sum(before == after for before, after in pairwise(offsets))
+        total += max(len(offsets) - 1, 0)
+        first_ms, last_ms = min(first_ms, known.points[0].at_ms), max(last_ms, known.points[-1].at_ms)
+    idle = sum(repeats.values())
+    if total < IDLE_COMMITS.value or 100 * idle < IDLE_SHARE.value * total:
+        return ()
+    span = max(last_ms - first_ms, 1)
+    where = [f"{topic}:{number}" for (topic, number), count in repeats.most_common() if count]
+    return COMMITS_WITHOUT_PROGRESS.found(
+        Severity.INFO,
+        f"{idle} of {plural(total, 'commit')} in {text(span)} moved nothing, on {plural(len(where), 'partition')}",
+        remedy="a longer auto.commit.interval.ms, or commits only after work: these fill __consumer_offsets, which "
+        "coordinators load and history is read from",
+        numbers={"commits": total, "without_progress": idle, "span_ms": span, "partitions": len(where)},
+        places=where,
+        commands=("auto.commit.interval.ms=60000",),
+    )

@@ -1,0 +1,209 @@
+"""Rules about who holds what: idle members, uneven assignments, different subscriptions, readiness for KIP-848."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from kgroup.groups.assignors import CLIENT_SIDE, assign
+from kgroup.groups.assignors.model import Subscriber, Topic
+from kgroup.groups.doctor.finding import Answer, Severity
+from kgroup.groups.doctor.rule import Rule, Threshold
+from kgroup.groups.doctor.snapshot import GroupSnapshot
+from kgroup.groups.doctor.words import LEFT_FOR_A_MOMENT, REBALANCING, called, kafka, name
+from kgroup.groups.readiness.check import How, Verdict
+from kgroup.groups.waiting import some_of
+from kgroup.model import Member
+from kgroup.units import plural
+
+STANDBY = Threshold("idle members that are only info", 1, "", "one spare member is often meant as a standby")
+SKEW = Threshold(
+    "share of the busiest member, of what sticky would give it", 150, "%", "below that, more members help as much"
+)
+SKEW_LEAST = Threshold(
+    "partitions that the busiest member has too many", 2, "", "of one more than another nobody can be relieved"
+)
+
+IDLE = Rule(
+    "idle-members",
+    "more members than partitions: some have nothing to do",
+    "Kafka's documentation, consumer groups: a partition has one owner in a group",
+    (STANDBY,),
+)
+SKEWED = Rule(
+    "skewed-partitions",
+    "some members hold far more partitions than others",
+    "KIP-54, KIP-429: sticky assignors balance over all topics, range over each alone",
+    (SKEW, SKEW_LEAST),
+)
+MIXED = Rule(
+    "mixed-subscriptions",
+    "members of one group subscribe to different topics",
+    "KafkaConsumer documentation: group.id names one logical subscriber",
+)
+MIGRATE = Rule(
+    "ready-to-migrate",
+    "a classic group that could use the consumer protocol",
+    "KIP-848",
+)
+
+
+def idle_members(snapshot: GroupSnapshot) -> Answer:
+    """Named, and only those that no even assignment could give anything either."""
+    group, members = snapshot.group, _settled(snapshot)
+    if isinstance(members, str):
+        return IDLE.unknown(members)
+    idle = [member for member in members if not member.partition_count and member.epoch != LEFT_FOR_A_MOMENT]
+    if not idle:
+        return ()
+    sizes = _sizes(snapshot)
+    surplus, unsized = [], set()
+    for member in idle:
+        topics = _reads(member, members)
+        unsized |= {topic for topic in topics if topic not in sizes and topic not in (snapshot.gone or ())}
+        readers = sum(bool(topics & _reads(other, members)) for other in members)
+        if not topics or readers > sum(sizes.get(topic, 0) for topic in topics):
+            surplus.append(member)
+    if unsized:
+        return IDLE.unknown(f"how many partitions {some_of(sorted(unsized))} has: {_unsized(snapshot)}")
+    if not surplus:
+        return ()
+    names = called(group)
+    who = [names[member.member_id] for member in surplus]
+    wanted = sorted(set().union(*(_reads(member, members) for member in members)))
+    partitions = sum(sizes.get(topic, 0) for topic in wanted)
+    more: tuple[str, ...] = ()
+    if len(wanted) == 1:
+        rest = f"--alter --topic {wanted[0]} --partitions {len(members)}"
+        more = (kafka("kafka-topics.sh", snapshot.bootstrap, rest),)
+    return IDLE.found(
+        Severity.WARNING if len(who) > STANDBY.value else Severity.INFO,
+        f"{plural(len(members), 'member')} for {plural(partitions, 'partition')}: {len(who)} idle ({some_of(who)})",
+        remedy=f"run {plural(len(who), 'member')} fewer, or add partitions (keys then go to other ones)",
+        numbers={"members": len(members), "partitions": partitions, "idle": len(who)},
+        places=who,
+        commands=more,
+    )
+
+
+def skewed_partitions(snapshot: GroupSnapshot) -> Answer:
+    """Against what the sticky assignor would give to the same members: different subscriptions are no skew."""
+    group, members = snapshot.group, _settled(snapshot)
+    if isinstance(members, str):
+        return SKEWED.unknown(members)
+    here = [member for member in members if member.epoch != LEFT_FOR_A_MOMENT]
+    counts = sorted((member.partition_count for member in here), reverse=True)
+    if len(counts) < 2 or counts[0] - counts[-1] < SKEW_LEAST.value:
+        return ()
+    sizes = _sizes(snapshot)
+    topics = [Topic(topic, size) for topic, size in sorted(sizes.items())]
+    subscribers = [Subscriber(m.member_id, _reads(m, members), m.instance_id) for m in here]
+    unsized = sorted(set().union(*(s.topics for s in subscribers)) - sizes.keys() - (snapshot.gone or frozenset()))
+    if unsized:
+        return SKEWED.unknown(f"how many partitions {some_of(unsized)} has: {_unsized(snapshot)}")
+    even = sorted((len(given) for given in assign(CLIENT_SIDE["sticky"], subscribers, topics).values()), reverse=True)
+    if counts[0] - even[0] < SKEW_LEAST.value or 100 * counts[0] < SKEW.value * even[0]:
+        return ()
+    names = called(group)
+    order = sorted(here, key=lambda member: -member.partition_count)
+    most, least = order[0], order[-1]
+    total = sum(counts)
+    said = f"{even[0]} each" if even[0] == even[-1] else f"{even[-1]} to {even[0]} each"
+    classic = group.type == "classic"
+    return SKEWED.found(
+        Severity.WARNING,
+        f"{names[most.member_id]} holds {counts[0]} of {total} partitions, {names[least.member_id]} {counts[-1]}; "
+        f"sticky would give {said}",
+        remedy="an assignor that balances over all topics: "
+        + ("cooperative-sticky, in two rolling restarts (KIP-429)" if classic else "group.remote.assignor=uniform"),
+        numbers={"members": len(here), "partitions": total, "most": counts[0], "least": counts[-1], "even": even[0]},
+        places=[names[member.member_id] for member in order if member.partition_count > even[0]],
+        commands=(
+            f"kgroup simulate {name(group)} --restart-rolling --assignor "
+            + ("cooperative-sticky" if classic else "uniform"),
+        ),
+    )
+
+
+def mixed_subscriptions(snapshot: GroupSnapshot) -> Answer:
+    """Nothing in common is two services under one id; an overlap may be a rollout of a new subscription."""
+    group = snapshot.group
+    members = _settled(snapshot)
+    if isinstance(members, str):
+        return MIXED.unknown(members)
+    counts = Counter((member.subscription or (), member.subscription_regex or "") for member in members)
+    kinds = Counter({_subscription(topics, regex): count for (topics, regex), count in counts.items()})
+    if len(kinds) < 2:
+        return ()
+    readers = Counter(topic for member in members for topic in _reads(member, members))
+    shared = [topic for topic, count in readers.items() if count == len(members)]
+    ownerless = sorted({p.topic for p in group.partitions if p.owner is None and p.topic in readers})
+    parts = [f"{count} read {what}" for what, count in kinds.most_common(2)]
+    others = f", {plural(len(kinds) - 2, 'more subscription')}" if len(kinds) > 2 else ""
+    without = f"; without an owner: {some_of(ownerless)}" if ownerless else ""
+    return MIXED.found(
+        Severity.INFO if shared and not ownerless else Severity.WARNING,
+        f"of {plural(len(members), 'member')} {', '.join(parts)}{others}{without}",
+        remedy="a group id of its own for each service; while a new subscription rolls out, wait for its end",
+        numbers={"members": len(members), "subscriptions": len(kinds), "topics_without_owner": len(ownerless)},
+        places=[what for what, _ in kinds.most_common()],
+        commands=(f"kgroup describe {name(group)} --members --verbose",),
+    )
+
+
+def ready_to_migrate(snapshot: GroupSnapshot) -> Answer:
+    """Only where nothing speaks against it: what blocks and warns is said by ``kgroup migrate``."""
+    group, readiness = snapshot.group, snapshot.readiness
+    if group.type != "classic" or group.is_simple:
+        return ()
+    if readiness is None:
+        return MIGRATE.unknown(snapshot.why("readiness", "whether it can migrate was not looked at"))
+    if readiness.verdict is not Verdict.READY:
+        return ()
+    how = {How.NOW: "now: it is Empty", How.ROLLING: "member by member", How.STOP: "once it is stopped"}
+    return MIGRATE.found(
+        Severity.INFO,
+        f"it can move {how.get(readiness.how, 'now')}; {plural(len(readiness.checks), 'check')}, none against it",
+        remedy="plan the move: rebalances without a standstill of all, epochs and assignments visible from outside",
+        numbers={"checks": len(readiness.checks)},
+        commands=(f"kgroup migrate {name(group)} --protocol consumer",),
+    )
+
+
+def _settled(snapshot: GroupSnapshot) -> Sequence[Member] | str:
+    """The members of a group at rest, or why nothing can be said of what they hold."""
+    group = snapshot.group
+    if group.members is None:
+        return snapshot.why("members", "its members may not be seen")
+    if group.members and group.state in REBALANCING:
+        return f"it is rebalancing ({group.state})"
+    if any(member.assignment is None for member in group.members):
+        return "its members do not tell what they hold"
+    if any(member.subscription is None and member.subscription_regex is None for member in group.members):
+        return "its members do not tell what they subscribe to"
+    return group.members
+
+
+def _reads(member: Member, members: Sequence[Member]) -> frozenset[str]:
+    """The topics that a member reads: of a pattern, all that those with the same pattern were given."""
+    alike = [member]
+    if member.subscription_regex is not None:
+        alike = [other for other in members if other.subscription_regex == member.subscription_regex]
+    matched = {item.topic for other in alike for item in other.assignment or ()} if len(alike) > 1 else set()
+    own = {item.topic for item in member.assignment or ()}
+    return frozenset(own | matched | set(member.subscription or ()))
+
+
+def _sizes(snapshot: GroupSnapshot) -> Mapping[str, int]:
+    return {topic: facts.partitions for topic, facts in (snapshot.topics or {}).items()}
+
+
+def _unsized(snapshot: GroupSnapshot) -> str:
+    return snapshot.why("topics", "no DESCRIBE on it, or it does not exist")
+
+
+def _subscription(topics: Sequence[str], regex: str) -> str:
+    named = some_of(sorted(topics))
+    if regex:
+        return f"{regex} and {named}" if named else regex
+    return named or "nothing"

@@ -1,0 +1,203 @@
+"""Rules about commits and logs that do not fit: out of range, gone and recreated topics, partitions never read."""
+
+from __future__ import annotations
+
+from kgroup.groups.doctor.finding import Answer, Severity
+from kgroup.groups.doctor.rule import Rule
+from kgroup.groups.doctor.snapshot import GroupSnapshot
+from kgroup.groups.doctor.words import name, place, unread_places
+from kgroup.groups.waiting import some_of
+from kgroup.model import Partition
+from kgroup.units import human_count, plural
+
+OUT_OF_RANGE = Rule(
+    "out-of-range",
+    "a committed offset lies outside the log: records were lost, or will be read twice",
+    "Kafka's documentation of auto.offset.reset (OFFSET_OUT_OF_RANGE); KIP-392",
+)
+NEVER_READ = Rule(
+    "never-read",
+    "a partition with records and no commit on a topic that the group commits to",
+    "KIP-1327; KAFKA-20539: auto.offset.reset=latest on partitions that were added",
+)
+GONE = Rule(
+    "topic-gone",
+    "the group reads, or has commits on, a topic that does not exist any more",
+    "Kafka's protocol: UNKNOWN_TOPIC_OR_PARTITION; KIP-496 for deleting its offsets",
+)
+RECREATED = Rule(
+    "topic-recreated",
+    "a topic was deleted and made anew: the committed offsets belong to the old one",
+    "KIP-516 (topic ids), KIP-320 (leader epochs)",
+)
+
+
+def out_of_range(snapshot: GroupSnapshot) -> Answer:
+    """Gone is what lies between the commit and the log start; those of topics that were made anew are told there."""
+    group = snapshot.group
+    committed = [p for p in group.partitions if p.commit is not None or p.error]
+    partly = OUT_OF_RANGE.partly(unread_places(committed))
+    if committed and all(p.log is None for p in committed):
+        return OUT_OF_RANGE.unknown(snapshot.why("logs", "no log range could be read"))
+    anew = {place(partition) for partition in _recreated(snapshot)}
+    outside = [p for p in committed if p.out_of_range and place(p) not in anew]
+    if not outside:
+        return partly
+    lost = {place(p): p.log.start - p.commit.offset for p in outside if _below(p) and p.log and p.commit}
+    above = {place(p): p.commit.offset - p.log.end for p in outside if not _below(p) and p.log and p.commit}
+    readable = sum(p.log.end - p.log.start for p in outside if p.log)
+    parts = []
+    if lost:
+        worst = max(lost, key=lambda where: lost[where])
+        total = f", {human_count(sum(lost.values()))} on {len(lost)} in all" if len(lost) > 1 else ""
+        parts.append(f"{lost[worst]} offsets gone on {worst}{total}")
+    if above:
+        worst = max(above, key=lambda where: above[where])
+        parts.append(f"{worst} committed {above[worst]} above the log end" + _more(len(above)))
+    return (
+        OUT_OF_RANGE.found(
+            Severity.CRITICAL,
+            f"{'; '.join(parts)}; still readable there: {human_count(readable)}",
+            remedy="decide before auto.offset.reset does: with latest it skips what is still readable too; only these "
+            "partitions, to the log start",
+            numbers={
+                "partitions": len(outside),
+                "offsets_gone": sum(lost.values()),
+                "above_end": len(above),
+                "readable": readable,
+            },
+            places=sorted(lost, key=lambda where: -lost[where]) + sorted(above),
+            commands=(f"kgroup reset {name(group)} --only out-of-range",),
+        )
+        + partly
+    )
+
+
+def _below(partition: Partition) -> bool:
+    return partition.out_of_range == "BELOW_START"
+
+
+def _more(count: int) -> str:
+    return f" and {count - 1} more" if count > 1 else ""
+
+
+def never_read(snapshot: GroupSnapshot) -> Answer:
+    """Not of a topic on which nothing is committed: the group may not have begun. INFO for one that only assign()s."""
+    group = snapshot.group
+    topics = {partition.topic for partition in group.partitions if partition.commit is not None}
+    rows = [p for p in group.partitions if p.topic in topics]
+    here = {(p.topic, p.partition) for p in rows}
+    sizes = {topic: facts.partitions for topic, facts in (snapshot.topics or {}).items()}
+    unlisted = [
+        f"{topic}:{number}"
+        for topic in sorted(topics)
+        for number in range(sizes.get(topic, 0))
+        if (topic, number) not in here
+    ]
+    unsized = sorted(topics - sizes.keys() - (snapshot.gone or frozenset()))
+    why = None
+    if unsized:
+        reason = snapshot.why("topics", "no DESCRIBE on it, or it does not exist")
+        why = f"how many partitions {some_of(unsized)} has: {reason}"
+    elif unlisted:
+        why = f"not read: {some_of(unlisted)}"
+    open_rows = [p for p in rows if p.commit is None]
+    partly = NEVER_READ.partly(why or unread_places(open_rows))
+    found = [p for p in open_rows if p.error is None and p.log is not None and p.log.end > p.log.start]
+    if not found:
+        return partly
+    records = {place(p): p.log.end - p.log.start for p in found if p.log}
+    where = sorted(records, key=lambda key: -records[key])
+    ownerless = sum(partition.owner is None for partition in found)
+    nobody = f", {ownerless} without an owner" if ownerless and not group.is_empty else ""
+    return (
+        NEVER_READ.found(
+            Severity.INFO if group.is_simple else Severity.WARNING,
+            f"{plural(len(found), 'partition')} with {human_count(sum(records.values()))} records and no commit: "
+            f"{some_of(where)}{nobody}",
+            remedy="auto.offset.reset=by_duration:<DURATION> or earliest, before partitions are added; what was passed "
+            "over can be read by a reset to the log start",
+            numbers={"partitions": len(found), "records": sum(records.values()), "without_owner": ownerless},
+            places=where,
+            commands=(f"kgroup reset {name(group)} --topic {where[0]} --to-earliest",),
+        )
+        + partly
+    )
+
+
+def topic_gone(snapshot: GroupSnapshot) -> Answer:
+    """A subscription that waits for a topic is worse than an old commit, which expires by itself."""
+    group, gone = snapshot.group, snapshot.gone
+    if gone is None:
+        return GONE.unknown(snapshot.why("gone", "a topic that is not shown may be hidden from this user"))
+    subscribed = {topic for member in group.members or () for topic in member.subscription or ()} & gone
+    commits = sorted(f"{p.topic}:{p.partition}" for p in group.partitions if p.commit is not None and p.topic in gone)
+    committed = {partition.topic for partition in group.partitions if partition.commit is not None} & gone
+    topics = sorted(subscribed) + sorted(committed - subscribed)
+    if not topics:
+        return ()
+    parts = [f"subscribed: {some_of(sorted(subscribed))}"] if subscribed else []
+    parts += [f"{plural(len(commits), 'commit')} left on {some_of(sorted(committed))}"] if committed else []
+    does = "does" if len(topics) == 1 else "do"
+    return GONE.found(
+        Severity.WARNING if subscribed else Severity.INFO,
+        f"{plural(len(topics), 'topic')} {does} not exist: {'; '.join(parts)}",
+        remedy="make the topic, or take it out of the subscription; offsets on it mean nothing if it comes back",
+        numbers={"topics": len(topics), "subscribed": len(subscribed), "commits": len(commits)},
+        places=topics,
+        commands=tuple(f"kgroup delete-offsets {name(group)} --topic {topic}" for topic in sorted(committed)[:3]),
+    )
+
+
+def topic_recreated(snapshot: GroupSnapshot) -> Answer:
+    """By topic id where the commit has one, else by a leader epoch that the log never reached."""
+    group = snapshot.group
+    committed = [partition for partition in group.partitions if partition.commit is not None]
+    judged = [p for p in committed if _id_differs(snapshot, p) is not None or _epoch_differs(snapshot, p) is not None]
+    if committed and not judged:
+        return RECREATED.unknown("neither topic ids (Kafka 4.1 and later) nor leader epochs of the commits are known")
+    found = _recreated(snapshot)
+    if not found:
+        return ()
+    by_id = [p for p in found if _id_differs(snapshot, p)]
+    topics = sorted({partition.topic for partition in found})
+    inside = sum(partition.out_of_range is None and partition.log is not None for partition in found)
+    how = (
+        f"{plural(len(by_id), 'commit')} made under another topic id"
+        if by_id
+        else f"{plural(len(found), 'commit')} with a leader epoch that the log never had (or it was truncated)"
+    )
+    silent = f"; {inside} fit into the new log by chance, which no client notices" if inside else ""
+    return RECREATED.found(
+        Severity.CRITICAL,
+        f"{some_of(topics)}: {how}{silent}",
+        remedy="read the new topic from its start; the old offsets point at other records",
+        numbers={"topics": len(topics), "commits": len(found), "by_topic_id": len(by_id), "inside_log": inside},
+        places=[place(partition) for partition in found],
+        commands=tuple(f"kgroup reset {name(group)} --topic {topic} --to-earliest" for topic in topics[:3]),
+    )
+
+
+def _recreated(snapshot: GroupSnapshot) -> list[Partition]:
+    """Where the id is known it alone decides: an epoch may be lost with an unclean election."""
+    found = []
+    for partition in snapshot.group.partitions:
+        differs = _id_differs(snapshot, partition)
+        if differs if differs is not None else _epoch_differs(snapshot, partition):
+            found.append(partition)
+    return found
+
+
+def _id_differs(snapshot: GroupSnapshot, partition: Partition) -> bool | None:
+    known = (snapshot.commits or {}).get((partition.topic, partition.partition))
+    topic = (snapshot.topics or {}).get(partition.topic)
+    if partition.commit is None or known is None or known.topic_id is None or topic is None or topic.id is None:
+        return None
+    return known.topic_id != topic.id
+
+
+def _epoch_differs(snapshot: GroupSnapshot, partition: Partition) -> bool | None:
+    facts = snapshot.logs.get((partition.topic, partition.partition))
+    if partition.commit is None or partition.commit.leader_epoch is None or facts is None or facts.leader_epoch is None:
+        return None
+    return partition.commit.leader_epoch > facts.leader_epoch

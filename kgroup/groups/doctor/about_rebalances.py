@@ -1,0 +1,178 @@
+"""Rules about rebalances: storms, eager assignors, restarts of dynamic members."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from math import ceil
+
+from kgroup.groups.doctor.finding import Answer, Severity
+from kgroup.groups.doctor.rule import Rule, Threshold
+from kgroup.groups.doctor.snapshot import GroupSnapshot, Rebalance
+from kgroup.groups.doctor.words import name, text, utc
+from kgroup.groups.waiting import some_of
+from kgroup.units import percent, plural
+
+WINDOW = Threshold("the time in which rebalances are counted", 600_000, "ms", "two default max.poll.interval.ms (5m)")
+RECENT = Threshold("how far back a storm still counts", 3_600_000, "ms", "what kgroup history shows by default")
+STORM = Threshold(
+    "rebalances in that time that are no rollout", 5, "", "one each 2m: a group that scales or crashes once has fewer"
+)
+HEAVY = Threshold("rebalances in that time that are critical", 10, "", "one a minute: caches and state never warm up")
+STOPPED = Threshold("share of that time stopped that is critical", 25, "%", "a quarter of the capacity is lost")
+ONGOING = Threshold(
+    "time since the last one while the storm counts as going on", 120_000, "ms", "the mean gap of the fewest that count"
+)
+LARGE_MEMBERS = Threshold(
+    "members from which a group is large", 10, "", "a rolling restart under an eager assignor stops all 20 times"
+)
+LARGE_PARTITIONS = Threshold("partitions from which a group is large", 100, "", "all of them stand still each time")
+TAKEN = Threshold(
+    "partitions moved in the log although their owner stayed", 50, "", "fewer are a member or two that came or went"
+)
+RESTARTS = Threshold(
+    "restarts of dynamic members in the log", 3, "", "one or two are a crash or a test, three are how it is operated"
+)
+BACK_SOON = Threshold(
+    "absence up to which it is a restart", 600_000, "ms", "longer ones are scaling; no session should wait for them"
+)
+
+REBALANCE_STORM = Rule(
+    "rebalance-storm",
+    "the group rebalances again and again",
+    "KIP-62, KIP-345; Kafka's documentation of max.poll.interval.ms",
+    (WINDOW, STORM, HEAVY, STOPPED, ONGOING, RECENT),
+)
+EAGER = Rule(
+    "eager-assignor",
+    "a large or stateful group with an assignor that stops everybody at each rebalance",
+    "KIP-429",
+    (LARGE_MEMBERS, LARGE_PARTITIONS, TAKEN),
+)
+NOT_STATIC = Rule(
+    "not-static",
+    "members restart without an instance id: each restart costs rebalances",
+    "KIP-345",
+    (RESTARTS, BACK_SOON),
+)
+_EAGER = ("range", "roundrobin", "sticky")
+_NO_HISTORY = "the history in __consumer_offsets was not read"
+_LEAST_SESSION_MS = 45_000
+
+
+def rebalance_storm(snapshot: GroupSnapshot) -> Answer:
+    """The densest window of the last hour; rebalances of a rollout do not count."""
+    history = snapshot.history
+    if history is None:
+        return REBALANCE_STORM.unknown(snapshot.why("history", _NO_HISTORY))
+    own = [r for r in history.rebalances if not r.rollout and r.at_ms >= snapshot.now_ms - RECENT.value]
+    densest = _densest(own)
+    if len(densest) < STORM.value:
+        reach = snapshot.now_ms - history.since_ms
+        short = f"the log was read back to {utc(history.since_ms)} only" if reach < WINDOW.value else None
+        return REBALANCE_STORM.partly(short)
+    last_ms = max(rebalance.at_ms for rebalance in own)
+    going_on = snapshot.now_ms - last_ms <= ONGOING.value
+    latest = [r for r in own if r.at_ms > last_ms - WINDOW.value] if going_on else densest
+    shown = latest if len(latest) >= STORM.value else densest
+    stopped = sum(rebalance.took_ms or 0 for rebalance in shown)
+    span = max(shown[-1].at_ms - shown[0].at_ms, 1)
+    heavy = len(shown) >= HEAVY.value or 100 * stopped >= STOPPED.value * WINDOW.value
+    now = "going on" if going_on else f"over since {utc(last_ms)}"
+    standing = f", stopped for {text(stopped)} ({percent(stopped, span)})" if stopped else ""
+    culprits = Counter(who for rebalance in shown for who in rebalance.causers).most_common()
+    by = f"; most by {', '.join(f'{who} ({count})' for who, count in culprits[:2])}" if culprits else ""
+    return REBALANCE_STORM.found(
+        Severity.CRITICAL if going_on and heavy and shown is latest else Severity.WARNING,
+        f"{len(shown)} in {text(span)}, {now}{standing}{by}",
+        remedy="look who comes and goes: members out max.poll.interval.ms after joining are too slow (fewer "
+        "max.poll.records, or a longer interval); out a session timeout after joining, they crash or pause",
+        numbers={"rebalances": len(shown), "span_ms": span, "stopped_ms": stopped, "going_on": int(going_on)},
+        places=[who for who, _ in culprits],
+        commands=(f"kgroup history {name(snapshot.group)} --since 1h",),
+    )
+
+
+def _densest(rebalances: Sequence[Rebalance]) -> Sequence[Rebalance]:
+    """The most that lie within one window, the latest of several such."""
+    ordered = sorted(rebalances, key=lambda rebalance: rebalance.at_ms)
+    best: Sequence[Rebalance] = ()
+    first = 0
+    for at, rebalance in enumerate(ordered, 1):
+        while rebalance.at_ms - ordered[first].at_ms >= WINDOW.value:
+            first += 1
+        if at - first >= len(best):
+            best = ordered[first:at]
+    return best
+
+
+def eager_assignor(snapshot: GroupSnapshot) -> Answer:
+    """INFO by size alone; WARNING where the log shows what it costs, or state has to follow its partition."""
+    group = snapshot.group
+    if group.type != "classic" or group.is_empty or group.is_simple:
+        return ()
+    if not group.assignor:
+        return EAGER.unknown(snapshot.why("assignor", f"a group shows its assignor only while Stable ({group.state})"))
+    if group.assignor not in _EAGER:
+        own = group.assignor != "cooperative-sticky" and not snapshot.state_topics
+        return EAGER.unknown(f"whether {group.assignor} is eager is not known") if own else ()
+    members = len(group.members or ())
+    partitions = sum(member.partition_count for member in group.members or ())
+    large = members >= LARGE_MEMBERS.value or partitions >= LARGE_PARTITIONS.value
+    taken = sum(rebalance.taken or 0 for rebalance in snapshot.history.rebalances) if snapshot.history else 0
+    costs = taken >= TAKEN.value
+    unread = None if snapshot.history or large else snapshot.why("history", _NO_HISTORY)
+    if not (large or costs or snapshot.state_topics):
+        return EAGER.partly(unread)
+    moved = f": {plural(taken, 'partition')} moved although their owner stayed" if taken else ""
+    state = f"; state in {some_of(snapshot.state_topics)}" if snapshot.state_topics else ""
+    return EAGER.found(
+        Severity.WARNING if costs or snapshot.state_topics else Severity.INFO,
+        f"{group.assignor}, {plural(members, 'member')}, {plural(partitions, 'partition')}{moved}{state}",
+        remedy="cooperative-sticky, in two rolling restarts: first list it before the present one, then alone; or the "
+        "consumer protocol",
+        numbers={
+            "members": members,
+            "partitions": partitions,
+            "moved_needlessly": taken,
+            "state_topics": len(snapshot.state_topics),
+        },
+        commands=(
+            "partition.assignment.strategy=org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
+            f"kgroup simulate {name(group)} --restart-rolling --assignor cooperative-sticky",
+        ),
+    )
+
+
+def not_static(snapshot: GroupSnapshot) -> Answer:
+    """Only restarts that the log shows: a group that never restarts gains nothing."""
+    history = snapshot.history
+    if history is None:
+        return NOT_STATIC.unknown(snapshot.why("history", _NO_HISTORY))
+    restarts = [r for r in history.restarts if r.instance_id is None and r.away_ms <= BACK_SOON.value]
+    if len(restarts) < RESTARTS.value:
+        return ()
+    who = sorted({restart.member for restart in restarts})
+    longest = max(restart.away_ms for restart in restarts)
+    costs = len(history.rebalances)
+    session = max(_LEAST_SESSION_MS, ceil(2 * longest / 1000) * 1000)
+    consumer = snapshot.group.type == "consumer"
+    setting = (
+        f"consumer.session.timeout.ms={session} as a config of the group {name(snapshot.group)}"
+        if consumer
+        else f"session.timeout.ms={session}"
+    )
+    return NOT_STATIC.found(
+        Severity.WARNING if costs >= STORM.value else Severity.INFO,
+        f"{plural(len(restarts), 'restart')} of {plural(len(who), 'member')} without an instance id since "
+        f"{utc(history.since_ms)}, away {text(longest)} at most; {plural(costs, 'rebalance')}",
+        remedy="an instance id of its own for each instance, and a session timeout above the restart time: then a "
+        "restart costs no rebalance (a member that dies for good is noticed later)",
+        numbers={"restarts": len(restarts), "members": len(who), "longest_away_ms": longest, "rebalances": costs},
+        places=who,
+        commands=(
+            "group.instance.id=NAME-OF-THE-INSTANCE",
+            setting,
+            f"kgroup simulate {name(snapshot.group)} --restart-rolling --static",
+        ),
+    )

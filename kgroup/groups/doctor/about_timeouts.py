@@ -1,0 +1,249 @@
+"""Rules about timeouts: heartbeats in a session, sessions against restarts, endless polls, static members that stay."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+
+from kgroup.facts import HEARTBEAT_CONFIG, SESSION_CONFIG, Bounds
+from kgroup.groups.doctor.finding import Answer, Severity
+from kgroup.groups.doctor.rule import Rule, Threshold
+from kgroup.groups.doctor.snapshot import GroupSnapshot
+from kgroup.groups.doctor.words import LEFT_FOR_A_MOMENT, called, kafka, name, text, utc
+from kgroup.groups.waiting import NAMED, some_of
+from kgroup.model import Member
+from kgroup.units import plural
+
+HEARTBEATS = Threshold(
+    "heartbeats that fit into a session", 3, "", "Kafka's documentation: no more than a third; one may be lost"
+)
+DEFAULT_HEARTBEAT = Threshold(
+    "what a classic client's heartbeat interval is taken for", 3_000, "ms", "the default; brokers are not told it"
+)
+LONG_POLL = Threshold(
+    "max.poll.interval.ms that is info", 3_600_000, "ms", "twelve times the default; an hour of lag before anyone acts"
+)
+ENDLESS_POLL = Threshold(
+    "max.poll.interval.ms that is a warning", 86_400_000, "ms", "librdkafka's maximum; Java's is 24d20h"
+)
+LONG_SESSION = Threshold(
+    "session timeout of static members that delays an operator", 300_000, "ms", "how long kgroup's --wait-empty waits"
+)
+
+HEARTBEAT = Rule(
+    "heartbeat-interval",
+    "too few heartbeats fit into the session timeout",
+    "Kafka's documentation of heartbeat.interval.ms; KIP-848 for the broker's",
+    (HEARTBEATS, DEFAULT_HEARTBEAT),
+)
+SESSION = Rule(
+    "session-restart",
+    "static members need longer for a restart than their session lasts",
+    "KIP-345",
+)
+POLL = Rule(
+    "poll-interval",
+    "max.poll.interval.ms is so long that a member that hangs is never thrown out",
+    "KIP-62; Kafka's documentation of max.poll.interval.ms",
+    (LONG_POLL, ENDLESS_POLL),
+)
+STATIC = Rule(
+    "static-session",
+    "static members that are gone, or stay on after a stop, keep the group from becoming Empty",
+    "KIP-345, KIP-848",
+    (LONG_SESSION,),
+)
+_NOT_SENT = "classic members do not tell brokers their heartbeat.interval.ms"
+_UNSEEN = "the members' settings were not found in __consumer_offsets"
+
+
+def heartbeat_interval(snapshot: GroupSnapshot) -> Answer:
+    """The consumer protocol's are the broker's; of classic members only the session is known."""
+    group = snapshot.group
+    if group.is_simple or not group.members:
+        return () if group.members == () or group.is_simple else HEARTBEAT.unknown(_hidden(snapshot))
+    if group.type == "consumer":
+        return _servers(snapshot)
+    sessions = {m.member_id: s for m in group.members if (s := _session(snapshot, m)) is not None}
+    if not sessions:
+        return HEARTBEAT.unknown(snapshot.why("settings", _UNSEEN))
+    short = [who for who, ms in sessions.items() if HEARTBEATS.value * DEFAULT_HEARTBEAT.value > ms]
+    if not short:
+        return HEARTBEAT.partly(_NOT_SENT)
+    names = called(group)
+    least = min(sessions[who] for who in short)
+    return HEARTBEAT.found(
+        Severity.INFO,
+        f"session timeout {text(least)} ({plural(len(short), 'member')}): a third is {text(least // 3)}, and clients "
+        f"heartbeat every {text(DEFAULT_HEARTBEAT.value)} unless told otherwise",
+        remedy="a heartbeat interval of at most a third of the session timeout, or a longer session",
+        numbers={"session_timeout_ms": least, "third_ms": least // 3, "members": len(short)},
+        places=[names[who] for who in short],
+        commands=(f"heartbeat.interval.ms={least // 3}", "session.timeout.ms=45000"),
+    )
+
+
+def _servers(snapshot: GroupSnapshot) -> Answer:
+    interval = _group_value(snapshot, HEARTBEAT_CONFIG, snapshot.broker.heartbeat)
+    session = _group_value(snapshot, SESSION_CONFIG, snapshot.broker.session)
+    if interval is None or session is None:
+        why = snapshot.why("configs", snapshot.why("heartbeat", "the broker's settings could not be read"))
+        return HEARTBEAT.unknown(why)
+    if interval * HEARTBEATS.value <= session:
+        return ()
+    group = name(snapshot.group)
+    rest = f"--alter --entity-type groups --entity-name {group} --add-config {HEARTBEAT_CONFIG}={session // 3}"
+    return HEARTBEAT.found(
+        Severity.WARNING,
+        f"every {text(interval)} in a session of {text(session)}: {session // interval} fit, {HEARTBEATS.value} should",
+        remedy="a shorter interval or a longer session, as configs of the group, within what the brokers allow",
+        numbers={"heartbeat_interval_ms": interval, "session_timeout_ms": session, "third_ms": session // 3},
+        commands=(kafka("kafka-configs.sh", snapshot.bootstrap, rest),),
+    )
+
+
+def session_restart(snapshot: GroupSnapshot) -> Answer:
+    """Seen restarts of static members against the session that was to cover them."""
+    members = snapshot.group.members
+    if members is None:
+        return SESSION.unknown(_hidden(snapshot))
+    static = {m.instance_id: m for m in members if m.instance_id is not None}
+    if not static:
+        return ()
+    history = snapshot.history
+    if history is None:
+        return SESSION.unknown(snapshot.why("history", "the history in __consumer_offsets was not read"))
+    seen = [restart for restart in history.restarts if restart.instance_id in static]
+    if not seen:
+        return SESSION.unknown(f"no static member restarted since {utc(history.since_ms)}")
+    by_instance = {instance: _session(snapshot, member) for instance, member in static.items()}
+    sessions = {instance: session for instance, session in by_instance.items() if session is not None}
+    if not any(restart.instance_id in sessions for restart in seen):
+        return SESSION.unknown(snapshot.why("settings", _UNSEEN))
+    late = [r for r in seen if r.instance_id is not None and r.away_ms > sessions.get(r.instance_id, r.away_ms)]
+    if not late:
+        return ()
+    longest = max(late, key=lambda restart: restart.away_ms)
+    session = sessions[longest.instance_id or ""]
+    wanted = -(-3 * longest.away_ms // 2000) * 1000
+    consumer = snapshot.group.type == "consumer"
+    rest = f"--alter --entity-type groups --entity-name {name(snapshot.group)} --add-config {SESSION_CONFIG}={wanted}"
+    own = kafka("kafka-configs.sh", snapshot.bootstrap, rest)
+    return SESSION.found(
+        Severity.WARNING,
+        f"{len(late)} of {plural(len(seen), 'static restart')} took longer than the session of {text(session)}: "
+        f"{longest.instance_id} {text(longest.away_ms)}",
+        remedy="a session timeout above the longest restart, or quicker restarts: else the instance id saves nothing",
+        numbers={
+            "restarts": len(seen),
+            "too_long": len(late),
+            "longest_away_ms": longest.away_ms,
+            "session_timeout_ms": session,
+        },
+        places=sorted({restart.instance_id for restart in late if restart.instance_id is not None}),
+        commands=(own if consumer else f"session.timeout.ms={wanted}",),
+    )
+
+
+def poll_interval(snapshot: GroupSnapshot) -> Answer:
+    """A member that hangs in its processing keeps its partitions so long, and a rebalance waits so long for it."""
+    group = snapshot.group
+    if group.members is None:
+        return POLL.unknown(_hidden(snapshot))
+    settings = snapshot.settings or {}
+    known = {
+        m.member_id: found.rebalance_timeout_ms
+        for m in group.members
+        if (found := settings.get(m.member_id)) is not None and found.rebalance_timeout_ms is not None
+    }
+    if group.members and not known:
+        return POLL.unknown(snapshot.why("settings", _UNSEEN))
+    long = sorted((who for who, ms in known.items() if ms >= LONG_POLL.value), key=lambda who: -known[who])
+    unseen = len(group.members) - len(known)
+    partly = POLL.partly(f"{_UNSEEN}: {plural(unseen, 'member')}" if unseen else None)
+    if not long:
+        return partly
+    names, most = called(group), known[long[0]]
+    return (
+        POLL.found(
+            Severity.WARNING if most >= ENDLESS_POLL.value else Severity.INFO,
+            f"{text(most)} ({most} ms) for {len(long)} of {plural(len(known), 'member')}: {_some(names, long)}; "
+            "one that hangs keeps its partitions so long",
+            remedy="as long as the slowest batch takes, not more: fewer max.poll.records make batches short",
+            numbers={"members": len(long), "max_poll_interval_ms": most},
+            places=[names[who] for who in long],
+            commands=("max.poll.interval.ms=300000", "max.poll.records=100"),
+        )
+        + partly
+    )
+
+
+def static_session(snapshot: GroupSnapshot) -> Answer:
+    """Those that have left for a moment now; and those whose session will hold up whoever stops the group."""
+    group = snapshot.group
+    if group.members is None:
+        return STATIC.unknown(_hidden(snapshot))
+    static = [member for member in group.members if member.instance_id is not None]
+    if not static:
+        return ()
+    names = called(group)
+    gone = [member for member in static if member.epoch == LEFT_FOR_A_MOMENT]
+    known = [ms for member in (gone or static) if (ms := _session(snapshot, member)) is not None]
+    if not gone and not known:
+        return STATIC.unknown(snapshot.why("settings", _UNSEEN))
+    longest = max(known, default=None)
+    long = longest is not None and longest >= LONG_SESSION.value
+    if not gone and not long:
+        return ()
+    who = gone or [m for m in static if (_session(snapshot, m) or 0) >= LONG_SESSION.value]
+    left = some_of([names[member.member_id] for member in gone])
+    within = f"{text(longest)} after they left" if longest is not None else "an unknown time"
+    seen = (
+        f"{len(gone)} of {plural(len(static), 'static member')} left ({left}); the group is not Empty until {within}"
+        if gone
+        else f"{plural(len(who), 'static member')} with a session of {text(longest or 0)}: after a stop the group is "
+        "not Empty for so long"
+    )
+    return STATIC.found(
+        Severity.WARNING if gone and long else Severity.INFO,
+        seen,
+        remedy="wait, or remove those that will not come back; until then reset and delete are refused",
+        numbers={"static": len(static), "gone": len(gone), "session_timeout_ms": longest or 0},
+        places=[names[member.member_id] for member in who],
+        commands=_evictions(snapshot, who),
+    )
+
+
+def _evictions(snapshot: GroupSnapshot, members: Sequence[Member]) -> tuple[str, ...]:
+    return tuple(
+        f"kgroup evict {name(snapshot.group)} --instance {shlex.quote(member.instance_id or '')}"
+        for member in members[:NAMED]
+    )
+
+
+def _some(names: Mapping[str, str], members: Sequence[str]) -> str:
+    return some_of([names[who] for who in members])
+
+
+def _session(snapshot: GroupSnapshot, member: Member) -> int | None:
+    """Of a classic member its own, of one of the consumer protocol the group's or the broker's."""
+    found = (snapshot.settings or {}).get(member.member_id)
+    if found is not None and found.session_timeout_ms is not None:
+        return found.session_timeout_ms
+    if snapshot.group.type == "consumer" and member.protocol != "classic":
+        return _group_value(snapshot, SESSION_CONFIG, snapshot.broker.session)
+    return None
+
+
+def _group_value(snapshot: GroupSnapshot, config: str, bounds: Bounds | None) -> int | None:
+    """The group's own value, else the broker's default; None where the group's configs are not known."""
+    if snapshot.configs is None:
+        return None
+    own = snapshot.configs.get(config, "")
+    if own.isdecimal():
+        return int(own)
+    return bounds.default_ms if bounds else None
+
+
+def _hidden(snapshot: GroupSnapshot) -> str:
+    return snapshot.why("members", "its members may not be seen")

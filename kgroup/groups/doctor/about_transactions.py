@@ -1,0 +1,142 @@
+"""Rules about transactions that hold readers back: the last stable offset, and the hanging transaction behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kgroup.groups.doctor.finding import Answer, Severity
+from kgroup.groups.doctor.rule import Rule, Threshold
+from kgroup.groups.doctor.snapshot import ClusterSnapshot, GroupSnapshot, OpenTransaction
+from kgroup.groups.doctor.words import kafka, name, place, text
+from kgroup.groups.waiting import some_of
+from kgroup.units import human_count, plural
+
+SLOW = Threshold("time held back that is a warning", 60_000, "ms", "the default transaction.timeout.ms of producers")
+HANGING = Threshold(
+    "time without an end that is critical",
+    900_000,
+    "ms",
+    "the default transaction.max.timeout.ms; the broker's own counts",
+)
+ABORTS = Threshold(
+    "abort commands that are printed", 10, "", "more are one incident: kafka-transactions.sh find-hanging"
+)
+
+LSO = Rule(
+    "lso-stuck",
+    "the last stable offset does not move: read_committed consumers stand",
+    "KIP-98, KIP-664",
+    (SLOW, HANGING),
+)
+TRANSACTION = Rule(
+    "hanging-transaction",
+    "a transaction is open that nobody will end",
+    "KIP-664, KIP-890",
+    (HANGING, ABORTS),
+)
+CLUSTER_TRANSACTION = Rule(
+    "hanging-offsets-transaction",
+    "a transaction hangs in __consumer_offsets: commits of groups stay pending, compaction stops",
+    "KIP-664, KIP-447",
+    (HANGING, ABORTS),
+    scope="cluster",
+)
+_NOT_ASKED = "open transactions were not asked for (DescribeProducers: READ on the topic)"
+
+
+def lso_stuck(snapshot: GroupSnapshot) -> Answer:
+    """INFO where every commit is beyond it already: whoever commits there reads uncommitted."""
+    group, maximum = snapshot.group, snapshot.transaction_max_ms or HANGING.value
+    held: list[tuple[bool, int, int, str, int]] = []
+    missing: list[str] = []
+    undated: list[str] = []
+    since = {(t.topic, t.partition): t.last_ms for t in snapshot.transactions or ()}
+    for partition in group.partitions:
+        key = (partition.topic, partition.partition)
+        facts = snapshot.logs.get(key)
+        if partition.log is None or facts is None or facts.last_stable is None:
+            missing.append(place(partition))
+        elif facts.last_stable < partition.log.end:
+            start = facts.held_since_ms if facts.held_since_ms is not None else since.get(key)
+            if start is None:
+                undated.append(place(partition))
+            elif (age := snapshot.now_ms - start) >= SLOW.value:
+                beyond = partition.commit is not None and partition.commit.offset > facts.last_stable
+                held.append((beyond, -age, facts.last_stable - partition.log.end, place(partition), facts.last_stable))
+    if missing and len(missing) == len(group.partitions):
+        return LSO.unknown(snapshot.why("last_stable", "the last stable offsets were not read"))
+    why = f"last stable offset unknown: {some_of(missing)}" if missing else None
+    why = f"held back, but since when is not known: {some_of(undated)}" if undated else why
+    partly = LSO.partly(why)
+    if not held:
+        return partly
+    held.sort()
+    beyond, age, records, worst, stable = held[0][0], -held[0][1], -held[0][2], held[0][3], held[0][4]
+    severity = Severity.INFO
+    if not beyond:
+        severity = Severity.CRITICAL if age >= maximum else Severity.WARNING
+    more = f"; {len(held) - 1} more of {plural(len(group.partitions), 'partition')}" if len(held) > 1 else ""
+    passed = "; the group has committed beyond it, so it reads uncommitted" if beyond else ""
+    return (
+        LSO.found(
+            severity,
+            f"{worst} stands at {stable} for {text(age)}: {human_count(records)} records held back{more}{passed}",
+            remedy="end the transaction: its producer, or after transaction.timeout.ms the coordinator; one that hangs "
+            "has to be aborted (hanging-transaction)",
+            numbers={"partitions": len(held), "held_back": -sum(row[2] for row in held), "held_ms": age},
+            places=[row[3] for row in held],
+            commands=(f"kgroup lag {name(group)} --topic {worst} --isolation read_committed",),
+        )
+        + partly
+    )
+
+
+def hanging_transaction(snapshot: GroupSnapshot) -> Answer:
+    """Those in the group's own partitions."""
+    if snapshot.transactions is None:
+        return TRANSACTION.unknown(snapshot.why("transactions", _NOT_ASKED))
+    return _hanging(TRANSACTION, snapshot.transactions, snapshot)
+
+
+def hanging_offsets_transaction(snapshot: ClusterSnapshot) -> Answer:
+    """Those in ``__consumer_offsets``."""
+    if snapshot.transactions is None:
+        return CLUSTER_TRANSACTION.unknown(snapshot.why("transactions", _NOT_ASKED))
+    return _hanging(CLUSTER_TRANSACTION, snapshot.transactions, snapshot)
+
+
+def _hanging(rule: Rule, transactions: Sequence[OpenTransaction], snapshot: GroupSnapshot | ClusterSnapshot) -> Answer:
+    """As kafka-transactions.sh find-hanging: silent for longer than any may last, and unknown to its coordinator."""
+    maximum = snapshot.transaction_max_ms or HANGING.value
+    found = [t for t in transactions if snapshot.now_ms - t.last_ms > maximum and t.known is not True]
+    if not found:
+        return ()
+    found.sort(key=lambda t: t.last_ms)
+    first = found[0]
+    sure = any(transaction.known is False for transaction in found)
+    unsure = "" if sure else "; whether its coordinator knows it could not be asked"
+    more = f"; {len(found) - 1} more" if len(found) > 1 else ""
+    who = f", {first.transactional_id}" if first.transactional_id else ""
+    return rule.found(
+        Severity.CRITICAL if sure else Severity.WARNING,
+        f"{first.topic}:{first.partition} from {first.start_offset} on, silent for "
+        f"{text(snapshot.now_ms - first.last_ms)}, producer {first.producer_id} epoch {first.producer_epoch}{who}"
+        f"{more}{unsure}",
+        remedy="abort it: its records are then skipped by read_committed readers; with security, add --command-config",
+        numbers={
+            "transactions": len(found),
+            "producer_id": first.producer_id,
+            "producer_epoch": first.producer_epoch,
+            "start_offset": first.start_offset,
+            "silent_ms": snapshot.now_ms - first.last_ms,
+        },
+        places=[f"{t.topic}:{t.partition}" for t in found],
+        commands=[
+            kafka(
+                "kafka-transactions.sh",
+                snapshot.bootstrap,
+                f"abort --topic {t.topic} --partition {t.partition} --start-offset {t.start_offset}",
+            )
+            for t in found[: ABORTS.value]
+        ],
+    )

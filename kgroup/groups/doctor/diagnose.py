@@ -1,0 +1,122 @@
+"""What all rules say of a group or of the cluster, whether that fails a check, and many groups in a few rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from kgroup.groups.doctor.finding import Answer, Diagnosis, Finding, NotLooked, Severity, ranked
+from kgroup.groups.doctor.rule import Rule
+from kgroup.groups.doctor.rules import CLUSTER_RULES, GROUP_RULES, ORDER
+from kgroup.groups.doctor.snapshot import ClusterSnapshot, GroupSnapshot
+
+_Snapshot = TypeVar("_Snapshot")
+
+
+def diagnose_group(snapshot: GroupSnapshot) -> Diagnosis:
+    """Every rule about a group; what could not be looked at is named, and never a finding."""
+    return _diagnosis(snapshot.group.name, snapshot, GROUP_RULES)
+
+
+def diagnose_cluster(snapshot: ClusterSnapshot) -> Diagnosis:
+    """Every rule about the cluster."""
+    return _diagnosis(None, snapshot, CLUSTER_RULES)
+
+
+def _diagnosis(
+    group: str | None, snapshot: _Snapshot, rules: Sequence[tuple[Rule, Callable[[_Snapshot], Answer]]]
+) -> Diagnosis:
+    said = [item for _, look in rules for item in look(snapshot)]
+    missing = tuple(item for item in said if isinstance(item, NotLooked))
+    return Diagnosis(
+        group,
+        ranked([item for item in said if isinstance(item, Finding)], ORDER),
+        missing,
+        len(rules) - sum(not item.partly for item in missing),
+    )
+
+
+def worst_first(diagnoses: Iterable[Diagnosis]) -> tuple[Diagnosis, ...]:
+    """The cluster before all groups, then by critical findings, by warnings, by infos, by name."""
+    weights = tuple(reversed(Severity))
+    return tuple(
+        sorted(diagnoses, key=lambda d: (d.group is not None, *(-d.count(severity) for severity in weights), d.subject))
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Whether the check failed (exit 8), and one line for each finding that made it."""
+
+    failed: bool
+    lines: tuple[str, ...]
+
+
+def decide(diagnoses: Iterable[Diagnosis], fail_on: Severity | None) -> Decision:
+    """``--fail-on``: findings of that severity or worse; None never fails, and neither does what was not looked at."""
+    if fail_on is None:
+        return Decision(False, ())
+    lines = tuple(
+        f"{diagnosis.subject}: {finding.severity} {finding.rule}: {finding.evidence}"
+        for diagnosis in worst_first(diagnoses)
+        for finding in diagnosis.findings
+        if finding.severity.rank >= fail_on.rank
+    )
+    return Decision(bool(lines), lines)
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryRow:
+    """A rule in many groups: its worst severity, how many groups (the cluster counts as one), the worst of them."""
+
+    rule: str
+    severity: Severity
+    count: int
+    subjects: tuple[str, ...]
+
+    def document(self) -> dict[str, Any]:
+        """Its JSON form."""
+        return {
+            "rule": self.rule,
+            "severity": self.severity.value,
+            "count": self.count,
+            "subjects": list(self.subjects),
+        }
+
+
+def summary(diagnoses: Iterable[Diagnosis]) -> tuple[SummaryRow, ...]:
+    """One row a rule that fired, worst first, then the commonest."""
+    seen: dict[str, list[tuple[Finding, str]]] = {}
+    for diagnosis in worst_first(diagnoses):
+        for finding in diagnosis.findings:
+            seen.setdefault(finding.rule, []).append((finding, diagnosis.subject))
+    rows = []
+    for rule, found in seen.items():
+        by_weight = sorted(found, key=lambda pair: -pair[0].severity.rank)
+        subjects = tuple(subject for _, subject in by_weight)
+        rows.append(SummaryRow(rule, by_weight[0][0].severity, len(found), subjects))
+    return tuple(sorted(rows, key=lambda row: (-row.severity.rank, -row.count, ORDER.index(row.rule))))
+
+
+@dataclass(frozen=True, slots=True)
+class UnlookedRow:
+    """A reason for which rules could not look, in how many groups; several rules may lack the same right."""
+
+    why: str
+    rules: tuple[str, ...]
+    count: int
+
+
+def unlooked_summary(diagnoses: Iterable[Diagnosis], *, partly: bool = False) -> tuple[UnlookedRow, ...]:
+    """What could not be looked at by its reason, the commonest first; with ``partly`` what could in part too."""
+    rules: dict[str, set[str]] = {}
+    counts: dict[str, int] = {}
+    for diagnosis in diagnoses:
+        missing = [item for item in diagnosis.not_looked if partly or not item.partly]
+        for item in missing:
+            rules.setdefault(item.why, set()).add(item.rule)
+        for why in {item.why for item in missing}:
+            counts[why] = counts.get(why, 0) + 1
+    ordered = sorted(counts, key=lambda why: (-counts[why], why))
+    return tuple(UnlookedRow(why, tuple(sorted(rules[why], key=ORDER.index)), counts[why]) for why in ordered)

@@ -1,0 +1,58 @@
+"""All rules, in the order in which findings of one severity are shown: what stops reading before what costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kgroup.groups.doctor import (
+    about_cluster,
+    about_expiry,
+    about_lag,
+    about_members,
+    about_offsets,
+    about_rebalances,
+    about_timeouts,
+    about_transactions,
+)
+from kgroup.groups.doctor.finding import Answer
+from kgroup.groups.doctor.rule import Rule
+from kgroup.groups.doctor.snapshot import ClusterSnapshot, GroupSnapshot
+
+OfGroup = Callable[[GroupSnapshot], Answer]
+OfCluster = Callable[[ClusterSnapshot], Answer]
+
+GROUP_RULES: tuple[tuple[Rule, OfGroup], ...] = (
+    (about_offsets.OUT_OF_RANGE, about_offsets.out_of_range),
+    (about_offsets.RECREATED, about_offsets.topic_recreated),
+    (about_transactions.TRANSACTION, about_transactions.hanging_transaction),
+    (about_transactions.LSO, about_transactions.lso_stuck),
+    (about_lag.STALLED_COMMITS, about_lag.stalled_commits),
+    (about_rebalances.REBALANCE_STORM, about_rebalances.rebalance_storm),
+    (about_expiry.EXPIRY, about_expiry.offsets_expire),
+    (about_expiry.EXPIRY_IN_USE, about_expiry.offsets_expire_in_use),
+    (about_offsets.NEVER_READ, about_offsets.never_read),
+    (about_members.MIXED, about_members.mixed_subscriptions),
+    (about_offsets.GONE, about_offsets.topic_gone),
+    (about_lag.HOT_PARTITION, about_lag.hot_partition),
+    (about_lag.SKEWED_LAG, about_lag.skewed_lag),
+    (about_members.SKEWED, about_members.skewed_partitions),
+    (about_members.IDLE, about_members.idle_members),
+    (about_rebalances.EAGER, about_rebalances.eager_assignor),
+    (about_rebalances.NOT_STATIC, about_rebalances.not_static),
+    (about_timeouts.SESSION, about_timeouts.session_restart),
+    (about_timeouts.STATIC, about_timeouts.static_session),
+    (about_timeouts.HEARTBEAT, about_timeouts.heartbeat_interval),
+    (about_timeouts.POLL, about_timeouts.poll_interval),
+    (about_lag.COMMITS_WITHOUT_PROGRESS, about_lag.commits_without_progress),
+    (about_members.MIGRATE, about_members.ready_to_migrate),
+)
+CLUSTER_RULES: tuple[tuple[Rule, OfCluster], ...] = (
+    (about_cluster.REPLICATION, about_cluster.offsets_topic_replication),
+    (about_transactions.CLUSTER_TRANSACTION, about_transactions.hanging_offsets_transaction),
+    (about_cluster.COORDINATORS, about_cluster.coordinator_load),
+)
+RULES: tuple[Rule, ...] = (*(rule for rule, _ in CLUSTER_RULES), *(rule for rule, _ in GROUP_RULES))
+"""The table of rules: id, meaning, source, thresholds."""
+
+BY_ID = {rule.id: rule for rule in RULES}
+ORDER = tuple(rule.id for rule in RULES)

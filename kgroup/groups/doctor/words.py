@@ -1,0 +1,55 @@
+"""How the rules name partitions, times, commands."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from kgroup.durations import format_duration
+from kgroup.groups.waiting import labels, some_of
+from kgroup.model import Group, Partition
+from kgroup.units import plural
+
+REBALANCING = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
+LEFT_FOR_A_MOMENT = -2
+"""The member epoch of a static member that left and whose place is kept (KIP-848)."""
+
+
+def place(partition: Partition) -> str:
+    """``orders:7``."""
+    return f"{partition.topic}:{partition.partition}"
+
+
+def unread_places(partitions: Iterable[Partition]) -> str | None:
+    """Why a part of the partitions can't be judged: their commits or logs were not read; None where all were."""
+    missing = [place(p) for p in partitions if p.error or p.log is None]
+    return f"{plural(len(missing), 'partition')} could not be read: {some_of(missing)}" if missing else None
+
+
+def name(group: Group) -> str:
+    """The group as a shell takes it."""
+    return shlex.quote(group.name)
+
+
+def called(group: Group) -> dict[str, str]:
+    """What each member is called, by its id."""
+    return labels(group)
+
+
+def text(ms: int) -> str:
+    """``45s``, ``38m``."""
+    return format_duration(ms / 1000)
+
+
+def utc(timestamp_ms: int) -> str:
+    """``2026-11-21T03:05Z``; what no calendar holds as the number it is."""
+    try:
+        return f"{datetime.fromtimestamp(timestamp_ms / 1000, UTC):%Y-%m-%dT%H:%MZ}"
+    except (ValueError, OverflowError, OSError):
+        return f"{timestamp_ms} ms"
+
+
+def kafka(tool: str, bootstrap: str | None, rest: str) -> str:
+    """A command of Kafka's own tools, finished: ``kafka-topics.sh --bootstrap-server b1:9092 --describe ...``."""
+    return f"{tool} --bootstrap-server {shlex.quote(bootstrap) if bootstrap else 'BROKER'} {rest}"

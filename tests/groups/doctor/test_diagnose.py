@@ -1,0 +1,133 @@
+"""Ranking, the check of --fail-on, summaries, documents."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from kgroup.groups.doctor.diagnose import (
+    UnlookedRow,
+    decide,
+    diagnose_cluster,
+    diagnose_group,
+    summary,
+    unlooked_summary,
+    worst_first,
+)
+from kgroup.groups.doctor.finding import Diagnosis, Finding, NotLooked, Severity
+from kgroup.groups.doctor.snapshot import GroupSnapshot
+from tests.groups.doctor import of_cluster, of_members, of_offsets
+from tests.groups.doctor.cases import CLUSTER, CRITICAL, HEALTHY, INFO, WARNING, partition
+
+
+def finding(rule: str, severity: Severity) -> Finding:
+    return Finding(rule, severity, "7 of 9", "mend it", "KIP-1", {"seven": 7})
+
+
+def diagnosis(group: str | None, *findings: Finding, missing: tuple[NotLooked, ...] = ()) -> Diagnosis:
+    return Diagnosis(group, findings, missing, 20)
+
+
+ILL = diagnosis("pay", finding("out-of-range", CRITICAL), finding("idle-members", INFO))
+WARNED = diagnosis("orders", finding("idle-members", WARNING), finding("never-read", WARNING))
+WELL = diagnosis("audit", missing=(NotLooked("rebalance-storm", "no READ"),))
+ODD = diagnosis("zoo", finding("poll-interval", INFO))
+THE_CLUSTER = diagnosis(None, finding("coordinator-load", INFO))
+ALL = (WELL, ODD, WARNED, ILL, THE_CLUSTER)
+
+
+def test_findings_come_worst_first_then_as_in_the_table() -> None:
+    found = of_offsets.one(partition(0, 70, 100, 120))
+    found = replace(
+        found, readiness=of_members.READY, transactions=(of_offsets.hanging(10**7),), gone=frozenset(["orders"])
+    )
+
+    told = diagnose_group(found)
+
+    assert [item.rule for item in told.findings] == [
+        "out-of-range",
+        "hanging-transaction",
+        "topic-gone",
+        "ready-to-migrate",
+    ]
+    assert told.worst is CRITICAL
+
+
+def test_subjects_come_worst_first_the_cluster_before_all() -> None:
+    assert [item.group for item in worst_first(ALL)] == [None, "pay", "orders", "zoo", "audit"]
+
+
+@pytest.mark.parametrize(
+    ("fail_on", "lines"),
+    [
+        (None, 0),
+        (Severity.CRITICAL, 1),
+        (Severity.WARNING, 3),
+        (Severity.INFO, 6),
+    ],
+)
+def test_fail_on(fail_on: Severity | None, lines: int) -> None:
+    decision = decide(ALL, fail_on)
+
+    assert len(decision.lines) == lines
+    assert decision.failed is (lines > 0)
+
+
+def test_a_line_a_violation() -> None:
+    assert decide(ALL, CRITICAL).lines == ("pay: critical out-of-range: 7 of 9",)
+
+
+def test_what_was_not_looked_at_fails_no_check() -> None:
+    assert not decide((WELL,), INFO).failed
+
+
+def test_summary_has_a_row_a_rule_worst_first() -> None:
+    rows = summary(ALL)
+
+    assert [(row.rule, row.severity, row.count) for row in rows] == [
+        ("out-of-range", CRITICAL, 1),
+        ("idle-members", WARNING, 2),
+        ("never-read", WARNING, 1),
+        ("coordinator-load", INFO, 1),
+        ("poll-interval", INFO, 1),
+    ]
+    assert rows[1].subjects == ("orders", "pay")  # where it is a warning before where it is info
+
+
+def test_what_was_not_looked_at_by_its_reason() -> None:
+    other = diagnosis("x", missing=(NotLooked("not-static", "no READ"), NotLooked("never-read", "no log", partly=True)))
+
+    assert unlooked_summary((WELL, ODD, other)) == (UnlookedRow("no READ", ("rebalance-storm", "not-static"), 2),)
+    assert len(unlooked_summary((WELL, ODD, other), partly=True)) == 2
+
+
+def test_documents() -> None:
+    told = diagnose_group(replace(HEALTHY, history=None, unread={"history": "no READ"}, readiness=of_members.READY))
+    document = json.loads(json.dumps(told.document()))
+
+    assert document["group"] == "orders-enrich"
+    assert document["scope"] == "group"
+    assert document["worst"] == "info"
+    assert document["counts"] == {"info": 1, "warning": 0, "critical": 0}
+    assert set(document["findings"][0]) == {
+        "rule", "severity", "evidence", "numbers", "places", "remedy", "commands", "source",
+    }  # fmt: skip
+    assert {"rule": "rebalance-storm", "why": "no READ", "partly": False} in document["not_looked_at"]
+    assert diagnose_cluster(CLUSTER).document()["group"] is None
+
+
+def test_every_snapshot_of_the_cases_has_a_document() -> None:
+    for case in (*of_members.CASES, *of_offsets.CASES, *of_cluster.CASES):
+        snapshot = case.snapshot
+        told = diagnose_group(snapshot) if isinstance(snapshot, GroupSnapshot) else diagnose_cluster(snapshot)
+        json.dumps(told.document())
+
+
+def test_what_the_findings_of_a_hanging_transaction_tell_to_type() -> None:
+    told = diagnose_group(replace(HEALTHY, transactions=(of_offsets.hanging(10**7),)))
+
+    assert told.findings[0].commands == (
+        "kafka-transactions.sh --bootstrap-server b1:9092 abort --topic orders --partition 3 --start-offset 812",
+    )

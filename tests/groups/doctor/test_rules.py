@@ -1,0 +1,125 @@
+"""Every rule by a table of cases: when it fires, when just not, and what it says where the evidence is missing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import fields, replace
+
+import pytest
+
+from kgroup.groups.doctor.diagnose import diagnose_cluster, diagnose_group
+from kgroup.groups.doctor.finding import Answer, Finding, NotLooked
+from kgroup.groups.doctor.rules import BY_ID, CLUSTER_RULES, GROUP_RULES, ORDER, RULES
+from kgroup.groups.doctor.snapshot import ClusterSnapshot, GroupSnapshot
+from tests.groups.doctor import of_cluster, of_members, of_offsets
+from tests.groups.doctor.cases import CLUSTER, EMPTY, HEALTHY, NOW, PARTLY, UNKNOWN, A, B, Case, consumer
+
+CASES = (*of_members.CASES, *of_offsets.CASES, *of_cluster.CASES)
+
+
+def look(case: Case) -> Answer:
+    """What the rule of a case answers."""
+    if isinstance(case.snapshot, ClusterSnapshot):
+        return {rule.id: function for rule, function in CLUSTER_RULES}[case.rule](case.snapshot)
+    return {rule.id: function for rule, function in GROUP_RULES}[case.rule](case.snapshot)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_rule(case: Case) -> None:
+    answer = look(case)
+    findings = [item for item in answer if isinstance(item, Finding)]
+    missing = [item for item in answer if isinstance(item, NotLooked)]
+
+    if case.expected in (UNKNOWN, PARTLY):
+        assert not findings
+        assert [item.partly for item in missing] == [case.expected == PARTLY]
+        assert case.said in missing[0].why
+    elif case.expected is None:
+        assert not findings
+        assert all(item.partly for item in missing)
+    else:
+        assert [finding.severity for finding in findings] == [case.expected], findings
+        assert case.said in findings[0].evidence
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.expected not in (None, UNKNOWN, PARTLY)], ids=str)
+def test_a_finding_has_numbers_a_remedy_and_its_rules_source(case: Case) -> None:
+    finding = next(item for item in look(case) if isinstance(item, Finding))
+
+    assert finding.rule == case.rule
+    assert finding.numbers
+    assert any(character.isdigit() for character in finding.evidence)
+    assert finding.remedy
+    assert finding.commands
+    assert finding.source == BY_ID[case.rule].source
+    assert not any("--execute" in command for command in finding.commands if command.startswith("kgroup"))
+    assert all(type(number) is int for number in finding.numbers.values())
+
+
+@pytest.mark.parametrize("rule", ORDER)
+def test_every_rule_is_in_the_table_of_cases(rule: str) -> None:
+    kinds = {
+        type(case.expected) if case.expected not in (None, UNKNOWN, PARTLY) else case.expected
+        for case in CASES
+        if case.rule == rule
+    }
+
+    assert None in kinds
+    assert kinds & {UNKNOWN, PARTLY}
+    assert len(kinds) > 2, "it never fires"
+
+
+def test_the_table_of_rules() -> None:
+    assert len(RULES) == len(BY_ID) == 26
+    for rule in RULES:
+        assert rule.source
+        assert rule.meaning
+        assert rule.id == rule.id.lower()
+        assert all(threshold.reason and threshold.name for threshold in rule.thresholds), rule.id
+
+
+def test_what_is_healthy_has_no_finding() -> None:
+    for snapshot in (HEALTHY, EMPTY, consumer((A, B))):
+        assert diagnose_group(snapshot).findings == ()
+    assert diagnose_cluster(CLUSTER).findings == ()
+
+
+def test_where_nothing_could_be_read_nothing_is_found_and_all_of_it_is_named() -> None:
+    blind = GroupSnapshot(replace(HEALTHY.group, members=None, partitions=(), assignor=None), NOW)
+    told = diagnose_group(replace(blind, unread={"history": "no READ on __consumer_offsets"}))
+
+    assert told.findings == ()
+    assert "no READ on __consumer_offsets" in {item.why for item in told.not_looked}
+    assert told.looked == len(GROUP_RULES) - sum(not item.partly for item in told.not_looked)
+    assert diagnose_cluster(ClusterSnapshot(NOW)).looked == 0
+
+
+@pytest.mark.parametrize(
+    "field", [field.name for field in fields(GroupSnapshot) if field.name not in ("group", "now_ms")]
+)
+def test_no_missing_field_makes_a_rule_raise_or_find(field: str) -> None:
+    default = GroupSnapshot(HEALTHY.group, NOW)
+
+    for snapshot in (HEALTHY, EMPTY):
+        assert diagnose_group(replace(snapshot, **{field: getattr(default, field)})).findings == ()
+
+
+def test_times_that_no_calendar_holds_do_not_raise() -> None:
+    far = 2**62
+    for case in CASES:
+        snapshot = case.snapshot
+        if isinstance(snapshot, GroupSnapshot):
+            diagnose_group(replace(snapshot, now_ms=far, emptied_at_ms=far - 1 if snapshot.emptied_at_ms else None))
+            diagnose_group(replace(snapshot, now_ms=-far))
+
+
+def test_names_in_the_commands_are_quoted() -> None:
+    for case in CASES:
+        if isinstance(case.snapshot, GroupSnapshot):
+            odd = replace(case.snapshot.group, name="a b;c")
+            found = diagnose_group(replace(case.snapshot, group=odd)).findings
+            assert all("a b;c" not in c.replace("'a b;c'", "") for finding in found for c in finding.commands)
+
+
+def test_case_names_are_unique() -> None:
+    assert [name for name, count in Counter(map(str, CASES)).items() if count > 1] == []
