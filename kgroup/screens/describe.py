@@ -7,7 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kgroup.model import ClusterRef, Group, Member, Outcome, Partition, RowError, is_of_consumers
+from kgroup.durations import format_duration
+from kgroup.groups.lag.report import PartitionLag
+from kgroup.groups.verdict import GroupVerdict
+from kgroup.groups.verdict.amount import lag_line, range_line
+from kgroup.groups.verdict.following import LEFT_FOR_A_MOMENT as LEFT_FOR_A_MOMENT
+from kgroup.groups.verdict.following import next_line
+from kgroup.model import ClusterRef, Document, Group, Member, Outcome, Partition, RowError, is_of_consumers
 from kgroup.screen import (
     Block,
     Cell,
@@ -22,14 +28,11 @@ from kgroup.screen import (
     Verdict,
 )
 from kgroup.screens.describe_records import Part, assignment_text, coordinator_text, records
-from kgroup.units import human_count, percent, plural
+from kgroup.screens.lag import commit_age, status_cell
+from kgroup.units import plural
 
 ROWS_ON_A_PAGE = 20
-REBALANCING = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
 _FIRST_TO_GO = 9
-LEFT_FOR_A_MOMENT = -2
-"""The member epoch of a static member that left and whose place is kept (KIP-848)."""
-
 
 _PARTITION_COLUMNS = (
     Column("PARTITION", fold=True),
@@ -38,6 +41,8 @@ _PARTITION_COLUMNS = (
     Column("LOG-START", right=True, wide=True),
     Column("LOG-END", right=True, drop=2),
     Column("LAG", right=True),
+    Column("BEHIND", right=True, drop=3),
+    Column("COMMIT", right=True, drop=4),
     Column("STATUS", drop=1),
     Column("OWNER", fold=True),
     Column("MEMBER-ID", wide=True),
@@ -54,10 +59,14 @@ _MEMBER_COLUMNS = (
     Column("EPOCH", right=True, drop=2),
     Column("PARTITIONS", right=True),
     Column("LAG", right=True, drop=1),
+    Column("STUCK", right=True, drop=3),
+    Column("SESSION", right=True, drop=6),
+    Column("MAX-POLL", right=True, drop=5),
     Column("ASSIGNMENT", wide=True, fold=True),
     Column("TARGET", wide=True, fold=True),
 )
-_SPARSE_MEMBERS = frozenset({"INSTANCE", "RACK", "PROTOCOL", "EPOCH", "TARGET", "LAG"})
+_SPARSE_MEMBERS = frozenset({"INSTANCE", "RACK", "PROTOCOL", "EPOCH", "TARGET", "LAG", "STUCK", "SESSION", "MAX-POLL"})
+_SPARSE_PARTITIONS = frozenset({"STATUS", "BEHIND", "COMMIT"})
 _STATE_COLUMNS = (
     Column("GROUP", fold=True),
     Column("TYPE", drop=5),
@@ -71,14 +80,25 @@ _STATE_COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A group, and what open catch-ups owe to it; None where nobody can tell."""
+    """A group, what open catch-ups owe to it (None where nobody can tell), and its verdict (None if none was made)."""
 
     group: Group
     owed: Sequence[Mapping[str, Any]] | None
+    verdict: GroupVerdict | None = None
 
     def document(self) -> dict[str, Any]:
-        """Its JSON form."""
-        return self.group.document() | {"owed": None if self.owed is None else list(self.owed)}
+        """Its JSON form; a verdict fills in what the group alone leaves null."""
+        plain = self.group.document() | {"owed": None if self.owed is None else list(self.owed)}
+        if self.verdict is None:
+            return plain
+        rows = {(row.partition.topic, row.partition.partition): row for row in self.verdict.report.partitions}
+        for each in plain["partitions"]:
+            measured = rows[each["topic"], each["partition"]].document()
+            each.update({name: measured[name] for name in _MEASURED})
+        return plain | {"verdict": self.verdict.document()}
+
+
+_MEASURED = ("lag_ms", "last_commit")
 
 
 def outcome(
@@ -90,14 +110,20 @@ def outcome(
     verbose: bool = False,
     owed: Mapping[str, Sequence[str]] | None = None,
     owing: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
+    verdicts: Mapping[str, GroupVerdict] | None = None,
 ) -> Outcome:
     """Described groups as what a command returns.
 
-    What catch-ups owe to them is in ``owed``, in lines, and in ``owing`` in its JSON form, None where nobody can tell.
+    What catch-ups owe to them is in ``owed``, in lines, and in ``owing`` in its JSON form, None where nobody can tell;
+    ``verdicts`` are those of the groups of which more was read.
     """
+    known = verdicts or {}
     return Outcome(
-        data=tuple(Described(group, None if owing is None else owing.get(group.name, ())) for group in groups),
-        screen=lambda: screen(part, groups, verbose=verbose, owed=owed or {}),
+        data=tuple(
+            Described(group, None if owing is None else owing.get(group.name, ()), known.get(group.name))
+            for group in groups
+        ),
+        screen=lambda: screen(part, groups, verbose=verbose, owed=owed or {}, verdicts=known),
         records=lambda: records(part, groups),
         cluster=cluster,
         errors=errors,
@@ -105,7 +131,12 @@ def outcome(
 
 
 def screen(
-    part: Part, groups: Sequence[Group], *, verbose: bool, owed: Mapping[str, Sequence[str]] | None = None
+    part: Part,
+    groups: Sequence[Group],
+    *,
+    verbose: bool,
+    owed: Mapping[str, Sequence[str]] | None = None,
+    verdicts: Mapping[str, GroupVerdict] | None = None,
 ) -> Screen:
     """The groups as a person sees them; ``verbose`` shows all rows and assignments."""
     if part is Part.STATE:
@@ -115,23 +146,25 @@ def screen(
     blocks: list[Block] = []
     for group in groups:
         blocks += [Gap()] if blocks else []
-        blocks += _page(part, group, verbose, (owed or {}).get(group.name, ()))
+        blocks += _page(part, group, verbose, (owed or {}).get(group.name, ()), (verdicts or {}).get(group.name))
     return Screen(tuple(blocks))
 
 
-def _page(part: Part, group: Group, verbose: bool, owed: Sequence[str]) -> Iterator[Block]:
-    yield Title(title(group))
+def _page(
+    part: Part, group: Group, verbose: bool, owed: Sequence[str], verdict: GroupVerdict | None
+) -> Iterator[Block]:
+    yield Title(title(group, None if verdict is None else verdict.state))
     if part is Part.PAGE:
-        yield from _verdict(group, owed)
+        yield from _verdict(group, owed, verdict)
     if part is not Part.MEMBERS and group.partitions:
-        yield from _partition_blocks(group, all_rows=verbose or part is Part.OFFSETS, verbose=verbose)
+        yield from _partition_blocks(group, verdict, all_rows=verbose or part is Part.OFFSETS, verbose=verbose)
     if part is not Part.OFFSETS and group.members:
-        yield from _member_blocks(group, all_rows=verbose or part is Part.MEMBERS, verbose=verbose)
+        yield from _member_blocks(group, verdict, all_rows=verbose or part is Part.MEMBERS, verbose=verbose)
     yield Text((plumbing(group),))
 
 
-def title(group: Group) -> str:
-    """``orders-enrich  Stable  classic  generation 112``."""
+def title(group: Group, state: str | None = None) -> str:
+    """``orders-enrich  Stable for 41m  classic  generation 112``; ``state`` has since when, where that is known."""
     known = _age(group)
     age = f"{'epoch' if group.type == 'consumer' else 'generation'} {'-' if known is None else known}"
     kind = group.type
@@ -139,81 +172,24 @@ def title(group: Group) -> str:
         kind, age = "classic", "offsets only"
     elif not is_of_consumers(group.protocol_type):
         kind = f"{group.type} ({group.protocol_type})"
-    return f"{group.name}  {group.state}  {kind}  {age}"
+    return f"{group.name}  {state or group.state}  {kind}  {age}"
 
 
-def _verdict(group: Group, owed: Sequence[str]) -> Iterator[Block]:
-    yield Verdict("LAG", lag_line(group))
+def _verdict(group: Group, owed: Sequence[str], verdict: GroupVerdict | None) -> Iterator[Block]:
+    if verdict is not None:
+        lag, *others = verdict.lines
+    else:
+        lag, others = Verdict("LAG", lag_line(group)), []
+        outside = [partition for partition in group.partitions if partition.out_of_range]
+        if outside:
+            others.append(Verdict("RANGE", range_line(outside), "bad"))
+    yield lag
     yield from (Verdict("OWED", line, "warn") for line in owed)
-    outside = [partition for partition in group.partitions if partition.out_of_range]
-    if outside:
-        yield Verdict("RANGE", range_line(outside), "bad")
-    if following := next_line(group):
+    yield from others
+    if following := next_line(group) if verdict is None else verdict.next:
         yield Text((f"-> {following}",))
     if group.partitions or group.members:
         yield Gap()
-
-
-def lag_line(group: Group) -> str:
-    """Largest partition before the total: ``3.94M on orders:7, 96% of 4.10M``."""
-    known = [(lag, p) for p in group.partitions if (lag := p.lag) is not None]
-    if not known:
-        return "unknown: " + _why_unknown(group)
-    total = sum(lag for lag, _ in known)
-    lag, worst = max(known, key=lambda pair: pair[0])
-    where = f"{worst.topic}:{worst.partition}"
-    unknown = len(group.partitions) - len(known)
-    beside = f"; unknown on {plural(unknown, 'other partition')}" if unknown else ""
-    if total == 0:
-        return f"0 on {plural(len(known), 'partition')}{beside}"
-    if len(known) == 1:
-        return f"{human_count(total)} on {where}{beside}"
-    lagging = sum(lag > 0 for lag, _ in known)
-    return (
-        f"{human_count(lag)} on {where}, {percent(lag, total)} of {human_count(total)} "
-        f"over {lagging} of {plural(len(known), 'partition')}{beside}"
-    )
-
-
-def _why_unknown(group: Group) -> str:
-    if not group.partitions:
-        return "no committed offset, and no partition is assigned"
-    if any(partition.error for partition in group.partitions):
-        return "the offsets or the logs could not be read"
-    return "nothing is committed yet"
-
-
-def range_line(outside: Sequence[Partition]) -> str:
-    """What is gone, or why an offset can't be right, of the first such partition; and how many more there are."""
-    first = outside[0]
-    assert first.commit is not None
-    assert first.log is not None
-    where, offset = f"{first.topic}:{first.partition}", first.commit.offset
-    if first.out_of_range == "BELOW_START":
-        gone = first.log.start - offset
-        what = f"committed {offset} lies below the log start {first.log.start}: {plural(gone, 'offset')} gone"
-    else:
-        what = f"committed {offset} lies above the log end {first.log.end}: topic recreated, or log truncated?"
-    more = f"; {len(outside) - 1} more out of range" if len(outside) > 1 else ""
-    return f"{where} {what}{more}"
-
-
-def next_line(group: Group) -> str | None:
-    """What to look at next: one fact, the most pressing; None where nothing stands out."""
-    totals = group.totals
-    gone = [member for member in group.members or () if member.epoch == LEFT_FOR_A_MOMENT]
-    if gone:
-        return f"static member {_label(gone[0])} left for a moment; its place is kept until its session ends"
-    if group.state in REBALANCING:
-        return f"a rebalance is under way ({group.state}); look again in a moment"
-    if group.state == "Empty" and totals.lag:
-        what = "no member reads; its consumers, once started, go on at the committed offsets"
-        return what if not group.is_simple else "no member reads here; whoever uses assign() is not visible"
-    if totals.members and totals.idle_members:
-        return f"{totals.idle_members} of {plural(totals.members, 'member')} idle: no partition assigned"
-    if group.members and totals.unassigned_partitions:
-        return f"{plural(totals.unassigned_partitions, 'partition')} without an owner"
-    return None
 
 
 def plumbing(group: Group) -> str:
@@ -236,21 +212,27 @@ def plumbing(group: Group) -> str:
     return ", ".join(parts)
 
 
-def _partition_blocks(group: Group, *, all_rows: bool, verbose: bool) -> Iterator[Block]:
+def _partition_blocks(group: Group, verdict: GroupVerdict | None, *, all_rows: bool, verbose: bool) -> Iterator[Block]:
     ranked = list(group.partitions)
+    measured = {_place(row.partition): row for row in verdict.report.partitions} if verdict else {}
     if not all_rows:
-        ranked.sort(key=lambda p: (p.out_of_range is None and p.error is None, -(p.lag or 0)))
+        stuck = {where for where, row in measured.items() if row.status is not None and row.status.is_stuck}
+        ranked.sort(key=lambda p: (p.out_of_range is None and p.error is None, _place(p) not in stuck, -(p.lag or 0)))
     shown = ranked if all_rows else ranked[:ROWS_ON_A_PAGE]
     labels = _labels(group)
-    rows = [_partition_row(partition, labels) for partition in shown]
+    rows = [_partition_row(partition, labels, measured.get(_place(partition)), verdict) for partition in shown]
     columns = _widened(_PARTITION_COLUMNS, only=None if verbose else "")
-    yield Table(columns, rows, frozenset({"STATUS"}))
+    yield Table(columns, rows, _SPARSE_PARTITIONS)
     rest = ranked[len(shown) :]
     if rest:
         lags = [lag for partition in rest if (lag := partition.lag) is not None]
         span = _span(lags)
         yield Text((f"{len(rest)} more{span}: --offsets shows every partition",))
     yield Gap()
+
+
+def _place(partition: Partition) -> tuple[str, int]:
+    return partition.topic, partition.partition
 
 
 def _span(lags: Sequence[int]) -> str:
@@ -260,7 +242,10 @@ def _span(lags: Sequence[int]) -> str:
     return f", lag {least} each" if least == most else f", lag {least} to {most}"
 
 
-def _partition_row(partition: Partition, labels: dict[str, str]) -> tuple[Cell, ...]:
+def _partition_row(
+    partition: Partition, labels: dict[str, str], row: PartitionLag | None, verdict: GroupVerdict | None
+) -> tuple[Cell, ...]:
+    now_ms = verdict.report.now_ms if verdict else 0
     commit, log, owner = partition.commit, partition.log, partition.owner
     return (
         f"{partition.topic}:{partition.partition}",
@@ -268,8 +253,10 @@ def _partition_row(partition: Partition, labels: dict[str, str]) -> tuple[Cell, 
         commit.leader_epoch if commit else None,
         log.start if log else None,
         log.end if log else None,
-        partition.lag,
-        _status(partition),
+        partition.lag if row is None else row.lag,
+        None if row is None or row.behind_ms is None else format_duration(row.behind_ms // 1000),
+        None if row is None else commit_age(row, now_ms),
+        _status(partition) or (None if row is None else status_cell(row.judged, now_ms)),
         labels[owner.member_id] if owner else None,
         owner.member_id if owner else None,
         owner.host if owner else None,
@@ -283,7 +270,7 @@ def _status(partition: Partition) -> Cell:
     return Styled(status, style) if status else None
 
 
-def _member_blocks(group: Group, *, all_rows: bool, verbose: bool) -> Iterator[Block]:
+def _member_blocks(group: Group, verdict: GroupVerdict | None, *, all_rows: bool, verbose: bool) -> Iterator[Block]:
     members = group.members or ()
     lags: Counter[str] = Counter()
     for partition in group.partitions:
@@ -292,7 +279,7 @@ def _member_blocks(group: Group, *, all_rows: bool, verbose: bool) -> Iterator[B
     ranked = sorted(members, key=lambda m: -lags[m.member_id])
     shown = ranked if all_rows else ranked[:ROWS_ON_A_PAGE]
     labels, mixed = _labels(group), len({member.protocol for member in members}) > 1
-    rows = [_member_row(m, labels[m.member_id], lags.get(m.member_id), mixed) for m in shown]
+    rows = [_member_row(m, labels[m.member_id], lags.get(m.member_id), mixed, verdict) for m in shown]
     columns = _widened(_MEMBER_COLUMNS, only=None if verbose else "MEMBER-ID" if all_rows else "")
     yield Table(columns, rows, _SPARSE_MEMBERS)
     if len(shown) < len(ranked):
@@ -300,7 +287,10 @@ def _member_blocks(group: Group, *, all_rows: bool, verbose: bool) -> Iterator[B
     yield Gap()
 
 
-def _member_row(member: Member, label: str, lag: int | None, mixed: bool) -> tuple[Cell, ...]:
+def _member_row(
+    member: Member, label: str, lag: int | None, mixed: bool, verdict: GroupVerdict | None
+) -> tuple[Cell, ...]:
+    facts = verdict.evidence.members.get(member.member_id) if verdict else None
     differs = member.target_assignment is not None and member.target_assignment != member.assignment
     return (
         label,
@@ -312,9 +302,23 @@ def _member_row(member: Member, label: str, lag: int | None, mixed: bool) -> tup
         Styled("left (-2)", "warn") if member.epoch == LEFT_FOR_A_MOMENT else member.epoch,
         member.partition_count if member.assignment is not None else None,
         lag,
+        None if verdict is None else stuck_partitions(verdict, member),
+        None if facts is None else _duration(facts.session_timeout_ms),
+        None if facts is None else _duration(facts.max_poll_interval_ms),
         assignment_text(member.assignment),
         assignment_text(member.target_assignment) if differs else None,
     )
+
+
+def stuck_partitions(verdict: GroupVerdict, member: Member) -> int | None:
+    """How many of the member's partitions are not read; None where no status is known of any."""
+    owners = [(row.partition.owner, row.status) for row in verdict.report.partitions]
+    known = [status for owner, status in owners if status and owner and owner.member_id == member.member_id]
+    return sum(status.is_stuck for status in known) if known else None
+
+
+def _duration(length_ms: int | None) -> str | None:
+    return None if length_ms is None else format_duration(length_ms / 1000)
 
 
 def _widened(columns: Sequence[Column], only: str | None) -> tuple[Column, ...]:

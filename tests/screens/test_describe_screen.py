@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 
+from kgroup.groups.verdict.amount import lag_line, range_line
+from kgroup.groups.verdict.following import next_line
 from kgroup.model import ClusterRef, Commit, Coordinator, Group, LogRange, Member, Partition, RowError, TopicPartitions
 from kgroup.options import Format
 from kgroup.output.present import present
 from kgroup.output.reporter import StderrReporter
 from kgroup.output.terminal import draw
-from kgroup.screens.describe import lag_line, next_line, outcome, plumbing, range_line, title
+from kgroup.screens.describe import outcome, plumbing, title
 from kgroup.screens.describe_records import Part
 
 CLUSTER = ClusterRef("id", "b1:9092", "prod")

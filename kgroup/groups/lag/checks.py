@@ -1,0 +1,118 @@
+"""Whether lag and status are within bounds: one line a violation, for runbooks and cron (exit 8)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kgroup.durations import format_duration
+from kgroup.errors import UsageError
+from kgroup.groups.lag.report import LagRow, PartitionLag, Sum
+from kgroup.groups.lag.status import Status
+from kgroup.groups.lag.words import status_words
+from kgroup.units import percent
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What is still all right; None: not checked. A value that equals its bound holds.
+
+    ``max_lag`` is in records, ``max_lag_time_s`` the age of the oldest unread record, and ``fail_on`` the mildest
+    status that is a violation: OK < WARN < REWIND < STALL < STOP.
+    """
+
+    max_lag: int | None = None
+    max_lag_time_s: float | None = None
+    fail_on: Status | None = None
+
+    @property
+    def is_set(self) -> bool:
+        """Whether anything is checked."""
+        return self != Bounds()
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A bound that does not hold; ``known`` is False where it could not be told, which is no pass."""
+
+    subject: str
+    text: str
+    group: str
+    known: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.subject}: {self.text}"
+
+    def document(self) -> dict[str, object]:
+        """Its JSON form."""
+        return {"subject": self.subject, "text": self.text, "known": self.known}
+
+
+def parse_status(text: str, option: str = "--fail-on") -> Status:
+    """``stop`` -> STOP. Raises UsageError for what is no status, and for OK, on which everything would fail."""
+    wanted = text.strip().upper()
+    if wanted in Status.__members__ and wanted != Status.OK:
+        return Status[wanted]
+    raise UsageError(f"{option} {text}: not a status to fail on", hint="WARN, REWIND, STALL or STOP, mildest first")
+
+
+def check(rows: Iterable[LagRow], bounds: Bounds, now_ms: int) -> tuple[Violation, ...]:
+    """The violations of all rows, in their order; a row may have several.
+
+    A lag that is not known of every partition is a violation of any bound that the known part does not break: a
+    check must not pass on what it did not see.
+    """
+    found: list[Violation] = []
+    for row in rows:
+        if bounds.max_lag is not None:
+            found += _lag(row, bounds.max_lag)
+        if bounds.max_lag_time_s is not None:
+            found += _lag_time(row, bounds.max_lag_time_s)
+        if bounds.fail_on is not None:
+            found += _status(row, bounds.fail_on, now_ms)
+    return tuple(found)
+
+
+def _lag(row: LagRow, bound: int) -> list[Violation]:
+    if row.lag is not None and row.lag > bound:
+        return [_violation(row, f"lag {row.lag} is over {bound}{_most(row)}")]
+    if row.missing is not None:
+        return [_violation(row, f"lag unknown ({row.missing}), at most {bound} is asked for", known=False)]
+    return []
+
+
+def _lag_time(row: LagRow, bound_s: float) -> list[Violation]:
+    asked = format_duration(bound_s)
+    oldest = row.oldest if isinstance(row, Sum) else row if isinstance(row, PartitionLag) else None
+    if oldest is not None and oldest.behind_ms is not None and oldest.behind_ms > bound_s * 1000:
+        age = format_duration(oldest.behind_ms / 1000)
+        where = f" on {oldest.where}" if isinstance(row, Sum) else ""
+        return [_violation(row, f"oldest unread record{where} is {age} old, over {asked}")]
+    if row.behind_ms is None:
+        why = row.missing or "the first unread record was not read"
+        return [_violation(row, f"age of the oldest unread record unknown ({why}), {asked} is asked for", known=False)]
+    return []
+
+
+def _status(row: LagRow, mildest: Status, now_ms: int) -> list[Violation]:
+    status = row.judged.status
+    if status is None:
+        why = row.judged.why or "nothing known"
+        return [_violation(row, f"status unknown ({why}), better than {mildest} is asked for", known=False)]
+    if status.severity < mildest.severity:
+        return []
+    where = ""
+    if isinstance(row, Sum):
+        bad = [p for p in row.partitions if p.status is status]
+        where = f" on {bad[0].where}" + (f" and {len(bad) - 1} more" if len(bad) > 1 else "")
+    return [_violation(row, f"{status_words(row.judged, now_ms)}{where}")]
+
+
+def _violation(row: LagRow, text: str, *, known: bool = True) -> Violation:
+    return Violation(row.name, text, row.group, known)
+
+
+def _most(row: LagRow) -> str:
+    if not isinstance(row, Sum) or row.largest is None or len(row.partitions) == 1:
+        return ""
+    return f", {percent(row.largest.lag or 0, row.lag or 0)} of it on {row.largest.where}"

@@ -1,0 +1,168 @@
+"""A group and what was read beside it, measured: lag in records and time, status, rates, headroom of each partition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+
+from kgroup.groups.lag.evidence import Evidence, FirstUnread, Isolation, LogPoint, PartitionEvidence, Source
+from kgroup.groups.lag.headroom import Headroom, Unread, headroom
+from kgroup.groups.lag.log_ends import LogEnds
+from kgroup.groups.lag.rates import UNKNOWN_OUTLOOK, Rates, incoming_rate, keeps_up, outgoing_rate, outlook
+from kgroup.groups.lag.report import GroupLag, PartitionLag, sum_of
+from kgroup.groups.lag.status import DEFAULT_RULES, Judged, Reading, Rules, judge
+from kgroup.model import Group, LogRange, Partition
+
+_NOTHING = PartitionEvidence()
+_RATE_SPAN_MS = 600_000
+"""Arrivals are counted over about so long: the rate of now, and not that of the day."""
+
+
+def measure(group: Group, evidence: Evidence, rules: Rules = DEFAULT_RULES) -> GroupLag:
+    """The lag of each partition, topic, and of the group, as far as the evidence reaches."""
+    partitions = tuple(
+        _partition(group.name, each, evidence.partitions.get((each.topic, each.partition), _NOTHING), evidence, rules)
+        for each in sorted(group.partitions, key=lambda p: (p.topic, p.partition))
+    )
+    return GroupLag(
+        group=group.name,
+        state=group.state,
+        isolation=evidence.isolation,
+        now_ms=evidence.now_ms,
+        partitions=partitions,
+        topics=tuple(
+            sum_of(group.name, topic, list(found))
+            for topic, found in groupby(partitions, key=lambda p: p.partition.topic)
+        ),
+        total=sum_of(group.name, None, partitions),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """The unread part: [first, end), and how many offsets before ``first`` turned out to hold nothing."""
+
+    first: int
+    end: int
+    phantom: int
+
+    @property
+    def lag(self) -> int:
+        return max(0, self.end - self.first)
+
+
+def _partition(
+    group: str, partition: Partition, known: PartitionEvidence, all_: Evidence, rules: Rules
+) -> PartitionLag:
+    why = _why_unknown(partition, known, all_.isolation)
+    log = partition.log
+    held_back = None if log is None or known.last_stable is None else max(0, log.end - known.last_stable)
+    if why is not None or partition.commit is None or log is None:
+        span, measured = None, _Measured(Judged(None, why=why), Rates(), None)
+    else:
+        span = _span(partition.commit.offset, log, known, all_.isolation)
+        measured = _measure(span, log, known, all_, rules)
+    lag = None if span is None else span.lag
+    close = span is not None and keeps_up(span.lag, known.commits, measured.rates.incoming)
+    first_ms = measured.first_ms
+    return PartitionLag(
+        group=group,
+        partition=partition,
+        lag=lag,
+        first=None if span is None else span.first,
+        end=None if span is None else span.end,
+        phantom=0 if span is None else span.phantom,
+        held_back=held_back,
+        open_transaction=known.open_transaction if held_back else None,
+        behind_ms=0 if lag == 0 else None if first_ms is None else max(0, all_.now_ms - first_ms),
+        last_commit_ms=known.commits[-1].timestamp_ms if known.commits else None,
+        judged=measured.judged,
+        rates=measured.rates,
+        outlook=outlook(lag, measured.rates, close=close) if span is not None else UNKNOWN_OUTLOOK,
+        headroom=_headroom(span, log, known, measured, all_.now_ms),
+        leader=known.leader,
+        why=why,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """``first_ms`` is the timestamp of the first unread record, None: unknown, or there is none."""
+
+    judged: Judged
+    rates: Rates
+    first_ms: int | None
+
+
+def _why_unknown(partition: Partition, known: PartitionEvidence, isolation: Isolation) -> str | None:
+    if partition.error is not None:
+        return partition.error
+    if partition.log is None:
+        return "its log could not be read"
+    if partition.commit is None:
+        return "nothing is committed"
+    if partition.out_of_range == "ABOVE_END":
+        # It is no lag of 0: the topic was made anew, or lost records, and the consumer will not stay there.
+        return "committed above the log end"
+    if isolation is Isolation.READ_COMMITTED and known.last_stable is None:
+        return "its last stable offset could not be read"
+    return None
+
+
+def _span(committed: int, log: LogRange, known: PartitionEvidence, isolation: Isolation) -> _Span:
+    """The unread part, from the first offset that is known to hold a record.
+
+    Worked: committed 70, log [0, 120), the first record that can be read from 70 on is 95: a lag of 25, 25 phantom.
+    A first record below 70 was read before the last commit, and tells nothing.
+    """
+    end = log.end
+    if isolation is Isolation.READ_COMMITTED and known.last_stable is not None:
+        end = min(end, known.last_stable)
+    start = max(committed, log.start)
+    found = known.first_unread
+    first = start
+    if found is not None:
+        first = max(start, end) if found.offset is None else min(max(start, found.offset), max(start, end))
+    return _Span(first, end, first - start)
+
+
+def _measure(span: _Span, log: LogRange, known: PartitionEvidence, all_: Evidence, rules: Rules) -> _Measured:
+    first_ms = _first_ms(span, known.first_unread)
+    points = list(known.ends)
+    if first_ms is not None:
+        points.append(LogPoint(first_ms, span.first))
+    # Against the last stable offset, an end that was looked up by time would be another log's.
+    ends = LogEnds.of(points, LogPoint(all_.now_ms, log.end))
+    commits = known.commits
+    incoming = incoming_rate(ends, all_.now_ms - _RATE_SPAN_MS)
+    if not commits and Source.COMMITS in all_.unknown:
+        judged = judge(Reading(span.lag, (), ends, all_.now_ms), rules)
+        if judged.status is None:
+            judged = Judged(None, why=all_.unknown[Source.COMMITS])
+    else:
+        reading = Reading(
+            lag=span.lag,
+            commits=commits,
+            ends=ends,
+            now_ms=all_.now_ms,
+            waiting_since_ms=first_ms,
+            read_since_ms=known.read_since_ms,
+            keeps_up=keeps_up(span.lag, commits, incoming),
+        )
+        judged = judge(reading, rules)
+    return _Measured(judged, Rates(incoming, outgoing_rate(commits, judged.status)), first_ms)
+
+
+def _first_ms(span: _Span, found: FirstUnread | None) -> int | None:
+    if found is None or found.offset is None or found.offset != span.first or span.lag == 0:
+        return None
+    return found.timestamp_ms if found.timestamp_ms is not None and found.timestamp_ms >= 0 else None
+
+
+def _headroom(
+    span: _Span | None, log: LogRange | None, known: PartitionEvidence, measured: _Measured, now_ms: int
+) -> Headroom | None:
+    if known.retention is None or span is None or log is None or span.lag == 0:
+        return None
+    unread = Unread(log.end - span.first, log.end - log.start, measured.first_ms, measured.rates.incoming)
+    return headroom(known.retention, unread, now_ms)

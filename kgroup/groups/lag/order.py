@@ -1,0 +1,69 @@
+"""In which order rows of lag stand, and how many of them: ``--sort``, ``--top``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from typing import TypeVar
+
+from kgroup.groups.lag.report import GroupLag, LagRow
+
+_Row = TypeVar("_Row", bound=LagRow)
+
+
+class Level(StrEnum):
+    """What a row is: ``--by``. Bounds hold for each row of the level that is shown."""
+
+    PARTITION = "partition"
+    TOPIC = "topic"
+    GROUP = "group"
+
+
+class SortBy(StrEnum):
+    """What comes first: the largest lag, the oldest record, the fastest growth, the worst status; or by name."""
+
+    STATUS = "status"
+    LAG = "lag"
+    TIME = "time"
+    TREND = "trend"
+    NAME = "name"
+
+
+def rows_of(reports: Sequence[GroupLag], level: Level) -> list[LagRow]:
+    """The rows of that level, in the order of the reports."""
+    match level:
+        case Level.PARTITION:
+            return [row for report in reports for row in report.partitions]
+        case Level.TOPIC:
+            return [row for report in reports for row in report.topics]
+        case Level.GROUP:
+            return [report.total for report in reports]
+
+
+def ordered(rows: Sequence[_Row], by: SortBy = SortBy.STATUS, top: int | None = None) -> list[_Row]:
+    """The first ``top`` rows (None: all), worst first; equal ones by lag, then as they stood, so that the order holds.
+
+    What is unknown stands behind the bad and before what is known to be well: it may be either.
+    """
+    keys: dict[SortBy, Callable[[_Row], tuple[float, ...]]] = {
+        SortBy.STATUS: _by_status,
+        SortBy.LAG: lambda row: _known(row.lag),
+        SortBy.TIME: lambda row: _known(row.behind_ms),
+        SortBy.TREND: lambda row: _known(row.rates.growth),
+    }
+    if by is SortBy.NAME:
+        found = sorted(rows, key=lambda row: row.name)
+    else:
+        key = keys[by]
+        found = sorted(rows, key=lambda row: (*key(row), *_known(row.lag)))
+    return found if top is None else found[:top]
+
+
+def _by_status(row: LagRow) -> tuple[float, ...]:
+    status = row.judged.status
+    return (-0.5 if status is None else -float(status.severity),)
+
+
+def _known(value: float | None) -> tuple[float, ...]:
+    """The largest first; unknown before 0 and what is below it."""
+    return (-0.5 if value is None else -value,)

@@ -1,0 +1,301 @@
+"""What a measurement of a group's lag comes to: a row a partition, a topic, the group; and their JSON forms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from kgroup.groups.lag.evidence import Isolation, OpenTransaction
+from kgroup.groups.lag.headroom import Headroom
+from kgroup.groups.lag.rates import Outlook, Pace, Rates, slowest
+from kgroup.groups.lag.status import Judged, Status
+from kgroup.model import Partition
+
+
+class LagRow(Protocol):
+    """What a bound, an order and a table need of a partition, a topic or a group."""
+
+    @property
+    def group(self) -> str:
+        """The group's name."""
+
+    @property
+    def name(self) -> str:
+        """``orders-enrich orders:7``, ``orders-enrich orders`` or ``orders-enrich``."""
+
+    @property
+    def lag(self) -> int | None:
+        """Unread records; None where that is unknown."""
+
+    @property
+    def behind_ms(self) -> int | None:
+        """The age of the oldest unread record, 0 where all is read; None where that is unknown."""
+
+    @property
+    def judged(self) -> Judged:
+        """The status, the worst one of several partitions."""
+
+    @property
+    def rates(self) -> Rates:
+        """Records in and out a second."""
+
+    @property
+    def missing(self) -> str | None:
+        """Which partitions' lag is unknown, in words; None: it is known of all."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLag:
+    """The lag of one partition.
+
+    ``first`` is the first unread offset and ``end`` the offset it is measured against; None where unknown, and then
+    ``why`` says why. ``phantom`` counts offsets from the commit on that hold no record (compacted, aborted, markers)
+    and are not in ``lag``; holes further up are not seen, so ``lag`` is an upper bound on a compacted topic.
+    ``held_back`` counts what lies between the last stable offset and the high watermark, None: not read.
+    """
+
+    group: str
+    partition: Partition
+    lag: int | None
+    first: int | None
+    end: int | None
+    phantom: int
+    held_back: int | None
+    open_transaction: OpenTransaction | None
+    behind_ms: int | None
+    last_commit_ms: int | None
+    judged: Judged
+    rates: Rates
+    outlook: Outlook
+    headroom: Headroom | None
+    leader: int | None
+    why: str | None = None
+
+    @property
+    def where(self) -> str:
+        """``orders:7``."""
+        return f"{self.partition.topic}:{self.partition.partition}"
+
+    @property
+    def name(self) -> str:
+        """``orders-enrich orders:7``."""
+        return f"{self.group} {self.where}"
+
+    @property
+    def status(self) -> Status | None:
+        """None where it can't be told."""
+        return self.judged.status
+
+    @property
+    def missing(self) -> str | None:
+        """Itself, where its lag is unknown."""
+        return None if self.lag is not None else f"{self.where}: {self.why}"
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether it lags more than its commits explain: it is not read well, or it is on its way to the end."""
+        if not self.lag:
+            return False
+        if self.status is not None and self.status is not Status.OK:
+            return True
+        return self.outlook.pace in (Pace.DRAINING, Pace.NEVER) and self.outlook.seconds != 0.0
+
+    def document(self) -> dict[str, Any]:
+        """Its JSON form."""
+        p, transaction = self.partition, self.open_transaction
+        return {
+            "topic": p.topic,
+            "partition": p.partition,
+            "committed": p.commit.offset if p.commit else None,
+            "first_unread": self.first,
+            "log_start": p.log.start if p.log else None,
+            "log_end": p.log.end if p.log else None,
+            "measured_against": self.end,
+            "lag": self.lag,
+            "phantom": self.phantom,
+            "held_back": self.held_back,
+            "open_transaction": None if transaction is None else _transaction_document(transaction),
+            "lag_ms": self.behind_ms,
+            "last_commit": _time(self.last_commit_ms),
+            "last_commit_ms": self.last_commit_ms,
+            **_judged_document(self.judged),
+            **_rates_document(self.rates, self.outlook),
+            "retention_left_ms": self.headroom.left_ms if self.headroom else None,
+            "member_id": p.owner.member_id if p.owner else None,
+            "client_id": p.owner.client_id if p.owner else None,
+            "host": p.owner.host if p.owner else None,
+            "leader": self.leader,
+            "error": p.error or (self.why if self.lag is None else None),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """Several partitions together: those of a ``topic``, or (None) all of the group's.
+
+    ``lag`` is the sum of those whose lag is known, None where none is. ``largest`` and ``oldest`` are the partitions
+    with the most unread records and with the oldest one; None where all is read, or nothing known.
+    """
+
+    group: str
+    topic: str | None
+    partitions: tuple[PartitionLag, ...]
+    lag: int | None
+    unknown: int
+    behind_ms: int | None
+    largest: PartitionLag | None
+    oldest: PartitionLag | None
+    judged: Judged
+    rates: Rates
+    outlook: Outlook
+
+    @property
+    def name(self) -> str:
+        """``orders-enrich orders``, or ``orders-enrich``."""
+        return self.group if self.topic is None else f"{self.group} {self.topic}"
+
+    @property
+    def missing(self) -> str | None:
+        """Those whose lag is unknown: the first by name, and how many more."""
+        if not self.partitions:
+            return "no committed offset, and no partition is assigned"
+        unknown = [p for p in self.partitions if p.lag is None]
+        if not unknown:
+            return None
+        more = f", and {len(unknown) - 1} more" if len(unknown) > 1 else ""
+        return f"{unknown[0].where}: {unknown[0].why}{more}"
+
+    @property
+    def status(self) -> Status | None:
+        """The worst; None where none is bad and one is unknown."""
+        return self.judged.status
+
+    def document(self) -> dict[str, Any]:
+        """Its JSON form, as far as it is a sum's."""
+        return {
+            "lag": self.lag,
+            "unknown_partitions": self.unknown,
+            "lag_ms": self.behind_ms,
+            "largest": None if self.largest is None else self.largest.where,
+            "oldest": None if self.oldest is None else self.oldest.where,
+            **_judged_document(self.judged),
+            **_rates_document(self.rates, self.outlook),
+        }
+
+
+def sum_of(group: str, topic: str | None, partitions: Sequence[PartitionLag]) -> Sum:
+    """The partitions together. The age is unknown where one's is: it may be the oldest."""
+    known = [(p.lag, p) for p in partitions if p.lag is not None]
+    ages = [(p.behind_ms, p) for p in partitions if p.behind_ms is not None]
+    lagging = [(lag, p) for lag, p in known if lag > 0]
+    aged = [(age, p) for age, p in ages if p.lag]
+    return Sum(
+        group=group,
+        topic=topic,
+        partitions=tuple(partitions),
+        lag=sum(lag for lag, _ in known) if known else None,
+        unknown=len(partitions) - len(known),
+        behind_ms=max(age for age, _ in ages) if ages and len(ages) == len(partitions) else None,
+        largest=max(lagging, key=lambda pair: pair[0])[1] if lagging else None,
+        oldest=max(aged, key=lambda pair: pair[0])[1] if aged else None,
+        judged=_worst(partitions),
+        rates=Rates(
+            _total(p.rates.incoming for p in partitions),
+            _total(p.rates.outgoing for p in partitions),
+        ),
+        outlook=slowest([p.outlook for p in partitions]),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLag:
+    """The lag of one group: a subject of ``kgroup lag``. ``topics`` are in the order of their names."""
+
+    group: str
+    state: str
+    isolation: Isolation
+    now_ms: int
+    partitions: tuple[PartitionLag, ...]
+    topics: tuple[Sum, ...]
+    total: Sum
+
+    @property
+    def name(self) -> str:
+        """The group's."""
+        return self.group
+
+    def document(self) -> dict[str, Any]:
+        """Its JSON form: a subject of ``kgroup.lag/v1``."""
+        return {
+            "group": self.group,
+            "state": self.state,
+            "isolation": str(self.isolation),
+            **self.total.document(),
+            "topics": [{"topic": each.topic, **each.document()} for each in self.topics],
+            "partitions": [each.document() for each in self.partitions],
+        }
+
+
+def _worst(partitions: Sequence[PartitionLag]) -> Judged:
+    """The worst status, of those the one that is so for longest; OK only where it is known of all."""
+    known = [p.judged for p in partitions if p.judged.status is not None]
+    bad = [judged for judged in known if judged.status is not Status.OK]
+    if bad:
+        return min(bad, key=lambda j: (-(j.status or Status.OK).severity, j.since_ms is None, j.since_ms or 0))
+    if known and len(known) == len(partitions):
+        return Judged(Status.OK)
+    return Judged(None, why=next((p.judged.why for p in partitions if p.judged.status is None), None))
+
+
+def _total(rates: Iterable[float | None]) -> float | None:
+    """The sum of all, None where one is unknown: a sum of some would be taken for that of all."""
+    found = list(rates)
+    known = [rate for rate in found if rate is not None]
+    return sum(known) if known and len(known) == len(found) else None
+
+
+def _judged_document(judged: Judged) -> dict[str, Any]:
+    return {
+        "lag_status": None if judged.status is None else str(judged.status),
+        "lag_status_since": _time(judged.since_ms),
+        "lag_status_since_ms": judged.since_ms,
+        "lag_status_unknown": judged.why if judged.status is None else None,
+    }
+
+
+def _rates_document(rates: Rates, outlook: Outlook) -> dict[str, Any]:
+    return {
+        "in_per_s": _rounded(rates.incoming),
+        "out_per_s": _rounded(rates.outgoing),
+        "growth_per_s": _rounded(rates.growth),
+        "pace": None if outlook.pace is Pace.UNKNOWN else str(outlook.pace),
+        "caught_up_in_ms": None if outlook.seconds is None else round(outlook.seconds * 1000),
+    }
+
+
+def _transaction_document(transaction: OpenTransaction) -> dict[str, Any]:
+    return {
+        "producer_id": transaction.producer_id,
+        "producer_epoch": transaction.producer_epoch,
+        "transactional_id": transaction.transactional_id,
+        "start_offset": transaction.start_offset,
+        "since": _time(transaction.since_ms),
+        "since_ms": transaction.since_ms,
+    }
+
+
+def _rounded(rate: float | None) -> float | None:
+    return None if rate is None else round(rate, 3)
+
+
+def _time(moment_ms: int | None) -> str | None:
+    """RFC 3339 in UTC; None also for what is no time that a calendar has (a producer may write anything)."""
+    if moment_ms is None:
+        return None
+    try:
+        moment = datetime.fromtimestamp(moment_ms / 1000, UTC)
+    except (OverflowError, ValueError, OSError):
+        return None
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,210 @@
+"""The status of a partition after Burrow's rules, at once from the commits that ``__consumer_offsets`` holds.
+
+Burrow samples for minutes before it can tell (linkedin/Burrow, core/internal/evaluator). The log already has the
+commits, and where it ended at their times is known from a few points. Where that made a rule unfair, it is bounded,
+and said at the rule. In this order:
+
+STOP    no commit for longer than the last commits took together, while a record waited unread
+REWIND  the committed offset went down
+OK      the lag was at or under what is allowed, now or at one of the last commits
+STALL   commits go on, and all are of one offset
+WARN    the offset moves, but the lag never shrank from one commit to the next
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
+
+from kgroup.groups.lag.log_ends import LogEnds
+from kgroup.model import LoggedCommit
+
+
+class Status(StrEnum):
+    """How a partition is read; ``severity`` puts them in order, STOP being the worst."""
+
+    OK = "OK"
+    WARN = "WARN"
+    REWIND = "REWIND"
+    STALL = "STALL"
+    STOP = "STOP"
+
+    @property
+    def severity(self) -> int:
+        """0 for OK to 4 for STOP."""
+        return list(Status).index(self)
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether nothing is read at all."""
+        return self in (Status.STALL, Status.STOP)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The bounds of the rules.
+
+    ``allowed`` is a lag that is none. Of the commits the last ``window`` count, those at least ``distance_ms`` apart:
+    ten commits within a second would make a pause of two a STOP. Below ``least_span_ms`` nothing is a STOP or STALL,
+    below ``lone_ms`` not after a single commit. A REWIND is remembered for ``rewind_ms``.
+    """
+
+    allowed: int = 0
+    window: int = 10
+    distance_ms: int = 1000
+    least_span_ms: int = 30_000
+    lone_ms: int = 600_000
+    rewind_ms: int = 600_000
+
+
+DEFAULT_RULES = Rules()
+_FEW = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A status and since when it is so (None where that can't be told, or for OK and WARN).
+
+    ``status`` is None where the evidence does not suffice, and ``why`` says what is missing. ``at_least`` is whether
+    it is so for longer: ``since_ms`` is as far back as was read. ``repeats`` counts the commits of the same offset of
+    a STALL; ``back`` is how many offsets a REWIND went down.
+    """
+
+    status: Status | None
+    since_ms: int | None = None
+    why: str | None = None
+    at_least: bool = False
+    repeats: int | None = None
+    back: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A partition's commits, oldest first, and what is needed to judge them.
+
+    ``lag`` is what is unread now. ``waiting_since_ms`` is the timestamp of the first unread record, None: not read.
+    ``keeps_up`` is whether the lag is no more than what arrives between two commits. ``read_since_ms`` is from when
+    on no commit is missing.
+    """
+
+    lag: int
+    commits: Sequence[LoggedCommit]
+    ends: LogEnds
+    now_ms: int
+    waiting_since_ms: int | None = None
+    read_since_ms: int | None = None
+    keeps_up: bool = False
+
+
+def judge(reading: Reading, rules: Rules = DEFAULT_RULES) -> Judged:
+    """The status of one partition that has a committed offset."""
+    if reading.lag <= rules.allowed:
+        return Judged(Status.OK)
+    if not reading.commits:
+        return _without_commits(reading, rules)
+    recent = recent_commits(reading.commits, rules)
+    if stopped := _stopped(reading, recent, rules):
+        return stopped
+    went_back = last_rewind(reading.commits)
+    if went_back is not None:
+        fresh = reading.now_ms - reading.commits[went_back].timestamp_ms <= rules.rewind_ms
+        behind_since = not _reached(reading.commits[went_back:], reading.ends, rules)
+        if fresh and behind_since:
+            before, after = reading.commits[went_back - 1 : went_back + 1]
+            return Judged(Status.REWIND, after.timestamp_ms, back=before.offset - after.offset)
+        recent = [c for c in recent if c.log_offset >= reading.commits[went_back].log_offset]
+    if reading.keeps_up or _reached(recent, reading.ends, rules):
+        return Judged(Status.OK)
+    if stalled := _stalled(reading, recent, rules):
+        return stalled
+    return _shrinking(reading, recent)
+
+
+def recent_commits(commits: Sequence[LoggedCommit], rules: Rules = DEFAULT_RULES) -> list[LoggedCommit]:
+    """The last commits that count: at least the rules' distance apart, the newest always, oldest first."""
+    kept: list[LoggedCommit] = []
+    for commit in reversed(commits):
+        if len(kept) == rules.window:
+            break
+        if not kept or kept[-1].timestamp_ms - commit.timestamp_ms >= rules.distance_ms:
+            kept.append(commit)
+    return kept[::-1]
+
+
+def last_rewind(commits: Sequence[LoggedCommit]) -> int | None:
+    """Where in the sequence the newest commit stands that is below its predecessor; None: it never went down."""
+    for index in range(len(commits) - 1, 0, -1):
+        if commits[index].offset < commits[index - 1].offset:
+            return index
+    return None
+
+
+def usual_pause_ms(commits: Sequence[LoggedCommit]) -> int | None:
+    """The median time between two of the last commits that count; None with fewer than two."""
+    recent = recent_commits(commits)
+    pauses = sorted(later.timestamp_ms - earlier.timestamp_ms for earlier, later in pairwise(recent))
+    return pauses[len(pauses) // 2] if pauses else None
+
+
+def _without_commits(reading: Reading, rules: Rules) -> Judged:
+    since = reading.read_since_ms
+    if since is None:
+        return Judged(None, why="no commit of it was found in __consumer_offsets")
+    waiting = max(since, reading.waiting_since_ms or since)
+    if reading.now_ms - waiting > rules.lone_ms:
+        return Judged(Status.STOP, waiting, at_least=waiting == since)
+    return Judged(None, why="no commit in the short time that was read")
+
+
+def _stopped(reading: Reading, recent: Sequence[LoggedCommit], rules: Rules) -> Judged | None:
+    """Silence counts from when there was something to read: an idle consumer at the log's end need not commit.
+
+    Burrow takes a single commit for a STOP at once; here that needs a long silence, since compaction may have left
+    no more than one.
+    """
+    last = recent[-1]
+    since = max(last.timestamp_ms, reading.waiting_since_ms or last.timestamp_ms)
+    silence_ms = reading.now_ms - since
+    if len(recent) == 1:
+        if silence_ms > rules.lone_ms:
+            return Judged(Status.STOP, since)
+        if reading.waiting_since_ms is not None and reading.waiting_since_ms > last.timestamp_ms:
+            return Judged(Status.OK)
+        return Judged(None, why="a single commit tells no rhythm")
+    span_ms = last.timestamp_ms - recent[0].timestamp_ms
+    return Judged(Status.STOP, since) if silence_ms > max(span_ms, rules.least_span_ms) else None
+
+
+def _reached(commits: Sequence[LoggedCommit], ends: LogEnds, rules: Rules) -> bool:
+    lags = [ends.lag_at(commit.timestamp_ms, commit.offset) for commit in commits]
+    return any(lag is not None and lag <= rules.allowed for lag in lags)
+
+
+def _stalled(reading: Reading, recent: Sequence[LoggedCommit], rules: Rules) -> Judged | None:
+    offset = recent[-1].offset
+    if len(recent) < _FEW or any(commit.offset != offset for commit in recent):
+        return None
+    same = []
+    for commit in reversed(reading.commits):
+        if commit.offset != offset:
+            break
+        same.append(commit)
+    first_ms = same[-1].timestamp_ms
+    since = max(first_ms, reading.waiting_since_ms or first_ms)
+    if reading.now_ms - since < rules.least_span_ms:
+        return None
+    # Nothing older was read, so it may stand there for longer.
+    at_least = len(same) == len(reading.commits) and since == first_ms
+    return Judged(Status.STALL, since, at_least=at_least, repeats=len(same))
+
+
+def _shrinking(reading: Reading, recent: Sequence[LoggedCommit]) -> Judged:
+    lags = [lag for c in recent if (lag := reading.ends.lag_at(c.timestamp_ms, c.offset)) is not None]
+    if len(recent) < _FEW:
+        return Judged(None, why=f"{len(recent)} commits are too few to tell")
+    if len(lags) < _FEW:
+        return Judged(None, why="where the log ended at its commits is not known")
+    shrinks = any(later < earlier for earlier, later in pairwise(lags))
+    return Judged(Status.OK if shrinks else Status.WARN)

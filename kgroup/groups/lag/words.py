@@ -1,0 +1,52 @@
+"""Status, rates and outlook in the few words that columns and verdicts have room for."""
+
+from __future__ import annotations
+
+from kgroup.durations import format_duration
+from kgroup.groups.lag.rates import Outlook, Pace, Rates
+from kgroup.groups.lag.status import Judged
+from kgroup.units import human_count
+
+_SLOW = 10
+
+
+def status_words(judged: Judged, now_ms: int) -> str | None:
+    """``OK``, ``STOP 38m``, ``STALL over 22m``; None where the status is unknown."""
+    if judged.status is None:
+        return None
+    if judged.since_ms is None:
+        return str(judged.status)
+    age = format_duration(max(0, now_ms - judged.since_ms) // 1000)
+    return f"{judged.status} {'over ' if judged.at_least else ''}{age}"
+
+
+def rate_words(rate: float) -> str:
+    """``4.00k/s``, ``17/s``, ``0.4/s``, ``0``; below a tenth a second as so many a minute or an hour."""
+    if rate <= 0:
+        return "0"
+    if rate >= _SLOW:
+        return f"{human_count(round(rate))}/s"
+    if rate >= 0.1:
+        return f"{rate:.1f}".removesuffix(".0") + "/s"
+    return f"{rate * 60:.1f}/min" if rate * 60 >= 0.1 else f"{rate * 3600:.2g}/h"
+
+
+def trend_words(rates: Rates) -> str | None:
+    """``+1.72k/s`` where the lag grows, ``-300/s`` where it shrinks, ``flat``; None where a rate is unknown."""
+    growth = rates.growth
+    if growth is None:
+        return None
+    if rates.is_even:
+        return "flat"
+    return f"{'+' if growth > 0 else '-'}{rate_words(abs(growth))}"
+
+
+def outlook_words(outlook: Outlook) -> str | None:
+    """``12m``, ``never``, ``0s`` where it keeps up; None where unknown."""
+    match outlook.pace:
+        case Pace.NEVER:
+            return "never"
+        case Pace.UNKNOWN:
+            return None
+        case _:
+            return format_duration(round(outlook.seconds or 0))

@@ -1,0 +1,137 @@
+"""The line behind the verdict that begins with ``->``: what to look at next. At most one, a fact, not advice."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from kgroup.durations import format_duration
+from kgroup.groups.lag.evidence import Evidence
+from kgroup.groups.lag.rates import Pace
+from kgroup.groups.lag.report import GroupLag, PartitionLag
+from kgroup.groups.lag.status import Status
+from kgroup.groups.verdict.pace import is_draining
+from kgroup.groups.verdict.safe import Safety
+from kgroup.groups.verdict.shape import Kind, Shape, Siblings, member_words
+from kgroup.groups.verdict.stuck import held_back, is_crash_loop, stuck_of
+from kgroup.model import Group
+from kgroup.units import percent, plural
+
+REBALANCING = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
+LEFT_FOR_A_MOMENT = -2
+"""The member epoch of a static member that left and whose place is kept (KIP-848)."""
+
+_HOT = 3
+
+
+def next_line(group: Group) -> str | None:
+    """What stands out of a group alone, the most pressing; None where nothing does."""
+    return _of_members(group) or _of_assignment(group)
+
+
+def next_of(
+    group: Group, report: GroupLag, evidence: Evidence, shape: Shape, safe: Safety | None, siblings: Siblings | None
+) -> str | None:
+    """The same, with all that was read beside it; most pressing first.
+
+    A crash loop hides behind a rebalance, so it comes before that; then what takes records, then what stands still,
+    then what all of it has in common, and last what goes well.
+    """
+    if is_crash_loop(report, evidence.churn):
+        return "members join and vanish before their first commit: a crash loop"
+    if plain := _of_members(group):
+        return plain
+    stuck = stuck_of(report)
+    if safe is not None and safe.too_late and not stuck:
+        return "retention takes unread records before they are read"
+    row = held_back(report)
+    if row is not None:
+        return f"read_committed consumers of {row.where} get no further until that transaction ends"
+    if stuck:
+        return _of_stuck(group, evidence, shape, stuck)
+    if shape.behind:
+        found = _of_shape(group, report, shape, siblings)
+        if found:
+            return found
+    return _of_assignment(group)
+
+
+def _of_members(group: Group) -> str | None:
+    gone = [member for member in group.members or () if member.epoch == LEFT_FOR_A_MOMENT]
+    if gone:
+        label = gone[0].instance_id or gone[0].client_id or gone[0].member_id
+        return f"static member {label} left for a moment; its place is kept until its session ends"
+    if group.state in REBALANCING:
+        return f"a rebalance is under way ({group.state}); look again in a moment"
+    if group.state == "Empty" and group.totals.lag:
+        what = "no member reads; its consumers, once started, go on at the committed offsets"
+        return what if not group.is_simple else "no member reads here; whoever uses assign() is not visible"
+    return None
+
+
+def _of_assignment(group: Group) -> str | None:
+    totals = group.totals
+    if totals.members and totals.idle_members:
+        return f"{totals.idle_members} of {plural(totals.members, 'member')} idle: no partition assigned"
+    if group.members and totals.unassigned_partitions:
+        return f"{plural(totals.unassigned_partitions, 'partition')} without an owner"
+    return None
+
+
+def _of_stuck(group: Group, evidence: Evidence, shape: Shape, stuck: list[PartitionLag]) -> str:
+    first = stuck[0]
+    if shape.kind is Kind.ONE_BROKER and len(stuck) > 1:
+        return f"broker {shape.subject} leads all that stand still"
+    owner = first.partition.owner
+    if owner is None:
+        seen = group.members is not None and all(m.assignment is not None for m in group.members)
+        return f"{first.where} has no owner" if seen else f"who owns {first.where} is not known"
+    who = member_words(group, owner.member_id)
+    if first.status is Status.STALL:
+        return f"{who} goes on committing {first.where} at {first.first}: it polls, and does not get past it"
+    owns = f"{who} owns {first.where}"
+    others = sum(p.partition.owner is not None and p.partition.owner.member_id == owner.member_id for p in stuck) - 1
+    if others:
+        owns += f" and {others} more that stand still"
+    facts = evidence.members.get(owner.member_id)
+    if facts is None or facts.max_poll_interval_ms is None:
+        return f"{owns} and still heartbeats"
+    until = ""
+    if first.last_commit_ms is not None:
+        end_ms = first.last_commit_ms + facts.max_poll_interval_ms
+        if end_ms > evidence.now_ms:
+            until = f", so the group keeps it until about {_clock(end_ms, evidence.now_ms)}"
+    interval = format_duration(facts.max_poll_interval_ms / 1000)
+    return f"{owns} and still heartbeats; its max.poll.interval.ms is {interval}{until}"
+
+
+def _of_shape(group: Group, report: GroupLag, shape: Shape, siblings: Siblings | None) -> str | None:
+    if is_draining(report):
+        return "draining, leave it alone"
+    if siblings is not None and siblings.all_lag:
+        return "other groups lag on the same records: it is not this group alone"
+    if shape.kind is Kind.ONE_BROKER:
+        return f"broker {shape.subject} leads all that are behind"
+    if shape.kind is Kind.ONE_PARTITION:
+        return _hot(report, shape.behind[0])
+    if shape.kind is Kind.ONE_MEMBER:
+        return f"{member_words(group, shape.subject)} owns all that are behind"
+    if shape.kind is Kind.EVERY and report.total.outlook.pace is Pace.NEVER and group.members:
+        return f"{plural(len(group.members), 'member')} for {plural(len(report.partitions), 'partition')}"
+    return None
+
+
+def _hot(report: GroupLag, row: PartitionLag) -> str | None:
+    """A partition that gets several times its share of what arrives: keys are not spread evenly."""
+    same = [p for p in report.partitions if p.partition.topic == row.partition.topic]
+    rates = [p.rates.incoming for p in same if p.rates.incoming is not None]
+    if row.rates.incoming is None or len(rates) < len(same) or len(same) < 2 or not sum(rates):
+        return None
+    if row.rates.incoming * len(same) < _HOT * sum(rates):
+        return None
+    share = percent(round(row.rates.incoming * 1000), round(sum(rates) * 1000))
+    return f"{row.where} gets {share} of what arrives on {row.partition.topic}: keys are not spread evenly"
+
+
+def _clock(moment_ms: int, now_ms: int) -> str:
+    moment, now = (datetime.fromtimestamp(ms / 1000, UTC) for ms in (moment_ms, now_ms))
+    return moment.strftime("%H:%MZ" if moment.date() == now.date() else "%Y-%m-%d %H:%MZ")

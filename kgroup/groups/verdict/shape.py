@@ -1,0 +1,195 @@
+"""The shape of a lag: all partitions, some, one, those of one member, of one broker; and the topic's other groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kgroup.groups.lag.evidence import Sibling
+from kgroup.groups.lag.report import GroupLag, PartitionLag
+from kgroup.groups.lag.status import Status
+from kgroup.groups.waiting import labels
+from kgroup.model import Group
+from kgroup.units import plural
+
+_SHARE = 5
+_SMALL_LAG = 1000
+_SIBLING_SECONDS = 60
+_QUIET_MS = 3_600_000
+
+
+class Kind(StrEnum):
+    """Which partitions are behind."""
+
+    NONE = "none"
+    EVERY = "every partition"
+    ONE_PARTITION = "one partition"
+    ONE_MEMBER = "one member"
+    ONE_BROKER = "one broker"
+    ONE_TOPIC = "one topic"
+    SOME = "some partitions"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Which of ``of`` partitions are behind, and what they have in common.
+
+    ``subject`` is the member's id, the broker's or the topic's name, None for other kinds.
+    """
+
+    kind: Kind
+    behind: tuple[PartitionLag, ...]
+    of: int
+    subject: str | None = None
+
+
+def shape_of(report: GroupLag) -> Shape:
+    """The shape, from the partitions whose lag is known.
+
+    Behind is what is stuck or was moved back, and of the others that lag more than their commits explain (or where
+    that is unknown) those with at least a fifth of the largest lag: 15 k is nothing beside 3.9 M.
+    """
+    known = [p for p in report.partitions if p.lag is not None]
+    if not known:
+        return Shape(Kind.UNKNOWN, (), 0)
+    largest = max(p.lag or 0 for p in known)
+    behind = tuple(p for p in known if _is_behind(p, largest))
+    if not behind:
+        return Shape(Kind.NONE, (), len(known))
+    if len(behind) == len(known):
+        return Shape(Kind.EVERY, behind, len(known))
+    if len(behind) == 1:
+        return Shape(Kind.ONE_PARTITION, behind, len(known))
+    commons: tuple[tuple[Kind, Callable[[PartitionLag], str | None]], ...] = (
+        (Kind.ONE_MEMBER, lambda p: p.partition.owner.member_id if p.partition.owner else None),
+        (Kind.ONE_BROKER, lambda p: None if p.leader is None else str(p.leader)),
+        (Kind.ONE_TOPIC, lambda p: p.partition.topic),
+    )
+    for kind, key in commons:
+        subject = _common(behind, known, key)
+        if subject is not None:
+            return Shape(kind, behind, len(known), subject)
+    return Shape(Kind.SOME, behind, len(known))
+
+
+def _is_behind(row: PartitionLag, largest: int) -> bool:
+    if not row.lag:
+        return False
+    if row.status is Status.REWIND or (row.status is not None and row.status.is_stuck):
+        return True
+    return (row.is_behind or row.status is None) and row.lag * _SHARE >= largest
+
+
+def _common(
+    behind: Sequence[PartitionLag], known: Sequence[PartitionLag], key: Callable[[PartitionLag], str | None]
+) -> str | None:
+    """What all that are behind share, and none of the others; None where there is no such thing."""
+    subjects = {key(p) for p in behind}
+    subject = next(iter(subjects))
+    if len(subjects) != 1 or subject is None:
+        return None
+    return subject if sum(key(p) == subject for p in known) == len(behind) else None
+
+
+def shape_words(shape: Shape, group: Group) -> str:
+    """``one partition of 12, orders:7 (enrich-1)``, ``all 4 partitions of enrich-1, and no others``."""
+    count = len(shape.behind)
+    match shape.kind:
+        case Kind.UNKNOWN:
+            return "unknown: no partition's lag is known"
+        case Kind.NONE:
+            return "no partition is behind"
+        case Kind.EVERY if shape.of == 1:
+            return f"its only partition, {shape.behind[0].where}"
+        case Kind.EVERY:
+            members = len({p.partition.owner.member_id for p in shape.behind if p.partition.owner})
+            return "every partition" + (", every member" if members > 1 else "")
+        case Kind.ONE_PARTITION:
+            row = shape.behind[0]
+            owner = row.partition.owner
+            whose = f" ({labels(group).get(owner.member_id, owner.member_id)})" if owner else ""
+            return f"one partition of {shape.of}, {row.where}{whose}"
+        case Kind.ONE_MEMBER:
+            return f"the {plural(count, 'partition')} of one member, {member_words(group, shape.subject)}, no others"
+        case Kind.ONE_BROKER:
+            return f"the {plural(count, 'partition')} led by broker {shape.subject}, no others"
+        case Kind.ONE_TOPIC:
+            return f"the {plural(count, 'partition')} of {shape.subject}, no others"
+        case Kind.SOME:
+            return f"{count} of {shape.of} partitions"
+
+
+def member_words(group: Group, member_id: str | None) -> str:
+    """``enrich-1 (10.0.3.4)``."""
+    member = next((m for m in group.members or () if m.member_id == member_id), None)
+    if member is None:
+        return str(member_id)
+    return f"{labels(group)[member.member_id]} ({member.host.removeprefix('/')})"
+
+
+@dataclass(frozen=True, slots=True)
+class Siblings:
+    """The other groups of the topics that are behind: those that keep up, those that lag too, those that are unknown.
+
+    ``quiet`` have not committed for an hour: whether they lag says nothing of the topic.
+    """
+
+    topics: tuple[str, ...]
+    keeping_up: tuple[str, ...]
+    lagging: tuple[str, ...]
+    unknown: tuple[str, ...]
+    quiet: tuple[str, ...]
+
+    @property
+    def all_lag(self) -> bool:
+        """Whether there are others, and all of them lag too."""
+        return bool(self.lagging) and not self.keeping_up and not self.unknown
+
+
+def siblings_of(siblings: Iterable[Sibling], shape: Shape, report: GroupLag) -> Siblings:
+    """Whether the others keep up: their lag is no more than a minute's arrivals, or a thousand records."""
+    topics = tuple(dict.fromkeys(p.partition.topic for p in shape.behind)) or tuple(
+        dict.fromkeys(p.partition.topic for p in report.partitions)
+    )
+    arrivals = {each.topic: each.rates.incoming or 0.0 for each in report.topics}
+    found: dict[str, set[str]] = {}
+    for sibling in siblings:
+        if sibling.topic not in topics or sibling.group == report.group:
+            continue
+        allowed = max(_SMALL_LAG, arrivals.get(sibling.topic, 0.0) * _SIBLING_SECONDS)
+        if sibling.last_commit_ms is not None and report.now_ms - sibling.last_commit_ms > _QUIET_MS:
+            verdict = "quiet"
+        elif sibling.lag is None:
+            verdict = "unknown"
+        else:
+            verdict = "lagging" if sibling.lag > allowed else "keeping_up"
+        found.setdefault(sibling.group, set()).add(verdict)
+    # On several topics a group counts once, as what is worst of it.
+    worst = {
+        group: next(v for v in ("lagging", "unknown", "keeping_up", "quiet") if v in verdicts)
+        for group, verdicts in sorted(found.items())
+    }
+    names = {v: tuple(g for g, w in worst.items() if w == v) for v in ("keeping_up", "lagging", "unknown", "quiet")}
+    return Siblings(topics, names["keeping_up"], names["lagging"], names["unknown"], names["quiet"])
+
+
+def siblings_words(siblings: Siblings) -> str:
+    """``2 of 2 other groups of orders keep up``."""
+    of = siblings.topics[0] if len(siblings.topics) == 1 else plural(len(siblings.topics), "topic")
+    counted = len(siblings.keeping_up) + len(siblings.lagging) + len(siblings.unknown)
+    if not counted:
+        quiet = f" ({len(siblings.quiet)} quiet for over an hour)" if siblings.quiet else ""
+        return f"no other group reads {of}{quiet}"
+    noun = "group" if counted == 1 else "groups"
+    if siblings.lagging:
+        names = f" ({siblings.lagging[0]})" if len(siblings.lagging) == 1 else ""
+        return f"{len(siblings.lagging)} of {counted} other {noun} of {of} {_verb(siblings.lagging, 'lag')} too{names}"
+    if siblings.keeping_up:
+        return f"{len(siblings.keeping_up)} of {counted} other {noun} of {of} {_verb(siblings.keeping_up, 'keep')} up"
+    return f"whether other groups of {of} lag is unknown"
+
+
+def _verb(names: Sequence[str], verb: str) -> str:
+    return f"{verb}s" if len(names) == 1 else verb

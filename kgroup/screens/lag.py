@@ -1,0 +1,295 @@
+"""The pages of ``kgroup lag``: a row a group, a topic or a partition, worst first; below them, what breaks a bound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kgroup.durations import format_duration
+from kgroup.groups.lag.checks import Violation
+from kgroup.groups.lag.order import Level, SortBy, ordered, rows_of
+from kgroup.groups.lag.rates import Pace
+from kgroup.groups.lag.report import GroupLag, LagRow, PartitionLag, Sum
+from kgroup.groups.lag.status import Judged, Status
+from kgroup.groups.lag.words import outlook_words, status_words, trend_words
+from kgroup.groups.verdict import GroupVerdict
+from kgroup.groups.waiting import labels
+from kgroup.model import ClusterRef, Outcome, RowError
+from kgroup.screen import Block, Cell, Column, Gap, Records, Screen, Style, Styled, Table, Text, Title
+from kgroup.screens.sparkline import BLOCKS, Looks
+from kgroup.units import percent, plural
+
+_SUM_COLUMNS = (
+    Column("GROUP", fold=True),
+    Column("TOPIC", fold=True),
+    Column("STATE", drop=4),
+    Column("LAG", right=True),
+    Column("BEHIND", right=True, drop=1),
+    Column("WORST", drop=5, fold=True),
+    Column("TREND", right=True, drop=2),
+    Column("CAUGHT-UP", right=True, drop=3),
+    Column("STATUS"),
+    Column("LOOKS", drop=6),
+)
+_PARTITION_COLUMNS = (
+    Column("GROUP", fold=True),
+    Column("PARTITION", fold=True),
+    Column("COMMITTED", right=True, drop=6),
+    Column("LOG-END", right=True, drop=7),
+    Column("LAG", right=True),
+    Column("BEHIND", right=True, drop=1),
+    Column("COMMIT", right=True, drop=4),
+    Column("TREND", right=True, drop=2),
+    Column("CAUGHT-UP", right=True, drop=3),
+    Column("STATUS"),
+    Column("LOOKS", drop=8),
+    Column("OWNER", drop=5, fold=True),
+    Column("HELD-BACK", right=True, wide=True),
+    Column("PHANTOM", right=True, wide=True),
+)
+_SPARSE = frozenset({"GROUP", "TOPIC", "STATE", "BEHIND", "COMMIT", "TREND", "CAUGHT-UP", "LOOKS", "OWNER"})
+_STYLES: Mapping[Status, Style] = {
+    Status.OK: "good",
+    Status.WARN: "warn",
+    Status.REWIND: "warn",
+    Status.STALL: "bad",
+    Status.STOP: "bad",
+}
+_HEADER = (
+    "group",
+    "topic",
+    "partition",
+    "state",
+    "committed",
+    "log_end",
+    "lag",
+    "lag_ms",
+    "last_commit_ms",
+    "in_per_s",
+    "out_per_s",
+    "caught_up_in_ms",
+    "status",
+    "status_since_ms",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """How the rows are shown: what a row is, the order, how many of them (None: all); ``steps`` draw the sparklines."""
+
+    level: Level = Level.GROUP
+    sort: SortBy = SortBy.STATUS
+    top: int | None = None
+    steps: str = BLOCKS
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What there is to show: measurements, what breaks its bounds, and what else is known.
+
+    ``verdicts`` are by group, for those whose verdict was asked for. ``looks`` are of the rows' names, over the last
+    ticks of ``--watch``; without it there is one look, and no sparkline.
+    """
+
+    reports: Sequence[GroupLag]
+    violations: Sequence[Violation] = ()
+    verdicts: Mapping[str, GroupVerdict] = field(default_factory=dict)
+    looks: Looks = field(default_factory=Looks)
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """A group of the answer; all its rows, whatever is shown."""
+
+    report: GroupLag
+    violations: tuple[Violation, ...]
+    verdict: GroupVerdict | None
+
+    def document(self) -> Mapping[str, Any]:
+        """Its JSON form."""
+        return {
+            **self.report.document(),
+            "violations": [violation.document() for violation in self.violations],
+            "verdict": None if self.verdict is None else self.verdict.document(),
+        }
+
+
+def outcome(found: Found, view: View, cluster: ClusterRef, errors: tuple[RowError, ...] = ()) -> Outcome:
+    """Measured groups as what a command returns; exit 8 where a bound does not hold."""
+    names = {report.group for report in found.reports}
+    of = {name: tuple(v for v in found.violations if v.group == name) for name in names}
+    return Outcome(
+        data=tuple(_Subject(r, of[r.group], found.verdicts.get(r.group)) for r in found.reports),
+        screen=lambda: screen(found, view),
+        records=lambda: records(found, view),
+        cluster=cluster,
+        errors=errors,
+        check_failed=bool(found.violations),
+    )
+
+
+def screen(found: Found, view: View) -> Screen:
+    """The page. One group has its verdict above its rows, several a line that counts the stuck ones below them."""
+    reports = found.reports
+    if not reports:
+        return Screen(())
+    blocks: list[Block] = []
+    alone = found.verdicts.get(reports[0].group) if len(reports) == 1 else None
+    if alone is not None:
+        blocks += _head(alone)
+    else:
+        blocks.append(Title(_title(reports)))
+    rows = ordered(rows_of(reports, view.level), view.sort)
+    shown = rows if view.top is None else rows[: view.top]
+    blocks.append(_table(shown, found, view))
+    if rest := rows[len(shown) :]:
+        blocks.append(Text((_rest(rest),)))
+    blocks += _foot(found, alone)
+    return Screen(tuple(blocks))
+
+
+def _head(verdict: GroupVerdict) -> Iterator[Block]:
+    yield Title(f"{verdict.group.name}  {verdict.state}  {plural(len(verdict.report.partitions), 'partition')}")
+    yield from verdict.lines
+    if verdict.next is not None:
+        yield Text((f"-> {verdict.next}",))
+    yield Gap()
+
+
+def _title(reports: Sequence[GroupLag]) -> str:
+    topics = {p.partition.topic for report in reports for p in report.partitions}
+    subject = next(iter(topics)) if len(topics) == 1 else plural(len(topics), "topic")
+    if len(reports) == 1:
+        return f"{reports[0].group}  {reports[0].state}  {subject}"
+    return f"{subject}  {plural(len(reports), 'group')}"
+
+
+def _table(rows: Sequence[LagRow], found: Found, view: View) -> Table:
+    if view.level is Level.PARTITION:
+        partitions = [row for row in rows if isinstance(row, PartitionLag)]
+        names = {r.group: r for r in found.reports}
+        several = len(found.reports) > 1
+        cells = [_partition_cells(p, names[p.group], found, view, several=several) for p in partitions]
+        return Table(_PARTITION_COLUMNS, cells, _SPARSE)
+    sums = [row for row in rows if isinstance(row, Sum)]
+    of = {report.group: report for report in found.reports}
+    return Table(_SUM_COLUMNS, [_sum_cells(each, of[each.group], found, view) for each in sums], _SPARSE)
+
+
+def _sum_cells(row: Sum, report: GroupLag, found: Found, view: View) -> tuple[Cell, ...]:
+    worst = row.largest
+    return (
+        report.group,
+        row.topic,
+        report.state if view.level is Level.GROUP else None,
+        f"{row.lag}+?" if row.lag is not None and row.unknown else row.lag,
+        _age(row.behind_ms),
+        None if worst is None else f"{worst.where} {percent(worst.lag or 0, row.lag or 0)}",
+        trend_words(row.rates),
+        outlook_words(row.outlook),
+        status_cell(row.judged, report.now_ms),
+        found.looks.line(row.name, view.steps),
+    )
+
+
+def _partition_cells(
+    row: PartitionLag, report: GroupLag, found: Found, view: View, *, several: bool
+) -> tuple[Cell, ...]:
+    p = row.partition
+    return (
+        row.group if several else None,
+        row.where,
+        p.commit.offset if p.commit else None,
+        row.end if row.end is not None else p.log.end if p.log else None,
+        row.lag,
+        _age(row.behind_ms),
+        commit_age(row, report.now_ms),
+        trend_words(row.rates),
+        outlook_words(row.outlook),
+        status_cell(row.judged, report.now_ms),
+        found.looks.line(row.name, view.steps),
+        _owner(row, found),
+        row.held_back,
+        row.phantom or None,
+    )
+
+
+def _owner(row: PartitionLag, found: Found) -> str | None:
+    owner = row.partition.owner
+    if owner is None:
+        return None
+    verdict = found.verdicts.get(row.group)
+    label = labels(verdict.group).get(owner.member_id) if verdict is not None else None
+    return label or owner.instance_id or owner.client_id or owner.member_id
+
+
+def status_cell(judged: Judged, now_ms: int) -> Cell:
+    """``STOP 38m`` in its colour; None where the status is unknown."""
+    words = status_words(judged, now_ms)
+    return None if words is None or judged.status is None else Styled(words, _STYLES[judged.status])
+
+
+def commit_age(row: PartitionLag, now_ms: int) -> str | None:
+    """How long ago its last commit was; None where that is unknown."""
+    return None if row.last_commit_ms is None else _age(max(0, now_ms - row.last_commit_ms))
+
+
+def _age(age_ms: int | None) -> str | None:
+    return None if age_ms is None else format_duration(age_ms // 1000)
+
+
+def _rest(rows: Sequence[LagRow]) -> str:
+    lags = [row.lag for row in rows if row.lag is not None]
+    span = f", lag {min(lags)} to {max(lags)}" if lags else ""
+    return f"{len(rows)} more{span}: without --top all are shown"
+
+
+def _foot(found: Found, alone: GroupVerdict | None) -> Iterator[Block]:
+    lines = [f"FAILED  {violation}" for violation in found.violations]
+    stuck = [r for r in found.reports if r.total.status is not None and r.total.status.is_stuck]
+    if alone is None and stuck:
+        are = "is" if len(stuck) == 1 else "are"
+        lines.append(f"{len(stuck)} of {plural(len(found.reports), 'group')} {are} stuck.")
+        (worst,) = ordered([r.total for r in stuck], SortBy.STATUS, top=1)
+        lines.append(f"-> kgroup describe {worst.name}")
+    if lines:
+        yield Text(tuple(lines))
+
+
+def records(found: Found, view: View) -> Records:
+    """The rows of the level as a flat table: all of them, in the order that was asked for."""
+    of = {report.group: report for report in found.reports}
+    rows = ordered(rows_of(found.reports, view.level), view.sort, view.top)
+    return Records(_HEADER, (_record(row, of) for row in rows))
+
+
+def _record(row: LagRow, of: Mapping[str, GroupLag]) -> tuple[str | int | None, ...]:
+    place: tuple[str | int | None, ...]
+    offsets: tuple[int | None, ...]
+    if isinstance(row, PartitionLag):
+        p = row.partition
+        place = (row.group, p.topic, p.partition, of[row.group].state)
+        offsets = (p.commit.offset if p.commit else None, row.end)
+        commit_ms, outlook = row.last_commit_ms, row.outlook
+    else:
+        assert isinstance(row, Sum)
+        place = (row.group, row.topic, None, of[row.group].state)
+        offsets, commit_ms, outlook = (None, None), None, row.outlook
+    seconds = outlook.seconds if outlook.pace is not Pace.NEVER else None
+    return (
+        *place,
+        *offsets,
+        row.lag,
+        row.behind_ms,
+        commit_ms,
+        _rate(row.rates.incoming),
+        _rate(row.rates.outgoing),
+        None if seconds is None else round(seconds * 1000),
+        None if row.judged.status is None else str(row.judged.status),
+        row.judged.since_ms,
+    )
+
+
+def _rate(rate: float | None) -> str | None:
+    return None if rate is None else f"{rate:.3f}"
