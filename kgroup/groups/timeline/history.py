@@ -1,0 +1,98 @@
+"""The history of a group: what its log tells of a span of time, and how far that can be relied on. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kgroup.groups.timeline import documents
+from kgroup.groups.timeline.jumps import Commits, commits_of
+from kgroup.groups.timeline.model import Signature, Step, Totals
+from kgroup.groups.timeline.signatures import never_synced, rollouts
+from kgroup.groups.timeline.totals import is_over, totals_of
+from kgroup.groups.timeline.track import track
+from kgroup.logged import Event, Reach, Unreadable
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What of a history is wanted: from ``since_ms`` until ``until_ms`` (now, or earlier), looked at at ``now_ms``.
+
+    ``session_ms`` is the session timeout of consumer members (group or broker config), None: unknown. ``commits`` adds
+    offsets over time; ``mark`` reads kgroup's own mark out of a commit's metadata, None where it is not kgroup's.
+    """
+
+    since_ms: int
+    until_ms: int
+    now_ms: int
+    session_ms: int | None = None
+    commits: bool = False
+    mark: Callable[[str], str | None] = lambda metadata: None
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """A group over a span of time.
+
+    ``steps`` are those of the span, oldest first, ``before`` is the one that was current when it began (None: not in
+    the log). ``over`` is whether the rebalances have come to an end, None where there were none. ``commits`` is None
+    where they were not asked for, ``unreadable`` counts records of the group that could not be decoded.
+    """
+
+    group: str
+    asked: Asked
+    reach: Reach
+    before: Step | None
+    steps: tuple[Step, ...]
+    totals: Totals
+    over: bool | None
+    signatures: tuple[Signature, ...]
+    commits: Commits | None
+    unreadable: int
+
+    @property
+    def covered(self) -> bool:
+        """Whether the log that was read reaches back to the beginning of the span."""
+        oldest_ms = self.reach.oldest_ms
+        return oldest_ms is not None and oldest_ms <= self.asked.since_ms
+
+    @property
+    def whole(self) -> bool:
+        """Whether no record of the span can be missing: compaction has not been there, and it was read to its begin."""
+        whole_from = self.reach.whole_from
+        first = self.before.log_offset if self.before is not None else self.reach.start
+        return self.covered and whole_from is not None and whole_from <= first
+
+    def document(self) -> dict[str, Any]:
+        """Its JSON form."""
+        return documents.of_history(self)
+
+
+def history(group: str, events: Sequence[Event], reach: Reach, asked: Asked) -> History:
+    """The history that these events tell, which are in the log's order. Never raises, whatever they hold.
+
+    Events before the span are needed too, at least the group's last record before it: without it nothing can be said of
+    the first step.
+    """
+    found = track(events, reach, asked.session_ms)
+    inside = tuple(step for step in found.steps if asked.since_ms <= step.at_ms <= asked.until_ms)
+    earlier = [step for step in found.steps if step.at_ms < asked.since_ms]
+    totals = totals_of(inside, asked.until_ms - asked.since_ms)
+    signatures = sorted(
+        (*rollouts(found.steps), *never_synced(found.steps, found.evidence)), key=lambda one: (one.first, one.last)
+    )
+    return History(
+        group=group,
+        asked=asked,
+        reach=reach,
+        before=earlier[-1] if earlier else None,
+        steps=inside,
+        totals=totals,
+        over=is_over(totals, asked.now_ms),
+        signatures=tuple(one for one in signatures if asked.since_ms <= one.to_ms <= asked.until_ms),
+        commits=commits_of(found.commits, found.steps, asked.since_ms, asked.until_ms, asked.mark)
+        if asked.commits
+        else None,
+        unreadable=sum(isinstance(event, Unreadable) for event in events),
+    )

@@ -1,0 +1,21 @@
+"""Moments out of a log as text; a time that no calendar has (broken bytes) is None."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+
+def moment(timestamp_ms: int | None) -> datetime | None:
+    """The moment, with its zone."""
+    if timestamp_ms is None or timestamp_ms < 0:
+        return None
+    try:
+        return datetime.fromtimestamp(timestamp_ms / 1000, UTC)
+    except (OverflowError, ValueError, OSError):
+        return None
+
+
+def rfc3339(timestamp_ms: int | None) -> str | None:
+    """``2026-11-21T03:02:11.250Z``."""
+    found = moment(timestamp_ms)
+    return None if found is None else found.isoformat(timespec="milliseconds").replace("+00:00", "Z")
