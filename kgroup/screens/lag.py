@@ -170,7 +170,11 @@ def _table(rows: Sequence[LagRow], found: Found, view: View) -> Table:
         partitions = [row for row in rows if isinstance(row, PartitionLag)]
         names = {r.group: r for r in found.reports}
         several = len(found.reports) > 1
-        cells = [_partition_cells(p, names[p.group], found, view, several=several) for p in partitions]
+        called = {name: labels(known.group) for name, known in found.verdicts.items()}
+        cells = [
+            _partition_cells(p, names[p.group], found, view, called.get(p.group, {}), several=several)
+            for p in partitions
+        ]
         return Table(_PARTITION_COLUMNS, cells, _SPARSE)
     sums = [row for row in rows if isinstance(row, Sum)]
     of = {report.group: report for report in found.reports}
@@ -194,7 +198,7 @@ def _sum_cells(row: Sum, report: GroupLag, found: Found, view: View) -> tuple[Ce
 
 
 def _partition_cells(
-    row: PartitionLag, report: GroupLag, found: Found, view: View, *, several: bool
+    row: PartitionLag, report: GroupLag, found: Found, view: View, called: Mapping[str, str], *, several: bool
 ) -> tuple[Cell, ...]:
     p = row.partition
     return (
@@ -209,19 +213,17 @@ def _partition_cells(
         outlook_words(row.outlook),
         status_cell(row.judged, report.now_ms),
         found.looks.line(row.name, view.steps),
-        _owner(row, found),
+        _owner(row, called),
         row.held_back,
         row.phantom or None,
     )
 
 
-def _owner(row: PartitionLag, found: Found) -> str | None:
+def _owner(row: PartitionLag, called: Mapping[str, str]) -> str | None:
     owner = row.partition.owner
     if owner is None:
         return None
-    verdict = found.verdicts.get(row.group)
-    label = labels(verdict.group).get(owner.member_id) if verdict is not None else None
-    return label or owner.instance_id or owner.client_id or owner.member_id
+    return called.get(owner.member_id) or owner.instance_id or owner.client_id or owner.member_id
 
 
 def status_cell(judged: Judged, now_ms: int) -> Cell:

@@ -63,7 +63,6 @@ def _partition(
         span = _span(partition.commit.offset, log, known, all_.isolation)
         measured = _measure(span, log, known, all_, rules)
     lag = None if span is None else span.lag
-    close = span is not None and keeps_up(span.lag, known.commits, measured.rates.incoming)
     first_ms = measured.first_ms
     return PartitionLag(
         group=group,
@@ -78,7 +77,7 @@ def _partition(
         last_commit_ms=known.commits[-1].timestamp_ms if known.commits else None,
         judged=measured.judged,
         rates=measured.rates,
-        outlook=outlook(lag, measured.rates, close=close) if span is not None else UNKNOWN_OUTLOOK,
+        outlook=outlook(lag, measured.rates, close=measured.judged.caught_up) if span is not None else UNKNOWN_OUTLOOK,
         headroom=_headroom(span, log, known, measured, all_.now_ms),
         leader=known.leader,
         why=why,

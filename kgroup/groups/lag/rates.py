@@ -87,7 +87,7 @@ def keeps_up(lag: int, commits: Sequence[LoggedCommit], incoming: float | None) 
 
 
 def outlook(lag: int | None, rates: Rates, *, close: bool) -> Outlook:
-    """When the lag is gone at these rates; ``close`` is whether it keeps up already.
+    """When the lag is gone at these rates; ``close`` is whether it was gone a moment ago, or is never closer.
 
     Worked: a lag of 600, 10 a second arrive and 13 are read: 200 s. As many read as arrive, or fewer: never.
     """

@@ -69,7 +69,8 @@ class Judged:
 
     ``status`` is None where the evidence does not suffice, and ``why`` says what is missing. ``at_least`` is whether
     it is so for longer: ``since_ms`` is as far back as was read. ``repeats`` counts the commits of the same offset of
-    a STALL; ``back`` is how many offsets a REWIND went down.
+    a STALL; ``back`` is how many offsets a REWIND went down. ``caught_up`` is whether an OK partition is at the end, or
+    was at one of its last commits: then what is unread has come since.
     """
 
     status: Status | None
@@ -78,6 +79,7 @@ class Judged:
     at_least: bool = False
     repeats: int | None = None
     back: int | None = None
+    caught_up: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,7 @@ class Reading:
 def judge(reading: Reading, rules: Rules = DEFAULT_RULES) -> Judged:
     """The status of one partition that has a committed offset."""
     if reading.lag <= rules.allowed:
-        return Judged(Status.OK)
+        return Judged(Status.OK, caught_up=True)
     if not reading.commits:
         return _without_commits(reading, rules)
     recent = recent_commits(reading.commits, rules)
@@ -116,7 +118,7 @@ def judge(reading: Reading, rules: Rules = DEFAULT_RULES) -> Judged:
             return Judged(Status.REWIND, after.timestamp_ms, back=before.offset - after.offset)
         recent = [c for c in recent if c.log_offset >= reading.commits[went_back].log_offset]
     if reading.keeps_up or _reached(recent, reading.ends, rules):
-        return Judged(Status.OK)
+        return Judged(Status.OK, caught_up=True)
     if stalled := _stalled(reading, recent, rules):
         return stalled
     return _shrinking(reading, recent)
@@ -171,7 +173,7 @@ def _stopped(reading: Reading, recent: Sequence[LoggedCommit], rules: Rules) -> 
         if silence_ms > rules.lone_ms:
             return Judged(Status.STOP, since)
         if reading.waiting_since_ms is not None and reading.waiting_since_ms > last.timestamp_ms:
-            return Judged(Status.OK)
+            return Judged(Status.OK, caught_up=True)
         return Judged(None, why="a single commit tells no rhythm")
     span_ms = last.timestamp_ms - recent[0].timestamp_ms
     return Judged(Status.STOP, since) if silence_ms > max(span_ms, rules.least_span_ms) else None

@@ -1,0 +1,124 @@
+"""What the records of a group in ``__consumer_offsets`` tell for its verdict: commits, state's age, members, churn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from kgroup.groups.lag.evidence import Churn, MemberFacts, TopicPartition
+from kgroup.logged import (
+    CommitWritten,
+    Ending,
+    EpochWritten,
+    Event,
+    GenerationWritten,
+    GroupGone,
+    HoldingWritten,
+    MemberWritten,
+    Reach,
+    TargetEpochWritten,
+)
+from kgroup.model import Group, LoggedCommit
+
+_COUNTED = frozenset({Ending.PLAIN, Ending.COMMITTED})
+
+
+@dataclass(frozen=True, slots=True)
+class FromLog:
+    """The part of ``Evidence`` that the log knows, under the names that it has there.
+
+    ``read_since_ms`` goes to every partition. ``state_since_ms`` is None where the log does not show it: a rebalance
+    that is under way has left no record of its begin, and what is older than what was read is not known.
+    """
+
+    commits: Mapping[TopicPartition, tuple[LoggedCommit, ...]]
+    read_since_ms: int | None
+    state_since_ms: int | None
+    members: Mapping[str, MemberFacts]
+    churn: Churn | None
+
+
+def from_log(events: Sequence[Event], reach: Reach, group: Group, now_ms: int) -> FromLog:
+    """The evidence in a group's records, which are in the log's order.
+
+    A commit that was deleted takes those before it along: the partition starts anew. Commits of aborted transactions
+    and of open ones do not count.
+    """
+    commits: dict[TopicPartition, list[LoggedCommit]] = {}
+    members: dict[str, MemberFacts] = {}
+    for event in events:
+        match event:
+            case CommitWritten(topic=topic, partition=number, offset=None, ending=ending):
+                if ending in _COUNTED:
+                    commits.pop((topic, number), None)
+            case CommitWritten(topic=topic, partition=number, offset=int(offset), ending=ending):
+                if ending in _COUNTED:
+                    made = LoggedCommit(topic, number, offset, None, event.at_ms, event.log_offset)
+                    commits.setdefault((topic, number), []).append(made)
+            case GenerationWritten():
+                members = {
+                    m.member_id: MemberFacts(m.rebalance_timeout_ms, m.session_timeout_ms) for m in event.members
+                }
+            case MemberWritten(member_id=member_id, details=None):
+                members.pop(member_id, None)
+            case MemberWritten(member_id=member_id, details=details) if details is not None:
+                members[member_id] = MemberFacts(details.rebalance_timeout_ms, details.classic_session_ms)
+            case GroupGone():
+                members.clear()
+            case _:
+                pass
+    return FromLog(
+        commits={place: tuple(made) for place, made in commits.items()},
+        read_since_ms=_whole_since(events, reach),
+        state_since_ms=_state_since(events, group),
+        members=members,
+        churn=_churn(events, now_ms),
+    )
+
+
+def _whole_since(events: Sequence[Event], reach: Reach) -> int | None:
+    """From when on no commit is missing; that moment is known from a record of the group's, or of the whole read."""
+    if reach.whole_from is None:
+        return None
+    if reach.whole_from <= reach.start:
+        return reach.oldest_ms
+    return next((event.at_ms for event in events if event.log_offset >= reach.whole_from), None)
+
+
+def _state_since(events: Sequence[Event], group: Group) -> int | None:
+    """Since when the group is in its state, from the newest record that can have brought it there.
+
+    Classic: Stable since the record of its generation, Empty since the one without members. Consumer: Empty since its
+    last epoch, Stable since the last record of any of its members; while it reconciles, since the epoch that it
+    reconciles to.
+    """
+    for event in reversed(events):
+        match event:
+            case GenerationWritten(members=members) if group.type == "classic":
+                wanted = "Stable" if members else "Empty"
+                return event.at_ms if group.state == wanted else None
+            case EpochWritten() if group.type == "consumer":
+                return event.at_ms if group.state in ("Empty", "Assigning", "Reconciling") else None
+            case HoldingWritten() | TargetEpochWritten() if group.type == "consumer" and group.state == "Stable":
+                return event.at_ms
+            case GroupGone():
+                return None
+            case _:
+                pass
+    return None
+
+
+def _churn(events: Sequence[Event], now_ms: int) -> Churn | None:
+    """The generations that had members, or the epochs, since the last commit; None where no commit was read."""
+    last = max((e.at_ms for e in events if isinstance(e, CommitWritten) and e.ending in _COUNTED), default=None)
+    if last is None:
+        return None
+    starts = [
+        event.at_ms
+        for event in events
+        if event.at_ms > last
+        and (isinstance(event, EpochWritten) or (isinstance(event, GenerationWritten) and event.members))
+    ]
+    lasted = [later - earlier for earlier, later in pairwise([*starts, now_ms])]
+    return Churn(len(starts), max(0, *lasted) if lasted else 0)
