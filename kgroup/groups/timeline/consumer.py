@@ -108,6 +108,8 @@ class Epochs:
         if old is not None:
             changes.replaced[member_id] = old
             changes.gone.pop(old, None)
+            if self._open is not None and old in self._open.waiting:
+                self._open.waiting ^= {old, member_id}
             if self._gone_members[old].topics != details.topics:
                 changes.subscribed.append(member_id)
         elif self._carried is None or member_id not in self._carried.members:
@@ -159,7 +161,7 @@ class Epochs:
         self._beats_ms[member_id] = record.at_ms
         self._holdings[member_id] = holding
         self._owners |= dict.fromkeys(holding.partitions | holding.pending, member_id)
-        self._settle(record.at_ms)
+        self._settle(record.at_ms, member_id)
 
     def epoch(self, record: EpochWritten) -> Step | None:
         """A new epoch; returns the step that ends with it."""
@@ -198,12 +200,14 @@ class Epochs:
         kind = Kind.REBALANCE if self._members else Kind.EMPTY
         if not causes and kind is Kind.REBALANCE:
             causes[Cause.UNKNOWN] = []
-        return Open(record, kind, causes, inferred, self._quiet(record), returned=self._returned())
+        return Open(record, kind, causes, inferred, returned=self._returned())
 
-    def flush(self, now_ms: int) -> Step | None:
-        """A static member that came back without a new epoch, once it is clear that none comes with it."""
+    def flush(self, now_ms: int | None) -> Step | None:
+        """A static member that came back without a new epoch, once it is clear (None: it is) that none comes with it."""
         changes = self._changes
-        if not changes.replaced or now_ms - changes.at_ms <= BATCH_MS or self._last is None:
+        if not changes.replaced or self._last is None:
+            return None
+        if now_ms is not None and now_ms - changes.at_ms <= BATCH_MS:
             return None
         found = {Cause.STATIC_REPLACED: list(changes.replaced)}
         step = Step(
@@ -247,7 +251,6 @@ class Epochs:
             moved_needlessly=None if found.moves is None else found.moves.needlessly,
             returned=found.returned,
             took_ms=None if settled is None else max(0, settled - found.record.at_ms),
-            quiet_ms=found.quiet_ms,
             completed=completed,
         )
 
@@ -258,23 +261,26 @@ class Epochs:
             found.record.log_offset, found.record.log_offset + 1
         )
 
-    def _settle(self, at_ms: int) -> None:
-        """Mark the moment when every member has what the target gives it."""
+    def _settle(self, at_ms: int, member_id: str | None = None) -> None:
+        """Mark the moment when every member has what the target gives it; None: the target has just come."""
         found = self._open
         if found is None or found.settled_ms is not None or not found.target or not self._members:
             return
-        for member_id in self._members:
-            has = self._holdings.get(member_id)
-            if has is None or (
-                has.epoch != LEFT_FOR_A_MOMENT
-                and not (
-                    has.epoch >= found.record.epoch
-                    and has.stable
-                    and self._targets.get(member_id) in (None, has.partitions)
-                )
-            ):
-                return
-        found.settled_ms = at_ms
+        if member_id is None:
+            found.waiting = {member_id for member_id in self._members if not self._is_there(member_id, found)}
+        elif self._is_there(member_id, found):
+            found.waiting.discard(member_id)
+        if not found.waiting:
+            found.settled_ms = at_ms
+
+    def _is_there(self, member_id: str, found: Open) -> bool:
+        has = self._holdings.get(member_id)
+        if has is None:
+            return False
+        if has.epoch == LEFT_FOR_A_MOMENT:
+            return True
+        target = self._targets.get(member_id)
+        return has.epoch >= found.record.epoch and has.stable and target in (None, has.partitions)
 
     def _target(self, member_id: str) -> Partitions | None:
         """None for a member that was there before the log begins, until its target is written again."""
@@ -323,13 +329,6 @@ class Epochs:
             if old in self._gone_targets and self._gone_targets[old] == self._targets.get(new, self._gone_targets[old])
         ]
         return self._world.named(same)
-
-    def _quiet(self, record: EpochWritten) -> int | None:
-        evidence, before = self._world.evidence, self._last
-        if before is None or not evidence.whole(before.log_offset, record.log_offset):
-            return None
-        last_ms = evidence.last_of_all(before.log_offset, record.log_offset)
-        return None if last_ms is None else max(0, record.at_ms - last_ms)
 
     def _absence(self, member_id: str, details: MemberDetails, record: MemberWritten) -> Absence:
         """In this protocol heartbeats alone keep a session, and commits come beside them."""

@@ -39,14 +39,14 @@ class Seen:
 
 @dataclass(slots=True)
 class Open:
-    """The epoch that is current, as far as it has been read."""
+    """The epoch that is current, as far as it has been read; ``waiting`` are members that have not got there."""
 
     record: EpochWritten
     kind: Kind
     causes: dict[Cause, list[str]]
     inferred: set[Cause]
-    quiet_ms: int | None
     moves: Moves | None = None
     target: bool = False
+    waiting: set[str] = field(default_factory=set)
     settled_ms: int | None = None
     returned: tuple[str, ...] = ()

@@ -11,7 +11,7 @@ from kgroup.groups.timeline.jumps import Commits, commits_of
 from kgroup.groups.timeline.model import Signature, Step, Totals
 from kgroup.groups.timeline.signatures import never_synced, rollouts
 from kgroup.groups.timeline.totals import is_over, totals_of
-from kgroup.groups.timeline.track import track
+from kgroup.groups.timeline.track import Track, track
 from kgroup.logged import Event, Reach, Unreadable
 
 
@@ -20,7 +20,8 @@ class Asked:
     """What of a history is wanted: from ``since_ms`` until ``until_ms`` (now, or earlier), looked at at ``now_ms``.
 
     ``session_ms`` is the session timeout of consumer members (group or broker config), None: unknown. ``commits`` adds
-    offsets over time; ``mark`` reads kgroup's own mark out of a commit's metadata, None where it is not kgroup's.
+    offsets over time, of the partitions that are ``chosen`` (topic, partition); ``mark`` reads kgroup's own mark out of
+    a commit's metadata, None where it is not kgroup's.
     """
 
     since_ms: int
@@ -28,6 +29,7 @@ class Asked:
     now_ms: int
     session_ms: int | None = None
     commits: bool = False
+    chosen: Callable[[str, int], bool] = lambda topic, partition: True
     mark: Callable[[str], str | None] = lambda metadata: None
 
 
@@ -91,8 +93,11 @@ def history(group: str, events: Sequence[Event], reach: Reach, asked: Asked) -> 
         totals=totals,
         over=is_over(totals, asked.now_ms),
         signatures=tuple(one for one in signatures if asked.since_ms <= one.to_ms <= asked.until_ms),
-        commits=commits_of(found.commits, found.steps, asked.since_ms, asked.until_ms, asked.mark)
-        if asked.commits
-        else None,
+        commits=_commits(found, asked) if asked.commits else None,
         unreadable=sum(isinstance(event, Unreadable) for event in events),
     )
+
+
+def _commits(found: Track, asked: Asked) -> Commits:
+    made = [one for one in found.commits if asked.chosen(one.commit.topic, one.commit.partition)]
+    return commits_of(made, found.steps, asked.since_ms, asked.until_ms, asked.mark)

@@ -85,10 +85,10 @@ class Step:
     ``at_ms`` is when it was written: a classic generation when its assignment was known, an epoch when it began.
     ``lasted_ms`` is until the next step, None of the newest. ``took_ms``: consumer, from the epoch until every member
     had what it shall have; classic, at least so long (from the end of the joining to the assignment; how long members
-    took to join is not in the log), with ``joined_ms`` the end of the joining. ``quiet_ms``: from the last commit
-    before it until ``at_ms``, None where there was
-    none since the step before, or records are missing. ``completed`` is False for an epoch that was overtaken by the
-    next before all members had got there, None where that can't be told (yet).
+    took to join is not in the log), with ``joined_ms`` the end of the joining. ``quiet_ms``: classic, from the last
+    commit before it until ``at_ms``, None where there was none since the step before, or records are missing.
+    ``completed`` is False for an epoch that was overtaken by the next before all members had got there, None where that
+    can't be told (yet).
 
     ``never_completed`` generations before it were begun and not finished: they left a gap in the numbers; None where
     compaction may have made it. ``moved`` partitions have another owner than they had last; ``moved_needlessly`` of

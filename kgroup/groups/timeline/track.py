@@ -110,8 +110,7 @@ class _Follower:
     def end(self) -> None:
         """There are no more events."""
         self._deleted()
-        last_ms = self.steps[-1].at_ms if self.steps else 0
-        self._add(self._epochs.flush(last_ms + 2 * BATCH_MS))
+        self._add(self._epochs.flush(None))
         self._add(self._epochs.close(None))
 
     def _add(self, step: Step | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kgroup.groups.timeline.model import Kind
-from kgroup.logged import Protocol
+from kgroup.logged import HoldingWritten, MemberWritten, Protocol, TargetEpochWritten, TargetWritten
 from tests.groups.timeline.logs import Log, inferred, member, of, why
 
 
@@ -174,3 +174,35 @@ def test_a_log_that_begins_in_the_middle_claims_nothing() -> None:
     assert step.number == 5
     assert why(step) == {"gone": ("z/1",)}
     assert step.moved is None
+
+
+def test_a_downgrade_in_the_order_in_which_brokers_write_it() -> None:
+    """All of type 8, then 7, then 6, then 5, then 3, and the classic group behind them, in one batch."""
+    log = grown().at(60)
+    for number, kind in enumerate((HoldingWritten, TargetWritten, TargetEpochWritten, MemberWritten), 1):
+        if kind is TargetEpochWritten:
+            log.events.append(TargetEpochWritten(log.offset + number * 10, log.now_ms, None))
+            continue
+        for name in ("a/1", "b/1"):
+            log.events.append(kind(log.offset + number * 10 + (name == "b/1"), log.now_ms, name, None))
+    log.offset += 50
+    log.gone(Protocol.CONSUMER).generation(3, member("a/1", 0, 1, 2, 3))
+
+    second, downgraded = log.steps()[1:]
+
+    assert [(present.name, present.partitions) for present in second.members] == [("a", of(0, 1)), ("b", of(2, 3))]
+    assert second.completed is True
+    assert why(downgraded) == {"gone": ("b",), "downgraded": ()}
+    assert downgraded.moved == 2
+
+
+def test_a_static_member_is_replaced_in_the_order_in_which_brokers_write_it() -> None:
+    log = Log().member("a/1").member("s/1", instance_id="pod-0").epoch(1)
+    log.target(1, **{"a/1": of(0), "s/1": of(1)}).has("a/1", 1, 0).has("s/1", -2, 1)
+    log.at(30).left("s/1").member("s/2", instance_id="pod-0").target_only("s/2", of(1)).has("s/2", 1, 1)
+
+    first, back = log.steps()
+
+    assert back.kind is Kind.REWRITTEN
+    assert back.returned == ("pod-0",)
+    assert [present.name for present in first.members] == ["a", "pod-0"]
