@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kgroup.durations import format_duration
-from kgroup.groups.lag.report import PartitionLag
-from kgroup.groups.verdict import GroupVerdict
-from kgroup.groups.verdict.amount import lag_line, range_line
-from kgroup.groups.verdict.following import LEFT_FOR_A_MOMENT as LEFT_FOR_A_MOMENT
-from kgroup.groups.verdict.following import next_line
+from kgroup.groups.verdict.plain import LEFT_FOR_A_MOMENT as LEFT_FOR_A_MOMENT
+from kgroup.groups.verdict.plain import lag_line, next_line, range_line
 from kgroup.model import ClusterRef, Document, Group, Member, Outcome, Partition, RowError, is_of_consumers
 from kgroup.screen import (
     Block,
@@ -28,8 +25,11 @@ from kgroup.screen import (
     Verdict,
 )
 from kgroup.screens.describe_records import Part, assignment_text, coordinator_text, records
-from kgroup.screens.lag import commit_age, status_cell
 from kgroup.units import plural
+
+if TYPE_CHECKING:
+    from kgroup.groups.lag.report import PartitionLag
+    from kgroup.groups.verdict.group import GroupVerdict
 
 ROWS_ON_A_PAGE = 20
 _FIRST_TO_GO = 9
@@ -245,7 +245,7 @@ def _span(lags: Sequence[int]) -> str:
 def _partition_row(
     partition: Partition, labels: dict[str, str], row: PartitionLag | None, verdict: GroupVerdict | None
 ) -> tuple[Cell, ...]:
-    now_ms = verdict.report.now_ms if verdict else 0
+    behind, committed, judged = (None, None, None) if row is None or verdict is None else _measured(row, verdict)
     commit, log, owner = partition.commit, partition.log, partition.owner
     return (
         f"{partition.topic}:{partition.partition}",
@@ -254,14 +254,23 @@ def _partition_row(
         log.start if log else None,
         log.end if log else None,
         partition.lag if row is None else row.lag,
-        None if row is None or row.behind_ms is None else format_duration(row.behind_ms // 1000),
-        None if row is None else commit_age(row, now_ms),
-        _status(partition) or (None if row is None else status_cell(row.judged, now_ms)),
+        behind,
+        committed,
+        _status(partition) or judged,
         labels[owner.member_id] if owner else None,
         owner.member_id if owner else None,
         owner.host if owner else None,
         commit.metadata if commit and commit.metadata else None,
     )
+
+
+def _measured(row: PartitionLag, verdict: GroupVerdict) -> tuple[Cell, Cell, Cell]:
+    # Imported here: whoever has a verdict has it loaded, and nobody else pays for it.
+    from kgroup.screens.lag import commit_age, status_cell
+
+    now_ms = verdict.report.now_ms
+    behind = None if row.behind_ms is None else format_duration(row.behind_ms // 1000)
+    return behind, commit_age(row, now_ms), status_cell(row.judged, now_ms)
 
 
 def _status(partition: Partition) -> Cell:

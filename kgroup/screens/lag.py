@@ -13,7 +13,7 @@ from kgroup.groups.lag.rates import Pace
 from kgroup.groups.lag.report import GroupLag, LagRow, PartitionLag, Sum
 from kgroup.groups.lag.status import Judged, Status
 from kgroup.groups.lag.words import outlook_words, status_words, trend_words
-from kgroup.groups.verdict import GroupVerdict
+from kgroup.groups.verdict.group import GroupVerdict
 from kgroup.groups.waiting import labels
 from kgroup.model import ClusterRef, Outcome, RowError
 from kgroup.screen import Block, Cell, Column, Gap, Records, Screen, Style, Styled, Table, Text, Title

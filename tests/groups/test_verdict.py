@@ -21,7 +21,7 @@ from kgroup.groups.lag.evidence import (
     Sibling,
     Source,
 )
-from kgroup.groups.verdict import GroupVerdict, verdict
+from kgroup.groups.verdict.group import GroupVerdict, verdict
 from kgroup.groups.verdict.shape import Kind
 from kgroup.model import Member
 from tests.groups.lag_cases import (

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from kgroup.groups.verdict.amount import lag_line, range_line
-from kgroup.groups.verdict.following import next_line
+from kgroup.groups.verdict.plain import lag_line, next_line, range_line
 from kgroup.model import ClusterRef, Commit, Coordinator, Group, LogRange, Member, Partition, RowError, TopicPartitions
 from kgroup.options import Format
 from kgroup.output.present import present

@@ -16,7 +16,7 @@ from kgroup.groups.lag.evidence import MemberFacts
 from kgroup.groups.lag.measure import measure
 from kgroup.groups.lag.order import Level, SortBy, rows_of
 from kgroup.groups.lag.report import GroupLag
-from kgroup.groups.verdict import verdict
+from kgroup.groups.verdict.group import verdict
 from kgroup.metrics import Metric
 from kgroup.model import ClusterRef, Outcome
 from kgroup.output.envelope import of_outcomes

@@ -10,22 +10,14 @@ from kgroup.groups.lag.rates import Pace
 from kgroup.groups.lag.report import GroupLag, PartitionLag
 from kgroup.groups.lag.status import Status
 from kgroup.groups.verdict.pace import is_draining
+from kgroup.groups.verdict.plain import of_assignment, of_members
 from kgroup.groups.verdict.safe import Safety
 from kgroup.groups.verdict.shape import Kind, Shape, Siblings, member_words
 from kgroup.groups.verdict.stuck import held_back, is_crash_loop, stuck_of
 from kgroup.model import Group
 from kgroup.units import percent, plural
 
-REBALANCING = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
-LEFT_FOR_A_MOMENT = -2
-"""The member epoch of a static member that left and whose place is kept (KIP-848)."""
-
 _HOT = 3
-
-
-def next_line(group: Group) -> str | None:
-    """What stands out of a group alone, the most pressing; None where nothing does."""
-    return _of_members(group) or _of_assignment(group)
 
 
 def next_of(
@@ -38,7 +30,7 @@ def next_of(
     """
     if is_crash_loop(report, evidence.churn):
         return "members join and vanish before their first commit: a crash loop"
-    if plain := _of_members(group):
+    if plain := of_members(group):
         return plain
     stuck = stuck_of(report)
     if safe is not None and safe.too_late and not stuck:
@@ -52,29 +44,7 @@ def next_of(
         found = _of_shape(group, report, shape, siblings)
         if found:
             return found
-    return _of_assignment(group)
-
-
-def _of_members(group: Group) -> str | None:
-    gone = [member for member in group.members or () if member.epoch == LEFT_FOR_A_MOMENT]
-    if gone:
-        label = gone[0].instance_id or gone[0].client_id or gone[0].member_id
-        return f"static member {label} left for a moment; its place is kept until its session ends"
-    if group.state in REBALANCING:
-        return f"a rebalance is under way ({group.state}); look again in a moment"
-    if group.state == "Empty" and group.totals.lag:
-        what = "no member reads; its consumers, once started, go on at the committed offsets"
-        return what if not group.is_simple else "no member reads here; whoever uses assign() is not visible"
-    return None
-
-
-def _of_assignment(group: Group) -> str | None:
-    totals = group.totals
-    if totals.members and totals.idle_members:
-        return f"{totals.idle_members} of {plural(totals.members, 'member')} idle: no partition assigned"
-    if group.members and totals.unassigned_partitions:
-        return f"{plural(totals.unassigned_partitions, 'partition')} without an owner"
-    return None
+    return of_assignment(group)
 
 
 def _of_stuck(group: Group, evidence: Evidence, shape: Shape, stuck: list[PartitionLag]) -> str:
