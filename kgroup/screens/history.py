@@ -12,7 +12,7 @@ from kgroup.groups.timeline.moments import rfc3339
 from kgroup.logged import Protocol
 from kgroup.model import ClusterRef, Outcome, RowError
 from kgroup.screen import Block, Gap, Records, Screen, Text, Title, Verdict
-from kgroup.screens.history_commits import clock, commits_blocks, duration
+from kgroup.screens.history_commits import COMMITS_HEADER, clock, commits_blocks, commits_rows, duration
 from kgroup.screens.history_picture import picture
 from kgroup.screens.text import wrapped
 from kgroup.units import plural
@@ -199,7 +199,9 @@ def log_lines(history: History) -> Iterator[str]:
 
 
 def records(histories: Sequence[History]) -> Records:
-    """A row a step, oldest first."""
+    """A row a step, oldest first; where commits were asked for, a row for each partition of each jump."""
+    if any(history.commits is not None for history in histories):
+        return Records(COMMITS_HEADER, commits_rows(histories))
     return Records(HEADER, (_record(history.group, step) for history in histories for step in history.steps))
 
 

@@ -8,12 +8,26 @@ from dataclasses import replace
 from kgroup.durations import format_duration
 from kgroup.groups.timeline.history import History
 from kgroup.groups.timeline.jumps import By, Commits, Course, Jump, Move
-from kgroup.groups.timeline.moments import moment
+from kgroup.groups.timeline.moments import moment, rfc3339
 from kgroup.screen import Block, Cell, Column, Gap, Styled, Table, Text
 from kgroup.units import human_count
 
 _ROWS = 20
 _SAME_MS = 1_000
+
+COMMITS_HEADER = (
+    "group",
+    "at",
+    "move",
+    "by",
+    "who",
+    "topic",
+    "partition",
+    "old",
+    "new",
+    "during",
+    "beside_rebalance_ms",
+)
 
 _JUMP_COLUMNS = (
     Column("AT (Z)"),
@@ -84,6 +98,16 @@ def _jump_row(jumps: Sequence[Jump]) -> tuple[Cell, ...]:
     together = replace(first, moved=sum(known) if known else None)
     partitions = sum(len(jump.changes) for jump in jumps)
     return (clock(first.at_ms, seconds=True), author, partitions, Styled(what(together), "warn"), beside(first))
+
+
+def commits_rows(histories: Sequence[History]) -> Iterator[tuple[str | int | None, ...]]:
+    """A row for each partition of each jump, oldest first."""
+    for history in histories:
+        for jump in history.commits.jumps if history.commits is not None else ():
+            for topic, partition, old, new in jump.changes:
+                place = (topic, partition, old, new)
+                at = rfc3339(jump.at_ms)
+                yield (history.group, at, jump.move.value, jump.by.value, jump.who, *place, jump.step, jump.beside_ms)
 
 
 def who(jump: Jump) -> str:

@@ -167,13 +167,29 @@ def test_offsets_over_time() -> None:
     for number in range(4):
         log.commit(number, 31_000 if number else 29_000)
 
-    lines = drawn(log.history(commits=True, until=600))
+    history = log.history(commits=True, until=600)
+    lines = drawn(history)
 
     assert ["03:07:12Z", "admin (no member)", "4", "+2000 reset", "Empty since 03:06:40Z"] in [
         re.split(r" {2,}", line) for line in lines
     ]
     assert any(line.startswith("orders:0") and "100/s" in line for line in lines)
     assert max(map(len, lines)) <= 80
+    header, rows = records([history]).header, list(records([history]).rows)
+    assert dict(zip(header, rows[0], strict=True)) == {
+        "group": "g",
+        "at": "2026-11-21T03:07:12.000Z",
+        "move": "reset",
+        "by": "admin",
+        "who": None,
+        "topic": "orders",
+        "partition": 0,
+        "old": 30_000,
+        "new": 29_000,
+        "during": 6,
+        "beside_rebalance_ms": None,
+    }
+    assert len(rows) == 4
 
 
 def test_going_on() -> None:

@@ -203,7 +203,7 @@ class Epochs:
         return Open(record, kind, causes, inferred, returned=self._returned())
 
     def flush(self, now_ms: int | None) -> Step | None:
-        """A static member that came back without a new epoch, once it is clear (None: it is) that none comes with it."""
+        """A static member that came back, once it is clear (``now_ms`` None: it is) that no epoch comes with it."""
         changes = self._changes
         if not changes.replaced or self._last is None:
             return None

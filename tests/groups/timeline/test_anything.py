@@ -135,7 +135,9 @@ def test_any_events(events: list[Event], pauses: list[int], whole_from: int | No
     assert json.loads(json.dumps(found.document())) == found.document()
     for verbose in (False, True):
         assert screen([found], verbose=verbose, limit=None if verbose else 3).blocks
-    assert len(list(records([found]).rows)) == len(found.steps)
+    assert found.commits is not None
+    assert len(list(records([found]).rows)) == sum(len(jump.changes) for jump in found.commits.jumps)
+    assert len(list(records([replace(found, commits=None)]).rows)) == len(found.steps)
 
 
 @settings(max_examples=100, deadline=None)
