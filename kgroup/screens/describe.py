@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from kgroup.durations import format_duration
 from kgroup.groups.verdict.plain import LEFT_FOR_A_MOMENT as LEFT_FOR_A_MOMENT
 from kgroup.groups.verdict.plain import lag_line, next_line, range_line
-from kgroup.model import ClusterRef, Document, Group, Member, Outcome, Partition, RowError, is_of_consumers
+from kgroup.model import ClusterRef, Group, Member, Outcome, Partition, RowError, is_of_consumers
 from kgroup.screen import (
     Block,
     Cell,
