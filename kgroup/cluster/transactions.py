@@ -183,6 +183,7 @@ class Transactions:
                 if self._watch.over:
                     raise self._watch.fault(f"{topic} takes no records") from None
             except KafkaException as error:
+                self._hear_of_record()
                 raise self._fault(error.args[0], "a record could not be sent", topic) from error
 
     def produce_all(self, rows: Iterable[Row]) -> int:
