@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kgroup.cluster.coordinator.groups import Listing
 from kgroup.cluster.snapshot import Cluster, Want
-from kgroup.groups.selection import check_expected, choose, concerns_topic, visibility_note
+from kgroup.errors import NotFound
+from kgroup.groups.selection import Choice, check_expected, choose, concerns_topic, visibility_note
 from kgroup.model import ListedGroup, RowError
 from kgroup.options import Selection
 from kgroup.run import Run
@@ -23,12 +25,12 @@ def choose_groups(run: Run, cluster: Cluster, which: Selection) -> Chosen:
     """The groups that ``which`` means, in the order of their names.
 
     Raises NotFound and NotAuthorized as ``kgroup.groups.selection`` does, and Refused where ``--expect`` says
-    another number. Notes go to the reporter.
+    another number; what kept a broker from answering, where nothing was found on the others. Notes go to the reporter.
     """
     listing = cluster.list_groups()
     if note := visibility_note(listing.groups, listing.complete):
         run.reporter.note(note)
-    choice = choose(which, listing.groups, cluster.ref.label)
+    choice = _choice(which, listing, cluster.ref.label)
     groups = choice.groups
     errors = tuple(RowError.of(error) for error in (*listing.failures, choice.missing) if error)
     if which.topic:
@@ -42,3 +44,13 @@ def choose_groups(run: Run, cluster: Cluster, which: Selection) -> Chosen:
         errors += snapshot.errors
     check_expected(which, len(groups))
     return Chosen(groups, errors)
+
+
+def _choice(which: Selection, listing: Listing, place: str) -> Choice:
+    try:
+        return choose(which, listing.groups, place)
+    except NotFound:
+        if listing.failures:
+            # The group may be on the broker that did not answer.
+            raise listing.failures[0] from None
+        raise
