@@ -94,6 +94,8 @@ def serve() -> Iterator[Callable[[Serve], int]]:
 
     yield start
     for listener in listening:
+        # Wakes who waits in accept(), which would go on with whatever gets the closed socket's number.
+        listener.shutdown(socket.SHUT_RDWR)
         listener.close()
 
 
