@@ -17,6 +17,9 @@ Partitions: TypeAlias = frozenset[TopicPartition]
 LEFT_FOR_A_MOMENT = -2
 """The member epoch of a static member of a consumer group that left and is expected back (KIP-848)."""
 
+LOG_INCOMPLETE = "log-incomplete"
+"""The code of the error that what is asked for may stand in a part of the log that was not read."""
+
 
 class Protocol(StrEnum):
     """The rebalance protocol that a group follows."""
@@ -171,7 +174,8 @@ class HoldingWritten:
 class CommitWritten:
     """A commit; ``offset`` None: it was deleted, or expired.
 
-    ``producer_id`` is None for a plain commit, ``topic_id`` before Kafka 4.1.
+    ``producer_id`` is None for a plain commit, ``topic_id`` before Kafka 4.1, ``leader_epoch`` where the committer gave
+    none. ``ended_ms`` is when its transaction ended, None where it belongs to none or has not.
     """
 
     log_offset: int
@@ -183,15 +187,21 @@ class CommitWritten:
     topic_id: str | None
     producer_id: int | None
     ending: Ending
+    leader_epoch: int | None = None
+    ended_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A record of the group that could not be decoded: broken, or newer than this program."""
+    """A record of the group that could not be decoded: broken, or newer than this program.
+
+    ``record_type`` is the number that its key begins with, None where it has none.
+    """
 
     log_offset: int
     at_ms: int
     why: str
+    record_type: int | None = None
 
 
 Event: TypeAlias = (
@@ -225,3 +235,8 @@ class Reach:
     to_log_start: bool
     stopped: str | None = None
     open_since_ms: int | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether these are all records that were ever written there."""
+        return self.to_log_start and self.start == 0 and self.whole_from == 0

@@ -1,168 +1,174 @@
-"""How fast records of ``__consumer_offsets`` are decoded: ours, kafka-python's schemas, and a floor.
+"""Reading ``__consumer_offsets`` against a plain consume loop over the same records.
 
-    python tests/benchmarks/decode.py
+``python -m tests.benchmarks.decode``: a million commits (--records) in all 50 partitions of the topic, made through the
+group coordinator, a fifth of them in one busy partition. Ours is ``Cluster.group_logs``, connected: from the question
+to the events. The peer is confluent-kafka's ``consume()`` of the same partitions, each message's error, key and value
+looked at, from ``assign`` to the last one. To hold: 0.4 of the peer's rate. One group's history out of a partition is
+what ``history GROUP`` reads; every group's is the worst that can be asked for.
 
-Prints records per millisecond (best of five passes) and the ratio, for what a busy partition holds: commits
-as Kafka 4.1+ writes them (v4) and as older brokers do (v3), generations of a classic group of ten members,
-and a mix; then reading one group in a thousand, with the filter on raw keys before decoding. "cold" is with
-keys that were never seen before. The floor slices type, version and body out and decodes nothing.
+``--bootstrap`` reads what is there on a broker that runs, and makes the commits only where it has none.
 """
 
 from __future__ import annotations
 
-import io
-import platform
-import struct
+import argparse
+import gc
+import itertools
 import time
-import uuid
-from collections.abc import Callable
-from typing import Any
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 
-from kafka.protocol.api_data import ApiData
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException
+from confluent_kafka import TopicPartition as Place
+from confluent_kafka.admin import AdminClient, NewTopic
 
-from kgroup.cluster.offsets_log import records
+from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC, partition_of
+from kgroup.cluster.snapshot import Cluster
+from tests.benchmarks.replaying import broker, say_rates, turns
+from tests.clusters import connected
 
-Pair = tuple[bytes, bytes]
-COUNT = 50_000
+PARTITIONS = 50
+BUSY = 0
+TOPIC = "bench"
+COMMITTED = 200
+"""Partitions of the topic that is committed to, all in one request."""
 
-# Kafka's schemas in the form that kafka-python reads; only what is measured here.
-STRING, NULLABLE = {"type": "string"}, {"type": "string", "nullableVersions": "0+"}
-GROUP_FIELDS: list[dict[str, Any]] = [{"name": "group", **STRING, "versions": "0+"}]
-COMMIT_KEY_FIELDS = [
-    *GROUP_FIELDS,
-    {"name": "topic", **STRING, "versions": "0+"},
-    {"name": "partition", "type": "int32", "versions": "0+"},
-]
-COMMIT_FIELDS: list[dict[str, Any]] = [
-    {"name": "offset", "type": "int64", "versions": "0+"},
-    {"name": "leaderEpoch", "type": "int32", "versions": "3+", "default": -1},
-    {"name": "metadata", **STRING, "versions": "0+"},
-    {"name": "commitTimestamp", "type": "int64", "versions": "0+"},
-    {"name": "expireTimestamp", "type": "int64", "versions": "1", "default": -1},
-    {"name": "topicId", "type": "uuid", "versions": "4+", "taggedVersions": "4+", "tag": 0},
-]
-MEMBER_FIELDS: list[dict[str, Any]] = [
-    {"name": "memberId", **STRING, "versions": "0+"},
-    {"name": "groupInstanceId", **NULLABLE, "versions": "3+"},
-    {"name": "clientId", **STRING, "versions": "0+"},
-    {"name": "clientHost", **STRING, "versions": "0+"},
-    {"name": "rebalanceTimeout", "type": "int32", "versions": "1+"},
-    {"name": "sessionTimeout", "type": "int32", "versions": "0+"},
-    {"name": "subscription", "type": "bytes", "versions": "0+"},
-    {"name": "assignment", "type": "bytes", "versions": "0+"},
-]
-METADATA_FIELDS: list[dict[str, Any]] = [
-    {"name": "protocolType", **STRING, "versions": "0+"},
-    {"name": "generation", "type": "int32", "versions": "0+"},
-    {"name": "protocol", **NULLABLE, "versions": "0+"},
-    {"name": "leader", **NULLABLE, "versions": "0+"},
-    {"name": "currentStateTimestamp", "type": "int64", "versions": "2+"},
-    {"name": "members", "type": "[]Member", "versions": "0+", "fields": MEMBER_FIELDS},
-]
+COMMITS = 10
+"""How often each group commits."""
 
+AT_ONCE = 100
+"""Groups that commit at the same time."""
 
-def schema_driven(fields: list[dict[str, Any]], newest: int, flexible: str) -> Any:
-    """A kafka-python message class of these fields; it borrows the name of a message that the client has."""
-
-    def patch(cls: type, found: dict[str, Any]) -> dict[str, Any]:
-        return {**found, "validVersions": f"0-{newest}", "flexibleVersions": flexible, "fields": fields}
-
-    attributes = {"json_patch": classmethod(patch), "__module__": __name__}
-    return type(ApiData)("ConsumerProtocolSubscription", (ApiData,), attributes)
-
-
-KEYS = {1: schema_driven(COMMIT_KEY_FIELDS, 0, "none"), 2: schema_driven(GROUP_FIELDS, 0, "none")}
-VALUES = {1: schema_driven(COMMIT_FIELDS, 4, "4+"), 2: schema_driven(METADATA_FIELDS, 4, "4+")}
-
-
-def theirs(key: bytes, value: bytes) -> Any:
-    """As the prototype did it: the key's body is version 0, the value begins with its version."""
-    kind = struct.unpack_from(">h", key)[0]
-    found = KEYS[kind].decode(io.BytesIO(key[2:]), version=0, header=False)
-    return found, VALUES[kind].decode(io.BytesIO(value), header=True)
-
-
-def floor(key: bytes, value: bytes) -> Any:
-    """The least that touches each record."""
-    return struct.unpack_from(">h", key)[0], key[2:], struct.unpack_from(">h", value)[0], value[2:]
-
-
-def text(value: str) -> bytes:
-    return struct.pack(">h", len(value.encode())) + value.encode()
-
-
-def commit(number: int, version: int, keys: int) -> Pair:
-    group = f"group-{number % keys % 1000}"
-    key = b"\x00\x01" + text(group) + text("orders") + struct.pack(">i", number % keys // 1000)
-    head = struct.pack(">hqi", version, number, 7)
-    when = struct.pack(">q", 1_767_225_600_000 + number)
-    if version == 3:
-        return key, head + text("") + when
-    return key, head + b"\x01" + when + b"\x01\x00\x10" + uuid.UUID(int=number % 20 + 1).bytes
-
-
-def generation(number: int) -> Pair:
-    def member(index: int) -> bytes:
-        blob = struct.pack(">i", 60) + bytes(60)
-        names = f"consumer-{index}-{uuid.UUID(int=index)}", f"consumer-{index}", "/10.0.0.1"
-        identity = text(names[0]) + b"\xff\xff" + text(names[1]) + text(names[2])
-        return identity + struct.pack(">ii", 300_000, 45_000) + blob * 2
-
-    head = b"\x00\x03" + text("consumer") + struct.pack(">i", number) + text("range") + text("consumer-1")
-    members = b"".join(member(index) for index in range(10))
-    return b"\x00\x02" + text(f"group-{number % 1000}"), head + struct.pack(">qi", number, 10) + members
-
-
-def rate(decode: Callable[[bytes, bytes], Any], pairs: list[Pair], passes: int = 5, cold: bool = False) -> float:
-    """Records per millisecond, the best of so many passes."""
-    best = float("inf")
-    for _ in range(passes):
-        if cold:
-            records._read_key.cache_clear()
-        start = time.perf_counter()
-        for key, value in pairs:
-            decode(key, value)
-        best = min(best, time.perf_counter() - start)
-    return len(pairs) / best / 1000
-
-
-def check(pairs: list[Pair]) -> None:
-    """Both decode the same, or the comparison means nothing."""
-    for key, value in pairs[:100]:
-        found, (their_key, their_value) = records.decode(key, value), theirs(key, value)
-        assert isinstance(found, records.OffsetCommit | records.GroupMetadata)
-        assert found.group == their_key.group
-        match found.value:
-            case records.OffsetCommitValue(offset=offset):
-                assert offset == their_value.offset
-            case records.GroupMetadataValue(members=members):
-                assert [member.assignment for member in members] == [m.assignment for m in their_value.members]
-            case None:
-                raise AssertionError
+TIMEOUT_S = 600
+HOLD = "0.4"
 
 
 def main() -> None:
-    commits = [commit(number, 4, 5_000) for number in range(COUNT)]
-    workloads = {
-        "commits v4": commits,
-        "commits v3": [commit(number, 3, 5_000) for number in range(COUNT)],
-        "commits v4, cold": [commit(number, 4, COUNT) for number in range(COUNT)],
-        "generations of 10 members": [generation(number) for number in range(COUNT // 25)],
-        "mix (1 generation in 50)": [
-            generation(number) if number % 50 == 0 else pair for number, pair in enumerate(commits)
-        ],
-    }
-    print(f"Python {platform.python_version()}; records per millisecond")
-    print(f"{'':28}{'ours':>9}{'schemas':>9}{'ratio':>7}{'floor':>9}")
-    for name, pairs in workloads.items():
-        check(pairs)
-        ours = rate(records.decode, pairs, cold="cold" in name)
-        schemas = rate(theirs, pairs[:5_000], passes=2)
-        print(f"{name:28}{ours:9.0f}{schemas:9.0f}{ours / schemas:7.1f}{rate(floor, pairs):9.0f}")
+    """Print one line for each case: ours, the peer's, the ratio."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--records", type=int, default=1_000_000, help="commits in all")
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--bootstrap", help="a broker that runs")
+    chosen = parser.parse_args()
+    gc.set_threshold(100_000, 50, 100)  # as the command line has it, for both
+    started = broker({"offsets.topic.num.partitions": str(PARTITIONS)})
+    with nullcontext(chosen.bootstrap) if chosen.bootstrap else started as bootstrap:
+        groups = groups_for(chosen.records)
+        if not _topic_is_there(bootstrap):
+            began = time.perf_counter()
+            commit(bootstrap, groups)
+            print(f"{len(groups)} groups committed in {time.perf_counter() - began:.0f} s", flush=True)
+        logs = _logs(bootstrap)
+        by_partition: dict[int, list[str]] = {}
+        for group in groups:
+            by_partition.setdefault(partition_of(group, PARTITIONS), []).append(group)
+        one_each = [names[0] for names in by_partition.values()]
+        cases: dict[str, tuple[list[str], Iterable[int]]] = {
+            "one group out of a busy partition": (by_partition[BUSY][:1], [BUSY]),
+            f"one group out of each of {PARTITIONS} partitions": (one_each, logs),
+            "every group of the busy partition": (by_partition[BUSY], [BUSY]),
+            f"every group of {PARTITIONS} partitions": (groups, logs),
+        }
+        for title, (names, numbers) in cases.items():
+            _compare(bootstrap, title, names, {number: logs[number] for number in numbers}, chosen.runs)
 
-    prefixes = tuple(records.key_prefix(kind, "group-7") for kind in records.RecordType)
-    one_of_many = rate(lambda k, v: records.decode(k, v) if k.startswith(prefixes) else None, commits)
-    print(f"{'one group of 1,000':28}{one_of_many:9.0f}")
+
+def groups_for(records: int) -> list[str]:
+    """Names of groups that make so many records: a fifth of them in the busy partition, the others evenly spread."""
+    groups = records // (COMMITTED * COMMITS)
+    left = Counter({number: max(1, groups * 4 // 5 // (PARTITIONS - 1)) for number in range(PARTITIONS)})
+    left[BUSY] = max(1, groups // 5)
+    found: list[str] = []
+    for number in itertools.count():
+        name = f"bench-{number:05d}"
+        partition = partition_of(name, PARTITIONS)
+        if left[partition] > 0:
+            left[partition] -= 1
+            found.append(name)
+            if left.total() == 0:
+                break
+    return found
+
+
+def commit(bootstrap: str, groups: Sequence[str]) -> None:
+    """Let each group commit all partitions of the topic, again and again."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    admin.create_topics([NewTopic(TOPIC, COMMITTED, 1)])[TOPIC].result(60)
+    for turn in range(COMMITS):
+        for first in range(0, len(groups), AT_ONCE):
+            places = [Place(TOPIC, number, turn * 1_000 + number) for number in range(COMMITTED)]
+            _commit_once(admin, groups[first : first + AT_ONCE], places)
+
+
+def _commit_once(admin: AdminClient, groups: Iterable[str], places: list[Place]) -> None:
+    """Until all have: the coordinators of a new cluster need a moment."""
+    left, until = list(groups), time.monotonic() + TIMEOUT_S
+    while left:
+        answers = [
+            (name, future)
+            for name in left
+            for future in admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(name, places)]).values()
+        ]
+        left = []
+        for name, future in answers:
+            try:
+                if any(place.error for place in future.result(60).topic_partitions):
+                    left.append(name)
+            except KafkaException:
+                if time.monotonic() > until:
+                    raise
+                left.append(name)
+
+
+def _topic_is_there(bootstrap: str) -> bool:
+    return TOPIC in AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}).list_topics(timeout=30).topics
+
+
+def _consumer(bootstrap: str) -> Consumer:
+    settings = {"bootstrap.servers": bootstrap, "group.id": "unused", "enable.auto.commit": False, "log_level": 0}
+    return Consumer({**settings, "isolation.level": "read_uncommitted"})
+
+
+def _logs(bootstrap: str) -> dict[int, tuple[int, int]]:
+    """[start, end) of each partition."""
+    consumer = _consumer(bootstrap)
+    try:
+        return {n: consumer.get_watermark_offsets(Place(OFFSETS_TOPIC, n), 30) for n in range(PARTITIONS)}
+    finally:
+        consumer.close()
+
+
+def _compare(bootstrap: str, title: str, groups: Sequence[str], logs: Mapping[int, tuple[int, int]], runs: int) -> None:
+    total = sum(end - start for start, end in logs.values())
+    with connected(bootstrap) as cluster:
+        ours, peer = turns(runs, lambda: _ours(cluster, groups), lambda: _peer(bootstrap, logs, total))
+    say_rates(f"{title}, {total:,} records", total, ours, peer, HOLD)
+
+
+def _ours(cluster: Cluster, groups: Sequence[str]) -> float:
+    began = time.perf_counter()
+    logs = cluster.group_logs(dict.fromkeys(groups), TIMEOUT_S)
+    took_s = time.perf_counter() - began
+    events = sum(len(log.events) for log in logs.found.values())
+    assert events >= len(groups) * COMMITTED * COMMITS, f"{events} events of {len(groups)} groups; {logs.unread}"
+    return took_s
+
+
+def _peer(bootstrap: str, logs: Mapping[int, tuple[int, int]], total: int) -> float:
+    consumer = _consumer(bootstrap)
+    began = time.perf_counter()
+    consumer.assign([Place(OFFSETS_TOPIC, number, start) for number, (start, _) in logs.items()])
+    seen = 0
+    while seen < total:
+        for message in consumer.consume(1_000, 30):
+            assert message.error() is None, message.error()
+            assert message.key() is not None
+            assert message.value() is not None
+            seen += 1
+    took_s = time.perf_counter() - began
+    consumer.close()
+    return took_s
 
 
 if __name__ == "__main__":

@@ -154,6 +154,12 @@ def test_a_log_that_was_compacted_says_so(compacting: str) -> None:
 
         wait_for(compacted, "compaction", within_s=60)
         history = cluster.commits_since(group, position, 2)
+        log = cluster.group_logs({group: None}, 10).found[group]
+    assert (log.reach.to_log_start, log.reach.complete) == (True, False)
+    whole_from, offsets = log.reach.whole_from, [event.log_offset for event in log.events]
+    assert whole_from is not None
+    assert whole_from - 1 not in offsets
+    assert [offset for offset in offsets if offset >= whole_from] == list(range(whole_from, log.reach.end))
     assert history.unread is None
     assert "kgroup cu-abcd 1 release" not in [metadata for _, _, metadata in shown(history)]
     assert (1, 5, "kept") in shown(history), "the newest of each partition stays"

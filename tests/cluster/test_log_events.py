@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgroup.cluster.offsets_log.backwards import Marker, RawRecord
+from kgroup.cluster.offsets_log.batches import Marker, RawRecord
 from kgroup.cluster.offsets_log.events import TYPES, event_of, events_of
 from kgroup.cluster.offsets_log.records import RecordType
 from kgroup.groups.timeline.history import Asked, history

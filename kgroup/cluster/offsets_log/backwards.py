@@ -1,55 +1,33 @@
 """A partition of ``__consumer_offsets`` read backwards from its end: windows that grow, within a time budget.
 
-Windows of 64 offsets, then four times as many, until the reader has what it wants. The topic is read
-*uncommitted*: group records are never part of a transaction, and a hanging one would hide them. Commits may be
-part of one, so a window also tells how transactions ended.
+Windows of 64 offsets, then four times as many for as long as they hold few records (compaction leaves few of billions
+of offsets), until the reader has what it wants. The topic is read *uncommitted*: group records are never part of a
+transaction, and a hanging one would hide them. Commits may be part of one, so a window also tells how transactions
+ended.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final
-
-from kafka.errors import KafkaError
-from kafka.record.memory_records import MemoryRecords
+from typing import Final
 
 from kgroup.cluster.broker_errors import NONE, of_topic
 from kgroup.cluster.coordinator.client import Client
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.fetch import fetch_request
 from kgroup.cluster.logs import TopicLayout, log_ranges
+from kgroup.cluster.offsets_log.batches import Found, Marker, RawRecord, Wanted, batches, found_in
 from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC, partition_of
 from kgroup.errors import KgroupError, Unreachable
 from kgroup.model import LogRange
 
 _FIRST_WINDOW = 64
 _WINDOW_GROWTH = 4
+_FULL_WINDOW = 16_384
+"""Records of a window behind which the next one is not longer: what a budget cuts off is lost."""
+
 _FETCH_BYTES = 1024 * 1024
-_KEY_HEAD_BYTES = 4
-
-
-@dataclass(frozen=True, slots=True)
-class RawRecord:
-    """A record as it lies in the log; ``value`` None is a tombstone.
-
-    ``producer_id`` is whose transaction it belongs to, None outside of one.
-    """
-
-    offset: int
-    timestamp_ms: int
-    key: bytes
-    value: bytes | None
-    producer_id: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Marker:
-    """The end of a producer's transaction."""
-
-    offset: int
-    producer_id: int
-    aborted: bool
 
 
 @dataclass(slots=True)
@@ -57,12 +35,27 @@ class Window:
     """The wanted records of a range of offsets and the ends of transactions there, in the log's order.
 
     ``oldest_ms`` is the time of the first batch; None where the range holds none (it was compacted away). ``records``
-    are all that it holds, wanted or not, and markers too: fewer than its offsets where it was compacted.
+    are all that it holds, wanted or not, and markers too: fewer than its offsets where it was compacted. From offset
+    ``whole_from`` on none is missing; ``following`` is the offset behind the last one that was read.
     """
 
+    offsets: LogRange
     entries: list[RawRecord | Marker] = field(default_factory=list)
     oldest_ms: int | None = None
     records: int = 0
+    whole_from: int = 0
+    following: int = 0
+
+    def __post_init__(self) -> None:
+        self.whole_from = self.following = self.offsets.start
+
+    def add(self, found: Found) -> None:
+        """What the next batch holds."""
+        self.entries += found.entries
+        self.records += found.records
+        self.following = found.following
+        if found.gap_until is not None:
+            self.whole_from = found.gap_until
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +68,24 @@ class Place:
     groups: tuple[str, ...]
 
 
+@dataclass(slots=True)
+class Bytes:
+    """How much may be fetched in all (None: anything), and how much was; shared by the partitions of one reading."""
+
+    most: int | None = None
+    fetched: int = 0
+
+    @property
+    def spent(self) -> bool:
+        """Whether no more may be fetched."""
+        return self.most is not None and self.fetched >= self.most
+
+
 OUT_OF_TIME: Final = "out of time"
 """What ``scan_backwards`` returns when the budget ended first."""
+
+OUT_OF_BYTES: Final = "out of bytes"
+"""What ``read_backwards`` returns when no more bytes may be fetched."""
 
 
 async def places_of(client: Client, layout: TopicLayout, groups: Iterable[str], budget: Deadline) -> list[Place]:
@@ -93,49 +102,81 @@ async def places_of(client: Client, layout: TopicLayout, groups: Iterable[str], 
 
 
 async def scan_backwards(
-    client: Client, place: Place, wanted: Container[bytes], budget: Deadline, visit: Callable[[Window], bool]
+    client: Client, place: Place, wanted: Collection[bytes], budget: Deadline, visit: Callable[[Window], bool]
 ) -> str | None:
     """Show ``visit`` one window after the other, the newest first, until it returns False or the log's start.
 
     ``wanted`` are heads of keys, as of ``key_prefix``: type and group. Returns None at such an end, else why it
     ended before: OUT_OF_TIME, or what the broker said. A window that could not be read whole is not shown.
     """
+    if isinstance(place.log, KgroupError):
+        return f"{OFFSETS_TOPIC}:{place.number} {place.log.message}"
+    try:
+        return await read_backwards(client, place, wanted, budget, visit)
+    except KgroupError as error:
+        return OUT_OF_TIME if budget.passed else f"{OFFSETS_TOPIC}:{place.number} {error.message}"
+
+
+async def read_backwards(
+    client: Client,
+    place: Place,
+    wanted: Collection[bytes],
+    budget: Deadline,
+    visit: Callable[[Window], bool],
+    allowed: Bytes | None = None,
+) -> str | None:
+    """The same, but raises KgroupError for what the broker said; OUT_OF_BYTES when ``allowed`` is used up."""
     log = place.log
     if isinstance(log, KgroupError):
-        return f"{OFFSETS_TOPIC}:{place.number} {log.message}"
-    end, size = log.end, _FIRST_WINDOW
+        raise log
+    end, size, looked_for = log.end, _FIRST_WINDOW, Wanted(wanted)
     while end > log.start:
-        start = max(log.start, end - size)
-        try:
-            window = await _read_window(client, place, LogRange(start, end), wanted, budget)
-        except KgroupError as error:
-            return OUT_OF_TIME if budget.passed else f"{OFFSETS_TOPIC}:{place.number} {error.message}"
-        if window is None:
-            return OUT_OF_TIME
+        window = Window(LogRange(max(log.start, end - size), end))
+        stopped = await _read_window(client, place, window, looked_for, budget, allowed)
+        if stopped is not None:
+            return stopped
         if not visit(window):
             return None
-        end, size = start, size * _WINDOW_GROWTH
+        end = window.offsets.start
+        if window.records < _FULL_WINDOW:
+            size *= _WINDOW_GROWTH
     return None
 
 
 async def _read_window(
-    client: Client, place: Place, offsets: LogRange, wanted: Container[bytes], budget: Deadline
-) -> Window | None:
-    """None when the time is over before its end."""
-    window = Window()
-    position = offsets.start
-    while position < offsets.end:
+    client: Client,
+    place: Place,
+    window: Window,
+    wanted: Wanted,
+    budget: Deadline,
+    allowed: Bytes | None,
+) -> str | None:
+    """Why it ended before the window's end; None: it did not."""
+    position, end = window.offsets.start, window.offsets.end
+    while position < end:
         if budget.passed:
-            return None
-        following = await _fetch(client, place, LogRange(position, offsets.end), wanted, budget, window)
+            return OUT_OF_TIME
+        if allowed is not None and allowed.spent:
+            return OUT_OF_BYTES
+        following = await _fetch(client, place, LogRange(position, end), wanted, budget, window, allowed)
         if following <= position:
+            if budget.passed:
+                return OUT_OF_TIME
             raise Unreachable("ended before its log end", code="no-leader")
         position = following
-    return window
+    if window.following < end:
+        window.whole_from = end
+    return None
 
 
 async def _fetch(
-    client: Client, place: Place, offsets: LogRange, wanted: Container[bytes], budget: Deadline, window: Window
+    client: Client,
+    place: Place,
+    offsets: LogRange,
+    wanted: Wanted,
+    budget: Deadline,
+    window: Window,
+    allowed: Bytes | None,
 ) -> int:
     """Add to the window what one answer holds of it; returns the offset behind the last record.
 
@@ -150,34 +191,15 @@ async def _fetch(
     row = answer.responses[0].partitions[0]
     if row.error_code != NONE:
         raise of_topic(row.error_code, OFFSETS_TOPIC, operation="Read")
+    raw = row.records or b""
+    if allowed is not None:
+        allowed.fetched += len(raw)
     following = offsets.start
-    try:
-        for batch in MemoryRecords(row.records or b""):
-            if following >= offsets.end or budget.passed:
-                break
-            following = batch.next_offset
-            if window.oldest_ms is None:
-                window.oldest_ms = batch.max_timestamp
-            _add(window, batch, offsets, wanted)
-    except KafkaError as error:  # a compressed batch whose codec is not installed
-        raise KgroupError(f"could not be decoded: {error}") from error
+    for batch in batches(raw):
+        if following >= offsets.end or budget.passed:
+            break
+        following = batch.end
+        if window.oldest_ms is None and batch.base < offsets.end:
+            window.oldest_ms = batch.newest_ms
+        window.add(found_in(batch, offsets, wanted, window.following))
     return following
-
-
-def key_head(key: bytes) -> bytes:
-    """The type and the group that a key begins with: what ``key_prefix`` makes of them."""
-    return key[: _KEY_HEAD_BYTES + int.from_bytes(key[2:_KEY_HEAD_BYTES])]
-
-
-def _add(window: Window, batch: Any, offsets: LogRange, wanted: Container[bytes]) -> None:
-    producer_id = batch.producer_id if batch.is_transactional else None
-    control = batch.is_control_batch
-    for record in batch:
-        if not offsets.start <= record.offset < offsets.end:
-            continue
-        window.records += 1
-        if control:
-            if record.abort or record.commit:
-                window.entries.append(Marker(record.offset, batch.producer_id, record.abort))
-        elif (key := record.key) is not None and key_head(key) in wanted:
-            window.entries.append(RawRecord(record.offset, record.timestamp, key, record.value, producer_id))

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from kgroup.cluster.consumer_protocol import decode_assignment, decode_subscription
 from kgroup.cluster.offsets_log import records
-from kgroup.cluster.offsets_log.backwards import Marker, RawRecord
+from kgroup.cluster.offsets_log.batches import Marker, RawRecord
 from kgroup.cluster.wire import MalformedRecord
 from kgroup.logged import (
     CommitWritten,
@@ -71,29 +71,54 @@ def _ending(producer_id: int | None, aborted: Mapping[int, bool]) -> Ending:
     return Ending.ABORTED if aborted[producer_id] else Ending.COMMITTED
 
 
-def event_of(raw: RawRecord, ending: Ending, topics: Mapping[str, str]) -> Event | None:
-    """The event of one record; None for types that say nothing here (partition metadata, other kinds of groups)."""
+def event_of(raw: RawRecord, ending: Ending, topics: Mapping[str, str], ended_ms: int | None = None) -> Event | None:
+    """The event of one record; None for types that say nothing here (partition metadata, other kinds of groups).
+
+    ``ended_ms`` is when its transaction ended.
+    """
     at, time = raw.offset, raw.timestamp_ms
+    if raw.value is not None and (usual := records.usual_commit(raw.key, raw.value)) is not None:
+        topic, partition, (offset, epoch, metadata, _, _, topic_id) = usual
+        return CommitWritten(
+            at, time, topic, partition, offset, metadata, topic_id, raw.producer_id, ending, epoch, ended_ms
+        )
     try:
         record = records.decode(raw.key, raw.value)
     except MalformedRecord as error:
-        return Unreadable(at, time, error.message)
+        return Unreadable(at, time, error.message, _type_of(raw.key))
     match record:
         case None:
             return None
         case records.OffsetCommit(topic=topic, partition=partition, value=commit):
             if commit is None:
-                return CommitWritten(at, time, topic, partition, None, "", None, raw.producer_id, ending)
+                return CommitWritten(
+                    at, time, topic, partition, None, "", None, raw.producer_id, ending, ended_ms=ended_ms
+                )
             return CommitWritten(
-                at, time, topic, partition, commit.offset, commit.metadata, commit.topic_id, raw.producer_id, ending
+                at,
+                time,
+                topic,
+                partition,
+                commit.offset,
+                commit.metadata,
+                commit.topic_id,
+                raw.producer_id,
+                ending,
+                commit.leader_epoch,
+                ended_ms,
             )
         case records.GroupMetadata(value=None):
             return GroupGone(at, time, Protocol.CLASSIC)
         case records.GroupMetadata(value=records.GroupMetadataValue() as group):
             return _generation(at, time, group)
         case records.UnknownVersion(record_type=kind, version=version):
-            return Unreadable(at, time, f"a record of type {kind.value} has version {version}, newer than this program")
+            why = f"a record of type {kind.value} has version {version}, newer than this program"
+            return Unreadable(at, time, why, kind.value)
     return _of_consumers(at, time, record, topics)
+
+
+def _type_of(key: bytes) -> int | None:
+    return int.from_bytes(key[:2], signed=True) if len(key) >= 2 else None
 
 
 def _of_consumers(at: int, time: int, record: records.Record, topics: Mapping[str, str]) -> Event | None:

@@ -15,16 +15,8 @@ from kgroup.cluster.coordinator.client import Client
 from kgroup.cluster.coordinator.groups import Committed
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.logs import TopicLayout, TopicPartition
-from kgroup.cluster.offsets_log.backwards import (
-    OUT_OF_TIME,
-    Marker,
-    Place,
-    RawRecord,
-    Window,
-    key_head,
-    places_of,
-    scan_backwards,
-)
+from kgroup.cluster.offsets_log.backwards import OUT_OF_TIME, Place, Window, places_of, scan_backwards
+from kgroup.cluster.offsets_log.batches import Marker, RawRecord, key_head
 from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC
 from kgroup.cluster.offsets_log.records import (
     ClassicMember,
@@ -32,6 +24,7 @@ from kgroup.cluster.offsets_log.records import (
     GroupMetadata,
     GroupMetadataValue,
     OffsetCommit,
+    OffsetCommitValue,
     RecordType,
     decode,
     key_prefix,
@@ -149,6 +142,7 @@ class _Trace:
         self._wanted = wanted
         self._seen: set[TopicPartition] = set()
         self._commits_ms: dict[TopicPartition, int] = {}
+        self._topic_ids: dict[TopicPartition, str] = {}
         self._hidden: set[TopicPartition] = set()
         self._pending: set[TopicPartition] = set()
         self._group_known = not wanted.had_members
@@ -170,6 +164,7 @@ class _Trace:
             assignor=self._last.protocol if self._last else None,
             emptied_at_ms=None if self._wanted.has_members else self._emptied_at_ms,
             commits_ms=self._commits_ms,
+            topic_ids=self._topic_ids,
             pending=tuple(sorted(self._pending)),
             hidden=tuple(sorted(self._hidden)),
             complete=(self.complete or at_start) and not self._unreadable,
@@ -201,7 +196,7 @@ class _Trace:
                 if commit is None:  # it was deleted, or has expired
                     return
                 if place in _or(self._wanted.commits, {place}):
-                    self._commits_ms[place] = commit.commit_timestamp_ms
+                    self._stands(place, commit)
                 elif not (self._wanted.has_members or place in self._wanted.unread):
                     # (Of a group that has members, one may have made it since.)
                     self._hidden.add(place)
@@ -215,6 +210,11 @@ class _Trace:
                     self._group_known = True
             case _:
                 self._unreadable = True
+
+    def _stands(self, place: TopicPartition, commit: OffsetCommitValue) -> None:
+        self._commits_ms[place] = commit.commit_timestamp_ms
+        if commit.topic_id is not None:
+            self._topic_ids[place] = commit.topic_id
 
     def _classic(self, group: GroupMetadataValue | None, at_ms: int) -> None:
         if self._group_known:

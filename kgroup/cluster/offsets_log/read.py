@@ -8,12 +8,13 @@ group's partition (``backwards``); all partitions side by side, one scan for all
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kgroup.cluster.coordinator.client import Client
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.logs import TopicLayout
-from kgroup.cluster.offsets_log.backwards import OUT_OF_TIME, Place, RawRecord, Window, places_of, scan_backwards
+from kgroup.cluster.offsets_log.backwards import OUT_OF_TIME, Place, Window, places_of, scan_backwards
+from kgroup.cluster.offsets_log.batches import RawRecord
 from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC
 from kgroup.cluster.offsets_log.records import (
     GroupMetadata,
@@ -23,6 +24,7 @@ from kgroup.cluster.offsets_log.records import (
 )
 from kgroup.cluster.wire import MalformedRecord
 from kgroup.errors import KgroupError
+from kgroup.model import LogRange
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,14 @@ class Generation:
 
 
 @dataclass(frozen=True, slots=True)
+class Dated:
+    """A generation that was found, and up to which offset the group's partition was read for it."""
+
+    generation: Generation
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
 class Generations:
     """What the log told about many groups; ``note`` says why some are missing, None if none is."""
 
@@ -46,15 +56,24 @@ class Generations:
 
 
 async def latest_generations(
-    client: Client, layout: TopicLayout | KgroupError, groups: Iterable[str], budget: Deadline
+    client: Client,
+    layout: TopicLayout | KgroupError,
+    groups: Iterable[str],
+    budget: Deadline,
+    known: dict[str, Dated] | None = None,
 ) -> Generations:
-    """The generation and leader of each classic group, as far as they are found before ``budget`` ends."""
+    """The generation and leader of each classic group, as far as they are found before ``budget`` ends.
+
+    ``known`` is what earlier calls found, for who looks again and again: only what was written since is read, and what
+    is found is added.
+    """
     wanted = set(groups)
     if not wanted:
         return Generations({}, None)
     if isinstance(layout, KgroupError):
         return Generations({}, f"generation unknown: {OFFSETS_TOPIC} {layout.message}")
-    scans = [_scan(client, place, budget) for place in await places_of(client, layout, wanted, budget)]
+    known = {} if known is None else known
+    scans = [_scan(client, place, budget, known) for place in await places_of(client, layout, wanted, budget)]
     found: dict[str, Generation] = {}
     notes: dict[str, None] = {}
     for generations, note in await client.gather(scans):
@@ -67,8 +86,18 @@ async def latest_generations(
     return Generations(found, note)
 
 
-async def _scan(client: Client, place: Place, budget: Deadline) -> tuple[dict[str, Generation], str | None]:
-    """(what was found, why the rest was not) in one partition, window by window towards its start."""
+async def _scan(
+    client: Client, place: Place, budget: Deadline, known: dict[str, Dated]
+) -> tuple[dict[str, Generation], str | None]:
+    """(what was found, why the rest was not) in one partition, window by window towards its start.
+
+    Where all its groups are known, to the least of the offsets up to which they are.
+    """
+    log, before = place.log, [known[group] for group in place.groups if group in known]
+    if isinstance(log, LogRange) and len(before) == len(place.groups):
+        floor = min(dated.end for dated in before)
+        if log.start <= floor <= log.end:
+            place = replace(place, log=LogRange(floor, log.end))
     wanted = {key_prefix(RecordType.GROUP_METADATA, group): group for group in place.groups}
     found: dict[str, Generation] = {}
     seen: set[str] = set()
@@ -83,6 +112,12 @@ async def _scan(client: Client, place: Place, budget: Deadline) -> tuple[dict[st
         return len(seen) < len(place.groups)
 
     stopped = await scan_backwards(client, place, wanted, budget, visit)
+    if place.log is not log and stopped is None:
+        found = {group: known[group].generation for group in place.groups if group not in seen} | found
+    for group in place.groups:
+        known.pop(group, None)
+        if isinstance(log, LogRange) and group in found:
+            known[group] = Dated(found[group], log.end)
     return found, "not found within the time for it (--generation-budget)" if stopped is OUT_OF_TIME else stopped
 
 

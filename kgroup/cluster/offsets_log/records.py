@@ -2,7 +2,7 @@
 
 Pure, and without a Kafka client. Written out by hand rather than driven by Kafka's JSON schemas, because this
 is the hot path of everything that reads a group's past: a partition of the topic holds 10^5 records and more.
-Schema-driven decoding did 55 records a millisecond; ``tests/benchmarks/decode.py`` prints what this does.
+Schema-driven decoding did 55 records a millisecond; ``tests/benchmarks/decode_records.py`` prints what this does.
 Commits, nearly all of what a busy topic holds, have a path of their own, and a key that was seen lately is
 not decoded again.
 
@@ -351,6 +351,22 @@ def decode(key: bytes, value: bytes | None) -> Record | None:
         raise MalformedRecord(f"a record with key {key[:80].hex()} can't be decoded: {error}") from error
 
 
+def usual_commit(key: bytes, value: bytes) -> tuple[str, int, _Commit] | None:
+    """(topic, partition, the fields of its OffsetCommitValue) of a commit, without the objects that ``decode`` makes.
+
+    None for any other record, one in a rare layout, or a broken one: ``decode`` is to be asked. Nearly all records of a
+    busy partition are commits, and the objects are half of what decoding these costs.
+    """
+    try:
+        found = _read_key(key)
+        if found is None or found[0].record is not OffsetCommit:
+            return None
+        fields = _usual_commit(value, _VERSION.unpack_from(value)[0])
+    except (*FAULTS, MalformedRecord):
+        return None
+    return None if fields is None else (found[1][1], found[1][2], fields)
+
+
 def group_of(key: bytes) -> str | None:
     """The group that a record belongs to; None for types that ``decode`` skips. Raises MalformedRecord."""
     try:
@@ -420,34 +436,32 @@ def _known(number: int) -> int | None:
 
 
 def _offset_commit(data: bytes, version: int) -> OffsetCommitValue:
-    """The two layouts that brokers of this decade write, at once; whatever is rare goes field by field."""
+    usual = _usual_commit(data, version)
+    return _any_offset_commit(data, version) if usual is None else OffsetCommitValue(*usual)
+
+
+_Commit: TypeAlias = tuple[int, int | None, str, int, int | None, str | None]
+"""The fields of an OffsetCommitValue."""
+
+
+def _usual_commit(data: bytes, version: int) -> _Commit | None:
+    """The two layouts that brokers of this decade write, at once; None: it is rarer, and goes field by field."""
     if version == 3:
         _, offset, epoch, size = _COMMIT_3.unpack_from(data)
         end = 16 + size
         # A length that leads outside is found by reading the time behind it.
         if size >= 0:
-            return OffsetCommitValue(
-                offset,
-                None if epoch == -1 else epoch,
-                data[16:end].decode() if size else "",
-                _TIME.unpack_from(data, end)[0],
-                None,
-                None,
-            )
+            metadata = data[16:end].decode() if size else ""
+            return offset, None if epoch == -1 else epoch, metadata, _TIME.unpack_from(data, end)[0], None, None
     elif version == 4:
         _, offset, epoch, size = _COMMIT_4.unpack_from(data)
         end = 14 + size
         tags = end + 8
         if 0 < size < 128 and (data[tags] == 0 or (data[tags : tags + 3] == _ONE_TOPIC_ID)):
-            return OffsetCommitValue(
-                offset,
-                None if epoch == -1 else epoch,
-                data[15:end].decode() if size > 1 else "",
-                _TIME.unpack_from(data, end)[0],
-                None,
-                topic_id(data[tags + 3 : tags + 19]) if data[tags] else None,
-            )
-    return _any_offset_commit(data, version)
+            metadata = data[15:end].decode() if size > 1 else ""
+            found = topic_id(data[tags + 3 : tags + 19]) if data[tags] else None
+            return offset, None if epoch == -1 else epoch, metadata, _TIME.unpack_from(data, end)[0], None, found
+    return None
 
 
 def _any_offset_commit(data: bytes, version: int) -> OffsetCommitValue:

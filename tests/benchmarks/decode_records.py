@@ -1,0 +1,169 @@
+"""How fast records of ``__consumer_offsets`` are decoded: ours, kafka-python's schemas, and a floor.
+
+    python -m tests.benchmarks.decode_records
+
+Prints records per millisecond (best of five passes) and the ratio, for what a busy partition holds: commits
+as Kafka 4.1+ writes them (v4) and as older brokers do (v3), generations of a classic group of ten members,
+and a mix; then reading one group in a thousand, with the filter on raw keys before decoding. "cold" is with
+keys that were never seen before. The floor slices type, version and body out and decodes nothing.
+"""
+
+from __future__ import annotations
+
+import io
+import platform
+import struct
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from kafka.protocol.api_data import ApiData
+
+from kgroup.cluster.offsets_log import records
+
+Pair = tuple[bytes, bytes]
+COUNT = 50_000
+
+# Kafka's schemas in the form that kafka-python reads; only what is measured here.
+STRING, NULLABLE = {"type": "string"}, {"type": "string", "nullableVersions": "0+"}
+GROUP_FIELDS: list[dict[str, Any]] = [{"name": "group", **STRING, "versions": "0+"}]
+COMMIT_KEY_FIELDS = [
+    *GROUP_FIELDS,
+    {"name": "topic", **STRING, "versions": "0+"},
+    {"name": "partition", "type": "int32", "versions": "0+"},
+]
+COMMIT_FIELDS: list[dict[str, Any]] = [
+    {"name": "offset", "type": "int64", "versions": "0+"},
+    {"name": "leaderEpoch", "type": "int32", "versions": "3+", "default": -1},
+    {"name": "metadata", **STRING, "versions": "0+"},
+    {"name": "commitTimestamp", "type": "int64", "versions": "0+"},
+    {"name": "expireTimestamp", "type": "int64", "versions": "1", "default": -1},
+    {"name": "topicId", "type": "uuid", "versions": "4+", "taggedVersions": "4+", "tag": 0},
+]
+MEMBER_FIELDS: list[dict[str, Any]] = [
+    {"name": "memberId", **STRING, "versions": "0+"},
+    {"name": "groupInstanceId", **NULLABLE, "versions": "3+"},
+    {"name": "clientId", **STRING, "versions": "0+"},
+    {"name": "clientHost", **STRING, "versions": "0+"},
+    {"name": "rebalanceTimeout", "type": "int32", "versions": "1+"},
+    {"name": "sessionTimeout", "type": "int32", "versions": "0+"},
+    {"name": "subscription", "type": "bytes", "versions": "0+"},
+    {"name": "assignment", "type": "bytes", "versions": "0+"},
+]
+METADATA_FIELDS: list[dict[str, Any]] = [
+    {"name": "protocolType", **STRING, "versions": "0+"},
+    {"name": "generation", "type": "int32", "versions": "0+"},
+    {"name": "protocol", **NULLABLE, "versions": "0+"},
+    {"name": "leader", **NULLABLE, "versions": "0+"},
+    {"name": "currentStateTimestamp", "type": "int64", "versions": "2+"},
+    {"name": "members", "type": "[]Member", "versions": "0+", "fields": MEMBER_FIELDS},
+]
+
+
+def schema_driven(fields: list[dict[str, Any]], newest: int, flexible: str) -> Any:
+    """A kafka-python message class of these fields; it borrows the name of a message that the client has."""
+
+    def patch(cls: type, found: dict[str, Any]) -> dict[str, Any]:
+        return {**found, "validVersions": f"0-{newest}", "flexibleVersions": flexible, "fields": fields}
+
+    attributes = {"json_patch": classmethod(patch), "__module__": __name__}
+    return type(ApiData)("ConsumerProtocolSubscription", (ApiData,), attributes)
+
+
+KEYS = {1: schema_driven(COMMIT_KEY_FIELDS, 0, "none"), 2: schema_driven(GROUP_FIELDS, 0, "none")}
+VALUES = {1: schema_driven(COMMIT_FIELDS, 4, "4+"), 2: schema_driven(METADATA_FIELDS, 4, "4+")}
+
+
+def theirs(key: bytes, value: bytes) -> Any:
+    """As the prototype did it: the key's body is version 0, the value begins with its version."""
+    kind = struct.unpack_from(">h", key)[0]
+    found = KEYS[kind].decode(io.BytesIO(key[2:]), version=0, header=False)
+    return found, VALUES[kind].decode(io.BytesIO(value), header=True)
+
+
+def floor(key: bytes, value: bytes) -> Any:
+    """The least that touches each record."""
+    return struct.unpack_from(">h", key)[0], key[2:], struct.unpack_from(">h", value)[0], value[2:]
+
+
+def text(value: str) -> bytes:
+    return struct.pack(">h", len(value.encode())) + value.encode()
+
+
+def commit(number: int, version: int, keys: int) -> Pair:
+    group = f"group-{number % keys % 1000}"
+    key = b"\x00\x01" + text(group) + text("orders") + struct.pack(">i", number % keys // 1000)
+    head = struct.pack(">hqi", version, number, 7)
+    when = struct.pack(">q", 1_767_225_600_000 + number)
+    if version == 3:
+        return key, head + text("") + when
+    return key, head + b"\x01" + when + b"\x01\x00\x10" + uuid.UUID(int=number % 20 + 1).bytes
+
+
+def generation(number: int) -> Pair:
+    def member(index: int) -> bytes:
+        blob = struct.pack(">i", 60) + bytes(60)
+        names = f"consumer-{index}-{uuid.UUID(int=index)}", f"consumer-{index}", "/10.0.0.1"
+        identity = text(names[0]) + b"\xff\xff" + text(names[1]) + text(names[2])
+        return identity + struct.pack(">ii", 300_000, 45_000) + blob * 2
+
+    head = b"\x00\x03" + text("consumer") + struct.pack(">i", number) + text("range") + text("consumer-1")
+    members = b"".join(member(index) for index in range(10))
+    return b"\x00\x02" + text(f"group-{number % 1000}"), head + struct.pack(">qi", number, 10) + members
+
+
+def rate(decode: Callable[[bytes, bytes], Any], pairs: list[Pair], passes: int = 5, cold: bool = False) -> float:
+    """Records per millisecond, the best of so many passes."""
+    best = float("inf")
+    for _ in range(passes):
+        if cold:
+            records._read_key.cache_clear()
+        start = time.perf_counter()
+        for key, value in pairs:
+            decode(key, value)
+        best = min(best, time.perf_counter() - start)
+    return len(pairs) / best / 1000
+
+
+def check(pairs: list[Pair]) -> None:
+    """Both decode the same, or the comparison means nothing."""
+    for key, value in pairs[:100]:
+        found, (their_key, their_value) = records.decode(key, value), theirs(key, value)
+        assert isinstance(found, records.OffsetCommit | records.GroupMetadata)
+        assert found.group == their_key.group
+        match found.value:
+            case records.OffsetCommitValue(offset=offset):
+                assert offset == their_value.offset
+            case records.GroupMetadataValue(members=members):
+                assert [member.assignment for member in members] == [m.assignment for m in their_value.members]
+            case None:
+                raise AssertionError
+
+
+def main() -> None:
+    commits = [commit(number, 4, 5_000) for number in range(COUNT)]
+    workloads = {
+        "commits v4": commits,
+        "commits v3": [commit(number, 3, 5_000) for number in range(COUNT)],
+        "commits v4, cold": [commit(number, 4, COUNT) for number in range(COUNT)],
+        "generations of 10 members": [generation(number) for number in range(COUNT // 25)],
+        "mix (1 generation in 50)": [
+            generation(number) if number % 50 == 0 else pair for number, pair in enumerate(commits)
+        ],
+    }
+    print(f"Python {platform.python_version()}; records per millisecond")
+    print(f"{'':28}{'ours':>9}{'schemas':>9}{'ratio':>7}{'floor':>9}")
+    for name, pairs in workloads.items():
+        check(pairs)
+        ours = rate(records.decode, pairs, cold="cold" in name)
+        schemas = rate(theirs, pairs[:5_000], passes=2)
+        print(f"{name:28}{ours:9.0f}{schemas:9.0f}{ours / schemas:7.1f}{rate(floor, pairs):9.0f}")
+
+    prefixes = tuple(records.key_prefix(kind, "group-7") for kind in records.RecordType)
+    one_of_many = rate(lambda k, v: records.decode(k, v) if k.startswith(prefixes) else None, commits)
+    print(f"{'one group of 1,000':28}{one_of_many:9.0f}")
+
+
+if __name__ == "__main__":
+    main()
