@@ -59,6 +59,7 @@ class BrokerFacts:
     heartbeat: Bounds | None = None
     classic_session: Bounds | None = None
     offsets_retention_ms: int | None = None
+    transaction_max_ms: int | None = None
     unread: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -82,7 +83,8 @@ class Past:
 
     ``members`` are those of the newest generation that had some, ``assignor`` is its; empty and None where none is
     found. ``emptied_at_ms`` is the time of the record that made the group Empty, None where it is not.
-    ``commits_ms`` is when each standing commit was made.
+    ``commits_ms`` is when each standing commit was made, ``topic_ids`` the id that its topic had then, as text (Kafka
+    4.1 and later write it).
     ``pending`` are those of a transaction whose end the log does not hold: the only trace of one that is the first of
     its partition. ``hidden`` are commits that stand in the log and that the broker did not show: this user may not
     DESCRIBE the topic.
@@ -98,6 +100,28 @@ class Past:
     hidden: tuple[TopicPartition, ...] = ()
     complete: bool = False
     searched: bool = False
+    topic_ids: Mapping[TopicPartition, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTransaction:
+    """A transaction that is open in a partition (DescribeProducers, KIP-664).
+
+    ``start_offset`` is its first record's, ``last_ms`` the time of its last one, by its producer's clock.
+    ``transactional_id`` and ``began_ms`` (the broker's clock) are what its coordinator tells, None where it knows
+    nothing of it or could not be asked. ``known`` is whether the coordinator knows it as under way in this partition;
+    None where that could not be asked.
+    """
+
+    topic: str
+    partition: int
+    producer_id: int
+    producer_epoch: int
+    start_offset: int
+    last_ms: int
+    known: bool | None = None
+    transactional_id: str | None = None
+    began_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,15 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kgroup.clock import utc_now
 from kgroup.cluster_ref import ClusterRef as ClusterRef
 from kgroup.errors import ExitCode, KgroupError
 from kgroup.screen import Records, Screen
+
+if TYPE_CHECKING:
+    from kgroup.metrics import Exported
 
 
 @dataclass(frozen=True, slots=True)
@@ -465,6 +468,8 @@ class Outcome:
     ``screen`` and ``records`` are called only for the output formats that need them. ``at`` is when the data
     was read. ``check_failed`` is for commands that were asked whether something holds (exit 8). ``decided`` is
     the exit code of a verb that knows it better than data and errors tell: a plan that could not be applied.
+    ``exported`` is what ``-o prometheus`` writes. ``going_on`` is for verbs that follow: it is written at once, in
+    json as a line of its own.
     """
 
     data: tuple[Document, ...]
@@ -475,7 +480,9 @@ class Outcome:
     executed: bool = False
     check_failed: bool = False
     decided: ExitCode | None = None
+    going_on: bool = False
     at: datetime = field(default_factory=utc_now)
+    exported: Exported | None = None
 
     @property
     def exit_code(self) -> ExitCode:

@@ -24,9 +24,10 @@ class Format(StrEnum):
     CSV = "csv"
     MARKDOWN = "markdown"
     KCG = "kcg"
+    PROMETHEUS = "prometheus"
 
 
-_FORMATS = "|".join(name for name in Format if name is not Format.KCG)
+_FORMATS = "|".join(name for name in Format if name not in (Format.KCG, Format.PROMETHEUS))
 
 
 CONNECTION = "Connection"
@@ -129,7 +130,7 @@ class Presentation:
             "-o",
             metavar="FORMAT",
             rich_help_panel=WHAT,
-            help=_FORMATS + "; table by default, kcg for export.",
+            help=_FORMATS + "; table by default, kcg for export; prometheus: lag alone.",
         ),
     ] = None
     debug: Annotated[
@@ -199,6 +200,80 @@ class Selection(Groups):
             "--expect", metavar="N", rich_help_panel=SAFETY, help="Exit 6 unless exactly N groups are chosen."
         ),
     ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Whether a verb that looks goes on looking, and how often."""
+
+    watch: Annotated[
+        bool,
+        typer.Option(
+            "--watch",
+            "-w",
+            rich_help_panel=WHAT,
+            help="Look again and again: q quits, p pauses. In a pipe, a line of JSON for each look.",
+        ),
+    ] = False
+    every: Annotated[
+        str | None,
+        typer.Option(
+            "--every", metavar="DURATION", rich_help_panel=WHAT, help="How often --watch looks, 2s by default."
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class LogBounds:
+    """How much of ``__consumer_offsets`` a verb reads at most."""
+
+    log_budget: Annotated[
+        str | None,
+        typer.Option(
+            "--log-budget",
+            metavar="DURATION",
+            rich_help_panel=WHAT,
+            help="How long to read __consumer_offsets at most, 1m by default.",
+        ),
+    ] = None
+    log_bytes: Annotated[
+        str | None,
+        typer.Option(
+            "--log-bytes",
+            metavar="SIZE",
+            rich_help_panel=WHAT,
+            help="How much of it to read at most: 500MB, 2GiB; as much as there is by default.",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class AsOf:
+    """Of which moment a group's offsets are meant."""
+
+    as_of: Annotated[
+        str | None,
+        typer.Option(
+            "--as-of",
+            metavar="TIME",
+            rich_help_panel=WHAT,
+            help="The offsets as they stood then, out of __consumer_offsets: 2026-11-21T03:05Z, or 03:05Z.",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class FromLog(LogBounds):
+    """Whether groups are read out of ``__consumer_offsets`` instead of being asked for."""
+
+    from_log: Annotated[
+        bool,
+        typer.Option(
+            "--from-log",
+            rich_help_panel=WHAT,
+            help="Read the groups out of __consumer_offsets: for when their coordinator is down or loads for ever.",
+        ),
+    ] = False
 
 
 @dataclass(frozen=True, slots=True)

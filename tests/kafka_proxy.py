@@ -15,15 +15,23 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
-from kafka.protocol.consumer import OffsetCommitRequest, OffsetCommitResponse
+from kafka.protocol.admin import DescribeGroupsRequest, DescribeGroupsResponse
+from kafka.protocol.consumer import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+)
 
+from kgroup.cluster.coordinator.groups import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from kgroup.sandbox import Sandbox
 from kgroup.sandbox.ports import choose, is_free
 from tests.command_line import QuietReporter
 from tests.kafka_world import KafkaWorld
 
-OFFSET_COMMIT, FIND_COORDINATOR, LEAVE_GROUP, DESCRIBE_GROUPS = 8, 10, 13, 15
+OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, LEAVE_GROUP, DESCRIBE_GROUPS = 8, 9, 10, 13, 15
 API_VERSIONS, DELETE_GROUPS, OFFSET_DELETE = 18, 42, 47
 CONSUMER_GROUP_HEARTBEAT, CONSUMER_GROUP_DESCRIBE = 68, 69
 
@@ -35,6 +43,7 @@ class Loss(StrEnum):
     ANSWER = "the broker has done it, nobody hears of it"
     NOTHING = "it is only held until the test lets it go"
     REFUSED = "it is answered with NOT_COORDINATOR, and never reaches the broker"
+    LOADING = "it is answered with COORDINATOR_LOAD_IN_PROGRESS, and never reaches the broker"
 
 
 @dataclass(slots=True)
@@ -42,7 +51,8 @@ class Fault:
     """Waits for the ``skip + 1``-th request of an API, once; ``then`` runs before the connection is cut.
 
     With ``after`` it waits for that one to have happened first; with ``having`` for one with these bytes in it (a
-    transactional id); ``always``: for every request from then on. OffsetCommit alone can be REFUSED.
+    transactional id); ``always``: for every request from then on. OffsetCommit alone can be REFUSED; what reads groups
+    can find them LOADING.
     """
 
     api_key: int
@@ -138,6 +148,9 @@ class KafkaProxy:
                     if fault.loss is Loss.REFUSED:
                         client.sendall(_not_coordinator(frame))
                         continue
+                    if fault.loss is Loss.LOADING:
+                        client.sendall(_loading(frame))
+                        continue
                     if fault.loss is Loss.REQUEST:
                         if fault.then:
                             fault.then()
@@ -213,6 +226,45 @@ def _not_coordinator(frame: bytes) -> bytes:
     )
     body = struct.pack(">i", correlation_id) + (b"\0" if version >= 8 else b"") + bytes(answer.encode(version=version))
     return struct.pack(">i", len(body)) + body
+
+
+def _loading(frame: bytes) -> bytes:
+    """The answer to what reads groups, of a coordinator that has not read its log yet; all versions are flexible."""
+    api_key, version, correlation_id = struct.unpack_from(">hhi", frame, 4)
+    request, response = _READERS[api_key]
+    asked, code = request.decode(frame, version=version, header=True, framed=True), 14
+    groups: list[Any]
+    if api_key == OFFSET_FETCH:
+        made = OffsetFetchResponse.OffsetFetchResponseGroup
+        groups = [made(group_id=group.group_id, topics=[], error_code=code) for group in asked.groups]
+    elif api_key == DESCRIBE_GROUPS:
+        described = DescribeGroupsResponse.DescribedGroup
+        groups = [
+            described(
+                error_code=code, error_message=None, group_id=name, group_state="", protocol_type="", protocol_data="",
+                members=[], authorized_operations=set(),
+            )
+            for name in asked.groups
+        ]  # fmt: skip
+    else:
+        consumers = ConsumerGroupDescribeResponse.DescribedGroup
+        groups = [
+            consumers(
+                error_code=code, error_message=None, group_id=name, group_state="", group_epoch=0, assignment_epoch=0,
+                assignor_name="", members=[], authorized_operations=0,
+            )
+            for name in asked.group_ids
+        ]  # fmt: skip
+    body = struct.pack(">i", correlation_id) + b"\0"
+    body += bytes(response(throttle_time_ms=0, groups=groups).encode(version=version))
+    return struct.pack(">i", len(body)) + body
+
+
+_READERS: dict[int, tuple[Any, Any]] = {
+    OFFSET_FETCH: (OffsetFetchRequest, OffsetFetchResponse),
+    DESCRIBE_GROUPS: (DescribeGroupsRequest, DescribeGroupsResponse),
+    CONSUMER_GROUP_DESCRIBE: (ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse),
+}
 
 
 def _frame(source: socket.socket) -> bytes:

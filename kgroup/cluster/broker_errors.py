@@ -56,7 +56,8 @@ def of_group(code: int, group: str) -> KgroupError:
         return Unreachable(
             _COORDINATOR[code],
             code="no-coordinator",
-            hint="coordinators move within seconds; a longer --timeout waits for it",
+            hint="coordinators move within seconds, and a longer --timeout waits for it; where it does not come back, "
+            "describe, export and reset --from-group read the group without it: --from-log",
         )
     if code == GROUP_AUTHORIZATION_FAILED:
         return NotAuthorized(

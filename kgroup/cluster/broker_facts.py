@@ -104,6 +104,7 @@ _SETTINGS: Mapping[str, _Setting] = {
     "heartbeat": _Setting(_group_consumer("heartbeat.interval"), _bounds),
     "classic_session": _Setting(("group.min.session.timeout.ms", "group.max.session.timeout.ms"), _classic_session),
     "offsets_retention_ms": _Setting(("offsets.retention.minutes",), _minutes),
+    "transaction_max_ms": _Setting(("transaction.max.timeout.ms",), int),
 }
 
 

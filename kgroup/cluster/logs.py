@@ -123,14 +123,15 @@ def _positions(answer: Sequence[_Listed]) -> Positions:
 class LogView:
     """A log as who is to read it at most to its last stable offset sees it.
 
-    ``end`` is the high watermark. ``at_times`` are the first records of the moments that were asked for, or later; None
-    where there is none.
+    ``end`` is the high watermark, ``leader_epoch`` that of its leader (None: it gave none). ``at_times`` are the first
+    records of the moments that were asked for, or later; None where there is none.
     """
 
     start: int
     end: int
     last_stable: Position
     at_times: tuple[int | None, ...]
+    leader_epoch: int | None = None
 
 
 async def log_views(
@@ -146,13 +147,14 @@ async def log_views(
 
 
 def _view(answer: Sequence[_Listed]) -> LogView:
-    (start, _), (end, _), (stable, epoch), *timed = answer
+    (start, _), (end, latest), (stable, epoch), *timed = answer
     # The end was asked for beside it, and may be a moment older.
     return LogView(
         start,
         max(end, stable),
         Position(stable, epoch if epoch >= 0 else None),
         tuple(offset if offset >= 0 else None for offset, _ in timed),
+        latest if latest >= 0 else None,
     )
 
 

@@ -41,7 +41,9 @@ async def session_timeouts(client: Client, groups: Sequence[Group]) -> Sessions:
     """
     classic = [group for group in groups if group.type == "classic" and group.members]
     consumer = [group for group in groups if group.type == "consumer" and group.members]
-    (by_member, note), by_group = await client.gather([_classic(client, classic), _consumer(client, consumer)])
+    (by_member, note), by_group = await client.gather(
+        [_classic(client, classic), consumer_sessions(client, [group.name for group in consumer])]
+    )
     found: dict[tuple[str, str], int] = dict(by_member)
     for group in consumer:
         timeout_ms = by_group.get(group.name)
@@ -72,10 +74,13 @@ async def _classic(client: Client, groups: Sequence[Group]) -> tuple[dict[tuple[
     return found, generations.note and generations.note.replace("generation unknown", "session timeouts unknown", 1)
 
 
-async def _consumer(client: Client, groups: Sequence[Group]) -> dict[str, int]:
-    """The timeout by group, of those that this user may ask for; brokers before 3.8 have no such setting."""
+async def consumer_sessions(client: Client, groups: Sequence[str]) -> dict[str, int]:
+    """The timeout, in ms, of members of the consumer protocol, by group, of those that this user may ask for.
+
+    Brokers before 3.8 have no such setting.
+    """
     try:
-        values = await setting_in_force(client, [group.name for group in groups], SESSION_CONFIG)
+        values = await setting_in_force(client, groups, SESSION_CONFIG)
     except KgroupError:
         return {}
     return {name: int(value) for name, value in values.items() if isinstance(value, str) and value.isdigit()}

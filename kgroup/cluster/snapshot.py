@@ -4,15 +4,14 @@ each coordinator that keeps some of them and for each broker that leads some of 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from kgroup.cluster.assembly import GroupParts, assemble, failures
-from kgroup.cluster.coordinator.client import Client
-from kgroup.cluster.coordinator.groups import SETTLING_S, Committed, Described, GroupCoordinators, Listing
+from kgroup.cluster.coordinator.groups import SETTLING_S, Committed, Described, Listing
 from kgroup.cluster.deadline import Deadline
+from kgroup.cluster.log_questions import LogQuestions
 from kgroup.cluster.logs import (
     ListedTopic,
     LogView,
@@ -24,22 +23,32 @@ from kgroup.cluster.logs import (
     log_views,
     topic_layouts,
 )
-from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC
+from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC, partition_of
 from kgroup.errors import KgroupError, NotAuthorized, NotFound
-from kgroup.model import Activities, ClusterRef, Group, LastSigns, ListedGroup, LogRange, Positions, RowError
+from kgroup.model import (
+    Coordinator,
+    Group,
+    ListedGroup,
+    LogRange,
+    Positions,
+    RowError,
+)
 from kgroup.settings import Settings
 
 if TYPE_CHECKING:
-    from kgroup.cluster.offsets_log.commits import CommitHistory
-    from kgroup.cluster.offsets_log.read import Generations
+    from kgroup.cluster.coordinator.client import Broker
+    from kgroup.cluster.lag_reading import LagFacts, LagWants
+    from kgroup.cluster.offsets_log.read import Dated, Generations
+    from kgroup.cluster.offsets_topic import OffsetsTopic
     from kgroup.cluster.sessions import Sessions
     from kgroup.cluster.topic_keeping import Keeping
-    from kgroup.facts import Access, BrokerFacts, Past
+    from kgroup.cluster.topic_shapes import TopicShape
+    from kgroup.facts import Access, BrokerFacts, OpenTransaction
+    from kgroup.groups.logged_state import LoggedState
 
 T = TypeVar("T")
 
 DESCRIBED_TYPES = ("classic", "consumer")
-_ACTIVITY_BUDGET_S = 1.5
 _HIDDEN_COMMITS = (
     "this user lacks DESCRIBE on the Cluster: if it lacks DESCRIBE on a Topic too, "
     "the broker leaves out the commits on it without a word"
@@ -69,32 +78,13 @@ class Snapshot:
     notes: tuple[str, ...]
 
 
-class Cluster:
+class Cluster(LogQuestions):
     """An open connection to a cluster, for reading."""
 
     def __init__(self, settings: Settings) -> None:
         """Connect. Raises Unreachable or AuthenticationFailed with the reason."""
-        self._timeout_s = settings.timeout_s
-        self._client = Client(settings, Deadline.after(self._timeout_s))
-        self._coordinators = GroupCoordinators(self._client)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, KgroupError):
-            error.cluster = self.ref
-        self._client.close()
-
-    def _ask(self, question: Callable[..., Awaitable[T]], *arguments: object) -> T:
-        """One question, with the whole time limit: a broker that used up the last one's must not fail this one."""
-        self._client.deadline = Deadline.after(self._timeout_s)
-        return self._client.run(question, *arguments)
-
-    @property
-    def ref(self) -> ClusterRef:
-        """Which cluster answered."""
-        return self._client.ref
+        super().__init__(settings)
+        self._dates: dict[str, Dated] = {}
 
     def list_groups(self) -> Listing:
         """All groups of all kinds, without their members."""
@@ -127,6 +117,12 @@ class Cluster:
     def layouts(self, topics: Iterable[str]) -> dict[str, TopicLayout | KgroupError]:
         """The partitions and ids of topics, or why they can't be told."""
         return self._ask(topic_layouts, self._client, topics)
+
+    def topic_shapes(self, topics: Iterable[str]) -> dict[str, TopicShape | KgroupError]:
+        """What an assignor wants to know of topics: partitions, ids, racks of replicas."""
+        from kgroup.cluster.topic_shapes import topic_shapes
+
+        return self._ask(topic_shapes, self._client, topics)
 
     def positions(
         self,
@@ -171,55 +167,58 @@ class Cluster:
         """
         return self._ask(self._settled_snapshot, groups, want)
 
-    def recent_activity(self, groups: Sequence[Group], now_ms: int) -> Activities:
-        """Who commits to those of the groups that are Empty; what can't be read in a moment is in the note."""
-        return self._ask(self._recent_activity, groups, now_ms)
+    def dated(self, groups: Sequence[Group], budget_s: float) -> tuple[tuple[Group, ...], str | None]:
+        """Classic groups with generation and leader, searched for ``budget_s`` at most; why some are missing."""
+        return self._ask(self._dated, groups, budget_s)
 
-    async def _recent_activity(self, groups: Sequence[Group], now_ms: int) -> Activities:
-        # Imported here for the same reason as in _generations.
-        from kgroup.cluster.offsets_log.activity import reading_since, recent_activity
+    async def _dated(self, groups: Sequence[Group], budget_s: float) -> tuple[tuple[Group, ...], str | None]:
+        names = [group.name for group in groups if group.type == "classic" and not group.is_simple]
+        layouts = await topic_layouts(self._client, {OFFSETS_TOPIC} if names else ())
+        dates = await self._generations(layouts.get(OFFSETS_TOPIC), names, budget_s)
+        if dates is None:
+            return tuple(groups), None
+        found = ((group, dates.found.get(group.name)) for group in groups)
+        dated = (replace(g, generation=date.number, leader=date.leader) if date else g for g, date in found)
+        return tuple(dated), dates.note
 
-        since_ms = reading_since(groups, now_ms)
-        if not since_ms:
-            return Activities({}, None)
-        layout = (await topic_layouts(self._client, {OFFSETS_TOPIC}))[OFFSETS_TOPIC]
-        budget = Deadline.after(min(_ACTIVITY_BUDGET_S, self._client.deadline.left_s))
-        return await recent_activity(self._client, layout, since_ms, budget)
+    def lag_facts(self, groups: Sequence[Group], wants: LagWants) -> LagFacts:
+        """What the lag of the groups is judged by, see ``kgroup.cluster.lag_reading``."""
+        from kgroup.cluster.lag_reading import read_lag_facts
 
-    def last_signs(self, groups: Sequence[str], since_ms: int, budget_s: float) -> LastSigns:
-        """When the groups last committed or changed, back to a moment; the log is read for ``budget_s`` at most."""
-        from kgroup.cluster.offsets_log.last_signs import last_signs
+        # Whoever gives the log more time than each question has gets it.
+        self._client.deadline = Deadline.after(max(self._timeout_s, wants.log_budget_s))
+        return self._client.run(read_lag_facts, self._client, self._coordinators, groups, wants)
 
-        async def read() -> LastSigns:
-            layout = (await topic_layouts(self._client, {OFFSETS_TOPIC}))[OFFSETS_TOPIC]
-            self._client.deadline = budget = Deadline.after(budget_s)
-            return await last_signs(self._client, layout, groups, since_ms, budget)
+    @property
+    def brokers(self) -> Mapping[int, Broker]:
+        """The brokers that are there, by number."""
+        return self._client.brokers
 
-        return self._ask(read)
+    def with_logs(self, states: Sequence[LoggedState], want: Want) -> Snapshot:
+        """Groups that were read out of ``__consumer_offsets``, with the logs of their partitions.
 
-    def end_of_commits(self, group: str) -> int:
-        """Where the group's next record will stand in its partition of ``__consumer_offsets``, or a little lower.
-
-        Raises KgroupError where that can't be told.
+        The coordinator that is shown leads the group's partition of that topic now; it is not asked.
         """
-        from kgroup.cluster.offsets_log.commits import end_of_log
 
-        async def read() -> int:
+        async def read() -> Snapshot:
             layout = (await topic_layouts(self._client, {OFFSETS_TOPIC}))[OFFSETS_TOPIC]
-            return await end_of_log(self._client, layout, group)
+            parts = [_logged_parts(state, self._leader_of(state.name, layout)) for state in states]
+            snapshot = await self._complete(parts, [], (), replace(want, generation_budget_s=0))
+            by_name = {state.name: state for state in states}
+            dated = (
+                replace(group, generation=by_name[group.name].generation, leader=by_name[group.name].leader)
+                for group in snapshot.groups
+            )
+            return replace(snapshot, groups=tuple(dated))
 
         return self._ask(read)
 
-    def commits_since(self, group: str, position: int, budget_s: float) -> CommitHistory:
-        """All commits of a group from this position in its partition of the log on, read for ``budget_s`` at most."""
-        from kgroup.cluster.offsets_log.commits import commits_since
-
-        async def read() -> CommitHistory:
-            layout = (await topic_layouts(self._client, {OFFSETS_TOPIC}))[OFFSETS_TOPIC]
-            self._client.deadline = budget = Deadline.after(budget_s)
-            return await commits_since(self._client, layout, group, position, budget)
-
-        return self._ask(read)
+    def _leader_of(self, group: str, layout: TopicLayout | KgroupError) -> Coordinator | None:
+        if isinstance(layout, KgroupError):
+            return None
+        leader = layout.leaders.get(partition_of(group, len(layout.leaders)))
+        broker = None if leader is None else self._client.brokers.get(leader)
+        return Coordinator(broker.id, broker.host, broker.port, broker.rack) if broker else None
 
     def session_timeouts(self, groups: Sequence[Group]) -> Sessions:
         """How long the members of the groups may be silent before they are taken for dead."""
@@ -227,35 +226,17 @@ class Cluster:
 
         return self._ask(session_timeouts, self._client, groups)
 
+    def consumer_sessions(self, groups: Sequence[str]) -> dict[str, int]:
+        """The session timeout (ms) of members of the consumer protocol in each group, where it can be told."""
+        from kgroup.cluster.sessions import consumer_sessions
+
+        return self._ask(consumer_sessions, self._client, groups)
+
     def broker_facts(self, coordinators: Iterable[int]) -> dict[int, BrokerFacts]:
         """What these brokers say of themselves, by number; what can't be read is in their ``unread``."""
         from kgroup.cluster.broker_facts import broker_facts
 
         return self._ask(broker_facts, self._client, coordinators)
-
-    def pasts(
-        self, groups: Sequence[Group | str], budget_s: float, *, to_start: bool = False
-    ) -> tuple[dict[str, Past], str | None]:
-        """What ``__consumer_offsets`` tells of the groups, read for ``budget_s`` at most; why that is not all.
-
-        A Group, with its commits, is found sooner than a mere name: it is known what there is to be found.
-        ``to_start`` reads on for what the broker does not show.
-        """
-        from kgroup.cluster.offsets_log.past import Wanted, read_pasts
-
-        async def read() -> tuple[dict[str, Past], str | None]:
-            names = [group for group in groups if isinstance(group, str)]
-            layouts, committed = await self._client.gather(
-                [topic_layouts(self._client, {OFFSETS_TOPIC}), self._coordinators.committed(names)]
-            )
-            wanted = [
-                Wanted.named(group, committed.get(group)) if isinstance(group, str) else Wanted.of(group)
-                for group in groups
-            ]
-            self._client.deadline = budget = Deadline.after(budget_s)
-            return await read_pasts(self._client, layouts[OFFSETS_TOPIC], wanted, budget, to_start=to_start)
-
-        return self._ask(read)
 
     def group_configs(self, groups: Sequence[str]) -> dict[str, Mapping[str, str] | KgroupError]:
         """The dynamic configs that are set for the groups themselves; the brokers' defaults are left out."""
@@ -269,6 +250,29 @@ class Cluster:
 
         return self._ask(access, self._client, groups)
 
+    def open_transactions(
+        self, layouts: Mapping[str, TopicLayout | KgroupError], places: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, tuple[OpenTransaction, ...] | KgroupError]:
+        """The transactions that are open in each partition, and what their coordinators know of them."""
+        from kgroup.cluster.open_transactions import open_transactions
+
+        async def read() -> dict[TopicPartition, tuple[OpenTransaction, ...] | KgroupError]:
+            sees_all = await self._coordinators.is_administrator()
+            return await open_transactions(self._client, layouts, places, sees_all=sees_all)
+
+        return self._ask(read)
+
+    def offsets_topic(self) -> OffsetsTopic:
+        """How ``__consumer_offsets`` stands: leaders, replicas, what a commit needs."""
+        from kgroup.cluster.offsets_topic import offsets_topic
+
+        return self._ask(offsets_topic, self._client)
+
+    @property
+    def broker_ids(self) -> tuple[int, ...]:
+        """The brokers that the metadata names."""
+        return tuple(sorted(self._client.brokers))
+
     def is_administrator(self) -> bool:
         """Whether this user may do everything to the cluster, as super users may."""
         return self._ask(self._coordinators.is_administrator)
@@ -276,20 +280,10 @@ class Cluster:
     def first_timestamps(
         self, ranges: Mapping[TopicPartition, LogRange]
     ) -> dict[TopicPartition, int | KgroupError | None]:
-        """When the first record of each range was written, see ``kgroup.cluster.fetch``."""
-        from kgroup.cluster.fetch import first_timestamps
+        """When the first record of each range was written, see ``kgroup.cluster.first_records``."""
+        from kgroup.cluster.first_records import first_timestamps
 
         return self._ask(first_timestamps, self._client, ranges)
-
-    @contextmanager
-    def at_most(self, seconds: float) -> Iterator[None]:
-        """Give each question in the block no more than this, where ``--timeout`` would give it more."""
-        usual = self._timeout_s
-        self._timeout_s = min(usual, seconds)
-        try:
-            yield
-        finally:
-            self._timeout_s = usual
 
     async def _settled_snapshot(self, groups: Sequence[ListedGroup | str], want: Want) -> Snapshot:
         """What is read while coordinators move is read once more: it may lack an acknowledged commit (seen)."""
@@ -368,7 +362,8 @@ class Cluster:
         from kgroup.cluster.offsets_log.read import latest_generations
 
         budget = Deadline.after(min(budget_s, self._client.deadline.left_s))
-        return await latest_generations(self._client, layout, groups, budget)
+        self._dates = {group: self._dates[group] for group in groups if group in self._dates}
+        return await latest_generations(self._client, layout, groups, budget, self._dates)
 
     async def _describe(self, classic: Sequence[str], consumer: Sequence[str]) -> dict[str, Described | KgroupError]:
         """The description that fits the group's type; of a group asked for as both, the one that exists."""
@@ -381,6 +376,20 @@ class Cluster:
             if name not in result or not isinstance(answer, NotFound):
                 result[name] = answer
         return result
+
+
+def _logged_parts(state: LoggedState, leader: Coordinator | None) -> GroupParts:
+    described = Described(
+        state.type or "classic",
+        state.state or "Unknown",
+        state.protocol_type,
+        state.assignor,
+        state.group_epoch,
+        state.assignment_epoch,
+        None if state.state is None else state.members,  # what was read of them may not be all
+    )
+    commits: Committed = dict(state.commits)
+    return GroupParts(state.name, described, commits, leader)
 
 
 def _of_type(kind: str, names: Sequence[str], listed: Mapping[str, ListedGroup]) -> list[str]:

@@ -71,6 +71,7 @@ def test_the_shared_broker(bootstrap: str, bystander: str) -> None:
         heartbeat=Bounds(100, 100, 15_000),
         classic_session=Bounds(500, 500, 1_800_000),
         offsets_retention_ms=7 * 24 * 3_600_000,
+        transaction_max_ms=15 * 60_000,
         unread={},
     )
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
+from kafka.errors import KafkaTimeoutError
 from kafka.protocol.admin import DescribeClusterRequest, DescribeGroupsRequest, ListGroupsRequest
 from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.consumer import OffsetFetchRequest
@@ -45,6 +46,8 @@ _DESCRIBE = 8
 _CLUSTER_OPERATIONS = frozenset({5, 7, 8, 9, 10, 11, 12})
 """All there are of a cluster: CREATE, ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS,
 IDEMPOTENT_WRITE (AclOperation)."""
+
+_TELLING = RETRIABLE_COORDINATOR_ERRORS - {COORDINATOR_NOT_AVAILABLE}
 
 _PROTOCOL_OF_MEMBER_TYPE: dict[int | None, str] = {0: "classic", 1: "consumer"}
 
@@ -276,27 +279,18 @@ class GroupCoordinators:
         With ``patience_ms`` each is asked once, and one that does not answer by then is not available.
         """
         results: dict[str, T | KgroupError] = {}
+        said: dict[str, int] = {}
         pending = list(groups)
         while pending:
-            failed: dict[str, BaseException | int] = {}
             nodes: dict[str, int] = {}
-            await self.locate(pending)
-            results |= {group: of_group(self._refused[group], group) for group in pending if group in self._refused}
-            batches = list(self._batches(pending))
-            answers = await self._client.send_all([(node, make_request(ids)) for node, ids in batches], patience_ms)
-            for (node, ids), answer in zip(batches, answers, strict=True):
-                if isinstance(answer, BaseException):
-                    failed.update(dict.fromkeys(ids, answer))
-                    nodes.update(dict.fromkeys(ids, node))
-                    continue
-                for group, code, result in read(answer):
-                    if code in RETRIABLE_COORDINATOR_ERRORS:
-                        failed[group] = code
-                    else:
-                        results[group] = result if code == NONE and result is not None else of_group(code, group)
-            failed.update(
-                {group: COORDINATOR_NOT_AVAILABLE for group in pending if group not in failed and group not in results}
-            )
+            try:
+                found, failed = await self._ask_once(pending, make_request, read, patience_ms, nodes)
+            except Unreachable:
+                if not said:
+                    raise
+                found, failed = {}, dict.fromkeys(pending, COORDINATOR_NOT_AVAILABLE)
+            results |= found
+            said |= {group: cause for group, cause in failed.items() if isinstance(cause, int) and cause in _TELLING}
             for group in failed:
                 self._node_of.pop(group, None)
             self._client.unsettled = self._client.unsettled or bool(failed)
@@ -304,12 +298,41 @@ class GroupCoordinators:
             if pending and patience_ms is not None:
                 return results | {group: of_group(COORDINATOR_NOT_AVAILABLE, group) for group in pending}
             if pending and self._client.deadline.passed:
-                results.update(self._final(failed, nodes))
+                results.update(self._final(_with_said(failed, said), nodes))
                 break
             if pending:
                 await self._client.sleep(RETRY_PAUSE_S)
                 await self._client.refresh_brokers()
         return results
+
+    async def _ask_once(
+        self,
+        groups: Sequence[str],
+        make_request: Callable[[list[str]], Any],
+        read: Callable[[Any], Iterable[tuple[str, int, T | None]]],
+        patience_ms: int | None,
+        nodes: dict[str, int],
+    ) -> tuple[dict[str, T | KgroupError], dict[str, BaseException | int]]:
+        """(what is known now, what may be known when asked again); ``nodes`` gets the brokers that gave no answer."""
+        await self.locate(groups)
+        failed: dict[str, BaseException | int] = {}
+        results: dict[str, T | KgroupError] = {
+            group: of_group(self._refused[group], group) for group in groups if group in self._refused
+        }
+        batches = list(self._batches(groups))
+        answers = await self._client.send_all([(node, make_request(ids)) for node, ids in batches], patience_ms)
+        for (node, ids), answer in zip(batches, answers, strict=True):
+            if isinstance(answer, BaseException):
+                failed.update(dict.fromkeys(ids, answer))
+                nodes.update(dict.fromkeys(ids, node))
+                continue
+            for group, code, result in read(answer):
+                if code in RETRIABLE_COORDINATOR_ERRORS:
+                    failed[group] = code
+                else:
+                    results[group] = result if code == NONE and result is not None else of_group(code, group)
+        absent = (group for group in groups if group not in failed and group not in results)
+        return results, failed | dict.fromkeys(absent, COORDINATOR_NOT_AVAILABLE)
 
     def _batches(self, groups: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
         by_node: dict[int, list[str]] = {}
@@ -433,3 +456,13 @@ def _committed(row: Any) -> Committed:
                     item.committed_offset, epoch if epoch >= 0 else None, item.metadata or ""
                 )
     return found
+
+
+def _with_said(failed: Mapping[str, BaseException | int], said: Mapping[str, int]) -> Mapping[str, BaseException | int]:
+    """What a coordinator said before tells more than that time was over when it was asked, or looked for, again."""
+    return {
+        group: said.get(group, cause)
+        if isinstance(cause, KafkaTimeoutError) or cause == COORDINATOR_NOT_AVAILABLE
+        else cause
+        for group, cause in failed.items()
+    }

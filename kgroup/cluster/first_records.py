@@ -1,0 +1,180 @@
+"""The first records of ranges of partitions: what a consumer at their starts would be given, and when it was written.
+
+Few bytes of many partitions in one fetch a leader; longer and alone only where those tell nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kgroup.cluster.broker_errors import NONE, of_topic
+from kgroup.cluster.coordinator.client import Client
+from kgroup.cluster.fetch import fetch_request
+from kgroup.cluster.logs import TopicLayout, TopicPartition, topic_layouts
+from kgroup.cluster.offsets_log.batches import Batch, batches, first_at
+from kgroup.cluster.wire import MalformedRecord
+from kgroup.errors import KgroupError, Unreachable
+from kgroup.model import LogRange
+
+_LITTLE_BYTES = 16 * 1024
+_MOST_BYTES = 4 * 1024 * 1024
+_GROWTH = 16
+_PARTITIONS_PER_REQUEST = 500
+
+Span = tuple[TopicPartition, LogRange]
+
+
+@dataclass(frozen=True, slots=True)
+class FirstRecord:
+    """The first data record of a range; ``timestamp_ms`` (since 1970, the record's own) is None where it has none."""
+
+    offset: int
+    timestamp_ms: int | None
+
+
+First = FirstRecord | KgroupError | None
+"""None: the range holds no record, only markers, aborted records, or what compaction left of them."""
+
+
+async def first_timestamps(
+    client: Client, wanted: Mapping[TopicPartition, LogRange]
+) -> dict[TopicPartition, int | KgroupError | None]:
+    """When the first record of each range was written, in ms since 1970, by the record's own timestamp.
+
+    None where the range holds no record: transaction markers alone, or all was compacted away. A batch in a
+    codec that this client lacks tells the timestamp of its first record, which may lie a little before the
+    range. A KgroupError is a partition that could not be read, or whose records carry no time.
+    """
+    layouts = await topic_layouts(client, {topic for topic, _ in wanted})
+    found = await first_records(client, layouts, wanted.items())
+    return {place: _time(found[place, span]) for place, span in wanted.items()}
+
+
+def _time(first: First) -> int | KgroupError | None:
+    if not isinstance(first, FirstRecord):
+        return first
+    return KgroupError("its records carry no time") if first.timestamp_ms is None else first.timestamp_ms
+
+
+async def first_records(
+    client: Client,
+    layouts: Mapping[str, TopicLayout | KgroupError],
+    wanted: Iterable[Span],
+    *,
+    read_committed: bool = False,
+) -> dict[Span, First]:
+    """The first record of each range; a partition may be in several, of groups that stand at different offsets.
+
+    With ``read_committed`` records of aborted transactions are none, and a range must end at the last stable offset.
+    """
+    results: dict[Span, First] = {}
+    rounds: dict[tuple[int, int], list[Span]] = {}
+    asked: dict[TopicPartition, int] = {}
+    for span in dict.fromkeys(wanted):
+        place = span[0]
+        leader = _leader(layouts.get(place[0]), place)
+        if isinstance(leader, KgroupError):
+            results[span] = leader
+            continue
+        # A fetch can't name a partition twice.
+        asked[place] = nth = asked.get(place, -1) + 1
+        rounds.setdefault((leader, nth), []).append(span)
+    parts = [(leader, part) for (leader, _), spans in rounds.items() for part in _parts(spans, _PARTITIONS_PER_REQUEST)]
+    for found in await client.gather(_first_of_leader(client, leader, part, read_committed) for leader, part in parts):
+        results |= found
+    return results
+
+
+def _leader(layout: TopicLayout | KgroupError | None, place: TopicPartition) -> int | KgroupError:
+    if isinstance(layout, KgroupError):
+        return layout
+    leader = layout.leaders.get(place[1]) if layout else None
+    return Unreachable("has no leader that answers", code="no-leader") if leader is None else leader
+
+
+async def _first_of_leader(
+    client: Client, leader: int, spans: Collection[Span], read_committed: bool
+) -> dict[Span, First]:
+    """All partitions in one small fetch; those of which it brought nothing one by one, until they have told."""
+    results: dict[Span, First] = {}
+    left = {span: span[1].start for span in spans}
+    size, alone = _LITTLE_BYTES, len(left) == 1
+    while left:
+        groups = [[span] for span in left] if alone else [list(left)]
+        requests = [
+            (leader, fetch_request({span[0]: left[span] for span in group}, size, read_committed=read_committed))
+            for group in groups
+        ]
+        answers = await client.send_all(requests, client.deadline.left_ms)
+        rest: dict[Span, int] = {}
+        for group, answer in zip(groups, answers, strict=True):
+            if isinstance(answer, BaseException):
+                results |= dict.fromkeys(group, client.failure(answer, leader))
+                continue
+            rows = {(topic.topic, row.partition_index): row for topic in answer.responses for row in topic.partitions}
+            for span in group:
+                told = _told(rows.get(span[0]), span, left[span])
+                if not isinstance(told, int):
+                    results[span] = told
+                elif alone and (told == left[span] or client.deadline.passed):
+                    results[span] = Unreachable("gave no record in time", code="timed-out")
+                else:
+                    rest[span] = told
+        # What had nothing in a little is a long batch, or a long row of what is no record.
+        size = min(_MOST_BYTES, size * _GROWTH) if alone else size
+        left, alone = rest, True
+    return results
+
+
+def _told(row: Any, span: Span, start: int) -> First | int:
+    """What one partition's answer tells from ``start`` on; a number is where to read on before it tells anything."""
+    (topic, _), log = span
+    if row is None:
+        return Unreachable("was left out of the answer")
+    if row.error_code != NONE:
+        return of_topic(row.error_code, topic, operation="Read")
+    position, aborted = start, _Aborted(row.aborted_transactions or ())
+    try:
+        for batch in batches(bytes(row.records or b"")):
+            if not aborted.skips(batch) and (first := _first_of(batch, log.start)) is not None:
+                return first if first.offset < log.end else None
+            position = max(position, batch.end)
+    except MalformedRecord as error:
+        return KgroupError(f"could not be decoded: {error}")
+    return position if position < log.end else None
+
+
+class _Aborted:
+    """Tells the batches that are no records to a reader: markers, and those of transactions that were aborted."""
+
+    def __init__(self, transactions: Sequence[Any]) -> None:
+        self._begins = sorted((row.first_offset, row.producer_id) for row in transactions)
+        self._aborted: set[int] = set()
+
+    def skips(self, batch: Batch) -> bool:
+        """Whether this one is none; asked of each in the log's order."""
+        if batch.control:
+            # Its transaction has ended, either way.
+            self._aborted.discard(batch.producer_id)
+            return True
+        while self._begins and self._begins[0][0] < batch.end:
+            self._aborted.add(self._begins.pop(0)[1])
+        return batch.transactional and batch.producer_id in self._aborted
+
+
+def _first_of(batch: Batch, start: int) -> FirstRecord | None:
+    """The batch's first record from ``start`` on; where it can't be unpacked, one for all that lie there."""
+    try:
+        found = first_at(batch, start)
+    except MalformedRecord:
+        raise
+    except KgroupError:  # a codec that is not installed
+        time_ms = batch.first_ms if batch.append_ms is None else batch.append_ms
+        found = (max(batch.base, start), time_ms) if batch.end > start else None
+    return None if found is None else FirstRecord(found[0], found[1] if found[1] >= 0 else None)
+
+
+def _parts(items: list[Span], size: int) -> Iterator[list[Span]]:
+    return (items[at : at + size] for at in range(0, len(items), size))

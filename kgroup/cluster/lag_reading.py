@@ -1,0 +1,197 @@
+"""What the lag of groups is judged by, in few round trips: a request a leader, a scan a partition of the offsets topic.
+
+Everything that does not wait for another answer is asked for at the same time. What can't be read costs its own part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from kgroup.cluster.coordinator.client import Client
+from kgroup.cluster.coordinator.groups import Committed, GroupCoordinators
+from kgroup.cluster.deadline import Deadline
+from kgroup.cluster.first_records import First, Span, first_records
+from kgroup.cluster.logs import LogView, TopicLayout, TopicPartition, log_views, topic_layouts
+from kgroup.cluster.offsets_log.backwards import Bytes
+from kgroup.cluster.offsets_log.group_log import Depth, GroupLogs, read_group_logs
+from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC
+from kgroup.errors import KgroupError
+from kgroup.model import Group, LogRange, Partition
+from kgroup.units import plural
+
+if TYPE_CHECKING:
+    from kgroup.cluster.open_transactions import Found
+    from kgroup.cluster.topic_keeping import Keeping
+
+_MOST_OTHERS = 2000
+"""Of so many groups the commits are read, to see which of them read the same topics: a request for each thousand."""
+
+_MOST_SIGNS = 50
+_SIGNS_BUDGET_S = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class LagWants:
+    """What is to be read beside the groups.
+
+    ``moments_ms`` is when the logs' ends are to be known. ``since_ms`` is how far back the log of each group is read
+    (none for those that are not in it), for ``log_budget_s``; ``to_state`` reads on to their newest state. ``floors``
+    are offsets below which a group's log is known. ``first_unread`` reads the first unread record of each partition
+    that lags. ``surroundings`` are retention and the other groups of the topics that lag; who of these is quiet is told
+    since ``quiet_since_ms``.
+    """
+
+    moments_ms: tuple[int, ...]
+    since_ms: Mapping[str, int]
+    log_budget_s: float
+    to_state: bool = False
+    first_unread: bool = True
+    read_committed: bool = False
+    surroundings: bool = False
+    quiet_since_ms: int = 0
+    floors: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Others:
+    """The commits of all groups on topics that lag; ``last_ms`` are their last signs (None: not since then)."""
+
+    committed: Mapping[str, Committed]
+    last_ms: Mapping[str, int | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class LagFacts:
+    """What was read. ``others`` is why not where it could not be; ``logs`` are empty where none was asked for."""
+
+    layouts: Mapping[str, TopicLayout | KgroupError]
+    views: Mapping[TopicPartition, LogView | KgroupError]
+    logs: GroupLogs
+    firsts: Mapping[Span, First]
+    transactions: Found
+    keeping: Keeping | None = None
+    others: Others | str | None = None
+
+
+def unread_span(partition: Partition, view: LogView | KgroupError | None, *, read_committed: bool) -> LogRange | None:
+    """What a consumer would be given next: [first unread, end). None where it is unknown, or empty."""
+    commit, log = partition.commit, partition.log
+    if commit is None or log is None:
+        return None
+    start, end = max(commit.offset, log.start), log.end
+    if isinstance(view, LogView):
+        # Retention may have taken records since the range was read.
+        start = max(start, view.start)
+        end = min(end, view.last_stable.offset) if read_committed else end
+    elif read_committed:
+        return None
+    return LogRange(start, end) if start < end else None
+
+
+async def read_lag_facts(
+    client: Client, coordinators: GroupCoordinators, groups: Sequence[Group], wants: LagWants
+) -> LagFacts:
+    """Read it before the client's deadline."""
+    topics = {p.topic for group in groups for p in group.partitions}
+    layouts = await topic_layouts(client, {*topics, OFFSETS_TOPIC})
+    lowest = wants.floors
+    depths = {
+        name: Depth(since, lowest.get(name, 0), wants.to_state, newest=True) for name, since in wants.since_ms.items()
+    }
+    budget = Deadline.after(min(wants.log_budget_s, client.deadline.left_s))
+    logs, facts = await client.gather(
+        [
+            read_group_logs(client, layouts[OFFSETS_TOPIC], depths, budget, Bytes()),
+            _of_topics(client, coordinators, groups, wants, layouts),
+        ]
+    )
+    read: LagFacts = replace(facts, logs=logs)
+    return read
+
+
+async def _of_topics(
+    client: Client,
+    coordinators: GroupCoordinators,
+    groups: Sequence[Group],
+    wants: LagWants,
+    layouts: Mapping[str, TopicLayout | KgroupError],
+) -> LagFacts:
+    places = {(p.topic, p.partition) for group in groups for p in group.partitions if p.log is not None}
+    views = await log_views(client, layouts, places, wants.moments_ms)
+    spans: list[Span] = []
+    lagging: dict[TopicPartition, None] = {}
+    for group in groups:
+        for p in group.partitions:
+            place = (p.topic, p.partition)
+            span = unread_span(p, views.get(place), read_committed=wants.read_committed)
+            if span is not None:
+                spans.append((place, span))
+            if span is not None or p.lag:
+                lagging[place] = None
+    held = [
+        place
+        for place in lagging
+        if isinstance(view := views.get(place), LogView) and view.last_stable.offset < view.end
+    ]
+    firsts, transactions, kept, others = await client.gather(
+        [
+            first_records(client, layouts, spans if wants.first_unread else (), read_committed=wants.read_committed),
+            _opened(client, layouts, held),
+            _kept(client, layouts, lagging if wants.surroundings else {}),
+            _others(client, coordinators, wants, {topic for topic, _ in lagging}),
+        ]
+    )
+    return LagFacts(layouts, views, GroupLogs({}, {}), firsts, transactions, kept, others)
+
+
+async def _opened(
+    client: Client, layouts: Mapping[str, TopicLayout | KgroupError], held: Sequence[TopicPartition]
+) -> Found:
+    if not held:
+        return {}
+    # Imported here, as what is below: a group that has read everything does not pay for it.
+    from kgroup.cluster.open_transactions import open_transactions
+
+    return await open_transactions(client, layouts, held)
+
+
+async def _kept(
+    client: Client, layouts: Mapping[str, TopicLayout | KgroupError], places: Mapping[TopicPartition, None]
+) -> Keeping | None:
+    if not places:
+        return None
+    from kgroup.cluster.topic_keeping import keeping
+
+    return await keeping(client, layouts, places)
+
+
+async def _others(
+    client: Client, coordinators: GroupCoordinators, wants: LagWants, topics: set[str]
+) -> Others | str | None:
+    """All groups that have commits on these topics; a string is why they are not known."""
+    if not wants.surroundings or not topics:
+        return None
+    try:
+        listing = await coordinators.list_groups()
+        names = [group.name for group in listing.groups if group.type in ("classic", "consumer")]
+        if len(names) > _MOST_OTHERS:
+            return f"there are {plural(len(names), 'group')}, too many to be asked"
+        answers = await coordinators.committed(names)
+    except KgroupError as error:
+        return f"the groups could not be listed: {error.message}"
+    found = {
+        name: there
+        for name, committed in answers.items()
+        if not isinstance(committed, KgroupError)
+        and (there := {place: commit for place, commit in committed.items() if place[0] in topics})
+    }
+    if not found or len(found) > _MOST_SIGNS or client.deadline.passed:
+        return Others(found)
+    from kgroup.cluster.offsets_log.last_signs import last_signs
+
+    layout = (await topic_layouts(client, {OFFSETS_TOPIC}))[OFFSETS_TOPIC]
+    budget = Deadline.after(min(_SIGNS_BUDGET_S, client.deadline.left_s))
+    signs = await last_signs(client, layout, list(found), wants.quiet_since_ms, budget)
+    return Others(found, signs.found)

@@ -1,0 +1,87 @@
+"""How ``__consumer_offsets`` stands: leaders, replicas, who is in sync, and what a commit needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kafka.protocol.admin import DescribeConfigsRequest
+from kafka.protocol.metadata import MetadataRequest
+
+from kgroup.acl import acl_hint
+from kgroup.cluster.broker_errors import NONE, TOPIC_AUTHORIZATION_FAILED, of_topic
+from kgroup.cluster.coordinator.client import Client
+from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC
+from kgroup.errors import KgroupError, NotAuthorized, NotFound
+
+_TOPIC = 2
+"""org.apache.kafka.common.config.ConfigResource.Type.TOPIC"""
+_MIN_IN_SYNC = "min.insync.replicas"
+
+
+@dataclass(frozen=True, slots=True)
+class Replicas:
+    """One partition: its leader (None: none now), who is to have it, who is in sync. Broker ids."""
+
+    partition: int
+    leader: int | None
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsTopic:
+    """All its partitions, or why they can't be told (NotFound: nobody has used a group yet), and how many replicas must
+    be in sync for a commit.
+    """
+
+    partitions: tuple[Replicas, ...] | KgroupError
+    min_in_sync: int | KgroupError
+
+
+async def offsets_topic(client: Client) -> OffsetsTopic:
+    """Both, side by side. Raises KgroupError where no broker answers."""
+    entry = DescribeConfigsRequest.DescribeConfigsResource
+    resource = entry(resource_type=_TOPIC, resource_name=OFFSETS_TOPIC, configuration_keys=[_MIN_IN_SYNC])
+    metadata, configs = await client.gather(
+        [
+            client.send_any(
+                MetadataRequest(
+                    topics=[MetadataRequest.MetadataRequestTopic(name=OFFSETS_TOPIC)],
+                    allow_auto_topic_creation=False,
+                    max_version=12,
+                )
+            ),
+            client.send_any(DescribeConfigsRequest(resources=[resource])),
+        ]
+    )
+    return OffsetsTopic(_partitions(metadata), _least(configs))
+
+
+def _partitions(answer: Any) -> tuple[Replicas, ...] | KgroupError:
+    (topic,) = answer.topics
+    if topic.error_code != NONE:
+        return of_topic(topic.error_code, OFFSETS_TOPIC)
+    return tuple(
+        Replicas(
+            row.partition_index,
+            row.leader_id if row.leader_id >= 0 else None,
+            tuple(row.replica_nodes),
+            tuple(row.isr_nodes),
+        )
+        for row in sorted(topic.partitions, key=lambda row: row.partition_index)
+    )
+
+
+def _least(answer: Any) -> int | KgroupError:
+    (row,) = answer.results
+    if row.error_code == TOPIC_AUTHORIZATION_FAILED:
+        return NotAuthorized(
+            f"no DESCRIBE_CONFIGS on {OFFSETS_TOPIC}", hint=acl_hint("DescribeConfigs", "topic", OFFSETS_TOPIC)
+        )
+    if row.error_code != NONE:
+        return of_topic(row.error_code, OFFSETS_TOPIC)
+    value = next((item.value for item in row.configs if item.name == _MIN_IN_SYNC), None)
+    if value is None or not value.isdecimal():
+        return NotFound(f"the broker does not tell {_MIN_IN_SYNC} of {OFFSETS_TOPIC}")
+    return int(value)

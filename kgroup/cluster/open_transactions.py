@@ -1,0 +1,143 @@
+"""Open transactions of partitions: who holds the last stable offset back, and whether a coordinator still knows it.
+
+As ``kafka-transactions.sh find-hanging`` does it (KIP-664): the partitions' leaders name the producers, and all
+brokers, as coordinators of transactions, are asked what they know of these. A coordinator leaves out without a word
+what this user may not DESCRIBE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kafka.protocol.admin import DescribeProducersRequest, DescribeTransactionsRequest, ListTransactionsRequest
+
+from kgroup.cluster.broker_errors import NO_LEADER, NONE, UNKNOWN_TOPIC_OR_PARTITION, of_topic
+from kgroup.cluster.coordinator.client import Client
+from kgroup.cluster.logs import TopicLayout, TopicPartition
+from kgroup.errors import KgroupError
+from kgroup.facts import OpenTransaction
+
+Found = dict[TopicPartition, tuple[OpenTransaction, ...] | KgroupError]
+
+_NO_LEADER = min(NO_LEADER)
+
+
+async def open_transactions(
+    client: Client,
+    layouts: Mapping[str, TopicLayout | KgroupError],
+    places: Iterable[TopicPartition],
+    *,
+    sees_all: bool = False,
+) -> Found:
+    """The open transactions of each partition, the first one first; why not, where it could not be asked (READ).
+
+    ``sees_all`` says that no transactional id is hidden from this user: only then is one that no coordinator shows
+    known to be unknown to all of them.
+    """
+    found = await _of_partitions(client, layouts, sorted(set(places)))
+    producers = {one.producer_id for row in found.values() if not isinstance(row, KgroupError) for one in row}
+    if not producers:
+        return found
+    told, all_heard = await _of_coordinators(client, sorted(producers))
+    sure = sees_all and all_heard
+    return {
+        place: row if isinstance(row, KgroupError) else tuple(_judged(one, told, sure=sure) for one in row)
+        for place, row in found.items()
+    }
+
+
+async def _of_partitions(
+    client: Client, layouts: Mapping[str, TopicLayout | KgroupError], places: Sequence[TopicPartition]
+) -> Found:
+    found: Found = {}
+    by_leader: dict[int, dict[str, list[int]]] = {}
+    for topic, number in places:
+        layout = layouts.get(topic)
+        if isinstance(layout, KgroupError):
+            found[topic, number] = layout
+        elif layout is None or number not in layout.leaders:
+            found[topic, number] = of_topic(UNKNOWN_TOPIC_OR_PARTITION, topic)
+        elif (leader := layout.leaders[number]) is None:
+            found[topic, number] = of_topic(_NO_LEADER, topic)
+        else:
+            by_leader.setdefault(leader, {}).setdefault(topic, []).append(number)
+    answers = await client.send_all([(leader, _request(topics)) for leader, topics in by_leader.items()])
+    for (leader, topics), answer in zip(by_leader.items(), answers, strict=True):
+        if isinstance(answer, BaseException):
+            failure = client.failure(answer, leader)
+            found |= {(topic, number): failure for topic, numbers in topics.items() for number in numbers}
+        else:
+            found |= dict(_rows(answer))
+    return found
+
+
+def _request(topics: Mapping[str, list[int]]) -> Any:
+    row = DescribeProducersRequest.TopicRequest
+    return DescribeProducersRequest(topics=[row(name=name, partition_indexes=rows) for name, rows in topics.items()])
+
+
+def _rows(answer: Any) -> Iterator[tuple[TopicPartition, tuple[OpenTransaction, ...] | KgroupError]]:
+    for topic in answer.topics:
+        for row in topic.partitions:
+            place = (topic.name, row.partition_index)
+            if row.error_code != NONE:
+                yield place, of_topic(row.error_code, topic.name, operation="Read")
+                continue
+            opened = [
+                OpenTransaction(
+                    *place, one.producer_id, one.producer_epoch, one.current_txn_start_offset, one.last_timestamp
+                )
+                for one in row.active_producers
+                if one.current_txn_start_offset >= 0
+            ]
+            yield place, tuple(sorted(opened, key=lambda one: one.start_offset))
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What a coordinator says of a producer; ``places`` None: it would not tell where."""
+
+    transactional_id: str
+    began_ms: int | None
+    places: frozenset[TopicPartition] | None
+
+
+async def _of_coordinators(client: Client, producers: Sequence[int]) -> tuple[dict[int, _Told], bool]:
+    """(what is known of these producers, whether every broker answered)."""
+    nodes = sorted(client.brokers)
+    listing = ListTransactionsRequest(state_filters=[], producer_id_filters=list(producers), max_version=0)
+    answers = await client.send_all([(node, listing) for node in nodes])
+    heard, ids = True, dict[int, dict[str, int]]()
+    for node, answer in zip(nodes, answers, strict=True):
+        if isinstance(answer, BaseException) or answer.error_code != NONE:
+            heard = False
+            continue
+        for row in answer.transaction_states:
+            ids.setdefault(node, {})[row.transactional_id] = row.producer_id
+    told = {of: _Told(name, None, None) for named in ids.values() for name, of in named.items()}
+    described = await client.send_all(
+        [(node, DescribeTransactionsRequest(transactional_ids=list(named))) for node, named in ids.items()]
+    )
+    for answer in described:
+        for row in () if isinstance(answer, BaseException) else answer.transaction_states:
+            if row.error_code == NONE:
+                places = frozenset((topic.topic, number) for topic in row.topics for number in topic.partitions)
+                began = row.transaction_start_time_ms
+                told[row.producer_id] = _Told(row.transactional_id, began if began >= 0 else None, places)
+    return told, heard
+
+
+def _judged(one: OpenTransaction, told: Mapping[int, _Told], *, sure: bool) -> OpenTransaction:
+    """The transaction as its coordinator sees it."""
+    answer = told.get(one.producer_id)
+    if answer is None:
+        return replace(one, known=False if sure else None)
+    known = None if answer.places is None else (one.topic, one.partition) in answer.places
+    return replace(
+        one,
+        known=known,
+        transactional_id=answer.transactional_id,
+        began_ms=answer.began_ms if known else None,
+    )
