@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 
 from kgroup.durations import format_duration
 from kgroup.groups.timeline.history import History
-from kgroup.groups.timeline.model import Cause, Reason, SignatureKind, Step
+from kgroup.groups.timeline.model import Cause, Kind, Reason, SignatureKind, Step
 from kgroup.groups.timeline.moments import rfc3339
-from kgroup.logged import Protocol
+from kgroup.groups.timeline.news import News
+from kgroup.logged import Protocol, Reach
 from kgroup.model import ClusterRef, Outcome, RowError
 from kgroup.screen import Block, Gap, Records, Screen, Text, Title, Verdict
-from kgroup.screens.history_commits import COMMITS_HEADER, clock, commits_blocks, commits_rows, duration
+from kgroup.screens.history_commits import COMMITS_HEADER, clock, commits_blocks, commits_rows, duration, jump_line
 from kgroup.screens.history_picture import picture
 from kgroup.screens.text import wrapped
 from kgroup.units import plural
@@ -57,6 +58,54 @@ def outcome(
     )
 
 
+def quiet_outcome(histories: Sequence[History], cluster: ClusterRef, errors: tuple[RowError, ...]) -> Outcome:
+    """Groups to which nothing happened, in one line; in another those of which that is not known."""
+    lines = tuple(line for sentence in _quiet_lines(histories) for line in wrapped(sentence))
+    return Outcome(
+        data=tuple(histories),
+        screen=lambda: Screen((Text(lines),) if lines else ()),
+        records=lambda: records(histories),
+        cluster=cluster,
+        errors=errors,
+    )
+
+
+def _quiet_lines(histories: Sequence[History]) -> Iterator[str]:
+    covered = [one for one in histories if one.covered]
+    if covered:
+        yield f"{plural(len(covered), 'group')} without a rebalance since {clock(covered[0].asked.since_ms)}"
+    if len(covered) < len(histories):
+        others = [one for one in histories if not one.covered]
+        reasons = dict.fromkeys(stopped_text(one.reach) or "nothing older is left" for one in others)
+        yield (
+            f"{plural(len(others), 'group')} without a known rebalance since {clock(others[0].asked.since_ms)}, to "
+            f"which the log does not reach back: {'; '.join(reasons)}"
+        )
+
+
+def followed(news: News, cluster: ClusterRef) -> Outcome:
+    """What ``--follow`` has to say at one moment: a line for each thing that happened."""
+    return Outcome(
+        data=(news.history,),
+        screen=lambda: Screen((Text(tuple(news_lines(news))),)),
+        records=lambda: records([news.history]),
+        cluster=cluster,
+        going_on=True,
+    )
+
+
+def news_lines(news: News) -> Iterator[str]:
+    """``03:14:11Z  orders-svc  generation 148: leave enrich-3; 11 members, ...``, oldest first."""
+    one = news.history
+    lines = [(step.at_ms, step_line(step)) for step in one.steps]
+    if one.commits is not None:
+        lines += [(jump.at_ms, jump_line(jump)) for jump in one.commits.jumps]
+    if news.began:
+        lines.append((one.asked.now_ms, f"a rebalance is under way ({one.asked.state})"))
+    for at_ms, text in sorted(lines):
+        yield f"{clock(at_ms, seconds=True)}  {one.group}  {text}"
+
+
 def screen(histories: Sequence[History], *, verbose: bool = False, limit: int | None = None) -> Screen:
     """The histories as a person sees them; ``limit`` columns of the picture (0: all), None: what a page holds."""
     blocks: list[Block] = []
@@ -89,18 +138,29 @@ def _page(history: History, verbose: bool, limit: int | None) -> Iterator[Block]
 def headline(history: History) -> str:
     """``NOT OVER: last rebalance 9s ago``."""
     last_ms = history.totals.last_ms
+    if history.rebalancing:
+        before = "" if last_ms is None else f", the one before {_ago(history, last_ms)} ago"
+        return f"NOT OVER: a rebalance is under way ({history.asked.state}){before}"
     if last_ms is None:
-        return f"no rebalance since {clock(history.asked.since_ms)}"
-    ago = format_duration(max(0, history.asked.now_ms - last_ms) / 1000)
-    return f"{'over' if history.over else 'NOT OVER'}: last rebalance {ago} ago"
+        return f"no {'' if history.covered else 'known '}rebalance since {clock(history.asked.since_ms)}"
+    return f"{'over' if history.over else 'NOT OVER'}: last rebalance {_ago(history, last_ms)} ago"
+
+
+def _ago(history: History, at_ms: int) -> str:
+    return format_duration(max(0, history.asked.now_ms - at_ms) / 1000)
 
 
 def total_line(history: History) -> str:
     """``41 rebalances in 30m, 82 an hour, 5m36s quiet in all, longest 9s``."""
     totals, asked = history.totals, history.asked
     span = format_duration(max(0, asked.until_ms - asked.since_ms) / 1000)
-    parts = [f"{plural(totals.rebalances, 'rebalance')} in {span}"]
-    if totals.per_hour and totals.rebalances > 1 and asked.until_ms - asked.since_ms >= _WORTH_A_RATE_MS:
+    parts = [f"{plural(totals.rebalances, 'rebalance')} {'' if history.covered else 'known '}in {span}"]
+    if (
+        history.covered
+        and totals.per_hour
+        and totals.rebalances > 1
+        and asked.until_ms - asked.since_ms >= _WORTH_A_RATE_MS
+    ):
         parts.append(f"{totals.per_hour:.0f} an hour" if totals.per_hour >= 1 else "less than one an hour")
     if totals.quiet_ms is not None:
         parts.append(f"{duration(totals.quiet_ms)} without commits in all")
@@ -118,8 +178,8 @@ def cause_lines(history: History) -> Iterator[str]:
     """What is recognised, then what the rest of the steps say, the commonest first: ``9  poll ...: enrich-3 (9)``."""
     rest = list(history.steps)
     for one in history.signatures:
-        span = f"{clock(one.from_ms).removesuffix('Z')}-{clock(one.to_ms)}"
-        if one.kind is SignatureKind.ROLLOUT:
+        span = _span(one.from_ms, one.to_ms)
+        if one.kind is not SignatureKind.NEVER_SYNCED:
             rest = [step for step in rest if not one.first <= step.log_offset <= one.last]
         yield f"{one.rebalances:>3}  {one.kind.value} {span}: {one.text}"
     counts: Counter[Cause] = Counter()
@@ -141,6 +201,12 @@ def cause_lines(history: History) -> Iterator[str]:
         yield "unknown: the log tells of none" if not history.whole else "nothing happened"
 
 
+def _span(from_ms: int, to_ms: int) -> str:
+    """``03:02-03:06Z``; with seconds where it is within a minute."""
+    seconds = to_ms - from_ms < 60_000
+    return f"{clock(from_ms, seconds=seconds).removesuffix('Z')}-{clock(to_ms, seconds=seconds)}"
+
+
 def _most(members: Counter[str]) -> str:
     named = [f"{name} ({count})" if count > 1 else name for name, count in members.most_common(_NAMED)]
     more = len(members) - len(named)
@@ -153,6 +219,8 @@ def moved_line(history: History) -> str:
     assignors = sorted({step.assignor for step in history.steps if step.assignor})
     if totals.moved_unknown and not totals.moved:
         return "unknown: no assignment before these, or some that could not be read"
+    if not totals.moved and not totals.moved_unknown:
+        return "nothing"
     told = f"{plural(totals.moved, 'partition')}, {totals.moved_needlessly} of them although their owner stayed"
     unknown = f"; unknown of {plural(totals.moved_unknown, 'rebalance')}" if totals.moved_unknown else ""
     return f"{told}{' (' + ', '.join(assignors) + ')' if assignors else ''}{unknown}"
@@ -183,7 +251,7 @@ def log_lines(history: History) -> Iterator[str]:
     back = rfc3339(reach.oldest_ms)
     back = "an unknown time" if back is None else f"{back[:16]}Z"
     if not history.covered:
-        why = reach.stopped or ("nothing older is left" if reach.to_log_start else "it was not read further")
+        why = stopped_text(reach) or ("nothing older is left" if reach.to_log_start else "it was not read further")
         yield f"The log reaches back to {back} only, not to the beginning of the span: {why}."
     elif history.whole:
         yield f"The log reaches back to {back}; no record of the span is missing."
@@ -192,10 +260,17 @@ def log_lines(history: History) -> Iterator[str]:
             f"The log reaches back to {back}; compaction may have taken generations and plain commits of the span, "
             "so gaps in the numbers are not counted as failed rebalances."
         )
+    if history.covered and reach.stopped is not None and history.before is None:
+        yield f"What the group was before the span is not known: {stopped_text(reach)}."
     if reach.open_since_ms is not None:
         yield f"A transaction of this group is open since {clock(reach.open_since_ms)}: its commits do not count yet."
     if history.unreadable:
         yield f"{plural(history.unreadable, 'record')} of the group could not be decoded: broken, or of a newer kind."
+
+
+def stopped_text(reach: Reach) -> str | None:
+    """Why no more of the log was read, and what lets more be read; None: it was not needed."""
+    return None if reach.stopped is None else f"{reach.stopped} (--log-budget)"
 
 
 def records(histories: Sequence[History]) -> Records:
@@ -231,6 +306,8 @@ def reason_text(reason: Reason) -> str:
 
 def step_line(step: Step) -> str:
     """A step as a line of ``--follow``: ``generation 148: poll-interval-exceeded enrich-3; 11 members, 9 moved``."""
+    if step.kind is Kind.DELETED:
+        return "the group was deleted"
     kind = "epoch" if step.protocol is Protocol.CONSUMER else "generation"
     why = ", ".join(reason_text(reason) for reason in step.reasons) or step.kind.value
     moved = "" if step.moved is None else f", {step.moved} moved ({step.moved_needlessly} although their owner stayed)"

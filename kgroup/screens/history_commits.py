@@ -10,7 +10,7 @@ from kgroup.groups.timeline.history import History
 from kgroup.groups.timeline.jumps import By, Commits, Course, Jump, Move
 from kgroup.groups.timeline.moments import moment, rfc3339
 from kgroup.screen import Block, Cell, Column, Gap, Styled, Table, Text
-from kgroup.units import human_count
+from kgroup.units import human_count, plural
 
 _ROWS = 20
 _SAME_MS = 1_000
@@ -100,6 +100,11 @@ def _jump_row(jumps: Sequence[Jump]) -> tuple[Cell, ...]:
     return (clock(first.at_ms, seconds=True), author, partitions, Styled(what(together), "warn"), beside(first))
 
 
+def jump_line(jump: Jump) -> str:
+    """A jump as a line of ``--follow``: ``admin (no member): +30.1M reset of 4 partitions, Empty since 03:06:40Z``."""
+    return f"{who(jump)}: {what(jump)} of {plural(len(jump.changes), 'partition')}, {beside(jump)}"
+
+
 def commits_rows(histories: Sequence[History]) -> Iterator[tuple[str | int | None, ...]]:
     """A row for each partition of each jump, oldest first."""
     for history in histories:
@@ -123,6 +128,8 @@ def who(jump: Jump) -> str:
             return f"producer {jump.who}"
         case By.KGROUP:
             return f"kgroup {jump.who}"
+        case By.DELETION:
+            return "deletion of the group"
         case By.UNKNOWN:
             return "unknown"
 
@@ -130,7 +137,7 @@ def who(jump: Jump) -> str:
 def what(jump: Jump) -> str:
     """``+30.1M reset``, ``-412 back``."""
     if jump.move is Move.DELETED:
-        return "deleted or expired"
+        return "deleted" if jump.by is By.DELETION else "deleted or expired"
     if jump.moved is None:
         return f"{jump.move.value}, from where is unknown"
     sign = "-" if jump.moved < 0 else "+"

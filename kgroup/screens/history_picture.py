@@ -208,9 +208,12 @@ def _legend(shown: Sequence[Step], drawn: Sequence[str]) -> Iterator[str]:
     yield "; ".join(marks)
     if any(step.kind is Kind.REWRITTEN for step in shown):
         yield "' = no rebalance: a static member came back under a new member id"
-    causes = [cause for cause in Cause if any(cause in step.causes for step in shown) and cause in _MEANING]
-    if causes:
-        yield "WHY: " + "; ".join(f"{_SHORT[cause]} = {_MEANING[cause]}" for cause in causes)
+    first = {step.reasons[0].cause for step in shown if step.reasons and step.kind is not Kind.DELETED}
+    short = [f"{_SHORT[cause]} = {_MEANING[cause]}" for cause in Cause if cause in first and cause in _MEANING]
+    if any(_why(step).endswith("+") for step in shown):
+        short.append("+ = and others")
+    if short:
+        yield "WHY: " + "; ".join(short)
     if any(_spans(step)[1] for step in shown):
         yield "QUIET = since the last commit before it, by anybody; how long members took to join is not in the log"
     if any(step.never_completed or step.completed is False for step in shown):

@@ -14,7 +14,7 @@ from kgroup.logged import GenerationMember
 from kgroup.model import ClusterRef
 from kgroup.output.terminal import draw
 from kgroup.screens.history import headline, log_lines, next_line, outcome, records, step_line
-from tests.groups.timeline.logs import Log, member
+from tests.groups.timeline.logs import T0, Log, member
 from tests.groups.timeline.test_epochs import grown
 from tests.groups.timeline.test_signatures import rolling, start
 
@@ -70,6 +70,8 @@ def test_nothing_happened() -> None:
 def test_nothing_is_known() -> None:
     lines = drawn(Log().history(reach={"oldest_ms": None, "whole_from": None, "stopped": "no READ on the topic"}))
 
+    assert lines[0].startswith("g  no known rebalance since 03:00Z")
+    assert "TOTAL  0 rebalances known in 1h" in lines
     assert "CAUSE  unknown: the log tells of none" in lines
     assert "no READ on the topic" in lines[-1]
 
@@ -150,15 +152,34 @@ def test_members_that_differ_from_the_others_are_named() -> None:
         ({}, "no record of the span is missing"),
         ({"whole_from": None}, "compaction may have taken"),
         (
-            {"oldest_ms": 1_795_231_000_000, "to_log_start": True},
+            {"oldest_ms": 1_795_231_000_000, "to_log_start": True, "whole_from": None},
             "only, not to the beginning of the span: nothing older",
         ),
+        ({"oldest_ms": 1_795_231_000_000, "to_log_start": True, "whole_from": 0}, "no record of the span is missing"),
         ({"oldest_ms": 1_795_231_000_000, "stopped": "out of time"}, "out of time"),
         ({"open_since_ms": 1_795_231_000_000}, "A transaction of this group is open since 03:16Z"),
     ],
 )
 def test_how_far_back(reach: dict[str, Any], words: str) -> None:
     assert words in " ".join(log_lines(start().history(reach=reach)))
+
+
+def test_a_rebalance_that_is_under_way_is_in_no_record() -> None:
+    log = start()
+
+    assert headline(log.history(now=60, state="PreparingRebalance")).startswith(
+        "NOT OVER: a rebalance is under way (PreparingRebalance)"
+    )
+    assert log.history(state="PreparingRebalance").over is False
+    assert log.history(state="Stable").document()["state"] == "Stable"
+
+
+def test_why_it_was_not_read_further_and_what_helps() -> None:
+    reach = {"oldest_ms": T0 - 60_000, "stopped": "the 10 s for it were over", "start": 50, "whole_from": 50}
+
+    said = " ".join(log_lines(Log().commit(0, 1).history(reach=reach)))
+
+    assert "What the group was before the span is not known: the 10 s for it were over (--log-budget)." in said
 
 
 def test_offsets_over_time() -> None:

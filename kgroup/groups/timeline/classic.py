@@ -53,6 +53,7 @@ class Generations:
         """The group is gone, or follows the other protocol now."""
         self._before = None
         self._withheld = frozenset()
+        self._sizes.clear()
         self._came_back_ms.clear()
 
     def add(self, record: GenerationWritten, carried: Carried | None, *, first: bool) -> Step | None:
@@ -61,6 +62,11 @@ class Generations:
         ``carried`` is who was there under the other protocol; ``first`` is whether nothing of the group came before.
         """
         before = self._before
+        if before is None and carried is None and record.generation == 0 and not record.members:
+            # What Kafka 4 writes when it makes a group, a moment before somebody joins it.
+            self._world.ownership.forget()
+            self._before = record
+            return None
         members = carried.members if carried else self.members if before else _NOBODY
         change = _change(members, record)
         same = before is not None and record.generation == before.generation
@@ -105,7 +111,7 @@ class Generations:
             found.setdefault(went.cause, []).append(member_id)
             if went.inferred:
                 inferred.add(went.cause)
-        if before.leader is not None and before.leader in change.left:
+        if record.members and before.leader is not None and before.leader in change.left:
             found[Cause.LEADER_GONE] = [before.leader]
         self._add_metadata(found, change, before, record)
         return dict(found), frozenset(inferred)

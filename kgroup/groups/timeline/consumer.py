@@ -35,6 +35,9 @@ BATCH_MS = 1_000
 _HEARTBEAT_MS = 15_000
 """The longest heartbeat interval that brokers allow by default: a commit may come so much after a heartbeat."""
 
+_BEATS_A_SESSION = 3
+"""How many heartbeats a session has at least, if it is set as Kafka recommends."""
+
 
 class Epochs:
     """Makes steps of the records of a consumer group, in the log's order; a step is whole when the next one begins."""
@@ -195,7 +198,13 @@ class Epochs:
         if changes.subscribed or changes.pattern:
             causes[Cause.SUBSCRIPTION] = changes.subscribed
         hashes = (None if before is None else before.topics_hash, record.topics_hash)
-        if before is not None and not causes and None not in hashes and hashes[0] != hashes[1]:
+        # A static member that came back with the subscription it had changes nothing about the topics.
+        if (
+            before is not None
+            and causes.keys() <= {Cause.STATIC_REPLACED}
+            and None not in hashes
+            and hashes[0] != hashes[1]
+        ):
             causes[Cause.PARTITIONS] = []
         kind = Kind.REBALANCE if self._members else Kind.EMPTY
         if not causes and kind is Kind.REBALANCE:
@@ -337,7 +346,9 @@ class Epochs:
         since = self._since.get(member_id, -1)
         commit_ms = evidence.last_commit(held, since, record.log_offset)
         heartbeat_ms = self._beats_ms.get(member_id)
-        proofs = [time for time in (heartbeat_ms, None if commit_ms is None else commit_ms - _HEARTBEAT_MS) if time]
+        session_ms, poll_ms = self._session_ms(details), details.rebalance_timeout_ms
+        beat_ms = _HEARTBEAT_MS if session_ms is None else min(_HEARTBEAT_MS, session_ms // _BEATS_A_SESSION)
+        proofs = [time for time in (heartbeat_ms, None if commit_ms is None else commit_ms - beat_ms) if time]
         signs = [time for time in (heartbeat_ms, commit_ms) if time is not None]
         whole = evidence.whole(since, record.log_offset)
         rhythm_ms = evidence.rhythm_ms if held and whole else None
@@ -348,10 +359,12 @@ class Epochs:
             silent_ms=record.at_ms - max(signs) if signs else None,
             proven_ms=record.at_ms - max(proofs) if proofs else None,
             rhythm_ms=rhythm_ms,
-            session_ms=self._session_ms(details),
-            poll_ms=details.rebalance_timeout_ms,
+            session_ms=session_ms,
+            poll_ms=poll_ms,
             noticed_ms=0,
-            early_ms=_HEARTBEAT_MS if commit_ms is not None and signs and max(signs) == commit_ms else 0,
+            early_ms=beat_ms if commit_ms is not None and signs and max(signs) == commit_ms else 0,
+            # Java's client leaves when it exceeds its poll interval; librdkafka only stops its heartbeats (seen, 2.15).
+            mute_ms=None if session_ms is None or poll_ms is None else poll_ms + session_ms,
         )
 
     def _session_ms(self, details: MemberDetails) -> int | None:

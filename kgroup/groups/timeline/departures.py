@@ -14,6 +14,9 @@ from dataclasses import dataclass
 from kgroup.groups.timeline.model import Cause
 
 _POLL_EARLY_MS = 1_000
+_UNSHARP_MS = 500
+"""A session counts from when a request was handled, which is before its record was written: by 70 ms (seen)."""
+
 _LATE_MS = 1_000
 
 
@@ -25,7 +28,8 @@ class Absence:
     that renewed its session. ``rhythm_ms`` is how often it would have been heard of, None where its silence says
     nothing. ``session_ms`` and ``poll_ms`` are its timeouts, None where unknown. ``noticed_ms`` is how long the end of
     a session may stay unseen in the log: others have to join again first. ``early_ms`` is how long before the last sign
-    of life its session may have been renewed last.
+    of life its session may have been renewed last. ``mute_ms`` is how long a client is silent that stops its heartbeats
+    when it exceeds its poll interval, None where none does.
     """
 
     silent_ms: int | None
@@ -35,6 +39,7 @@ class Absence:
     poll_ms: int | None
     noticed_ms: int
     early_ms: int = 0
+    mute_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +53,12 @@ class Departure:
 def departure(absence: Absence) -> Departure:
     """What the absence comes to. Worked: session 10 s, last commit 4 s before it was gone: it left."""
     silent, session, poll = absence.silent_ms, absence.session_ms, absence.poll_ms
-    at_poll = absence.rhythm_ms is not None and _about(silent, poll, _POLL_EARLY_MS, absence)
-    at_session = absence.rhythm_ms is not None and _about(silent, session, absence.early_ms, absence)
-    if session is not None and absence.proven_ms is not None and absence.proven_ms < session:
+    at_poll = absence.rhythm_ms is not None and (
+        _about(silent, poll, _POLL_EARLY_MS, absence) or _about(silent, absence.mute_ms, absence.early_ms, absence)
+    )
+    unsharp_ms = 0 if session is None else min(_UNSHARP_MS, session // 4)
+    at_session = absence.rhythm_ms is not None and _about(silent, session, max(absence.early_ms, unsharp_ms), absence)
+    if session is not None and absence.proven_ms is not None and absence.proven_ms < session - unsharp_ms:
         if at_poll and not at_session:
             return Departure(Cause.POLL_EXCEEDED, inferred=True)
         if poll is None or silent is None or silent < poll - _POLL_EARLY_MS:

@@ -20,6 +20,7 @@ def of_history(history: History) -> dict[str, Any]:
         "group": history.group,
         "since": rfc3339(asked.since_ms),
         "until": rfc3339(asked.until_ms),
+        "state": asked.state,
         "over": history.over,
         "totals": _totals(history.totals),
         "signatures": [_signature(one) for one in history.signatures],

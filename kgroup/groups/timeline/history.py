@@ -9,10 +9,12 @@ from typing import Any
 from kgroup.groups.timeline import documents
 from kgroup.groups.timeline.jumps import Commits, commits_of
 from kgroup.groups.timeline.model import Signature, Step, Totals
-from kgroup.groups.timeline.signatures import never_synced, rollouts
+from kgroup.groups.timeline.signatures import signatures
 from kgroup.groups.timeline.totals import is_over, totals_of
 from kgroup.groups.timeline.track import Track, track
 from kgroup.logged import Event, Reach, Unreadable
+
+_UNDER_WAY = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +23,15 @@ class Asked:
 
     ``session_ms`` is the session timeout of consumer members (group or broker config), None: unknown. ``commits`` adds
     offsets over time, of the partitions that are ``chosen`` (topic, partition); ``mark`` reads kgroup's own mark out of
-    a commit's metadata, None where it is not kgroup's.
+    a commit's metadata, None where it is not kgroup's. ``state`` is what the coordinator says of the group, None where
+    it knows it no more: a rebalance under way is in no record.
     """
 
     since_ms: int
     until_ms: int
     now_ms: int
     session_ms: int | None = None
+    state: str | None = None
     commits: bool = False
     chosen: Callable[[str, int], bool] = lambda topic, partition: True
     mark: Callable[[str], str | None] = lambda metadata: None
@@ -54,8 +58,15 @@ class History:
     unreadable: int
 
     @property
+    def rebalancing(self) -> bool:
+        """Whether a rebalance is under way that is not, or not wholly, in the log."""
+        return self.asked.state in _UNDER_WAY
+
+    @property
     def covered(self) -> bool:
-        """Whether the log that was read reaches back to the beginning of the span."""
+        """Whether the log that was read reaches back to the beginning of the span, or to that of all."""
+        if self.reach.complete:
+            return True
         oldest_ms = self.reach.oldest_ms
         return oldest_ms is not None and oldest_ms <= self.asked.since_ms
 
@@ -81,9 +92,7 @@ def history(group: str, events: Sequence[Event], reach: Reach, asked: Asked) -> 
     inside = tuple(step for step in found.steps if asked.since_ms <= step.at_ms <= asked.until_ms)
     earlier = [step for step in found.steps if step.at_ms < asked.since_ms]
     totals = totals_of(inside, asked.until_ms - asked.since_ms)
-    signatures = sorted(
-        (*rollouts(found.steps), *never_synced(found.steps, found.evidence)), key=lambda one: (one.first, one.last)
-    )
+    recognised = signatures(found.steps, found.evidence)
     return History(
         group=group,
         asked=asked,
@@ -91,8 +100,8 @@ def history(group: str, events: Sequence[Event], reach: Reach, asked: Asked) -> 
         before=earlier[-1] if earlier else None,
         steps=inside,
         totals=totals,
-        over=is_over(totals, asked.now_ms),
-        signatures=tuple(one for one in signatures if asked.since_ms <= one.to_ms <= asked.until_ms),
+        over=False if asked.state in _UNDER_WAY else is_over(totals, asked.now_ms),
+        signatures=tuple(one for one in recognised if asked.since_ms <= one.to_ms <= asked.until_ms),
         commits=_commits(found, asked) if asked.commits else None,
         unreadable=sum(isinstance(event, Unreadable) for event in events),
     )

@@ -37,13 +37,15 @@ class Move(StrEnum):
 
 class By(StrEnum):
     """Who made a commit: the member that held the partition; ADMIN: nobody was a member; OUTSIDER: the same, again and
-    again; TRANSACTION: a producer, of nobody that held the partition; KGROUP: its metadata says so."""
+    again; TRANSACTION: a producer, of nobody that held the partition; KGROUP: its metadata says so; DELETION: the
+    offsets went with their group."""
 
     MEMBER = "member"
     ADMIN = "admin"
     OUTSIDER = "outsider"
     TRANSACTION = "transaction"
     KGROUP = "kgroup"
+    DELETION = "deletion"
     UNKNOWN = "unknown"
 
 
@@ -151,6 +153,7 @@ class _Context:
         self._offsets = [step.log_offset for step in steps]
         self._mark = mark
         self._outside: dict[tuple[int, TopicPartition], int] = {}
+        self._deletions_ms = [step.at_ms for step in steps if step.kind is Kind.DELETED]
 
     def index_of(self, log_offset: int) -> int:
         """The step that was current there; -1 before the first."""
@@ -184,6 +187,12 @@ class _Context:
         again = self._outside.get((index, (commit.topic, commit.partition)), 0)
         return (By.OUTSIDER if again >= _AGAIN_AND_AGAIN else By.ADMIN), None
 
+    def forgetter(self, one: Made) -> By:
+        """Who deleted an offset, as far as that can be told."""
+        if any(abs(one.commit.at_ms - at_ms) <= _ONE_REQUEST_MS for at_ms in self._deletions_ms):
+            return By.DELETION
+        return By.MEMBER if self.author(one)[0] is By.MEMBER else By.UNKNOWN
+
     def beside(self, at_ms: int, log_offset: int) -> int | None:
         """Time since the rebalance before it, or, negative, until the one behind it; None: none within a minute."""
         index = self.index_of(log_offset)
@@ -205,7 +214,7 @@ def _out_of_turn(own: Sequence[Made], context: _Context) -> Iterator[_Found]:
         old = None if before is None or before.offset is None else before.offset
         if commit.offset is None:
             if before is not None and before.offset is not None:
-                yield _Found(commit, Move.DELETED, by if by is By.MEMBER else By.UNKNOWN, None, old)
+                yield _Found(commit, Move.DELETED, context.forgetter(one), None, old)
         elif by in (By.ADMIN, By.KGROUP):
             yield _Found(commit, Move.RESET, by, who, old)
         elif before is not None and old is not None:

@@ -129,12 +129,13 @@ class Step:
 class SignatureKind(StrEnum):
     """Courses of events that have a name.
 
-    ROLLOUT: every instance was replaced once within minutes. NEVER_SYNCED: a rebalance that stood still for exactly a
-    session timeout, as it does for a member that began to join and was never heard of again; named where it was in the
-    generation that came to nothing.
+    ROLLOUT: every instance was replaced once within minutes. CRASH_LOOP: so were all, again and again. NEVER_SYNCED: a
+    rebalance that stood still for exactly a session timeout, as it does for a member that began to join and was never
+    heard of again; named where it was in the generation that came to nothing.
     """
 
     ROLLOUT = "rollout"
+    CRASH_LOOP = "crash-loop"
     NEVER_SYNCED = "never-synced"
 
 

@@ -58,6 +58,6 @@ class Ownership:
         self._last = {place: owner for place, owner in self._last.items() if owner[0] == "instance"}
 
     def forget(self) -> None:
-        """A group of the same name begins anew."""
+        """A group begins, or one of the same name begins anew: nobody had anything before."""
         self._last.clear()
-        self._known = False
+        self._known = True

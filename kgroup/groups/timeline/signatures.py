@@ -1,9 +1,9 @@
-"""Courses of events that have a name: a rollout, a member that never synced."""
+"""Courses of events that have a name: a rollout, a crash loop, a member that never synced."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from kgroup.durations import format_duration
@@ -16,7 +16,42 @@ ROLLOUT_GAP_MS = 300_000
 """So long a pause between two rebalances ends a rollout: whoever was not replaced by then is another story."""
 
 ROLLOUT_MS = 1_800_000
+LOOP = 3
+"""So many rollouts, one right after the other, are none: all instances die and are started again."""
+LOOP_GAP_MS = 600_000
+"""So long a pause lies between two of them at most: Kubernetes starts one again after up to five minutes."""
 _EXACT_MS = 1_500
+
+
+def signatures(steps: Sequence[Step], evidence: Evidence) -> tuple[Signature, ...]:
+    """All that is recognised, in the order of the log; not how a crash loop waits for its dead, each time."""
+    found = replacements(steps)
+    loops = [one for one in found if one.kind is SignatureKind.CRASH_LOOP]
+    waits = [
+        one
+        for one in never_synced(steps, evidence)
+        if not any(loop.from_ms - LOOP_GAP_MS <= one.to_ms <= loop.to_ms for loop in loops)
+    ]
+    return tuple(sorted((*found, *waits), key=lambda one: (one.first, one.last)))
+
+
+def replacements(steps: Sequence[Step]) -> tuple[Signature, ...]:
+    """Rollouts; several of them without a pause are a crash loop."""
+    runs: list[list[Signature]] = []
+    for one in rollouts(steps):
+        if runs and one.from_ms - runs[-1][-1].to_ms <= LOOP_GAP_MS:
+            runs[-1].append(one)
+        else:
+            runs.append([one])
+    return tuple(one for run in runs for one in ([_loop(run)] if len(run) >= LOOP else run))
+
+
+def _loop(run: Sequence[Signature]) -> Signature:
+    first, last = run[0], run[-1]
+    count = sum(one.rebalances for one in run)
+    names = tuple(sorted({name for one in run for name in one.members}))
+    text = f"all members replaced {len(run)} times, in {plural(count, 'rebalance')}"
+    return Signature(SignatureKind.CRASH_LOOP, first.from_ms, last.to_ms, first.first, last.last, count, names, text)
 
 
 def rollouts(steps: Sequence[Step]) -> tuple[Signature, ...]:
@@ -55,9 +90,15 @@ def _rollout_from(steps: Sequence[Step], first: int) -> Signature | None:
         seen |= now.keys()
         if came.total() > len(old) or any(times > 1 for times in came.values()):
             return None
-        if not now.keys() & old.keys() and len(now) == len(old) == came.total():
+        if not now.keys() & old.keys() and len(now) == len(old) == came.total() and _in_their_place(old, came):
             return _rollout(steps[first : index + 1], old, came)
     return None
+
+
+def _in_their_place(old: Mapping[str, str], came: Mapping[str, int]) -> bool:
+    """Whether those that came are the same instances by name; where names do not outlive a restart, nobody can tell."""
+    before = set(old.values())
+    return before.isdisjoint(came) or before == came.keys()
 
 
 def _rollout(steps: Sequence[Step], old: dict[str, str], came: Counter[str]) -> Signature:
@@ -106,7 +147,9 @@ def _lost(before: Step, step: Step, gone_ms: int, evidence: Evidence) -> tuple[s
             for present in before.members
             if present.name in suspects
             and present.session_ms is not None
-            and -_EXACT_MS <= gone_ms - began_ms - present.session_ms <= _EXACT_MS + present.session_ms // 3
+            and -_exact(present.session_ms)
+            <= gone_ms - began_ms - present.session_ms
+            <= _exact(present.session_ms) + present.session_ms // 3
             and evidence.last_commit(present.partitions or frozenset(), *span) is None
         )
     )
@@ -119,9 +162,15 @@ def _stood_still(before: Step, step: Step, gone_ms: int, evidence: Evidence) -> 
         return None
     quiet_ms = step.quiet_ms - max(0, step.at_ms - gone_ms)
     for session_ms in sorted({p.session_ms for p in (*before.members, *step.members) if p.session_ms is not None}):
-        if 2 * rhythm_ms < session_ms and -_EXACT_MS <= quiet_ms - session_ms <= _EXACT_MS + rhythm_ms:
+        exact_ms = _exact(session_ms)
+        if 2 * rhythm_ms < session_ms and -exact_ms <= quiet_ms - session_ms <= exact_ms + rhythm_ms:
             return session_ms
     return None
+
+
+def _exact(session_ms: int) -> int:
+    """How far off a session timeout a span may be and still be taken for one."""
+    return min(_EXACT_MS, session_ms // 4)
 
 
 def _names(reasons: Sequence[Reason], causes: frozenset[Cause]) -> frozenset[str]:

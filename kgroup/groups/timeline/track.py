@@ -71,6 +71,8 @@ class _Follower:
         self._owners: dict[TopicPartition, str] = {}
         self._gone: tuple[GroupGone, Carried, int] | None = None
         self._protocol: Protocol | None = None
+        if reach.complete:
+            world.ownership.forget()
 
     def follow(self, event: Event) -> None:
         """The next event."""
@@ -167,12 +169,10 @@ class _Follower:
 
     def _carried(self, to: Protocol) -> Carried | None:
         """Who comes over from the other protocol; None where the group did not change it just now."""
+        if self._gone is not None and self._gone[1].to is not to:
+            self._deleted()  # and made anew at once
         gone, self._gone = self._gone, None
-        if gone is not None and gone[1].to is to:
-            return gone[1]
-        if gone is not None:
-            self._world.ownership.forget()
-        return None
+        return None if gone is None else gone[1]
 
     def _generation(self, record: GenerationWritten) -> None:
         carried = self._carried(Protocol.CLASSIC)

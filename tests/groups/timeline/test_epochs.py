@@ -59,6 +59,12 @@ def test_the_last_one_leaves() -> None:
         (45_000, 60, 103, "session-expired"),
         # A commit may come up to a heartbeat interval after the last heartbeat: neither is sure.
         (45_000, 60, 92, "session-expired"),
+        # A short session: a third of it is the most that its last heartbeat may be older than its last commit.
+        (3_000, 60, 60.5, "leave"),
+        (3_000, 60, 62.5, "session-expired"),
+        (3_000, 60, 63.5, "session-expired"),
+        # librdkafka exceeds its poll interval (5 min), is silent from then on, and its session ends.
+        (45_000, 60, 405, "poll-interval-exceeded"),
         (None, 60, 80, "gone"),
         (45_000, 60, 200, "gone"),
         (45_000, 60, 361, "poll-interval-exceeded"),
@@ -90,6 +96,13 @@ def test_a_static_member_that_went_for_a_moment_and_is_back() -> None:
     assert why(last) == {"join": ("b",)}
     assert last.moved == 0
     assert [present.name for present in last.members] == ["a", "b", "pod-0"]
+
+
+def test_partitions_that_are_added_just_when_a_static_member_comes_back() -> None:
+    log = Log().member("s/1", instance_id="pod-0").epoch(1, 7).target(1, **{"s/1": of(1)}).has("s/1", 1, 1)
+    log.at(20).has("s/1", -2, 1).at(21).left("s/1").member("s/2", instance_id="pod-0").at(21.5).epoch(2, 8)
+
+    assert why(log.steps()[-1]) == {"static-member-replaced": ("pod-0",), "partitions-changed": ()}
 
 
 def test_a_static_member_that_is_away_is_marked() -> None:
@@ -153,7 +166,7 @@ def test_deleted_and_made_anew_is_no_conversion() -> None:
 
     assert [step.kind for step in log.steps()[2:]] == [Kind.EMPTY, Kind.DELETED, Kind.REBALANCE]
     assert why(log.steps()[-1]) == {"join": ("a",)}
-    assert log.steps()[-1].moved is None
+    assert log.steps()[-1].moved == 0
 
 
 def test_who_holds_a_partition_while_it_changes_hands() -> None:

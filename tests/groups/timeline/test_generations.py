@@ -46,6 +46,8 @@ def test_of_the_oldest_generation_nothing_is_known_but_who_was_there() -> None:
         # Silent for its session, and a little more: others have to join again first.
         (10_000, 300_000, 30, 41, "session-expired"),
         (10_000, 300_000, 30, 44, "session-expired"),
+        # A moment too early: its commit was written after its session was renewed.
+        (10_000, 300_000, 30, 39.93, "session-expired"),
         # For its poll interval, which is longer than its session ...
         (10_000, 60_000, 30, 91, "poll-interval-exceeded"),
         # ... or shorter: then the session can't have ended.
@@ -183,13 +185,42 @@ def test_a_rebalance_without_a_reason_in_the_log() -> None:
     assert why(Log().generation(5, A, B).at(20).generation(6, A, B).steps()[-1]) == {"unknown": ()}
 
 
+def test_a_group_that_is_made_anew_a_moment_after_it_was_deleted() -> None:
+    log = Log().generation(1, A).at(5).generation(2).at(9).gone(Protocol.CLASSIC).at(9.5).generation(0)
+    log.at(9.6).generation(1, B)
+
+    assert [step.kind for step in log.steps()] == [Kind.REBALANCE, Kind.EMPTY, Kind.DELETED, Kind.REBALANCE]
+    assert why(log.steps()[-1]) == {"join": ("b",)}
+
+
+def test_the_record_with_which_a_group_is_made_is_no_step() -> None:
+    (step,) = Log().generation(0).at(3).generation(1, A, B).steps()
+
+    assert why(step) == {"join": ("a", "b")}
+    assert (step.moved, step.never_completed) == (0, 0)
+
+
+def test_the_last_member_leaves_nobody_to_be_led() -> None:
+    emptied = Log().generation(5, A).at(1).generation(6).steps()[-1]
+
+    assert emptied.kind is Kind.EMPTY
+    assert "leader-gone" not in why(emptied)
+
+
+def test_nothing_moves_where_the_log_shows_that_nobody_was_there_before() -> None:
+    log = Log().generation(1, A, B)
+
+    assert log.steps(to_log_start=True)[0].moved == 0
+    assert log.steps(to_log_start=True, whole_from=50)[0].moved is None
+
+
 def test_a_group_of_the_same_name_made_anew() -> None:
     log = Log().generation(50, A, B).at(20).generation(1, member("x/9", 0, 1, 2, 3))
 
     step = log.steps()[-1]
 
     assert "recreated" in why(step)
-    assert step.moved is None
+    assert step.moved == 0
 
 
 def test_a_deleted_group_is_a_step() -> None:

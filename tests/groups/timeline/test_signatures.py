@@ -52,6 +52,37 @@ def test_no_rollout(numbers: tuple[int, ...], pause: float) -> None:
     assert rolling(start(), 0, pause, numbers).history().signatures == ()
 
 
+@pytest.mark.parametrize(
+    ("times", "pause", "kinds"),
+    [
+        (1, 20, ["rollout"]),
+        (2, 20, ["rollout"] * 2),  # one that was taken back
+        (3, 20, ["crash-loop"]),
+        (5, 320, ["crash-loop"]),  # as Kubernetes does at last
+        (3, 700, ["rollout"] * 3),
+    ],
+)
+def test_all_again_and_again_is_a_crash_loop(times: int, pause: float, kinds: list[str]) -> None:
+    log = start()
+    for life in range(2, times + 2):
+        log.at(life * pause).generation(8 + life, *(pod(n, life) for n in range(COUNT)))
+
+    found = log.history().signatures
+
+    assert [one.kind.value for one in found] == kinds
+    assert sum(one.rebalances for one in found) == times
+    if times == 5:
+        assert found[0].text == "all members replaced 5 times, in 5 rebalances"
+
+
+def test_who_comes_under_another_name_replaces_nobody_whose_name_comes_back() -> None:
+    log = Log().at(-60).generation(9, pod(0), pod(1)).at(0).generation(10, pod(0), pod(1), pod(2))
+    log.at(20).generation(11, pod(1), pod(2)).at(25).generation(12, pod(0, 2), pod(1), pod(2))
+    log.at(40).generation(13, pod(0, 2), pod(2))
+
+    assert log.history().signatures == ()
+
+
 def test_a_rollout_is_found_before_what_follows_it() -> None:
     log = rolling(start(), 0)
     log.at(100).generation(18, *(pod(n, 2) for n in (0, 1, 2))).at(110)
@@ -106,6 +137,14 @@ def test_a_group_that_stood_still_for_a_session_timeout(quiet: float, found: boo
 
     assert [one.kind for one in signatures] == ([SignatureKind.NEVER_SYNCED] if found else [])
     assert all(one.members == () for one in signatures)
+
+
+def test_a_short_session_is_met_more_exactly() -> None:
+    short = {"session_timeout_ms": 2_000}
+    log = Log().at(-60).generation(9, member("a/1", 0, 1, **short)).commits((0, 1), 1, 50, every=0.4)
+    log.at(50.6).generation(10, member("a/1", 0, **short), member("b/1", 1, **short))
+
+    assert log.history().signatures == ()
 
 
 def test_totals() -> None:

@@ -1,0 +1,286 @@
+"""``kgroup history``: when and why a group rebalanced, who caused it, what moved; its commits over time."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import datetime
+from typing import Annotated
+
+import typer
+
+from kgroup.clock import utc_now
+from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC
+from kgroup.cluster.snapshot import Cluster
+from kgroup.durations import parse_duration
+from kgroup.errors import ExitCode, KgroupError, NotAuthorized, NotFound, UsageError
+from kgroup.groups.selection import check, check_expected, names_of, names_only, unknown_groups
+from kgroup.groups.targets import TopicChoice, parse_ago, parse_moment, parse_topics
+from kgroup.groups.timeline.history import History
+from kgroup.groups.timeline.news import Told
+from kgroup.logged import LOG_INCOMPLETE
+from kgroup.looking.group_histories import STATE_ONLY, Histories, Wish
+from kgroup.looking.scan_progress import scan_progress
+from kgroup.model import Outcome, RowError
+from kgroup.options import SAFETY, WHAT, WHICH, Format, Groups, Selection
+from kgroup.run import Run
+from kgroup.screens.history import followed, outcome, quiet_outcome
+from kgroup.snapshots import refuse_foreign, snapshots
+
+_PAGES = (Format.TABLE, Format.WIDE, Format.MARKDOWN)
+_FOLLOWED = (Format.TABLE, Format.WIDE, Format.JSON, Format.CSV)
+_FOLLOW_EVERY_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Which(Groups):
+    """Which groups, and which of their commits."""
+
+    topic: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--topic",
+            metavar="TOPIC[:P,...]",
+            rich_help_panel=WHICH,
+            help="Only groups that concern this topic; with --commits only its partitions: orders:7.",
+        ),
+    ] = None
+    expect: Annotated[
+        int | None,
+        typer.Option(
+            "--expect", metavar="N", rich_help_panel=SAFETY, help="Exit 6 unless exactly N groups are chosen."
+        ),
+    ] = None
+
+    def selection(self, topics: Sequence[TopicChoice]) -> Selection:
+        """The same as other verbs have it."""
+        kept = {field.name: getattr(self, field.name) for field in fields(Groups)}
+        return Selection(**kept, topic=[choice.topic for choice in topics] or None, expect=self.expect)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Which span of time, and how long the log may be read for it."""
+
+    since: Annotated[
+        str,
+        typer.Option(
+            "--since", metavar="DURATION|TIME", rich_help_panel=WHAT, help="From when on: 30m, 03:05Z; 1h by default."
+        ),
+    ] = "1h"
+    until: Annotated[
+        str | None,
+        typer.Option("--until", metavar="DURATION|TIME", rich_help_panel=WHAT, help="Until when: now by default."),
+    ] = None
+    log_budget: Annotated[
+        str,
+        typer.Option(
+            "--log-budget",
+            metavar="DURATION",
+            rich_help_panel=WHAT,
+            help="How long to read __consumer_offsets, 10s by default.",
+        ),
+    ] = "10s"
+
+    def wish(self, topics: Sequence[TopicChoice], *, commits: bool) -> Wish:
+        """What is to be read. Raises UsageError."""
+        now = utc_now()
+        since_ms = _moment(self.since, now, "--since")
+        until_ms = None if self.until is None else _moment(self.until, now, "--until")
+        last_ms = round(now.timestamp() * 1000) if until_ms is None else until_ms
+        if since_ms >= last_ms:
+            raise UsageError("--since is not before --until", hint="--since 2h --until 1h")
+        if last_ms > now.timestamp() * 1000 + 1:
+            raise UsageError(f"--until {self.until}: in the future")
+        budget_s = parse_duration(self.log_budget, "--log-budget")
+        moves_on_ms = None if until_ms is not None or _is_time(self.since) else last_ms - since_ms
+        return Wish(since_ms, until_ms, budget_s, moves_on_ms, commits, _chosen_by(topics))
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What of it is shown."""
+
+    commits: Annotated[
+        bool,
+        typer.Option("--commits", rich_help_panel=WHAT, help="Offsets over time: rates, jumps, resets and by whom."),
+    ] = False
+    follow: Annotated[
+        bool,
+        typer.Option("--follow", "-f", rich_help_panel=WHAT, help="Go on: a line for each rebalance, until ctrl-C."),
+    ] = False
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            "--limit", metavar="N", rich_help_panel=WHAT, help="The newest N rebalances in the picture; 0: all."
+        ),
+    ] = None
+    verbose: Annotated[
+        bool, typer.Option("--verbose", rich_help_panel=WHAT, help="All members, also those that nothing happened to.")
+    ] = False
+
+
+def history(run: Run, which: Which, span: Span, view: View) -> Iterator[Outcome]:
+    """Show when and why a group rebalanced, who caused it, what moved.
+
+    It is read from __consumer_offsets: no coordinator tells it. The page says how far back the log reaches and what
+    compaction may have taken. "By the times" is a conclusion: the log does not say why a member went. Without a
+    group, all groups are shown, the most restless first. A group that was deleted is found by its name.
+
+    Examples:
+    kgroup history orders-svc --since 30m
+    kgroup history orders-svc --commits --topic orders:7
+    kgroup history orders-svc --follow
+    kgroup history --all-groups --since 03:00Z --until 04:00Z -o csv
+
+    Exit codes: 0 2 3 4 5 6 7
+    """
+    topics = parse_topics(which.topic or ())
+    selection = which.selection(topics)
+    check(selection)
+    if view.limit is not None and view.limit < 0:
+        raise UsageError(f"--limit {view.limit}: no number of rebalances")
+    wish = span.wish(topics, commits=view.commits)
+    if view.follow:
+        if wish.until_ms is not None:
+            raise UsageError("--until with --follow: one of them")
+        if run.format not in _FOLLOWED:
+            raise UsageError(f"-o {run.format} with --follow: it is written at the end only", hint="-o json")
+    with Cluster(run.settings) as cluster:
+        states, errors = _states(run, cluster, selection)
+        if not states and not errors:
+            run.reporter.note("no group is chosen: nothing to do")
+        histories = Histories(cluster, wish, states)
+        with scan_progress(run.reporter) as progress:
+            unread = histories.read(progress)
+        unseen = [name for name, state in states.items() if state is None and histories.has_nothing(name)]
+        missing = [name for name in unseen if histories.stopped(name) is None]
+        if missing:
+            errors += (_unknown(run, cluster, missing, all_of_them=len(missing) == len(states) and not errors),)
+        errors += (*unread, *(_not_found(name, why) for name in unseen if (why := histories.stopped(name)) is not None))
+        found = tuple(one for one in histories.found() if one.group not in unseen)
+        _note_bounds(run, found)
+        yield from _pages(run, cluster, selection, view, found, errors)
+        if view.follow and found:
+            yield from _follow(run, cluster, histories, found)
+
+
+def _unknown(run: Run, cluster: Cluster, missing: Sequence[str], *, all_of_them: bool) -> RowError:
+    """Neither the coordinator nor the log knows these. Raises where there is nothing else to show."""
+    listed = cluster.list_groups().groups
+    refuse_foreign([group for group in listed if group.name in missing], run.verb)
+    error = unknown_groups(missing, listed, cluster.ref.label)
+    if all_of_them:
+        raise error
+    return RowError.of(error)
+
+
+def _not_found(name: str, why: str) -> RowError:
+    """It may be in what was not read: a group that was deleted."""
+    return RowError(
+        LOG_INCOMPLETE,
+        f"no coordinator knows it, and {OFFSETS_TOPIC} was not read to its start: {why}",
+        name,
+        hint="--log-budget DURATION reads more of it",
+        exit_code=ExitCode.PARTLY,
+    )
+
+
+def _moment(text: str, now: datetime, option: str) -> int:
+    """A time, or a duration before now, in ms since 1970."""
+    if _is_time(text):
+        return parse_moment(text, now, option)
+    return round((now.timestamp() - parse_ago(text, option)) * 1000)
+
+
+def _is_time(text: str) -> bool:
+    return ":" in text or re.match(r"(?a)\s*\d{4}-", text) is not None
+
+
+def _chosen_by(topics: Sequence[TopicChoice]) -> Callable[[str, int], bool]:
+    if not topics:
+        return lambda topic, partition: True
+    chosen = {choice.topic: choice.partitions for choice in topics}
+
+    def is_chosen(topic: str, partition: int) -> bool:
+        numbers = chosen.get(topic, ())
+        return numbers is None or partition in numbers
+
+    return is_chosen
+
+
+def _states(run: Run, cluster: Cluster, selection: Selection) -> tuple[dict[str, str | None], tuple[RowError, ...]]:
+    """The state of each chosen group; None: the coordinator knows none of that name, but the log may."""
+    if names_only(selection) and not selection.topic:
+        names = names_of(selection)
+        snapshot = cluster.describe(names, STATE_ONLY)
+        found = {group.name: group.state for group in snapshot.groups}
+        gone = [error.group for error in snapshot.errors if error.code == NotFound.code]
+        errors = tuple(error for error in snapshot.errors if error.code != NotFound.code)
+        check_expected(selection, len(names))
+        return {name: found.get(name) for name in names if name in found or name in gone}, errors
+    states: dict[str, str | None] = {}
+    errors = ()
+    for snapshot in snapshots(run, cluster, selection, STATE_ONLY):
+        states |= {group.name: group.state for group in snapshot.groups}
+        errors += snapshot.errors
+        for note in snapshot.notes:
+            run.reporter.note(note)
+    return states, errors
+
+
+def _note_bounds(run: Run, found: Sequence[History]) -> None:
+    """A page says by itself how far the log was read; rows do not."""
+    if run.format is Format.CSV:
+        for stopped in dict.fromkeys(one.reach.stopped for one in found if one.reach.stopped):
+            run.reporter.note(f"the log was not read as far back as was asked for: {stopped} (--log-budget)")
+
+
+def _pages(
+    run: Run,
+    cluster: Cluster,
+    selection: Selection,
+    view: View,
+    found: Sequence[History],
+    errors: tuple[RowError, ...],
+) -> Iterator[Outcome]:
+    """For people an outcome for each group, the most restless first; those that were not named and did nothing last."""
+    if run.format not in _PAGES:
+        whole = outcome(found, cluster.ref, errors, verbose=view.verbose, limit=view.limit)
+        yield replace(whole, going_on=view.follow and run.format is Format.JSON)
+        return
+    ranked = sorted(found, key=lambda one: (one.over is not False, -one.totals.rebalances))
+    named = set(names_of(selection))
+    loud = [one for one in ranked if one.group in named or one.steps or one.rebalancing or _jumped(one)]
+    quiet = [one for one in ranked if one not in loud] if len(loud) < len(ranked) else []
+    for number, one in enumerate(loud):
+        yield outcome([one], cluster.ref, errors if number == 0 else (), verbose=view.verbose, limit=view.limit)
+    if quiet or not loud:
+        yield quiet_outcome(quiet, cluster.ref, () if loud else errors)
+
+
+def _jumped(one: History) -> bool:
+    return one.commits is not None and bool(one.commits.jumps)
+
+
+def _follow(run: Run, cluster: Cluster, histories: Histories, found: Sequence[History]) -> Iterator[Outcome]:
+    """What happens from now on, until ctrl-C; a cluster that does not answer for a while is waited for."""
+    told = {one.group: Told(one) for one in found}
+    failing = False
+    while True:
+        time.sleep(_FOLLOW_EVERY_S)
+        try:
+            histories.read_on()
+        except NotAuthorized:
+            raise
+        except KgroupError as error:
+            if not failing:
+                run.reporter.note(f"{error.message}; it is asked again")
+            failing = True
+            continue
+        failing = False
+        for one in histories.found():
+            if one.group in told and (news := told[one.group].news(one)):
+                yield followed(news, cluster.ref)

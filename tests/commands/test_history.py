@@ -1,0 +1,246 @@
+"""``kgroup history``: what live members of both protocols did, read back from the log of a real broker."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+from tests.command_line import CommandLine
+from tests.kafka_world import KafkaWorld
+from tests.members import Member, Members
+from tests.waiting import wait_for
+
+Name = Callable[[str], str]
+PROTOCOLS = ("classic", "consumer")
+Document = dict[str, Any]
+
+
+def document(kgroup: CommandLine, group: str, *more: str) -> Document:
+    (found,) = kgroup("history", group, "-o", "json", *more).data
+    return found
+
+
+def causes(found: Document) -> list[tuple[str, tuple[str, ...]]]:
+    """(cause, members) of all steps, oldest first."""
+    return [(reason["cause"], tuple(reason["members"])) for step in found["steps"] for reason in step["causes"]]
+
+
+def held(one: Document) -> int:
+    """How many partitions a member has in a step."""
+    return sum(len(topic["partitions"]) for topic in one["assignment"])
+
+
+def member(members: Members, protocol: str, group: str, *topics: str, **settings: Any) -> Member:
+    return (members.classic if protocol == "classic" else members.consumer)(group, *topics, **settings)
+
+
+def emptied(world: KafkaWorld, group: str) -> None:
+    wait_for(lambda: world.groups()[group][1] == "empty", "Empty")
+
+
+def committing(members: Iterable[Member], until: Callable[[], object], what: str) -> None:
+    """Have members commit twice a second or so until it is so."""
+
+    def done() -> bool:
+        for one in members:
+            one.commit()
+        return bool(until())
+
+    wait_for(done, what)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_who_joined_and_left_and_what_moved(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, bystander: str, protocol: str
+) -> None:
+    topic, group = world.topic(name("orders"), partitions=4), name("svc")
+    first = member(members, protocol, group, topic, client_id="a")
+    members.stable(first, partitions=4)
+    first.commit()
+    second = member(members, protocol, group, topic, client_id="b")
+    members.stable(first, second, partitions=4)
+    second.commit()
+
+    live = document(kgroup, group)
+    steps = [step for step in live["steps"] if step["kind"] == "rebalance"]
+    assert causes(live)[0] == ("join", ("a",))
+    assert ("join", ("b",)) in causes(live)
+    newest = steps[-1]
+    assert {one["name"]: held(one) for one in newest["members"]} == {"a": 2, "b": 2}
+    assert (newest["moved"], newest["moved_needlessly"]) == (2, 2)
+    assert newest["lasted_ms"] is None
+    if protocol == "classic":
+        assert newest["leader"] == "a"
+        assert newest["assignor"] == "range"
+    (described,) = kgroup("describe", group, "-o", "json").data
+    assert newest["number"] == (described["generation"] or described["group_epoch"])
+    assert (live["state"], live["over"], live["log"]["whole"], live["log"]["stopped"]) == ("Stable", False, True, None)
+
+    second.close()
+    members.stable(first, partitions=4)
+    first.close()
+    emptied(world, group)
+    after = document(kgroup, group)
+    assert [cause for cause in causes(after) if cause[0] == "leave"] == [("leave", ("b",)), ("leave", ("a",))]
+    assert after["totals"]["rebalances"] == len([step for step in after["steps"] if step["kind"] == "rebalance"])
+    assert (after["state"], after["steps"][-1]["kind"]) == ("Empty", "empty")
+
+    page = kgroup("history", group, "--since", "30m").stdout
+    assert page.startswith(group)
+    assert "NOT OVER: last rebalance " in page
+    assert "no record of the span is missing" in page
+    rows = kgroup("history", group, "-o", "csv").rows
+    assert [row["causes"] for row in rows if "leave" in row["causes"]] == ["leave b", "leave a"]
+    assert "leave" in kgroup("history", group, "-o", "markdown").stdout
+    earlier = document(kgroup, group, "--since", "2h", "--until", "1h")
+    assert (earlier["steps"], earlier["over"]) == ([], None)
+
+
+@pytest.mark.parametrize("protocol", ["classic", pytest.param("consumer", marks=pytest.mark.soak)])
+def test_a_member_that_died_and_one_that_was_too_slow_are_told_apart(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, protocol: str
+) -> None:
+    topic, group = world.topic(name("orders"), partitions=3), name("svc")
+    world.configure_group(group, **{"consumer.session.timeout.ms": "2000"})
+    settings = {"session_timeout_ms": 2000} if protocol == "classic" else {}
+    stays = member(members, protocol, group, topic, client_id="stays", **settings)
+    dies = member(members, protocol, group, topic, client_id="dies", **settings)
+    slow = member(members, protocol, group, topic, client_id="slow", max_poll_interval_ms=5000, **settings)
+    members.stable(stays, dies, slow, partitions=3)
+    for _ in range(4):
+        for one in (stays, dies, slow):
+            one.commit()
+    dies.kill()
+    committing([stays, slow], lambda: len(stays.assignment or ()) + len(slow.assignment or ()) == 3, "2 members")
+    slow.hold()
+    committing([stays], lambda: len(stays.assignment or ()) == 3, "1 member")
+    found = causes(document(kgroup, group))
+    went = [cause for cause in found if cause[0] in ("leave", "gone", "session-expired", "poll-interval-exceeded")]
+    assert went == [("session-expired", ("dies",)), ("poll-interval-exceeded", ("slow",))]
+    page = kgroup("history", group).stdout
+    assert "session-expired (by the times): dies" in page
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_static_members_and_partitions_added(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, protocol: str
+) -> None:
+    topic, group = world.topic(name("orders"), partitions=2), name("svc")
+    settings = {"group_instance_id": "pod-0", "topic_metadata_refresh_interval_ms": 200}
+    only = member(members, protocol, group, topic, client_id="one", **settings)
+    members.stable(only, partitions=2)
+    only.commit()
+    before = document(kgroup, group)
+    if protocol == "consumer":
+        only.close()  # else its place is kept from itself too, until its session ends
+    only.start_again()
+    members.stable(only, partitions=2)
+    only.commit()
+    replaced = document(kgroup, group)
+    assert replaced["totals"]["rebalances"] == before["totals"]["rebalances"]
+    assert causes(replaced)[-1] == ("static-member-replaced", ("pod-0",))
+    assert replaced["totals"]["returned"] == 1
+    assert replaced["totals"]["moved_needlessly"] == 0
+
+    world.add_partitions(topic, 3)
+    members.stable(only, partitions=3)
+    added = document(kgroup, group)
+    assert causes(added)[-1] == ("partitions-changed", ())
+
+
+def test_deleted_and_made_anew_a_reset_and_who_is_not_there(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name
+) -> None:
+    topic, group = world.topic(name("orders"), partitions=2), name("svc")
+    world.produce(topic, 5)
+    first = members.classic(group, topic, client_id="a")
+    members.stable(first, partitions=2)
+    first.commit()
+    first.close()
+    emptied(world, group)
+    kgroup("reset", group, "--to-offset", "3", "--topic", f"{topic}:0", "--execute")
+    found = document(kgroup, group, "--commits", "--topic", f"{topic}:0")
+    (jump,) = (jump for jump in found["commits"]["jumps"] if jump["move"] == "reset")
+    assert (jump["by"], [change["new"] for change in jump["partitions"]]) == ("admin", [3])
+    assert {course["partition"] for course in found["commits"]["partitions"]} == {0}
+    assert kgroup("history", group, "--commits", "-o", "csv").rows[-1]["by"] == "admin"
+
+    world.commit(group, {(topic, 1): (5, "kgroup cu-abcd 1 release", None)})
+    released = document(kgroup, group, "--commits")["commits"]["jumps"][-1]
+    assert (released["move"], released["by"], released["who"]) == ("reset", "kgroup", "cu-abcd")
+
+    world.delete_group(group)
+    gone = document(kgroup, group)  # nobody but the log knows it now
+    assert (gone["state"], gone["steps"][-1]["kind"]) == (None, "deleted")
+    kgroup("history", group + "-x", exit_code=5)
+    partly = kgroup("history", group, group + "-x", "-o", "json", exit_code=7)
+    assert [one["group"] for one in partly.data] == [group]
+    assert [error["code"] for error in partly.json["errors"]] == ["not-found"]
+
+    again = members.classic(group, topic, client_id="b")
+    members.stable(again, partitions=2)
+    anew = document(kgroup, group)
+    assert [step["kind"] for step in anew["steps"]][-2:] == ["deleted", "rebalance"]
+    assert (causes(anew)[-1], anew["steps"][-1]["moved"]) == (("join", ("b",)), 0)
+    deleted = document(kgroup, group, "--commits")["commits"]["jumps"][-1]
+    assert (deleted["move"], deleted["by"], len(deleted["partitions"])) == ("deleted", "deletion", 2)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_another_protocol(kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, protocol: str) -> None:
+    other = "consumer" if protocol == "classic" else "classic"
+    topic, group = world.topic(name("orders"), partitions=2), name("svc")
+    first = member(members, protocol, group, topic, client_id="a")
+    members.stable(first, partitions=2)
+    second = member(members, other, group, topic, client_id="b")
+    members.stable(first, second, partitions=2)
+    first.close()
+    members.stable(second, partitions=2)
+    found = document(kgroup, group)
+    assert {step["protocol"] for step in found["steps"]} == set(PROTOCOLS)
+    turned = "upgraded" if protocol == "classic" else "downgraded"
+    assert turned in {cause for cause, _ in causes(found)}
+
+
+def test_followed(kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name) -> None:
+    topic, group = world.topic(name("orders"), partitions=2), name("svc")
+    first = members.classic(group, topic, client_id="a")
+    members.stable(first, partitions=2)
+    first.commit()
+    following = kgroup.start("history", group, "--follow", "-o", "json")
+    try:
+        assert following.stdout
+        begun = json.loads(following.stdout.readline())
+        (page,) = begun["data"]
+        assert begun["kind"] == "kgroup.history/v1"
+        assert causes(page) == [("join", ("a",))]
+        second = members.classic(group, topic, client_id="b")
+        members.stable(first, second, partitions=2)
+        told: list[tuple[str, tuple[str, ...]]] = []
+        while not told:
+            (news,) = json.loads(following.stdout.readline())["data"]
+            told = causes(news)
+        assert ("join", ("b",)) in told
+    finally:
+        following.send_signal(signal.SIGINT)
+        _, stderr = following.communicate(timeout=30)
+    assert following.returncode == 130
+    assert stderr == "note: history: interrupted\n"
+
+
+def test_what_is_refused(kgroup_cli: CommandLine) -> None:
+    for arguments, said in {
+        ("--since", "5"): "--since 5: five what?",
+        ("--since", "1h", "--until", "2h"): "--since is not before --until",
+        ("--until", "2999-01-01T00:00Z"): "in the future",
+        ("--limit", "-1"): "--limit -1",
+        ("--follow", "--until", "5m"): "--until with --follow",
+        ("--follow", "-o", "yaml"): "-o yaml with --follow",
+        ("--topic", "orders:x"): "--topic orders:x",
+        ("--log-budget", "3"): "--log-budget 3: three what?",
+    }.items():
+        assert said in kgroup_cli("history", "svc", "-b", "127.0.0.1:1", *arguments, exit_code=2).stderr
