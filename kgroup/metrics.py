@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 Labels = tuple[tuple[str, str], ...]
@@ -22,3 +23,11 @@ class Metric:
     name: str
     help: str
     samples: tuple[Sample, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """Metrics as they are to be written: to ``path``, aside and renamed, or to stdout (None)."""
+
+    metrics: Callable[[], tuple[Metric, ...]]
+    path: str | None = None

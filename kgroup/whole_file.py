@@ -1,4 +1,4 @@
-"""A file that stands under its name only when it is complete, and never in the place of another."""
+"""A file that stands under its name only when it is complete, and in another's place only where that is wanted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import IO
 from kgroup.errors import KgroupError, UsageError
 
 _DESCRIPTOR = r"/dev/(?:fd/(\d+)|(stdout)|(stderr))|/proc/self/fd/(\d+)"
-_MODE = 0o600
+_MODE, _PUBLIC_MODE = 0o600, 0o644
 
 
 class WholeFile:
@@ -21,10 +21,13 @@ class WholeFile:
     They are written to ``path.part``, synced and renamed; where the block fails, ``path.part`` is removed. The
     file is readable by its owner alone. A device, a FIFO and /dev/stdout are written to as they are. ``option``
     is what the user typed the path after. Entering raises UsageError where the file holds something already, can't
-    be made, or is being written by another kgroup.
+    be made, or is being written by another kgroup. With ``replaces`` it takes the place of what is there, and everybody
+    may read it: a collector of metrics is another user.
     """
 
-    def __init__(self, path: Path | str, option: str) -> None:
+    def __init__(self, path: Path | str, option: str, *, replaces: bool = False) -> None:
+        self._replaces = replaces
+        self._mode = _PUBLIC_MODE if replaces else _MODE
         self._typed = str(path)
         self._option = option
         self._part: Path | None = None
@@ -39,7 +42,7 @@ class WholeFile:
         path = self._path.resolve()
         if path.is_dir():
             raise self._usage("is a directory")
-        if path.is_file() and path.stat().st_size:
+        if path.is_file() and path.stat().st_size and not self._replaces:
             raise self._usage("is there already, and is not overwritten")
         if not path.parent.is_dir():
             raise self._usage(f"there is no directory {path.parent}")
@@ -90,14 +93,14 @@ class WholeFile:
     def _require_free(self) -> None:
         if self._path.is_dir():
             raise self._usage("is a directory")
-        if self._path.is_file() and self._path.stat().st_size:
+        if self._path.is_file() and self._path.stat().st_size and not self._replaces:
             raise self._usage("is there already, and is not overwritten")
 
     def _locked(self, part: Path) -> int:
         """The descriptor of ``part``, empty; what a killed run left there is taken over, a living one's is not."""
         if part.is_symlink() or (part.exists() and not part.is_file()):
             raise self._usage(f"{part} is in the way")
-        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, _MODE)
+        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, self._mode)
         try:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -108,7 +111,7 @@ class WholeFile:
             if not ours:
                 raise self._usage(f"another kgroup is writing {part}")
             os.ftruncate(descriptor, 0)
-            os.fchmod(descriptor, _MODE)
+            os.fchmod(descriptor, self._mode)
         except BaseException:
             os.close(descriptor)
             raise

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -17,6 +16,7 @@ from typing import Protocol
 
 from kgroup.durations import format_duration, parse_duration
 from kgroup.errors import UsageError
+from kgroup.groups.member_names import labels as labels
 from kgroup.model import Group, Member, Partition
 from kgroup.units import plural
 
@@ -356,20 +356,6 @@ def state_text(sight: Sight) -> str:
         return "does not exist"
     count = _count(sight)
     return f"{group.state}, {plural(count, 'member')}" if count else group.state
-
-
-def labels(group: Group) -> dict[str, str]:
-    """What each member is called, by member id: instance id, else client id; its member id where that is not unique.
-
-    Members with one client id on different hosts are told apart by the host that stands beside it.
-    """
-    members = group.members or ()
-    uses = Counter((_own_name(member), member.host) for member in members)
-    return {m.member_id: _own_name(m) if uses[_own_name(m), m.host] == 1 else m.member_id for m in members}
-
-
-def _own_name(member: Member) -> str:
-    return member.instance_id or member.client_id or member.member_id
 
 
 class Life(StrEnum):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -11,7 +12,7 @@ from typing import IO
 from kgroup.errors import ExitCode, KgroupError
 from kgroup.model import Outcome
 from kgroup.options import Format
-from kgroup.output.envelope import of_error, of_outcomes, write_json, write_yaml
+from kgroup.output.envelope import of_error, of_outcomes, of_watched, write_json, write_yaml
 from kgroup.output.reporter import StderrReporter
 from kgroup.output.streams import NobodyReads, drop_stdout, in_utf8, writing
 
@@ -26,7 +27,7 @@ def present(
     csv, kcg and tables are written as the outcomes arrive; a document in one piece (json, yaml, markdown) at the
     end. Raises OutputError where stdout can't be written; where nobody reads any more, the rest is left out.
     """
-    if output is Format.KCG:
+    if output in (Format.KCG, Format.PROMETHEUS):
         in_utf8()
     codes: list[ExitCode] = []
     kept: list[Outcome] = []
@@ -35,6 +36,12 @@ def present(
         for outcome in outcomes:
             codes.append(outcome.exit_code)
             any_data = any_data or bool(outcome.data)
+            if outcome.going_on:
+                with writing():
+                    _write_line(verb, outcome, output)
+                    sys.stdout.flush()
+                reporter.row_errors(outcome.errors)
+                continue
             if output in _IN_ONE_PIECE:
                 kept.append(outcome)
                 reporter.row_errors(outcome.errors)
@@ -42,6 +49,7 @@ def present(
             try:
                 with writing():
                     drawn += _write_one(outcome, output, drawn)
+                    sys.stdout.flush()
             finally:
                 reporter.row_errors(outcome.errors)
         with writing():
@@ -89,6 +97,9 @@ def _write_kept(verb: str, kept: Sequence[Outcome], output: Format, argv: Sequen
 
 def _write_one(outcome: Outcome, output: Format, drawn: int) -> int:
     """Write one outcome behind ``drawn`` others; 1 if there was anything to write, else 0."""
+    if output is Format.PROMETHEUS:
+        _write_metrics(outcome)
+        return 1
     if output in (Format.CSV, Format.KCG):
         _write_records(outcome, with_header=drawn == 0 and output is Format.CSV)
         return 1
@@ -101,6 +112,31 @@ def _write_one(outcome: Outcome, output: Format, drawn: int) -> int:
         sys.stdout.write("\n")
     draw(replace(outcome, screen=lambda: screen), wide=output is Format.WIDE)
     return 1
+
+
+def _write_line(verb: str, outcome: Outcome, output: Format) -> None:
+    """Write one outcome of a verb that goes on: with those before it, but for json, which is a line of its own."""
+    if output is Format.JSON:
+        encoding = (getattr(sys.stdout, "encoding", None) or "utf-8").lower()
+        document = of_watched(verb, outcome.at, (outcome,), None, outcome.cluster)
+        sys.stdout.write(json.dumps(document, ensure_ascii=not encoding.startswith("utf")) + "\n")
+    elif output is Format.CSV:
+        _write_records(outcome, with_header=False)
+    else:
+        _write_one(outcome, output, 0)
+
+
+def _write_metrics(outcome: Outcome) -> None:
+    from kgroup.output.prometheus import exposition
+    from kgroup.whole_file import WholeFile
+
+    assert outcome.exported is not None
+    text = exposition(outcome.exported.metrics())
+    if outcome.exported.path is None:
+        sys.stdout.write(text)
+        return
+    with WholeFile(outcome.exported.path, "--metrics-file", replaces=True) as file:
+        file.write(text.encode())
 
 
 def _write_records(outcome: Outcome, *, with_header: bool) -> None:

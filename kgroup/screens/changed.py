@@ -8,7 +8,7 @@ from dataclasses import replace
 from kgroup.screen import Cell, Column, Screen, Styled, Table
 
 _KEYS = frozenset({"GROUP", "TOPIC", "PARTITION", "MEMBER", "MEMBER-ID"})
-_AGES = frozenset({"BEHIND", "COMMIT", "LOOKS"})
+_AGES = frozenset({"BEHIND", "CAUGHT-UP", "COMMIT", "LOOKS", "STUCK"})
 """Columns that change at every tick: marking them would mark everything."""
 
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from kgroup.durations import format_duration
+from kgroup.groups.member_names import member_names
+from kgroup.groups.timeline.moments import rfc3339
 from kgroup.groups.verdict.plain import LEFT_FOR_A_MOMENT as LEFT_FOR_A_MOMENT
 from kgroup.groups.verdict.plain import lag_line, next_line, range_line
 from kgroup.model import ClusterRef, Group, Member, Outcome, Partition, RowError, is_of_consumers
@@ -29,6 +31,7 @@ from kgroup.units import plural
 
 if TYPE_CHECKING:
     from kgroup.groups.lag.report import PartitionLag
+    from kgroup.groups.logged_state import LoggedState
     from kgroup.groups.verdict.group import GroupVerdict
 
 ROWS_ON_A_PAGE = 20
@@ -79,16 +82,33 @@ _STATE_COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True)
+class LogSource:
+    """Where groups were read out of ``__consumer_offsets``: what it says of each, and when that was."""
+
+    states: Mapping[str, LoggedState]
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class Described:
-    """A group, what open catch-ups owe to it (None where nobody can tell), and its verdict (None if none was made)."""
+    """A group, what open catch-ups owe to it (None where nobody can tell), and its verdict (None if none was made).
+
+    ``logged`` is what ``__consumer_offsets`` says of it, None where its coordinator was asked.
+    """
 
     group: Group
     owed: Sequence[Mapping[str, Any]] | None
     verdict: GroupVerdict | None = None
+    logged: LoggedState | None = None
 
     def document(self) -> dict[str, Any]:
-        """Its JSON form; a verdict fills in what the group alone leaves null."""
+        """Its JSON form; a verdict, and the log, fill in what the group alone leaves null."""
         plain = self.group.document() | {"owed": None if self.owed is None else list(self.owed)}
+        plain |= {"source": "coordinator", "as_of": None} if self.logged is None else source_document(self.logged)
+        if self.logged is not None:
+            for each in plain["partitions"]:
+                stood = self.logged.partitions.get((each["topic"], each["partition"]))
+                each["last_commit"] = None if stood is None else rfc3339(stood.at_ms)
         if self.verdict is None:
             return plain
         rows = {(row.partition.topic, row.partition.partition): row for row in self.verdict.report.partitions}
@@ -101,6 +121,11 @@ class Described:
 _MEASURED = ("lag_ms", "last_commit")
 
 
+def source_document(state: LoggedState) -> dict[str, Any]:
+    """Where a group was read, and the time of the newest of its records."""
+    return {"source": "log", "as_of": rfc3339(state.newest_ms)}
+
+
 def outcome(
     part: Part,
     groups: Sequence[Group],
@@ -111,19 +136,26 @@ def outcome(
     owed: Mapping[str, Sequence[str]] | None = None,
     owing: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
     verdicts: Mapping[str, GroupVerdict] | None = None,
+    source: LogSource | None = None,
 ) -> Outcome:
     """Described groups as what a command returns.
 
     What catch-ups owe to them is in ``owed``, in lines, and in ``owing`` in its JSON form, None where nobody can tell;
-    ``verdicts`` are those of the groups of which more was read.
+    ``verdicts`` are those of the groups of which more was read; ``source`` is given where they come out of the log.
     """
     known = verdicts or {}
+    logged = {} if source is None else source.states
     return Outcome(
         data=tuple(
-            Described(group, None if owing is None else owing.get(group.name, ()), known.get(group.name))
+            Described(
+                group,
+                None if owing is None else owing.get(group.name, ()),
+                known.get(group.name),
+                logged.get(group.name),
+            )
             for group in groups
         ),
-        screen=lambda: screen(part, groups, verbose=verbose, owed=owed or {}, verdicts=known),
+        screen=lambda: screen(part, groups, verbose=verbose, owed=owed or {}, verdicts=known, source=source),
         records=lambda: records(part, groups),
         cluster=cluster,
         errors=errors,
@@ -137,6 +169,7 @@ def screen(
     verbose: bool,
     owed: Mapping[str, Sequence[str]] | None = None,
     verdicts: Mapping[str, GroupVerdict] | None = None,
+    source: LogSource | None = None,
 ) -> Screen:
     """The groups as a person sees them; ``verbose`` shows all rows and assignments."""
     if part is Part.STATE:
@@ -146,18 +179,31 @@ def screen(
     blocks: list[Block] = []
     for group in groups:
         blocks += [Gap()] if blocks else []
-        blocks += _page(part, group, verbose, (owed or {}).get(group.name, ()), (verdicts or {}).get(group.name))
+        told = (verdicts or {}).get(group.name)
+        blocks += _page(part, group, verbose, (owed or {}).get(group.name, ()), told, source)
     return Screen(tuple(blocks))
 
 
 def _page(
-    part: Part, group: Group, verbose: bool, owed: Sequence[str], verdict: GroupVerdict | None
+    part: Part,
+    group: Group,
+    verbose: bool,
+    owed: Sequence[str],
+    verdict: GroupVerdict | None,
+    source: LogSource | None,
 ) -> Iterator[Block]:
     yield Title(title(group, None if verdict is None else verdict.state))
+    ages: Mapping[tuple[str, int], str] = {}
+    if source is not None:
+        # Imported here: what is read from the log is the exception.
+        from kgroup.groups.logged_state import log_line
+
+        yield Verdict("SOURCE", log_line(source.states[group.name], source.now_ms), "warn")
+        ages = _commit_ages(source.states[group.name], source.now_ms)
     if part is Part.PAGE:
         yield from _verdict(group, owed, verdict)
     if part is not Part.MEMBERS and group.partitions:
-        yield from _partition_blocks(group, verdict, all_rows=verbose or part is Part.OFFSETS, verbose=verbose)
+        yield from _partition_blocks(group, verdict, ages, all_rows=verbose or part is Part.OFFSETS, verbose=verbose)
     if part is not Part.OFFSETS and group.members:
         yield from _member_blocks(group, verdict, all_rows=verbose or part is Part.MEMBERS, verbose=verbose)
     yield Text((plumbing(group),))
@@ -212,15 +258,31 @@ def plumbing(group: Group) -> str:
     return ", ".join(parts)
 
 
-def _partition_blocks(group: Group, verdict: GroupVerdict | None, *, all_rows: bool, verbose: bool) -> Iterator[Block]:
+def _commit_ages(state: LoggedState, now_ms: int) -> dict[tuple[str, int], str]:
+    """How long ago the commit of each partition was made, as the log has it."""
+    return {
+        place: format_duration(max(0, now_ms - stood.at_ms) // 1000)
+        for place, stood in state.partitions.items()
+        if stood.commit is not None and stood.at_ms is not None
+    }
+
+
+def _partition_blocks(
+    group: Group,
+    verdict: GroupVerdict | None,
+    ages: Mapping[tuple[str, int], str],
+    *,
+    all_rows: bool,
+    verbose: bool,
+) -> Iterator[Block]:
     ranked = list(group.partitions)
     measured = {_place(row.partition): row for row in verdict.report.partitions} if verdict else {}
     if not all_rows:
         stuck = {where for where, row in measured.items() if row.status is not None and row.status.is_stuck}
         ranked.sort(key=lambda p: (p.out_of_range is None and p.error is None, _place(p) not in stuck, -(p.lag or 0)))
     shown = ranked if all_rows else ranked[:ROWS_ON_A_PAGE]
-    labels = _labels(group)
-    rows = [_partition_row(partition, labels, measured.get(_place(partition)), verdict) for partition in shown]
+    labels = member_names(group)
+    rows = [_partition_row(p, labels, measured.get(_place(p)), verdict, ages.get(_place(p))) for p in shown]
     columns = _widened(_PARTITION_COLUMNS, only=None if verbose else "")
     yield Table(columns, rows, _SPARSE_PARTITIONS)
     rest = ranked[len(shown) :]
@@ -243,7 +305,11 @@ def _span(lags: Sequence[int]) -> str:
 
 
 def _partition_row(
-    partition: Partition, labels: dict[str, str], row: PartitionLag | None, verdict: GroupVerdict | None
+    partition: Partition,
+    labels: dict[str, str],
+    row: PartitionLag | None,
+    verdict: GroupVerdict | None,
+    logged_age: str | None,
 ) -> tuple[Cell, ...]:
     behind, committed, judged = (None, None, None) if row is None or verdict is None else _measured(row, verdict)
     commit, log, owner = partition.commit, partition.log, partition.owner
@@ -255,7 +321,7 @@ def _partition_row(
         log.end if log else None,
         partition.lag if row is None else row.lag,
         behind,
-        committed,
+        committed or logged_age,
         _status(partition) or judged,
         labels[owner.member_id] if owner else None,
         owner.member_id if owner else None,
@@ -266,7 +332,7 @@ def _partition_row(
 
 def _measured(row: PartitionLag, verdict: GroupVerdict) -> tuple[Cell, Cell, Cell]:
     # Imported here: whoever has a verdict has it loaded, and nobody else pays for it.
-    from kgroup.screens.lag import commit_age, status_cell
+    from kgroup.screens.lag_cells import commit_age, status_cell
 
     now_ms = verdict.report.now_ms
     behind = None if row.behind_ms is None else format_duration(row.behind_ms // 1000)
@@ -287,7 +353,7 @@ def _member_blocks(group: Group, verdict: GroupVerdict | None, *, all_rows: bool
             lags[partition.owner.member_id] += partition.lag
     ranked = sorted(members, key=lambda m: -lags[m.member_id])
     shown = ranked if all_rows else ranked[:ROWS_ON_A_PAGE]
-    labels, mixed = _labels(group), len({member.protocol for member in members}) > 1
+    labels, mixed = member_names(group), len({member.protocol for member in members}) > 1
     rows = [_member_row(m, labels[m.member_id], lags.get(m.member_id), mixed, verdict) for m in shown]
     columns = _widened(_MEMBER_COLUMNS, only=None if verbose else "MEMBER-ID" if all_rows else "")
     yield Table(columns, rows, _SPARSE_MEMBERS)
@@ -338,21 +404,8 @@ def _widened(columns: Sequence[Column], only: str | None) -> tuple[Column, ...]:
     )
 
 
-def _label(member: Member) -> str:
-    return member.instance_id or member.client_id or member.member_id
-
-
-def _labels(group: Group) -> dict[str, str]:
-    """What each member is called: instance id, else client id, and where that is not unique its member id."""
-    uses = Counter(_label(member) for member in group.members or ())
-    return {
-        member.member_id: _label(member) if uses[_label(member)] == 1 else member.member_id
-        for member in group.members or ()
-    }
-
-
 def _name_of(group: Group, member_id: str) -> str:
-    return _labels(group).get(member_id, member_id)
+    return member_names(group).get(member_id, member_id)
 
 
 def _state_row(group: Group) -> tuple[Cell, ...]:

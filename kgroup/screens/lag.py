@@ -6,17 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kgroup.durations import format_duration
 from kgroup.groups.lag.checks import Violation
 from kgroup.groups.lag.order import Level, SortBy, ordered, rows_of
 from kgroup.groups.lag.rates import Pace
 from kgroup.groups.lag.report import GroupLag, LagRow, PartitionLag, Sum
-from kgroup.groups.lag.status import Judged, Status
-from kgroup.groups.lag.words import outlook_words, status_words, trend_words
+from kgroup.groups.lag.words import outlook_words, trend_words
+from kgroup.groups.member_names import labels
 from kgroup.groups.verdict.group import GroupVerdict
-from kgroup.groups.waiting import labels
 from kgroup.model import ClusterRef, Outcome, RowError
-from kgroup.screen import Block, Cell, Column, Gap, Records, Screen, Style, Styled, Table, Text, Title
+from kgroup.screen import Block, Cell, Column, Gap, Records, Screen, Table, Text, Title
+from kgroup.screens.lag_cells import age_words, commit_age, status_cell
 from kgroup.screens.sparkline import BLOCKS, Looks
 from kgroup.units import percent, plural
 
@@ -30,7 +29,7 @@ _SUM_COLUMNS = (
     Column("TREND", right=True, drop=2),
     Column("CAUGHT-UP", right=True, drop=3),
     Column("STATUS"),
-    Column("LOOKS", drop=6),
+    Column("LOOKS", drop=2),
 )
 _PARTITION_COLUMNS = (
     Column("GROUP", fold=True),
@@ -43,19 +42,12 @@ _PARTITION_COLUMNS = (
     Column("TREND", right=True, drop=2),
     Column("CAUGHT-UP", right=True, drop=3),
     Column("STATUS"),
-    Column("LOOKS", drop=8),
+    Column("LOOKS", drop=3),
     Column("OWNER", drop=5, fold=True),
     Column("HELD-BACK", right=True, wide=True),
     Column("PHANTOM", right=True, wide=True),
 )
 _SPARSE = frozenset({"GROUP", "TOPIC", "STATE", "BEHIND", "COMMIT", "TREND", "CAUGHT-UP", "LOOKS", "OWNER"})
-_STYLES: Mapping[Status, Style] = {
-    Status.OK: "good",
-    Status.WARN: "warn",
-    Status.REWIND: "warn",
-    Status.STALL: "bad",
-    Status.STOP: "bad",
-}
 _HEADER = (
     "group",
     "topic",
@@ -158,8 +150,11 @@ def _head(verdict: GroupVerdict) -> Iterator[Block]:
 
 
 def _title(reports: Sequence[GroupLag]) -> str:
-    topics = {p.partition.topic for report in reports for p in report.partitions}
-    subject = next(iter(topics)) if len(topics) == 1 else plural(len(topics), "topic")
+    places = {(p.partition.topic, p.partition.partition) for report in reports for p in report.partitions}
+    topics = {topic for topic, _ in places}
+    subject = plural(len(topics), "topic")
+    if len(topics) == 1:
+        subject = f"{next(iter(topics))}  {plural(len(places), 'partition')}"
     if len(reports) == 1:
         return f"{reports[0].group}  {reports[0].state}  {subject}"
     return f"{subject}  {plural(len(reports), 'group')}"
@@ -188,7 +183,7 @@ def _sum_cells(row: Sum, report: GroupLag, found: Found, view: View) -> tuple[Ce
         row.topic,
         report.state if view.level is Level.GROUP else None,
         f"{row.lag}+?" if row.lag is not None and row.unknown else row.lag,
-        _age(row.behind_ms),
+        age_words(row.behind_ms),
         None if worst is None else f"{worst.where} {percent(worst.lag or 0, row.lag or 0)}",
         trend_words(row.rates),
         outlook_words(row.outlook),
@@ -207,7 +202,7 @@ def _partition_cells(
         p.commit.offset if p.commit else None,
         row.end if row.end is not None else p.log.end if p.log else None,
         row.lag,
-        _age(row.behind_ms),
+        age_words(row.behind_ms),
         commit_age(row, report.now_ms),
         trend_words(row.rates),
         outlook_words(row.outlook),
@@ -224,21 +219,6 @@ def _owner(row: PartitionLag, called: Mapping[str, str]) -> str | None:
     if owner is None:
         return None
     return called.get(owner.member_id) or owner.instance_id or owner.client_id or owner.member_id
-
-
-def status_cell(judged: Judged, now_ms: int) -> Cell:
-    """``STOP 38m`` in its colour; None where the status is unknown."""
-    words = status_words(judged, now_ms)
-    return None if words is None or judged.status is None else Styled(words, _STYLES[judged.status])
-
-
-def commit_age(row: PartitionLag, now_ms: int) -> str | None:
-    """How long ago its last commit was; None where that is unknown."""
-    return None if row.last_commit_ms is None else _age(max(0, now_ms - row.last_commit_ms))
-
-
-def _age(age_ms: int | None) -> str | None:
-    return None if age_ms is None else format_duration(age_ms // 1000)
 
 
 def _rest(rows: Sequence[LagRow]) -> str:

@@ -6,6 +6,7 @@ https://github.com/softwaremill/klag-exporter (README, "Metrics"). Two are ours:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from kgroup.groups.lag.report import GroupLag, PartitionLag
@@ -22,14 +23,15 @@ _STATES = (
     "Assigning",
     "Reconciling",
 )
+_LAST_SUCCESS = "kgroup_last_success_timestamp_seconds"
 _STATUSES = ", ".join(f"{status.severity}={status}" for status in Status)
 
 
 def lag_metrics(reports: Sequence[GroupLag], cluster: str, succeeded_at_ms: int | None) -> tuple[Metric, ...]:
     """Every metric, some without samples. ``cluster`` is the context's name, or the cluster's id.
 
-    ``succeeded_at_ms`` is when all was read; None where something failed: then the timestamp is left out, and an alert
-    on its age finds out (an old file that nobody writes any more looks healthy otherwise).
+    ``succeeded_at_ms`` is when all was read last, None where that is not known. An alert on its age finds what looks
+    healthy otherwise: an old file that nobody writes any more, and one that lacks what could not be read.
     """
     at: Labels = (("cluster_name", cluster),)
     logs = {(p.partition.topic, p.partition.partition): p for r in reports for p in r.partitions if p.partition.log}
@@ -76,11 +78,17 @@ def lag_metrics(reports: Sequence[GroupLag], cluster: str, succeeded_at_ms: int 
             tuple(Sample((*at, ("group", r.group)), t.status.severity) for r, t in totals if t.status is not None),
         ),
         Metric(
-            "kgroup_last_success_timestamp_seconds",
+            _LAST_SUCCESS,
             "When kgroup last read all of this, in seconds since 1970",
             () if succeeded_at_ms is None else (Sample(at, succeeded_at_ms / 1000),),
         ),
     )
+
+
+def last_success_ms(text: str) -> int | None:
+    """When all was read last, from what was written before; None where that does not say."""
+    found = re.search(rf"^{_LAST_SUCCESS}\{{[^\n]*\}} ([0-9]+(?:\.[0-9]+)?)$", text, re.MULTILINE)
+    return None if found is None else round(float(found[1]) * 1000)
 
 
 def _gauges(at: Labels, rows: Sequence[PartitionLag]) -> list[Metric]:
@@ -161,6 +169,11 @@ def _committed(row: PartitionLag) -> int | None:
     return row.partition.commit.offset if row.partition.commit else None
 
 
+def _is_above(row: PartitionLag) -> bool:
+    """Committed to a log that is gone: how much of it was read, nobody knows."""
+    return row.partition.out_of_range == "ABOVE_END"
+
+
 def _margin(row: PartitionLag) -> int | None:
     commit, log = row.partition.commit, row.partition.log
     return None if commit is None or log is None else commit.offset - log.start
@@ -168,12 +181,12 @@ def _margin(row: PartitionLag) -> int | None:
 
 def _lost(row: PartitionLag) -> int | None:
     margin = _margin(row)
-    return None if margin is None else max(0, -margin)
+    return None if margin is None or _is_above(row) else max(0, -margin)
 
 
 def _ratio(row: PartitionLag) -> float | None:
     """By klag-exporter's formula: end - committed, in percent of end - start; None where the log is empty."""
     commit, log = row.partition.commit, row.partition.log
-    if commit is None or log is None or log.end <= log.start:
+    if commit is None or log is None or log.end <= log.start or _is_above(row):
         return None
     return round(100 * max(0, log.end - commit.offset) / (log.end - log.start), 3)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import yaml
@@ -82,7 +84,7 @@ def test_every_field_of_the_contract(
     for document in envelope["data"]:
         assert list(document) == [
             "group", "type", "state", "protocol_type", "assignor", "coordinator", "generation", "leader",
-            "group_epoch", "assignment_epoch", "members", "partitions", "verdict", "totals", "owed",
+            "group_epoch", "assignment_epoch", "members", "partitions", "verdict", "totals", "owed", "source", "as_of",
         ]  # fmt: skip
         assert list(document["coordinator"]) == ["id", "host", "port", "rack"]
         assert list(document["totals"]) == [
@@ -276,10 +278,19 @@ def test_json_does_not_depend_on_the_view(kgroup: CommandLine, world: KafkaWorld
         assert document.keys() == plain.keys(), view
 
 
+def without_ages(found: dict[str, Any]) -> dict[str, Any]:
+    """A described group without what another look, a moment later, has otherwise."""
+    verdict = found["verdict"] | {"retention_left_ms": None}
+    lines = [line | {"text": re.sub(r"\d+(ms|[dhms])", "0s", line["text"])} for line in verdict["lines"]]
+    partitions = [row | {"lag_ms": row["lag_ms"] is not None} for row in found["partitions"]]
+    return found | {"verdict": verdict | {"lines": lines}, "partitions": partitions}
+
+
 def test_formats_agree(kgroup: CommandLine, world: KafkaWorld, name: Name, bystander: str) -> None:
     topic, (a, b, _) = three_groups(world, name)
     document = kgroup("describe", a, b, "-o", "json").json
-    assert yaml.safe_load(kgroup("describe", a, b, "-o", "yaml").stdout)["data"] == document["data"]
+    in_yaml = yaml.safe_load(kgroup("describe", a, b, "-o", "yaml").stdout)["data"]
+    assert [without_ages(found) for found in in_yaml] == [without_ages(found) for found in document["data"]]
     rows = kgroup("describe", a, b, "-o", "csv").rows
     assert [(row["group"], row["partition"], row["lag"]) for row in rows] == [
         (found["group"], str(row["partition"]), str(row["lag"]))

@@ -88,6 +88,14 @@ class Bob:
             admin.close()
             admin._net.close()
 
+    def may_describe(self, topic: Right) -> None:
+        """Give bob DESCRIBE on a topic beside what he has, and not READ."""
+        admin = KafkaAdminClient(bootstrap_servers=self.broker.addresses["ADMIN"])
+        rule = ACL("User:bob", "*", ACLOperation.DESCRIBE, ACLPermissionType.ALLOW, ResourcePattern(*topic))
+        admin.create_acls([rule])
+        admin.close()
+        admin._net.close()
+
     def __call__(self, *arguments: str, exit_code: int = 0) -> Result:
         certificates = self.broker.certificates
         flags = {
@@ -208,13 +216,9 @@ def test_without_the_history(bob: Bob, missing: str) -> None:
     assert [row["lag"] for row in document["partitions"] if row["topic"] == "open"] != []
 
 
-def test_history_that_may_be_described_but_not_read(bob: Bob, broker: SecureBroker) -> None:
+def test_history_that_may_be_described_but_not_read(bob: Bob) -> None:
     bob.may(*without(HISTORY))
-    admin = KafkaAdminClient(bootstrap_servers=broker.addresses["ADMIN"])
-    rule = ACL("User:bob", "*", ACLOperation.DESCRIBE, ACLPermissionType.ALLOW, ResourcePattern(*HISTORY))
-    admin.create_acls([rule])
-    admin.close()
-    admin._net.close()
+    bob.may_describe(HISTORY)
     result = bob("describe", "old", "-o", "json")
     assert result.data[0]["generation"] is None
     assert "__consumer_offsets" in result.stderr
@@ -279,3 +283,87 @@ def test_export_says_that_commits_may_be_hidden(bob: Bob) -> None:
     result = bob("export", "idle")
     assert result.stdout == "open,0,1\n"
     assert "leaves out the commits" in result.stderr
+
+
+def test_a_history_that_may_not_be_read_is_no_quiet_group(bob: Bob) -> None:
+    bob.may(*without(HISTORY))
+    for chosen in (("old",), ("old", "new", "idle")):
+        result = bob("history", *chosen, "-o", "json", exit_code=4)
+        assert result.data == []
+        assert {error["group"] for error in result.json["errors"]} == set(chosen)
+        assert {error["code"] for error in result.json["errors"]} == {"not-authorized"}
+        assert all(error["hint"].endswith("--topic __consumer_offsets") for error in result.json["errors"])
+    bob.may(*without(group("old")))
+    partly = bob("history", "old", "new", "-o", "json", exit_code=7)  # the log tells of both
+    assert [(found["group"], len(found["steps"]) > 0) for found in partly.data] == [("old", True), ("new", True)]
+    assert [(error["group"], error["code"]) for error in partly.json["errors"]] == [("old", "not-authorized")]
+
+
+def test_lag_says_what_it_may_not_read(bob: Bob) -> None:
+    """Without READ on a topic there is no age, without READ on __consumer_offsets no status: said, and no failure."""
+    bob.may(*without(HISTORY, topic("secret")))
+    bob.may_describe(topic("secret"))
+    (document,) = bob("lag", "idle", "-o", "json").data
+    rows = {(row["topic"], row["partition"]): row for row in document["partitions"]}
+    assert {place: (row["lag"], row["lag_status"]) for place, row in rows.items()} == {
+        ("open", 0): (4, None),
+        ("secret", 0): (3, None),
+    }
+    assert rows["open", 0]["lag_ms"] > 0
+    assert rows["secret", 0]["lag_ms"] is None
+    for verb in ("lag", "describe"):
+        page = " ".join(bob(verb, "idle").stdout.split())
+        assert "STUCK unknown: __consumer_offsets could not be read: no DESCRIBE on Topic" in page, page
+        assert "oldest unread record at least" in page
+        assert "SAFE unknown: no DESCRIBE_CONFIGS on open" in page
+    assert "age unknown: no READ on secret" in " ".join(bob("lag", "idle", "--topic", "secret").stdout.split())
+    assert "status unknown" in bob("lag", "idle", "--fail-on", "stop", exit_code=8).stdout
+
+
+def test_doctor_names_what_it_could_not_look_at(bob: Bob) -> None:
+    """A missing right costs its rules, says so, and is never a finding."""
+
+    def unlooked(*arguments: str, exit_code: int = 0) -> dict[str, dict[str, str]]:
+        found = bob("doctor", *arguments, "-o", "json", exit_code=exit_code).data
+        assert not any(finding["rule"] == "topic-gone" for one in found for finding in one["findings"])
+        return {
+            one["group"]: {item["rule"]: item["why"] for item in one["not_looked_at"] if not item["partly"]}
+            for one in found
+        }
+
+    bob.may(*EVERYTHING)
+    everything = unlooked("old", "new", "idle")
+    assert set(everything) == {"old", "new", "idle"}
+    assert everything["new"]["heartbeat-interval"] == "no DESCRIBE_CONFIGS on this group"
+    assert not {"rebalance-storm", "stalled-commits", "out-of-range", "idle-members"} & set(everything["old"])
+    bob.may(*without(HISTORY))
+    blind = unlooked("old", "new")
+    for rule in ("rebalance-storm", "not-static", "stalled-commits", "poll-interval"):
+        assert "__consumer_offsets could not be read: no DESCRIBE" in blind["old"][rule], blind["old"]
+        assert blind["new"][rule] == blind["old"][rule]
+    bob.may(*without(CLUSTER))
+    assert "coordinator-load" in unlooked("--cluster")[None]  # type: ignore[index]
+    bob.may(group("idle"), topic("open"))
+    partly = unlooked("idle", "old", exit_code=7)
+    assert set(partly) == {"idle"}
+    bob.may(topic("open"))
+    assert bob("doctor", "old", exit_code=4).stdout == ""
+
+
+def test_the_log_that_may_not_be_read(bob: Bob) -> None:
+    """Without READ on __consumer_offsets nothing can be told out of it: exit 4, with the right that is missing."""
+    bob.may(*without(HISTORY))
+    for words in (
+        ("describe", "idle", "--from-log"),
+        ("export", "idle", "--from-log"),
+        ("export", "idle", "--as-of", "2026-01-01"),
+        ("list", "--coordinator", "1", "--from-log"),
+        ("reset", "new-one", "--create", "--from-group", "idle", "--from-log"),
+        ("undo", "idle", "--as-of", "2026-01-01"),
+    ):
+        result = bob(*words, exit_code=4)
+        assert result.stdout == ""
+        assert "__consumer_offsets" in result.stderr
+        assert "kafka-acls" in result.stderr
+    bob.may((ResourceType.TOPIC, "*"))
+    assert bob("export", "idle", "--from-log").stdout == "open,0,1\nsecret,0,2\n"

@@ -201,6 +201,14 @@ def test_a_group_without_partitions_knows_nothing() -> None:
                 "orders-enrich: status unknown (its log could not be read), better than STOP is asked for",
             ],
         ),
+        # ... also beside one that is seen to be a little bad.
+        (
+            [Part(0, 60_000, 200.0, 100.0), UNREAD],
+            Bounds(fail_on=Status.STALL),
+            ["orders-enrich: status unknown (its log could not be read), better than STALL is asked for"],
+        ),
+        ([Part(0, 60_000, 200.0, 100.0)], Bounds(fail_on=Status.STALL), []),
+        ([Part(0, 60_000, 200.0, 100.0), UNREAD], Bounds(fail_on=Status.WARN), ["orders-enrich: WARN on orders:0"]),
         # ... but a bound that is broken by what was seen is broken.
         ([*FINE, UNREAD], Bounds(max_lag=500), ["orders-enrich: lag 903 is over 500, 33% of it on orders:2"]),
         (

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kgroup.groups.lag.evidence import LogPoint
 from kgroup.groups.lag.log_ends import LogEnds
-from kgroup.groups.lag.rates import Outlook, Pace, Rates, keeps_up, outgoing_rate, outlook, slowest
+from kgroup.groups.lag.rates import Outlook, Pace, Rates, keeps_up, outgoing_rate, outlook, rates_of, slowest
 from kgroup.groups.lag.status import Judged, Reading, Rules, Status, judge, last_rewind, recent_commits, usual_pause_ms
 from kgroup.model import LoggedCommit
 from tests.groups.lag_cases import HOUR, MINUTE, NOW, SECOND, at, steady
@@ -72,7 +72,8 @@ SAME = [at(n * 5 * SECOND, 500) for n in reversed(range(1, 13))]
         # A single commit: compaction may have taken the others.
         (STOP, judged([at(11 * MINUTE, 100)], 200, unread_ago=11 * MINUTE)),
         (None, judged([at(9 * MINUTE, 100)], 200, unread_ago=10 * MINUTE)),
-        (OK, judged([at(9 * MINUTE, 100)], 200, unread_ago=8 * MINUTE)),
+        (None, judged([at(9 * MINUTE, 100)], 200, unread_ago=8 * MINUTE)),
+        (OK, judged([at(9 * MINUTE, 100)], 200, unread_ago=20 * SECOND)),
         # No commit at all in what was read.
         (STOP, judged([], 200, read_since=HOUR)),
         (None, judged([], 200, read_since=5 * MINUTE)),
@@ -223,11 +224,57 @@ def test_outgoing_rate(commits: list[LoggedCommit], status: Status | None, rate:
 
 
 @pytest.mark.parametrize(
+    ("since_ago", "rate"),
+    [(HOUR, 8.6), (40_000, 12.29), (20_000, 5.0), (16_000, 5.0), (15_000, 5.0), (10_000, 5.0), (0, 5.0)],
+)
+def test_outgoing_rate_since_a_moment(since_ago: int, rate: float) -> None:
+    commits = [at(60_000, 0), at(20_000, 380), at(15_000, 405), at(10_000, 430)]
+
+    assert outgoing_rate(commits, None, NOW - since_ago) == pytest.approx(rate, abs=0.01)
+
+
+def test_who_paused_has_read_nothing_before() -> None:
+    commits = [at(10 * MINUTE, 100), *(at(ago * SECOND, 1000 - ago * 15) for ago in range(50, -1, -5))]
+
+    assert outgoing_rate(commits, None, NOW - MINUTE) == pytest.approx(900 / 65)
+
+
+def _grown(*parts: tuple[int, float]) -> LogEnds:
+    """A log with 1,000 offsets ten minutes ago, and since then (ms, records a second), as a look knows it."""
+    seconds_ago, end, ends = 600.0, 1000.0, {}
+    for passed_ms, rate in parts:
+        seconds_ago, end = seconds_ago - passed_ms / 1000, end + rate * passed_ms / 1000
+        ends[seconds_ago] = round(end)
+    points = [LogPoint(NOW - 10 * MINUTE, 1000), LogPoint(NOW - MINUTE, ends[60.0])]
+    return LogEnds.of(points, LogPoint(NOW, ends[0.0]))
+
+
+@pytest.mark.parametrize(
+    ("ends", "commits", "growth"),
+    [
+        # Quiet for eight minutes, then 20 a second, of which 15 are read: the mean would say that it shrinks.
+        (_grown((480_000, 0), (60_000, 20), (60_000, 20)), steady(2800, 15, 1000, times=24), 5.0),
+        # The other way round: it grew for nine minutes, and is caught up on now.
+        (_grown((540_000, 20), (60_000, 5)), steady(6000, 15, 1000, times=120), -10.0),
+        # A little more in one minute by chance turns nothing round.
+        (_grown((540_000, 10), (60_000, 10.4)), steady(6000, 10.2, 1000, times=120), -0.16),
+        # Two commits in the last minute tell nothing of it.
+        (_grown((540_000, 10), (60_000, 20)), steady(6000, 15, 1000, pause_ms=40_000, times=20), -4.0),
+    ],
+)
+def test_what_the_last_minute_clearly_says_counts(ends: LogEnds, commits: list[LoggedCommit], growth: float) -> None:
+    rates = rates_of(commits, ends, None, NOW)
+
+    assert rates.growth == pytest.approx(growth, abs=0.02)
+
+
+@pytest.mark.parametrize(
     ("lag", "incoming", "outgoing", "close", "expected"),
     [
         (600, 10.0, 13.0, False, Outlook(Pace.DRAINING, 200.0)),
         (600, 10.0, 10.0, False, Outlook(Pace.NEVER)),
         (600, 10.0, 9.0, False, Outlook(Pace.NEVER)),
+        (600, 10.0, 10.1, False, Outlook(Pace.NEVER)),  # about as many: the next look would say the other way
         (600, None, 0.0, False, Outlook(Pace.NEVER)),
         (600, 0.0, 0.0, False, Outlook(Pace.NEVER)),
         (600, None, 9.0, False, Outlook(Pace.UNKNOWN)),

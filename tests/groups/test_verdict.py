@@ -23,7 +23,7 @@ from kgroup.groups.lag.evidence import (
 )
 from kgroup.groups.verdict.group import GroupVerdict, verdict
 from kgroup.groups.verdict.shape import Kind
-from kgroup.model import Member
+from kgroup.model import Group, Member
 from tests.groups.lag_cases import (
     HALF_DAY,
     HOUR,
@@ -54,6 +54,12 @@ def judged(
 ) -> GroupVerdict:
     about: dict[str, Any] = {key: other.pop(key) for key in ("protocol_type", "type") if key in other}
     return verdict(group(parts, roster, state, **about), evidence(parts, **other))
+
+
+def uncommitted() -> Group:
+    """A group with a partition of which nothing is committed."""
+    about = group([Part(0, 9)])
+    return replace(about, partitions=(replace(about.partitions[0], commit=None),))
 
 
 def said(found: GroupVerdict) -> dict[str, str]:
@@ -320,7 +326,16 @@ BLIND = [replace(p, commits=(), timed=False, retention=None) for p in [*FINE, ST
             {"SAFE": "retention (12h) takes the first unread record of orders:0 in 12h; "
                      "unknown on 1 of 6 lagging partitions"},
         ),
-        (judged([Part(0, None)]), {"LAG": "unknown: nothing is committed yet"}),
+        (judged([Part(0, None)]), {"LAG": "unknown: the logs could not be read"}),
+        (
+            judged([Part(0, -50)]),
+            {
+                "LAG": "unknown: committed above the log end",
+                "RATE": "unknown: committed above the log end",
+                "SAFE": None,
+            },
+        ),
+        (verdict(uncommitted(), evidence([])), {"LAG": "unknown: nothing is committed yet"}),
         (judged([]), {"LAG": "unknown: no committed offset, and no partition is assigned"}),
         (
             judged([Part(0, 9, timed=False)], unknown={Source.TIME: "timed out"}),
@@ -469,3 +484,10 @@ def test_anything_gets_a_verdict(
     assert ("RATE" in words) == bool(parts)
     assert found.next is None or found.next.strip()
     assert found.document()["shape"]["of"] <= len(parts)
+
+
+def test_a_transaction_whose_begin_nobody_tells_is_older_than_its_last_record() -> None:
+    unknown = replace(HANGING, transactional_id=None, at_least=True)
+    found = judged([replace(FINE[0], last_stable=10_000_000, transaction=unknown)])
+
+    assert "producer 4711, begun over 1h ago at 10000000" in said(found)["TXN"]

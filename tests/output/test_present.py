@@ -6,20 +6,24 @@ import csv
 import io
 import json
 import re
+import stat
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
 from kgroup.errors import ExitCode, KgroupError, NotAuthorized, NotFound, Unreachable, UsageError
+from kgroup.metrics import Exported, Metric, Sample
 from kgroup.model import ClusterRef, Outcome, RowError
 from kgroup.options import Format
 from kgroup.output.present import combined, present, present_error
 from kgroup.output.reporter import StderrReporter
+from kgroup.output.terminal import title_lines
 from kgroup.screen import Column, Gap, Records, Screen, Table, Text, Title, Verdict
 from tests.command_line import CommandLine
 
@@ -57,8 +61,13 @@ def an_outcome(*names: str, errors: tuple[RowError, ...] = (), **other: Any) -> 
         cluster=CLUSTER,
         errors=errors,
         at=AT,
-        **other,
+        **{"exported": exported(*names)} | other,
     )
+
+
+def exported(*names: str, path: str | None = None) -> Exported:
+    """A metric with a sample for each name."""
+    return Exported(lambda: (Metric("seen", "Seen.", tuple(Sample((("group", name),), 1) for name in names)),), path)
 
 
 @dataclass(frozen=True)
@@ -214,6 +223,18 @@ def test_an_error_in_the_midst_is_raised(form: Format) -> None:
         show(outcomes(), form)
 
 
+def test_metrics_go_to_stdout_or_whole_into_the_place_of_a_file(tmp_path: Path) -> None:
+    text = '# HELP seen Seen.\n# TYPE seen gauge\nseen{group="grüße"} 1\n'
+    assert show([an_outcome("grüße")], Format.PROMETHEUS).stdout == text
+
+    file = tmp_path / "kgroup.prom"
+    file.write_text("what was there before, and is longer than what comes: " + text)
+    assert show([an_outcome("a", exported=exported("grüße", path=str(file)))], Format.PROMETHEUS).stdout == ""
+    assert file.read_text(encoding="utf-8") == text
+    assert [path.name for path in tmp_path.iterdir()] == ["kgroup.prom"]
+    assert stat.S_IMODE(file.stat().st_mode) == 0o644, "the collector is another user"
+
+
 def test_screens_of_several_outcomes_have_a_gap_between_them() -> None:
     lines = show([an_outcome("a"), an_outcome("b")], Format.TABLE).stdout.split("\n")
 
@@ -348,3 +369,18 @@ def test_a_format_that_does_not_exist_is_named(kgroup_cli: CommandLine, argument
     assert "output" in result.stderr
     assert "verb" not in result.stderr
     assert "markdown" in result.stderr, "the formats that exist"
+
+
+@pytest.mark.parametrize(
+    ("width", "lines"),
+    [
+        (80, ["orders-svc  Stable for 4m42s  classic  generation 1              prod  09:14:30Z"]),
+        (45, ["orders-svc  Stable for 4m42s  prod  09:14:30Z", "   classic  generation 1"]),
+        (30, ["orders-svc     prod  09:14:30Z", "   Stable for 4m42s  classic", "   generation 1"]),
+        (20, ["     prod  09:14:30Z", "orders-svc  Stable", "   for 4m42s"]),
+    ],
+)
+def test_what_a_title_has_no_room_for_gets_whole_lines(width: int, lines: list[str]) -> None:
+    title = Title("orders-svc  Stable for 4m42s  classic  generation 1")
+
+    assert title_lines(title, an_outcome(), width)[: len(lines)] == lines

@@ -59,7 +59,7 @@ def page(reports: Sequence[GroupLag], view: View | None = None, **other: object)
 def test_many_groups_worst_first() -> None:
     lines = page(ALL)
 
-    assert lines[0].startswith("orders  4 groups")
+    assert lines[0].startswith("orders  4 partitions  4 groups")
     assert lines[1].split() == "GROUP STATE LAG BEHIND WORST TREND CAUGHT-UP STATUS".split()  # noqa: SIM905
     assert [line.split()[0] for line in lines[2:6]] == [
         "orders-enrich",
@@ -263,6 +263,10 @@ def test_records_that_are_lost_show_in_the_metrics() -> None:
     assert 'data_loss_detected="true"' in exposition(metrics)
     assert "last_success" not in exposition(metrics)
 
+    above = lag_metrics([report("g", Part(0, -50))], "prod", None)
+    assert samples(above, "kafka_consumergroup_group_offset") == {"g,orders,0": 10_000_000}
+    assert not [m for m in above if m.name.endswith(("lag", "lost", "ratio")) and m.samples]
+
 
 def test_a_described_group_with_its_verdict() -> None:
     parts = [STUCK, *FINE]
@@ -292,4 +296,4 @@ def test_a_described_group_with_its_verdict() -> None:
     assert data["verdict"]["stuck"] == ["orders:7"]
     assert data["partitions"][0]["lag_ms"] == 38 * MINUTE
     assert data["partitions"][0]["last_commit"] == "2026-11-21T00:58:40Z"
-    assert set(data) == set(about.document()) | {"owed"}
+    assert set(data) == set(about.document()) | {"owed", "source", "as_of"}

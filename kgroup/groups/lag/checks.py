@@ -96,11 +96,13 @@ def _lag_time(row: LagRow, bound_s: float) -> list[Violation]:
 
 def _status(row: LagRow, mildest: Status, now_ms: int) -> list[Violation]:
     status = row.judged.status
-    if status is None:
-        why = row.judged.why or "nothing known"
+    if status is None or status.severity < mildest.severity:
+        # Beside a partition that is a little bad, another that is unknown may be worse.
+        unknown = [p.judged for p in row.partitions if p.status is None] if isinstance(row, Sum) else []
+        if status is not None and not unknown:
+            return []
+        why = next((judged.why for judged in (row.judged, *unknown) if judged.why), "nothing known")
         return [_violation(row, f"status unknown ({why}), better than {mildest} is asked for", known=False)]
-    if status.severity < mildest.severity:
-        return []
     where = ""
     if isinstance(row, Sum):
         bad = [p for p in row.partitions if p.status is status]

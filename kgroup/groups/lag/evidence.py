@@ -56,7 +56,8 @@ class FirstUnread:
 class OpenTransaction:
     """A transaction that keeps the last stable offset back (DescribeProducers, KIP-664).
 
-    ``since_ms`` is when it began; None, like ``transactional_id``, where the broker did not tell.
+    ``since_ms`` is when it began; None, like ``transactional_id``, where the broker did not tell. ``at_least`` is
+    whether it began then or earlier: its coordinator did not tell, and that is when it was last written to.
     """
 
     producer_id: int
@@ -64,6 +65,7 @@ class OpenTransaction:
     start_offset: int
     since_ms: int | None = None
     transactional_id: str | None = None
+    at_least: bool = False
 
 
 @dataclass(frozen=True, slots=True)

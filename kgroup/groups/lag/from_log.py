@@ -70,14 +70,14 @@ def from_log(events: Sequence[Event], reach: Reach, group: Group, now_ms: int) -
                 pass
     return FromLog(
         commits={place: tuple(made) for place, made in commits.items()},
-        read_since_ms=_whole_since(events, reach),
+        read_since_ms=whole_since(events, reach),
         state_since_ms=_state_since(events, group),
         members=members,
         churn=_churn(events, now_ms),
     )
 
 
-def _whole_since(events: Sequence[Event], reach: Reach) -> int | None:
+def whole_since(events: Sequence[Event], reach: Reach) -> int | None:
     """From when on no commit is missing; that moment is known from a record of the group's, or of the whole read."""
     if reach.whole_from is None:
         return None

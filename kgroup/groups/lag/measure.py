@@ -8,7 +8,7 @@ from itertools import groupby
 from kgroup.groups.lag.evidence import Evidence, FirstUnread, Isolation, LogPoint, PartitionEvidence, Source
 from kgroup.groups.lag.headroom import Headroom, Unread, headroom
 from kgroup.groups.lag.log_ends import LogEnds
-from kgroup.groups.lag.rates import UNKNOWN_OUTLOOK, Rates, incoming_rate, keeps_up, outgoing_rate, outlook
+from kgroup.groups.lag.rates import UNKNOWN_OUTLOOK, Rates, incoming_rate, keeps_up, outlook, rates_of
 from kgroup.groups.lag.report import GroupLag, PartitionLag, sum_of
 from kgroup.groups.lag.status import DEFAULT_RULES, Judged, Reading, Rules, judge
 from kgroup.model import Group, LogRange, Partition
@@ -149,7 +149,7 @@ def _measure(span: _Span, log: LogRange, known: PartitionEvidence, all_: Evidenc
             keeps_up=keeps_up(span.lag, commits, incoming),
         )
         judged = judge(reading, rules)
-    return _Measured(judged, Rates(incoming, outgoing_rate(commits, judged.status)), first_ms)
+    return _Measured(judged, rates_of(commits, ends, judged.status, all_.now_ms), first_ms)
 
 
 def _first_ms(span: _Span, found: FirstUnread | None) -> int | None:

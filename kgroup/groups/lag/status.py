@@ -172,7 +172,8 @@ def _stopped(reading: Reading, recent: Sequence[LoggedCommit], rules: Rules) -> 
     if len(recent) == 1:
         if silence_ms > rules.lone_ms:
             return Judged(Status.STOP, since)
-        if reading.waiting_since_ms is not None and reading.waiting_since_ms > last.timestamp_ms:
+        came_later = reading.waiting_since_ms is not None and reading.waiting_since_ms > last.timestamp_ms
+        if came_later and silence_ms <= rules.least_span_ms:
             return Judged(Status.OK, caught_up=True)
         return Judged(None, why="a single commit tells no rhythm")
     span_ms = last.timestamp_ms - recent[0].timestamp_ms

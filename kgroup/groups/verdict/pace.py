@@ -16,6 +16,8 @@ def rate_line(report: GroupLag, evidence: Evidence) -> str:
     arriving = _known(report, lambda p: p.rates.incoming)
     read = _known(report, lambda p: p.rates.outgoing)
     if arriving is None and read is None:
+        if report.total.missing is not None and all(p.lag is None for p in report.partitions):
+            return f"unknown: {report.partitions[0].why}"
         return f"unknown: {evidence.unknown.get(Source.COMMITS) or evidence.why_unknown(Source.TIME)}"
     parts = [f"in {arriving or 'unknown'}", f"out {read or 'unknown'}"]
     if read is None:

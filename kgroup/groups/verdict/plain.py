@@ -45,6 +45,10 @@ def _why_unknown(group: Group) -> str:
         return "no committed offset, and no partition is assigned"
     if any(partition.error for partition in group.partitions):
         return "the offsets or the logs could not be read"
+    if any(partition.out_of_range for partition in group.partitions):
+        return "committed above the log end"
+    if any(partition.commit for partition in group.partitions):
+        return "the logs could not be read"
     return "nothing is committed yet"
 
 

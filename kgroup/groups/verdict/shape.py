@@ -9,7 +9,7 @@ from enum import StrEnum
 from kgroup.groups.lag.evidence import Sibling
 from kgroup.groups.lag.report import GroupLag, PartitionLag
 from kgroup.groups.lag.status import Status
-from kgroup.groups.waiting import labels
+from kgroup.groups.member_names import labels
 from kgroup.model import Group
 from kgroup.units import plural
 

@@ -122,5 +122,6 @@ def transaction_words(transaction: OpenTransaction | None, now_ms: int) -> str:
         who += f" ({transaction.transactional_id})"
     ago = ""
     if transaction.since_ms is not None:
-        ago = f" {format_duration(max(0, now_ms - transaction.since_ms) // 1000)} ago"
+        over = "over " if transaction.at_least else ""
+        ago = f" {over}{format_duration(max(0, now_ms - transaction.since_ms) // 1000)} ago"
     return f"an open transaction of {who}, begun{ago} at {transaction.start_offset}"

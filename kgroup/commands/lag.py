@@ -1,0 +1,297 @@
+"""``kgroup lag``: how far groups are behind, in records and in time, whether that gets better, and as a check."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kgroup.clock import utc_now
+from kgroup.cluster.snapshot import Cluster, Snapshot, Want
+from kgroup.durations import parse_duration
+from kgroup.errors import NotFound, UsageError
+from kgroup.groups.lag.checks import Bounds, Violation, check, parse_status
+from kgroup.groups.lag.evidence import Isolation
+from kgroup.groups.lag.measure import measure
+from kgroup.groups.lag.order import Level, SortBy, ordered, rows_of
+from kgroup.groups.lag.report import GroupLag
+from kgroup.groups.selection import check as check_selection
+from kgroup.groups.selection import names_of, names_only
+from kgroup.looking.lag_evidence import Ask, Read, read_evidence
+from kgroup.metrics import Exported, Metric
+from kgroup.model import ClusterRef, Group, Outcome
+from kgroup.options import WHAT, Format, Selection, Watch
+from kgroup.run import Run
+from kgroup.screens.lag import Found, View, outcome
+from kgroup.screens.sparkline import BLOCKS, PLAIN, Looks
+from kgroup.snapshots import snapshots
+from kgroup.units import plural
+from kgroup.watching import Look, Watched, draws_blocks, watched
+from kgroup.whole_file import WholeFile
+
+if TYPE_CHECKING:
+    from kgroup.groups.verdict.group import GroupVerdict
+    from kgroup.looking.lag_memory import LagMemory
+
+CHECK = "As a check (exit 8)"
+
+_WANT = Want(generation_budget_s=0)
+_DEFAULT_BUDGET = "5s"
+_NO_TIME = "--no-time"
+_WITH_VERDICT = (Format.TABLE, Format.WIDE, Format.MARKDOWN, Format.JSON, Format.YAML)
+_WITHOUT_VIOLATIONS = (Format.CSV, Format.PROMETHEUS)
+
+
+@dataclass(frozen=True, slots=True)
+class Measuring:
+    """What is measured, and which rows are shown in what order."""
+
+    by: Annotated[
+        Level | None,
+        typer.Option(
+            "--by",
+            metavar="LEVEL",
+            rich_help_panel=WHAT,
+            help="partition|topic|group, what a row is; group by default, partition for one named group.",
+        ),
+    ] = None
+    sort: Annotated[
+        SortBy,
+        typer.Option(
+            "--sort", metavar="ORDER", rich_help_panel=WHAT, help="status|lag|time|trend|name; status by default."
+        ),
+    ] = SortBy.STATUS
+    top: Annotated[
+        int | None, typer.Option("--top", metavar="N", min=1, rich_help_panel=WHAT, help="Only the first N rows.")
+    ] = None
+    isolation: Annotated[
+        Isolation,
+        typer.Option(
+            "--isolation",
+            metavar="LEVEL",
+            rich_help_panel=WHAT,
+            help="read_uncommitted, to the log's end (default), or read_committed, to the last stable offset.",
+        ),
+    ] = Isolation.READ_UNCOMMITTED
+    no_time: Annotated[
+        bool, typer.Option("--no-time", rich_help_panel=WHAT, help="Do not read first unread records for their age.")
+    ] = False
+    log_budget: Annotated[
+        str,
+        typer.Option(
+            "--log-budget",
+            metavar="DURATION",
+            rich_help_panel=WHAT,
+            help="How long to read commits in __consumer_offsets, 5s by default; 0s: not at all.",
+        ),
+    ] = _DEFAULT_BUDGET
+    metrics_file: Annotated[
+        str | None,
+        typer.Option(
+            "--metrics-file",
+            metavar="FILE",
+            rich_help_panel=WHAT,
+            help="Where -o prometheus writes, whole or not at all, instead of stdout.",
+        ),
+    ] = None
+
+    def ask(self, *, alone: bool) -> Ask:
+        """What has to be read. Raises UsageError for what is no duration."""
+        budget_s = parse_duration(self.log_budget, "--log-budget")
+        return Ask(
+            log_budget_s=budget_s,
+            isolation=self.isolation,
+            no_time=_NO_TIME if self.no_time else None,
+            no_log=None if budget_s > 0 else f"--log-budget {self.log_budget}",
+            surroundings=alone,
+            state=alone,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Checks:
+    """What must hold; each row that breaks it is a line, and the exit code is 8."""
+
+    max_lag: Annotated[
+        int | None,
+        typer.Option("--max-lag", metavar="N", min=0, rich_help_panel=CHECK, help="So many unread records at most."),
+    ] = None
+    max_lag_time: Annotated[
+        str | None,
+        typer.Option(
+            "--max-lag-time",
+            metavar="DURATION",
+            rich_help_panel=CHECK,
+            help="The oldest unread record is no older than this.",
+        ),
+    ] = None
+    fail_on: Annotated[
+        str | None,
+        typer.Option(
+            "--fail-on",
+            metavar="STATUS",
+            rich_help_panel=CHECK,
+            help="warn|rewind|stall|stop: no status as bad as this.",
+        ),
+    ] = None
+
+    def bounds(self, measuring: Measuring) -> Bounds:
+        """The same, parsed. Raises UsageError."""
+        if self.max_lag_time is not None and measuring.no_time:
+            raise UsageError("--max-lag-time and --no-time: one of them", hint="the age is read from the records")
+        return Bounds(
+            self.max_lag,
+            None if self.max_lag_time is None else parse_duration(self.max_lag_time, "--max-lag-time"),
+            None if self.fail_on is None else parse_status(self.fail_on),
+        )
+
+
+def lag(run: Run, which: Selection, measuring: Measuring, checks: Checks, watch: Watch) -> Outcome | Watched:
+    """Show how far groups are behind, and check that it is within bounds.
+
+    In records and in time (the age of the first unread record), with a status after Burrow's rules: OK; WARN, it never
+    shrinks; REWIND, it was moved back; STALL, commits of one offset; STOP, no commits. All groups without a name, worst
+    first. With --topic only its partitions count. What could not be read is unknown, and breaks a bound.
+
+    Examples:
+    kgroup lag
+    kgroup lag orders-svc --isolation read_committed
+    kgroup lag --topic orders --by partition --sort time --top 20
+    kgroup lag -A --max-lag-time 10m --fail-on stop
+    kgroup lag -A -o prometheus --metrics-file /var/lib/node_exporter/kgroup.prom
+
+    Exit codes: 0 2 3 4 5 6 7 8
+    """
+    check_selection(which)
+    looking = _Looking(which, measuring, checks.bounds(measuring))
+    if found := watched(run, watch, lambda run: _opened(run, looking)):
+        return found
+    _check_file(run, measuring)
+    with Cluster(run.settings) as cluster:
+        return looking.look(run, cluster)
+
+
+def _check_file(run: Run, measuring: Measuring) -> None:
+    path = measuring.metrics_file
+    if path is None:
+        return
+    if run.format is not Format.PROMETHEUS:
+        raise UsageError("--metrics-file is for -o prometheus", hint="add -o prometheus")
+    WholeFile(path, "--metrics-file", replaces=True).check()
+
+
+@contextmanager
+def _opened(run: Run, looking: _Looking) -> Iterator[Look]:
+    # Imported here: who looks once has nothing to remember.
+    from kgroup.looking.lag_memory import LagMemory
+
+    looking.memory = LagMemory()
+    with Cluster(run.settings) as cluster:
+        yield lambda: [looking.look(run, cluster)]
+
+
+@dataclass(slots=True)
+class _Looking:
+    """What is looked at, and the lags of the last looks, for ``--watch``."""
+
+    which: Selection
+    measuring: Measuring
+    bounds: Bounds
+    looks: Looks = field(default_factory=Looks)
+    memory: LagMemory | None = None
+
+    def look(self, run: Run, cluster: Cluster) -> Outcome:
+        """The chosen groups as they are now."""
+        alone = names_only(self.which) and len(names_of(self.which)) == 1
+        ask = self.measuring.ask(alone=alone and run.format in _WITH_VERDICT)
+        snapshot = _joined(run, list(snapshots(run, cluster, self.which, _WANT)))
+        groups = [_of_topics(group, self.which.topic) for group in snapshot.groups]
+        read = read_evidence(cluster, groups, ask, _now_ms(), self.memory) if groups else {}
+        if not groups and not snapshot.errors:
+            if self.bounds.is_set:  # a typo in --topic must not be a check that always holds
+                raise NotFound("no group is chosen, so nothing was checked", hint="kgroup list")
+            run.reporter.note("no group is chosen: nothing to do")
+        _note_unread(run, read)
+        reports = [measure(group, read[group.name].evidence) for group in groups]
+        totals = ordered([report.total for report in reports], self.measuring.sort)
+        by_name = {report.group: report for report in reports}
+        reports = [by_name[total.group] for total in totals]
+        shown = self.measuring.by or (Level.PARTITION if alone else Level.GROUP)
+        rows = rows_of(reports, shown)
+        self.looks = self.looks.and_then({row.name: row.lag for row in rows})
+        violations = self._violations(reports)
+        if run.format in _WITHOUT_VIOLATIONS:
+            for violation in violations:
+                run.reporter.warn(f"FAILED  {violation}")
+        found = Found(reports, violations, _verdicts(groups, by_name, read) if ask.surroundings else {}, self.looks)
+        view = View(shown, self.measuring.sort, self.measuring.top, BLOCKS if draws_blocks() else PLAIN)
+        made = outcome(found, view, cluster.ref, snapshot.errors)
+        if run.format is not Format.PROMETHEUS:
+            return made
+        return replace(made, exported=_exported(self.measuring.metrics_file, reports, cluster.ref, made))
+
+    def _violations(self, reports: Sequence[GroupLag]) -> tuple[Violation, ...]:
+        if not self.bounds.is_set or not reports:
+            return ()
+        level = self.measuring.by or Level.GROUP
+        # A group without a partition is a row all the same: what has nothing to show must not pass unseen.
+        rows = [row for report in reports for row in rows_of([report], level) or [report.total]]
+        return check(rows, self.bounds, reports[0].now_ms)
+
+
+def _joined(run: Run, found: Sequence[Snapshot]) -> Snapshot:
+    for note in dict.fromkeys(note for snapshot in found for note in snapshot.notes):
+        run.reporter.note(note)
+    return Snapshot(
+        tuple(group for snapshot in found for group in snapshot.groups),
+        tuple(error for snapshot in found for error in snapshot.errors),
+        (),
+    )
+
+
+def _of_topics(group: Group, topics: Sequence[str] | None) -> Group:
+    """The group with the partitions of these topics alone: another topic's lag would hide what was asked for."""
+    if not topics:
+        return group
+    return replace(group, partitions=tuple(p for p in group.partitions if p.topic in topics))
+
+
+def _now_ms() -> int:
+    return round(utc_now().timestamp() * 1000)
+
+
+def _note_unread(run: Run, read: dict[str, Read]) -> None:
+    """Whose commits could not be read, or not as far back as they should, in a line each."""
+    for reasons, what in (
+        ({name: each.unread for name, each in read.items() if each.unread}, "status and rates are unknown"),
+        ({name: each.stopped for name, each in read.items() if each.stopped}, "commits were not read an hour back"),
+    ):
+        if reasons:
+            few = next(iter(reasons)) if len(reasons) == 1 else f"{len(reasons)} of {plural(len(read), 'group')}"
+            run.reporter.note(f"{few}: {what}: {next(iter(reasons.values()))}")
+
+
+def _verdicts(groups: Sequence[Group], reports: dict[str, GroupLag], read: dict[str, Read]) -> dict[str, GroupVerdict]:
+    # Imported here: many groups have none.
+    from kgroup.groups.verdict.group import verdict
+
+    return {group.name: verdict(group, read[group.name].evidence, reports[group.name]) for group in groups}
+
+
+def _exported(path: str | None, reports: Sequence[GroupLag], cluster: ClusterRef, made: Outcome) -> Exported:
+    def metrics() -> tuple[Metric, ...]:
+        # Imported here: nobody else writes them.
+        from kgroup.screens.lag_metrics import lag_metrics, last_success_ms
+
+        succeeded_ms = round(made.at.timestamp() * 1000) if not made.errors else None
+        if succeeded_ms is None and path is not None:
+            # The last success is still the last: without it, an alert on its age would have nothing to compare.
+            with suppress(OSError):
+                succeeded_ms = last_success_ms(Path(path).read_text(encoding="utf-8", errors="replace"))
+        return lag_metrics(reports, cluster.context or cluster.cluster_id or cluster.label, succeeded_ms)
+
+    return Exported(metrics, path)

@@ -1,0 +1,27 @@
+"""What members are called on a page."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from kgroup.model import Group, Member
+
+
+def member_names(group: Group) -> dict[str, str]:
+    """By member id: instance id, else client id, and where that is not unique the member id itself."""
+    uses = Counter(_name(member) for member in group.members or ())
+    return {
+        member.member_id: _name(member) if uses[_name(member)] == 1 else member.member_id
+        for member in group.members or ()
+    }
+
+
+def labels(group: Group) -> dict[str, str]:
+    """The same where hosts stand beside the names: members with one client id on different hosts are told apart."""
+    members = group.members or ()
+    uses = Counter((_name(member), member.host) for member in members)
+    return {m.member_id: _name(m) if uses[_name(m), m.host] == 1 else m.member_id for m in members}
+
+
+def _name(member: Member) -> str:
+    return member.instance_id or member.client_id or member.member_id
