@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from kgroup.changing.choose import Chosen
 from kgroup.changing.leftovers import without_leftovers
 from kgroup.clock import utc_now
-from kgroup.cluster.apply import ChangingCluster
+from kgroup.cluster.snapshot import Cluster
 from kgroup.errors import KgroupError, NotAuthorized, NotFound
 from kgroup.facts import Access, BrokerFacts, TopicPartition
 from kgroup.groups.change import committed
@@ -24,7 +24,7 @@ Used = Sequence[tuple[str | None, Client]]
 
 def gather(
     run: Run,
-    cluster: ChangingCluster,
+    cluster: Cluster,
     found: Chosen,
     others: Sequence[ListedGroup],
     clients: Used,
@@ -81,7 +81,7 @@ def gather(
     return (*evidence, *(_of_other_kind(group, now_ms) for group in others))
 
 
-def _may_hide(cluster: ChangingCluster, access: Mapping[str, Access] | KgroupError) -> bool | None:
+def _may_hide(cluster: Cluster, access: Mapping[str, Access] | KgroupError) -> bool | None:
     """Whether the broker may keep topics from this user; None where that can't be told."""
     if isinstance(access, KgroupError):
         return True if isinstance(access, NotAuthorized) else None

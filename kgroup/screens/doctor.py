@@ -224,7 +224,18 @@ def _explanation(explanation: Explanation) -> Screen:
     return Screen(tuple(blocks))
 
 
+def rules_outcome(explanations: Sequence[Explanation]) -> Outcome:
+    """``--rules``: all rules, a line each: what ``--explain`` takes."""
+    return Outcome(
+        data=tuple(explanations),
+        screen=rules_screen,
+        records=lambda: Records(
+            ("rule", "scope", "meaning", "source"), [(r.id, r.scope, r.meaning, r.source) for r in RULES]
+        ),
+    )
+
+
 def rules_screen() -> Screen:
-    """All rules, a line each: what ``--explain`` takes."""
+    """All rules, a line each."""
     rows = [(rule.id, rule.scope, rule.meaning) for rule in RULES]
     return Screen((Title(plural(len(RULES), "rule")), Table(_RULES, rows)))

@@ -43,7 +43,7 @@ def offsets_topic_replication(snapshot: ClusterSnapshot) -> Answer:
     partly = REPLICATION.partly(
         snapshot.why("min_in_sync", "its min.insync.replicas could not be read") if least is None else None
     )
-    brokers = len(snapshot.groups_by_coordinator) if snapshot.groups_by_coordinator is not None else None
+    brokers = snapshot.brokers
     leaderless = [p for p in partitions if p.leader is None]
     refusing = [p for p in partitions if p.leader is not None and least is not None and len(p.in_sync) < least]
     behind = [p for p in partitions if len(p.in_sync) < len(p.replicas)]

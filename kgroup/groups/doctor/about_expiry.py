@@ -87,11 +87,12 @@ def _expiring(snapshot: GroupSnapshot, rule: Rule, subscribed: set[str] | None) 
         return partly
     first = left[soon[0]]
     when = f"the first in {text(first)}" if first > 0 else "the first at the broker's next check"
+    expire = "expires" if len(keys) == 1 else "expire"
     since = f"Empty since {utc(base[soon[0]])}" if from_empty else f"committed {utc(base[soon[0]])}"
     return (
         rule.found(
             Severity.CRITICAL if first < min(AT_ONCE.value, retention // 4) else Severity.WARNING,
-            f"{len(soon)} of {plural(len(keys), 'commit')} expire soon, {when} ({since}, kept {text(retention)})",
+            f"{len(soon)} of {plural(len(keys), 'commit')} {expire} soon, {when} ({since}, kept {text(retention)})",
             remedy=_remedy(from_empty=from_empty, live=subscribed is not None),
             numbers={"commits": len(keys), "expiring": len(soon), "first_in_ms": first, "retention_ms": retention},
             places=[f"{topic}:{number}" for topic, number in soon],

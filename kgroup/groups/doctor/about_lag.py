@@ -9,8 +9,9 @@ from statistics import median
 
 from kgroup.groups.doctor.finding import Answer, Severity
 from kgroup.groups.doctor.rule import Rule, Threshold
-from kgroup.groups.doctor.snapshot import GroupSnapshot
+from kgroup.groups.doctor.snapshot import GroupSnapshot, LogFacts
 from kgroup.groups.doctor.words import called, name, place, text, unread_places
+from kgroup.groups.lag.words import rate_words
 from kgroup.groups.waiting import some_of
 from kgroup.model import Partition
 from kgroup.units import human_count, percent, plural
@@ -144,8 +145,8 @@ def hot_partition(snapshot: GroupSnapshot) -> Answer:
     return (
         HOT_PARTITION.found(
             Severity.WARNING,
-            f"{topic}:{number} gets {human_count(round(rate))}/s, the median of the other {others_count} is "
-            f"{human_count(round(usual))}/s{more}",
+            f"{topic}:{number} gets {rate_words(rate)}, the median of the other {others_count} is "
+            f"{rate_words(usual)}{more}",
             remedy="spread the busiest key (a suffix, or a key of finer grain); more partitions or members do not help "
             "one key",
             numbers={"records_per_s": round(rate), "median_per_s": round(usual), "hot": len(hot)},
@@ -189,9 +190,7 @@ def stalled_commits(snapshot: GroupSnapshot) -> Answer:
         return partly
     worst = stalls[0]
     facts = snapshot.logs.get((worst.partition.topic, worst.partition.partition))
-    arriving = (
-        f" while {human_count(round(facts.production.per_second))}/s arrive" if facts and facts.production else ""
-    )
+    arriving = f" while {rate_words(facts.production.per_second)} arrive" if facts and facts.production else ""
     tried = f", committed {worst.attempts} times" if worst.attempts > 1 else ", no commit since"
     more = f"; {len(stalls) - 1} more of {plural(len(group.partitions), 'partition')}" if len(stalls) > 1 else ""
     offset = worst.partition.commit.offset if worst.partition.commit else 0
@@ -233,7 +232,7 @@ def stalls_of(snapshot: GroupSnapshot) -> list[Stall]:
         if known.points[-1].offset != commit.offset:
             continue  # it moved between the two reads
         facts = snapshot.logs.get(key)
-        if facts is not None and facts.last_stable is not None and commit.offset >= facts.last_stable:
+        if facts is not None and (facts.unread is False or commit.offset >= _stable(facts, commit.offset + 1)):
             continue
         production = facts.production if facts else None
         if lag < WAITING.value if production is None else not production.records:
@@ -243,10 +242,16 @@ def stalls_of(snapshot: GroupSnapshot) -> list[Stall]:
             if point.offset != commit.offset:
                 break
             same.append(point)
-        for_ms = snapshot.now_ms - same[-1].at_ms
+        # Who has read everything stands too: it counts from when there was something to read.
+        since_ms = max(same[-1].at_ms, facts.unread_since_ms or 0) if facts else same[-1].at_ms
+        for_ms = snapshot.now_ms - since_ms
         if for_ms >= STALLED.value:
             found.append(Stall(partition, for_ms, len(same), lag))
     return found
+
+
+def _stable(facts: LogFacts, otherwise: int) -> int:
+    return otherwise if facts.last_stable is None else facts.last_stable
 
 
 def commits_without_progress(snapshot: GroupSnapshot) -> Answer:

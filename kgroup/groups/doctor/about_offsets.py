@@ -53,7 +53,7 @@ def out_of_range(snapshot: GroupSnapshot) -> Answer:
         parts.append(f"{lost[worst]} offsets gone on {worst}{total}")
     if above:
         worst = max(above, key=lambda where: above[where])
-        parts.append(f"{worst} committed {above[worst]} above the log end" + _more(len(above)))
+        parts.append(f"{worst} committed {plural(above[worst], 'offset')} above the log end" + _more(len(above)))
     return (
         OUT_OF_RANGE.found(
             Severity.CRITICAL,

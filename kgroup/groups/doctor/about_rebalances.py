@@ -145,16 +145,18 @@ def eager_assignor(snapshot: GroupSnapshot) -> Answer:
 
 
 def not_static(snapshot: GroupSnapshot) -> Answer:
-    """Only restarts that the log shows: a group that never restarts gains nothing."""
+    """Only restarts that the log shows: a group that never restarts gains nothing. INFO after a mere deployment."""
     history = snapshot.history
     if history is None:
         return NOT_STATIC.unknown(snapshot.why("history", _NO_HISTORY))
-    restarts = [r for r in history.restarts if r.instance_id is None and r.away_ms <= BACK_SOON.value]
+    restarts = [r for r in history.restarts if r.instance_id is None and (r.away_ms or 0) <= BACK_SOON.value]
     if len(restarts) < RESTARTS.value:
         return ()
     who = sorted({restart.member for restart in restarts})
-    longest = max(restart.away_ms for restart in restarts)
+    longest = max((r.away_ms for r in restarts if r.away_ms is not None), default=0)
+    away = f"away {text(longest)} at most" if longest else "back at once"
     costs = len(history.rebalances)
+    unrest = sum(not rebalance.rollout for rebalance in history.rebalances)
     session = max(_LEAST_SESSION_MS, ceil(2 * longest / 1000) * 1000)
     consumer = snapshot.group.type == "consumer"
     setting = (
@@ -163,9 +165,9 @@ def not_static(snapshot: GroupSnapshot) -> Answer:
         else f"session.timeout.ms={session}"
     )
     return NOT_STATIC.found(
-        Severity.WARNING if costs >= STORM.value else Severity.INFO,
+        Severity.WARNING if unrest >= STORM.value else Severity.INFO,
         f"{plural(len(restarts), 'restart')} of {plural(len(who), 'member')} without an instance id since "
-        f"{utc(history.since_ms)}, away {text(longest)} at most; {plural(costs, 'rebalance')}",
+        f"{utc(history.since_ms)}, {away}; {plural(costs, 'rebalance')}",
         remedy="an instance id of its own for each instance, and a session timeout above the restart time: then a "
         "restart costs no rebalance (a member that dies for good is noticed later)",
         numbers={"restarts": len(restarts), "members": len(who), "longest_away_ms": longest, "rebalances": costs},

@@ -120,24 +120,29 @@ def session_restart(snapshot: GroupSnapshot) -> Answer:
     sessions = {instance: session for instance, session in by_instance.items() if session is not None}
     if not any(restart.instance_id in sessions for restart in seen):
         return SESSION.unknown(snapshot.why("settings", _UNSEEN))
-    late = [r for r in seen if r.instance_id is not None and r.away_ms > sessions.get(r.instance_id, r.away_ms)]
+    late = {
+        restart: restart.away_ms
+        for restart in seen
+        if restart.away_ms is not None and restart.away_ms > sessions.get(restart.instance_id or "", restart.away_ms)
+    }
     if not late:
         return ()
-    longest = max(late, key=lambda restart: restart.away_ms)
+    longest = max(late, key=lambda restart: late[restart])
+    away_ms = late[longest]
     session = sessions[longest.instance_id or ""]
-    wanted = -(-3 * longest.away_ms // 2000) * 1000
+    wanted = -(-3 * away_ms // 2000) * 1000
     consumer = snapshot.group.type == "consumer"
     rest = f"--alter --entity-type groups --entity-name {name(snapshot.group)} --add-config {SESSION_CONFIG}={wanted}"
     own = kafka("kafka-configs.sh", snapshot.bootstrap, rest)
     return SESSION.found(
         Severity.WARNING,
         f"{len(late)} of {plural(len(seen), 'static restart')} took longer than the session of {text(session)}: "
-        f"{longest.instance_id} {text(longest.away_ms)}",
+        f"{longest.instance_id} {text(away_ms)}",
         remedy="a session timeout above the longest restart, or quicker restarts: else the instance id saves nothing",
         numbers={
             "restarts": len(seen),
             "too_long": len(late),
-            "longest_away_ms": longest.away_ms,
+            "longest_away_ms": away_ms,
             "session_timeout_ms": session,
         },
         places=sorted({restart.instance_id for restart in late if restart.instance_id is not None}),

@@ -72,6 +72,7 @@ def lso_stuck(snapshot: GroupSnapshot) -> Answer:
         return partly
     held.sort()
     beyond, age, records, worst, stable = held[0][0], -held[0][1], -held[0][2], held[0][3], held[0][4]
+    topic = worst.rpartition(":")[0]
     severity = Severity.INFO
     if not beyond:
         severity = Severity.CRITICAL if age >= maximum else Severity.WARNING
@@ -85,7 +86,7 @@ def lso_stuck(snapshot: GroupSnapshot) -> Answer:
             "has to be aborted (hanging-transaction)",
             numbers={"partitions": len(held), "held_back": -sum(row[2] for row in held), "held_ms": age},
             places=[row[3] for row in held],
-            commands=(f"kgroup lag {name(group)} --topic {worst} --isolation read_committed",),
+            commands=(f"kgroup lag {name(group)} --topic {topic} --isolation read_committed",),
         )
         + partly
     )

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kgroup.facts import BrokerFacts
+from kgroup.facts import OpenTransaction as OpenTransaction
 from kgroup.groups.readiness.check import Readiness
 from kgroup.model import Group
 
@@ -64,13 +65,17 @@ class LogFacts:
     """What is known of a partition's log beside its range.
 
     ``last_stable`` is the last stable offset, ``held_since_ms`` the time of the record that stands there (None: none
-    stands there, or unknown). ``leader_epoch`` is that of the last record (ListOffsets, latest).
+    stands there, or unknown). ``leader_epoch`` is the leader's (ListOffsets, latest). ``unread`` is whether a
+    record lies between the group's commit and the log's end, where what transactions leave is a lag that nobody can
+    read, and ``unread_since_ms`` the time of the first; None: not looked at, or it has none.
     """
 
     last_stable: int | None = None
     held_since_ms: int | None = None
     production: Production | None = None
     leader_epoch: int | None = None
+    unread: bool | None = None
+    unread_since_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +93,7 @@ class Rebalance:
 
     ``took_ms`` is how long it took, ``taken`` how many partitions moved although their owner stayed; None where that
     can't be told. ``causers`` are the members that joined or left. ``rollout`` says that it is part of a run in which
-    every instance went once: a deployment, no storm.
+    every instance went once, or of a start, a stop or a change of size: a deployment, no storm.
     """
 
     at_ms: int
@@ -100,11 +105,14 @@ class Rebalance:
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """A member that went and came back: ``away_ms`` later. ``instance_id`` None: a dynamic member."""
+    """A member that went and came back ``away_ms`` later, None: before the group had noticed.
+
+    ``instance_id`` is None for a dynamic member.
+    """
 
     member: str
     instance_id: str | None
-    away_ms: int
+    away_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,24 +122,6 @@ class History:
     since_ms: int
     rebalances: tuple[Rebalance, ...] = ()
     restarts: tuple[Restart, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class OpenTransaction:
-    """A transaction that is open in a partition (DescribeProducers, KIP-664).
-
-    ``start_offset`` is its first record's, ``last_ms`` the time of its last one. ``known`` is whether its coordinator
-    knows it as under way in this partition; None where that could not be asked.
-    """
-
-    topic: str
-    partition: int
-    producer_id: int
-    producer_epoch: int
-    start_offset: int
-    last_ms: int
-    known: bool | None = None
-    transactional_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,13 +177,15 @@ class ClusterSnapshot:
     """What concerns every group.
 
     ``min_in_sync`` is ``min.insync.replicas`` of ``__consumer_offsets``. ``groups_by_coordinator`` has every broker
-    that is up, with 0 for one that coordinates nothing. ``transactions`` are those open in ``__consumer_offsets``.
+    that is up, with 0 for one that coordinates nothing; ``brokers`` is how many there are. ``transactions`` are those
+    open in ``__consumer_offsets``.
     """
 
     now_ms: int
     offsets_topic: tuple[OffsetsPartition, ...] | None = None
     min_in_sync: int | None = None
     groups_by_coordinator: Mapping[int, int] | None = None
+    brokers: int | None = None
     transactions: tuple[OpenTransaction, ...] | None = None
     transaction_max_ms: int | None = None
     bootstrap: str | None = None

@@ -129,6 +129,7 @@ CLUSTER = ClusterSnapshot(
     offsets_topic=tuple(OffsetsPartition(n, 1 + n % 3, (1, 2, 3), (1, 2, 3)) for n in range(50)),
     min_in_sync=2,
     groups_by_coordinator={1: 40, 2: 41, 3: 39},
+    brokers=3,
     transactions=(),
     transaction_max_ms=15 * M,
     bootstrap="b1:9092",

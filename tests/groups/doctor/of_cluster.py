@@ -17,7 +17,7 @@ def first(
 
 
 def loaded(*counts: int) -> ClusterSnapshot:
-    return replace(CLUSTER, groups_by_coordinator=dict(enumerate(counts, 1)))
+    return replace(CLUSTER, groups_by_coordinator=dict(enumerate(counts, 1)), brokers=len(counts))
 
 
 def hanging(ms: int, known: bool | None = False) -> ClusterSnapshot:
@@ -40,6 +40,12 @@ CASES = (
         "replication factor 1 with 3 brokers",
     ),
     Case("offsets-topic-replication", "one broker", replace(loaded(9), offsets_topic=ONE, min_in_sync=1), None),
+    Case(
+        "offsets-topic-replication",
+        "one broker, and its groups are not known",
+        replace(CLUSTER, groups_by_coordinator=None, brokers=1, offsets_topic=ONE, min_in_sync=1),
+        None,
+    ),
     Case("offsets-topic-replication", "all there", CLUSTER, None),
     Case("offsets-topic-replication", "minimum hidden", replace(CLUSTER, min_in_sync=None), PARTLY),
     Case("offsets-topic-replication", "hidden", replace(CLUSTER, offsets_topic=None), UNKNOWN),

@@ -43,9 +43,9 @@ def stormy(count: int, every_ms: int, ago_ms: int = 10 * S, **other: object) -> 
     return History(NOW - H, tuple(Rebalance(at, **given) for at in times))  # type: ignore[arg-type]
 
 
-def restarts(*away_ms: int, instance: str | None = None, rebalances: int = 0) -> History:
+def restarts(*away_ms: int | None, instance: str | None = None, rebalances: int = 0, rollout: bool = False) -> History:
     found = tuple(Restart(instance or f"enrich-{at}", instance, away) for at, away in enumerate(away_ms))
-    times = tuple(Rebalance(NOW - H + at * M) for at in range(rebalances))
+    times = tuple(Rebalance(NOW - H + at * M, rollout=rollout) for at in range(rebalances))
     return History(NOW - H, times, found)
 
 
@@ -181,6 +181,8 @@ CASES = (
         "away 1m at most",
     ),
     Case("not-static", "three, cheap", replace(HEALTHY, history=restarts(M, M, M, rebalances=4)), INFO),
+    Case("not-static", "a deployment", replace(HEALTHY, history=restarts(M, M, M, rebalances=6, rollout=True)), INFO),
+    Case("not-static", "back at once", replace(HEALTHY, history=restarts(None, None, None)), INFO, "back at once"),
     Case("not-static", "two", replace(HEALTHY, history=restarts(M, M, rebalances=6)), None),
     Case("not-static", "away too long", replace(HEALTHY, history=restarts(M, M, 11 * M)), None),
     Case("not-static", "static", replace(HEALTHY, history=restarts(M, M, M, instance="a")), None),
@@ -208,6 +210,7 @@ CASES = (
         "1 of 1 static restart took longer than the session of 45s: pay-4 1m2s",
     ),
     Case("session-restart", "just in time", replace(STATIC_GROUP, history=restarts(45 * S, instance="pay-4")), None),
+    Case("session-restart", "replaced", replace(STATIC_GROUP, history=restarts(None, instance="pay-4")), None),
     Case("session-restart", "none is static", replace(HEALTHY, history=restarts(62 * S)), None),
     Case("session-restart", "no restart seen", replace(STATIC_GROUP, history=History(NOW - H)), UNKNOWN, "since"),
     Case("session-restart", "no history", replace(STATIC_GROUP, history=None), UNKNOWN),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from kgroup.facts import BrokerFacts
 from kgroup.groups.doctor.snapshot import Commits, GroupSnapshot, LogFacts, OpenTransaction, TopicFacts
@@ -49,7 +50,7 @@ def produced(*records: int) -> GroupSnapshot:
 
 
 def standing(
-    ms: int, attempts: int = 1, records: int | None = 600, lag: int = 500, stable: int = 9999
+    ms: int, attempts: int = 1, records: int | None = 600, lag: int = 500, stable: int = 9999, **other: Any
 ) -> GroupSnapshot:
     """orders:0 at 1000 for so long, committed so often since."""
     until = NOW - S if attempts > 1 else NOW - ms
@@ -59,7 +60,7 @@ def standing(
     return replace(
         one(partition(0, end=1000 + lag)),
         commits={**(HEALTHY.commits or {}), KEYS[0]: Commits(before + points.points, "id-1")},
-        logs={**HEALTHY.logs, KEYS[0]: log(stable, records)},
+        logs={**HEALTHY.logs, KEYS[0]: log(stable, records, **other)},
     )
 
 
@@ -133,6 +134,10 @@ CASES = (
     Case("stalled-commits", "nothing arrives", standing(38 * M, records=0), None),
     Case("stalled-commits", "unknown whether any arrive, much waits", standing(38 * M, records=None), CRITICAL),
     Case("stalled-commits", "a marker", standing(38 * M, records=None, lag=1), None),
+    Case("stalled-commits", "a marker alone", standing(38 * M, lag=1, unread=False), None),
+    Case("stalled-commits", "it came just now", standing(38 * M, unread=True, unread_since_ms=NOW - S), None),
+    Case("stalled-commits", "it waits for 6m", standing(38 * M, unread=True, unread_since_ms=NOW - 6 * M), WARNING),
+    Case("stalled-commits", "it is old", standing(38 * M, unread=True, unread_since_ms=NOW - D), CRITICAL, "for 38m"),
     Case("stalled-commits", "at the last stable offset", standing(38 * M, stable=1000), None),
     Case("stalled-commits", "nobody reads", replace(standing(38 * M), group=EMPTY.group), None),
     Case("stalled-commits", "commits not read", replace(standing(38 * M), commits=None), UNKNOWN),
@@ -177,7 +182,9 @@ CASES = (
         CRITICAL,
         "30 offsets gone on orders:0; still readable there: 20",
     ),
-    Case("out-of-range", "above", one(partition(0, 1200)), CRITICAL, "orders:0 committed 200 above the log end"),
+    Case(
+        "out-of-range", "above", one(partition(0, 1200)), CRITICAL, "orders:0 committed 200 offsets above the log end"
+    ),
     Case("out-of-range", "at the start", one(partition(0, 100, 100, 120)), None),
     Case("out-of-range", "at the end", one(partition(0, 120, 100, 120)), None),
     Case("out-of-range", "of a topic made anew", replace(one(partition(0, 1200)), topics=OTHER_ID), None),

@@ -121,5 +121,12 @@ def test_names_in_the_commands_are_quoted() -> None:
             assert all("a b;c" not in c.replace("'a b;c'", "") for finding in found for c in finding.commands)
 
 
+def test_lag_is_asked_for_by_topic_alone() -> None:
+    found = [finding for case in CASES for finding in look(case) if isinstance(finding, Finding)]
+    commands = [c.split() for finding in found for c in finding.commands if c.startswith("kgroup lag ")]
+
+    assert {c[c.index("--topic") + 1] for c in commands} == {"orders"}  # it takes no TOPIC:PARTITIONS
+
+
 def test_case_names_are_unique() -> None:
     assert [name for name, count in Counter(map(str, CASES)).items() if count > 1] == []

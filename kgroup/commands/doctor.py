@@ -1,0 +1,185 @@
+"""``kgroup doctor``: what is wrong with groups or the cluster, how it is seen, what to do."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated
+
+import typer
+
+from kgroup.clock import utc_now
+from kgroup.cluster.snapshot import Cluster, Snapshot, Want
+from kgroup.doctor_texts import explain, explanations
+from kgroup.durations import parse_duration
+from kgroup.errors import NotFound, UsageError
+from kgroup.groups.doctor.diagnose import decide, diagnose_cluster, diagnose_group
+from kgroup.groups.doctor.finding import Diagnosis, Finding, Severity
+from kgroup.groups.selection import check
+from kgroup.looking.doctor_reading import Depth, cluster_snapshot, group_snapshots
+from kgroup.model import Outcome, RowError, is_of_consumers
+from kgroup.options import WHAT, Selection
+from kgroup.run import Run
+from kgroup.screens.doctor import explained, outcome, rules_outcome
+from kgroup.snapshots import snapshots
+from kgroup.units import plural
+
+_WANT = Want(generation_budget_s=0)
+_SINCE, _BUDGET = "1h", "5s"
+_OWN = "kgroup "
+
+
+@dataclass(frozen=True, slots=True)
+class Looking:
+    """What is looked at, how far back, and what fails."""
+
+    cluster: Annotated[
+        bool, typer.Option("--cluster", rich_help_panel=WHAT, help="Only what concerns every group, no group.")
+    ] = False
+    fail_on: Annotated[
+        str | None,
+        typer.Option(
+            "--fail-on",
+            metavar="info|warning|critical",
+            rich_help_panel=WHAT,
+            help="Exit 8 where something is found that is so bad, or worse.",
+        ),
+    ] = None
+    since: Annotated[
+        str | None,
+        typer.Option(
+            "--since",
+            metavar="DURATION",
+            rich_help_panel=WHAT,
+            help=f"How far back rebalances, restarts and commits are looked at, {_SINCE} by default.",
+        ),
+    ] = None
+    log_budget: Annotated[
+        str | None,
+        typer.Option(
+            "--log-budget",
+            metavar="DURATION",
+            rich_help_panel=WHAT,
+            help=f"How long __consumer_offsets is read for that, {_BUDGET} by default; 0s: not at all.",
+        ),
+    ] = None
+    verbose: Annotated[
+        bool, typer.Option("--verbose", rich_help_panel=WHAT, help="All places, all remedies, the sources.")
+    ] = False
+
+    @property
+    def severity(self) -> Severity | None:
+        """From which severity on the check fails. Raises UsageError."""
+        if self.fail_on is None:
+            return None
+        if self.fail_on not in tuple(Severity):
+            raise UsageError(f"--fail-on {self.fail_on}: no such severity", hint=f"it is {', '.join(Severity)}")
+        return Severity(self.fail_on)
+
+    @property
+    def depth(self) -> Depth:
+        """How far back. Raises UsageError."""
+        since_s = parse_duration(self.since or _SINCE, "--since")
+        budget_s = parse_duration(self.log_budget or _BUDGET, "--log-budget")
+        return Depth(round((utc_now().timestamp() - since_s) * 1000), budget_s)
+
+
+def doctor(
+    run: Run,
+    which: Selection,
+    looking: Looking,
+    explain_rule: Annotated[
+        str | None,
+        typer.Option(
+            "--explain", metavar="RULE", rich_help_panel=WHAT, help="What a rule means and how to mend it; no cluster."
+        ),
+    ] = None,
+    rules: Annotated[bool, typer.Option("--rules", rich_help_panel=WHAT, help="List all rules; no cluster.")] = False,
+) -> Outcome:
+    """Look for what is wrong with groups or the cluster, and say what to do.
+
+    Without a group it looks at the cluster and at all groups; with --cluster at the cluster alone, with GROUP,
+    --all-groups or a filter at groups alone. What could not be looked at is said with the reason, and fails no check.
+
+    Examples:
+    kgroup doctor orders-svc
+    kgroup doctor --all-groups --fail-on critical
+    kgroup doctor --explain rebalance-storm
+
+    Exit codes: 0 2 3 4 5 6 7 8
+    """
+    if explain_rule is not None or rules:
+        return _explained(which, looking, explain_rule, rules=rules)
+    check(which)
+    fail_on, depth = looking.severity, looking.depth
+    narrowed = which != Selection()
+    if looking.cluster and narrowed:
+        raise UsageError("--cluster looks at no group: without groups and filters")
+    with Cluster(run.settings) as cluster:
+        diagnoses: list[Diagnosis] = []
+        errors: tuple[RowError, ...] = ()
+        if not narrowed:
+            diagnoses.append(diagnose_cluster(cluster_snapshot(run, cluster, cluster.list_groups())))
+        if not looking.cluster:
+            found = _consumers(run, _found(run, cluster, which))
+            errors = found.errors
+            diagnoses += [diagnose_group(one) for one in group_snapshots(run, cluster, found, depth)]
+        ref = cluster.ref
+    decision = decide(diagnoses, fail_on)
+    for line in decision.lines:
+        run.reporter.warn(f"FAILED  {line}")
+    if not diagnoses and not errors:
+        if fail_on is not None:  # a typo in --topic must not be a check that always holds
+            raise NotFound("no group is chosen, so nothing was checked", hint="kgroup list")
+        run.reporter.note("no group is chosen: nothing to do")
+    finished = [_finished(run, diagnosis) for diagnosis in diagnoses]
+    return outcome(finished, ref, errors, check_failed=decision.failed, verbose=looking.verbose)
+
+
+def _explained(which: Selection, looking: Looking, rule: str | None, *, rules: bool) -> Outcome:
+    if which != Selection() or looking != Looking(verbose=looking.verbose):
+        raise UsageError("--explain and --rules look at no cluster: without groups and other options")
+    if rules and rule is not None:
+        raise UsageError("--explain and --rules: one of them")
+    if rule is None:
+        return rules_outcome(tuple(explanations().values()))
+    return explained(explain(rule))
+
+
+def _found(run: Run, cluster: Cluster, which: Selection) -> Snapshot:
+    """All chosen groups in one; notes are said."""
+    parts = list(snapshots(run, cluster, which, _WANT))
+    for note in dict.fromkeys(note for part in parts for note in part.notes):
+        run.reporter.note(note)
+    groups = tuple(group for part in parts for group in part.groups)
+    errors = tuple(error for part in parts for error in part.errors)
+    return Snapshot(groups, _failures(errors), ())
+
+
+def _failures(errors: Sequence[RowError]) -> tuple[RowError, ...]:
+    """Without topics that do not exist any more: that is a finding."""
+    return tuple(error for error in errors if error.code not in ("unknown-topic", "pending-transaction"))
+
+
+def _consumers(run: Run, found: Snapshot) -> Snapshot:
+    """Without the groups of other frameworks, whose members and offsets follow rules of their own."""
+    others = [group for group in found.groups if not is_of_consumers(group.protocol_type)]
+    if others:
+        kinds = ", ".join(sorted({group.protocol_type or "" for group in others}))
+        run.reporter.note(f"left out, {plural(len(others), 'group')} of other frameworks ({kinds}): kgroup list")
+    return replace(found, groups=tuple(group for group in found.groups if is_of_consumers(group.protocol_type)))
+
+
+def _finished(run: Run, diagnosis: Diagnosis) -> Diagnosis:
+    """With commands that reach this cluster as they stand."""
+    return replace(diagnosis, findings=tuple(_with_connection(run, finding) for finding in diagnosis.findings))
+
+
+def _with_connection(run: Run, finding: Finding) -> Finding:
+    commands = tuple(_own(run, command) if command.startswith(_OWN) else command for command in finding.commands)
+    return replace(finding, commands=commands)
+
+
+def _own(run: Run, command: str) -> str:
+    return run.command(*shlex.split(command)[1:])

@@ -1,0 +1,154 @@
+"""What a group's records in ``__consumer_offsets`` tell the doctor: settings, commits, rebalances, restarts. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from kgroup.groups.doctor.snapshot import (
+    CommitPoint,
+    Commits,
+    History,
+    MemberSettings,
+    Rebalance,
+    Restart,
+    TopicPartition,
+)
+from kgroup.groups.lag.from_log import from_log as evidence_of
+from kgroup.groups.timeline.history import Asked, history
+from kgroup.groups.timeline.history import History as Timeline
+from kgroup.groups.timeline.model import WENT, Cause, Kind, Present, SignatureKind, Step
+from kgroup.logged import CommitWritten, Ending, Event, Reach
+from kgroup.model import Group
+
+
+@dataclass(frozen=True, slots=True)
+class FromLog:
+    """The part of ``GroupSnapshot`` that the log knows, under the names that it has there."""
+
+    settings: Mapping[str, MemberSettings]
+    commits: Mapping[TopicPartition, Commits]
+    commits_since_ms: int | None
+    history: History
+    emptied_at_ms: int | None
+
+
+def from_log(events: Sequence[Event], reach: Reach, group: Group, asked: Asked) -> FromLog:
+    """All of it, from events in the log's order; rebalances and restarts since ``asked.since_ms``."""
+    told = evidence_of(events, reach, group, asked.now_ms)
+    ids = _topic_ids(events)
+    return FromLog(
+        settings={
+            who: MemberSettings(facts.session_timeout_ms, facts.max_poll_interval_ms)
+            for who, facts in told.members.items()
+        },
+        commits={
+            place: Commits(tuple(CommitPoint(one.offset, one.timestamp_ms) for one in made), ids.get(place))
+            for place, made in told.commits.items()
+        },
+        commits_since_ms=told.read_since_ms,
+        history=history_of(history(group.name, events, reach, asked)),
+        emptied_at_ms=told.state_since_ms if group.is_empty else None,
+    )
+
+
+def _topic_ids(events: Sequence[Event]) -> dict[TopicPartition, str | None]:
+    """The topic id of the newest commit of each partition."""
+    return {
+        (event.topic, event.partition): event.topic_id
+        for event in events
+        if isinstance(event, CommitWritten) and event.offset is not None and event.ending in _COUNTED
+    }
+
+
+_COUNTED = frozenset({Ending.PLAIN, Ending.COMMITTED})
+
+
+def history_of(timeline: Timeline) -> History:
+    """The rebalances and restarts of a timeline."""
+    since_ms, reach = timeline.asked.since_ms, timeline.reach
+    if not reach.to_log_start:
+        since_ms = max(since_ms, timeline.asked.now_ms if reach.oldest_ms is None else reach.oldest_ms)
+    before = () if timeline.before is None else (timeline.before,)
+    return History(since_ms, tuple(_rebalances(timeline)), tuple(_restarts((*before, *timeline.steps), since_ms)))
+
+
+def _rebalances(timeline: Timeline) -> Iterator[Rebalance]:
+    calm = _calm(timeline)
+    for step in timeline.steps:
+        # Those that came to nothing before it left no record of their own.
+        for _ in range(step.never_completed or 0):
+            yield Rebalance(step.at_ms)
+        if step.kind is not Kind.REBALANCE or step.causes == {Cause.FOLLOW_UP}:
+            continue
+        yield Rebalance(
+            step.at_ms, step.took_ms, step.moved_needlessly, _causers(step), rollout=step.log_offset in calm
+        )
+
+
+def _calm(timeline: Timeline) -> frozenset[int]:
+    """The steps that are no sign of unrest: rollouts; who comes and stays, who goes and stays away; a start, a stop.
+
+    Ten members that start one after the other are ten epochs, and so are they when they stop.
+    """
+    steps = timeline.steps
+    found = {
+        step.log_offset
+        for signature in timeline.signatures
+        if signature.kind is SignatureKind.ROLLOUT
+        for step in steps
+        if signature.first <= step.log_offset <= signature.last
+    }
+    joined = Counter(name for step in steps for name in _named(step, frozenset({Cause.JOIN})))
+    went = Counter(name for step in steps for name in _named(step, WENT))
+    starting = timeline.before is None or timeline.before.kind is not Kind.REBALANCE
+    for step in steps:
+        starting = (starting and _only(step, frozenset({Cause.JOIN}))) or step.kind is not Kind.REBALANCE
+        here = _causers(step)
+        coming = starting and all(joined[name] == 1 for name in here)
+        steady = not any(joined[name] and went[name] for name in here)
+        if _only(step, WENT | {Cause.JOIN}) and (steady or coming):
+            found.add(step.log_offset)
+    stopping = False
+    for step in reversed(steps):
+        stopping = (stopping and _only(step, WENT)) or step.kind is Kind.EMPTY
+        if stopping and all(went[name] == 1 for name in _causers(step)):
+            found.add(step.log_offset)
+    return frozenset(found)
+
+
+def _only(step: Step, causes: frozenset[Cause]) -> bool:
+    return bool(step.reasons) and step.causes - {Cause.FOLLOW_UP} <= causes
+
+
+def _named(step: Step, causes: frozenset[Cause]) -> tuple[str, ...]:
+    return tuple(name for reason in step.reasons if reason.cause in causes for name in reason.members)
+
+
+def _causers(step: Step) -> tuple[str, ...]:
+    return _named(step, WENT | {Cause.JOIN})
+
+
+def _restarts(steps: Sequence[Step], since_ms: int) -> Iterator[Restart]:
+    """Members that went and came back under another member id, by their names."""
+    last: dict[str, Present] = {}
+    gone_ms: dict[str, int] = {}
+    for step in steps:
+        if step.kind is Kind.DELETED:
+            last, gone_ms = {}, {}
+            continue
+        here = {present.name: present for present in step.members if not present.away}
+        for name, old in last.items():
+            if name not in here and name not in gone_ms:
+                away = any(present.name == name for present in step.members)
+                expired = name in _named(step, frozenset({Cause.SESSION_EXPIRED})) or old.instance_id is not None
+                # A static member that stops says nothing: it is noticed when its session is over.
+                gone_ms[name] = step.at_ms - ((old.session_ms or 0) if expired and not away else 0)
+        for name, new in here.items():
+            before = last.get(name)
+            if before is not None and before.member_id != new.member_id and step.at_ms >= since_ms:
+                went_ms = gone_ms.get(name)
+                yield Restart(name, new.instance_id, None if went_ms is None else step.at_ms - went_ms)
+            gone_ms.pop(name, None)
+            last[name] = new

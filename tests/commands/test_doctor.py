@@ -1,0 +1,303 @@
+"""``kgroup doctor`` on a real broker: what is brought about is found, and healthy groups are left in peace."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+import yaml
+
+from kgroup.groups.doctor.rules import ORDER
+from kgroup.sandbox.tools import run_tool
+from tests.command_line import CommandLine
+from tests.hanging import hang
+from tests.kafka_world import KafkaWorld
+from tests.members import Members
+from tests.waiting import wait_for
+
+Name = Callable[[str], str]
+TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
+BY_DESIGN = {"ready-to-migrate"}
+"""What a group in best health is told."""
+
+
+def rules_of(kgroup: CommandLine, *groups: str, exit_code: int = 0) -> dict[str, dict[str, Any]]:
+    """The findings of each group by their rules."""
+    found = kgroup("doctor", *groups, "-o", "json", exit_code=exit_code).data
+    return {one["group"]: {finding["rule"]: finding for finding in one["findings"]} for one in found}
+
+
+def severities(findings: Mapping[str, Any]) -> dict[str, str]:
+    return {rule: finding["severity"] for rule, finding in findings.items() if rule not in BY_DESIGN}
+
+
+def test_healthy_groups_of_all_shapes(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, bystander: str
+) -> None:
+    topic, other = world.topic(name("orders"), partitions=4), world.topic(name("payments"))
+    for number in range(4):
+        world.produce(topic, 3, partition=number)
+    eager, cooperative, new, static, simple = (name(n) for n in ("eager", "cooperative", "new", "static", "simple"))
+    committing = {"enable_auto_commit": "true", "auto_commit_interval_ms": "100"}
+    alone = members.classic(eager, topic, **committing)
+    two = [members.classic(cooperative, topic, other, assignor="cooperative-sticky", **committing) for _ in range(2)]
+    three = [members.consumer(new, topic, **committing) for _ in range(3)]
+    named = [members.consumer(static, topic, other, group_instance_id=f"i{at}", **committing) for at in range(2)]
+    members.stable(alone, partitions=4)
+    members.stable(*two, partitions=5)
+    members.stable(*three, partitions=4)
+    members.stable(*named, partitions=5)
+    world.commit(simple, {(topic, number): 3 for number in range(4)})
+    live = (eager, cooperative, new, static)
+
+    def committed() -> bool:
+        return all(len(world.committed(group)) >= 4 for group in live)
+
+    wait_for(committed, "commits")
+    found = rules_of(kgroup, *live, simple)
+    assert {group: severities(findings) for group, findings in found.items()} == {
+        group: {} for group in (*live, simple)
+    }
+    for member in (alone, *two, *three, *named):
+        member.close()
+    wait_for(lambda: {world.groups()[group][1] for group in (eager, cooperative, new)} == {"empty"}, "stopped groups")
+    found = rules_of(kgroup, eager, cooperative, new)
+    assert {group: severities(findings) for group, findings in found.items()} == {
+        group: {} for group in (eager, cooperative, new)
+    }
+
+
+def test_members_that_are_ill_placed(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, bystander: str
+) -> None:
+    one, two, gone = (world.topic(name(stem)) for stem in ("one", "two", "gone"))
+    many = [world.topic(name(f"t{number}")) for number in range(4)]
+    idle, mixed, skewed, endless, waiting = (name(n) for n in ("idle", "mixed", "skewed", "endless", "waiting"))
+    started = [
+        ([members.consumer(idle, one) for _ in range(3)], 1),
+        ([members.classic(mixed, one), members.classic(mixed, two)], 2),
+        ([members.classic(skewed, *many) for _ in range(2)], 4),
+        ([members.classic(endless, one, max_poll_interval_ms=86_400_000, session_timeout_ms=6000)], 1),
+        ([members.classic(waiting, one, gone)], 2),
+    ]
+    for some, partitions in started:
+        idlers = 1 if some[0].what["group"] == skewed else None
+        members.stable(*some, partitions=partitions, idle=idlers)
+    world.delete_topic(gone)
+
+    def found() -> dict[str, dict[str, Any]] | None:
+        found = rules_of(kgroup, idle, mixed, skewed, endless, waiting)
+        return found if "topic-gone" in found[waiting] and "idle-members" in found[idle] else None
+
+    findings = wait_for(found, "findings")
+    assert severities(findings[idle]) == {"idle-members": "warning"}
+    assert findings[idle]["idle-members"]["numbers"] == {"members": 3, "partitions": 1, "idle": 2}
+    assert severities(findings[mixed]) == {"mixed-subscriptions": "warning"}
+    assert severities(findings[skewed]) == {"skewed-partitions": "warning"}
+    assert severities(findings[endless]) == {"poll-interval": "warning", "heartbeat-interval": "info"}
+    assert severities(findings[waiting]) == {"topic-gone": "warning"}
+    assert findings[waiting]["topic-gone"]["places"] == [gone]
+
+
+def test_offsets_and_logs_that_do_not_fit(kgroup: CommandLine, world: KafkaWorld, name: Name, bystander: str) -> None:
+    topic, hot = world.topic(name("orders"), partitions=2), world.topic(name("hot"), partitions=4)
+    world.produce(topic, 30)
+    world.produce(topic, 4, partition=1)
+    for number in range(4):
+        world.produce(hot, 1500 if number == 2 else 5, partition=number)
+    outside, behind = name("outside"), name("behind")
+    world.commit(outside, {(topic, 0): 5})
+    world.delete_records(topic, 0, 20)
+    world.commit(behind, {(hot, number): 0 for number in range(4)})
+
+    found = rules_of(kgroup, outside, behind)
+
+    assert severities(found[outside]) == {"out-of-range": "critical", "never-read": "info"}
+    assert found[outside]["out-of-range"]["numbers"] == {
+        "partitions": 1, "offsets_gone": 15, "above_end": 0, "readable": 10,
+    }  # fmt: skip
+    assert found[outside]["never-read"]["places"] == [f"{topic}:1"]
+    assert severities(found[behind]) == {"hot-partition": "warning", "skewed-lag": "warning"}
+    assert found[behind]["hot-partition"]["places"] == [f"{hot}:2"]
+    (command,) = found[outside]["out-of-range"]["commands"]
+    plan = kgroup(*shlex.split(command)[1:], "-o", "csv")
+    assert [row["new"] for row in plan.rows if row["partition"] == "0"] == ["20"], plan.stdout
+
+
+def test_a_hanging_transaction_and_its_finished_abort(
+    kgroup: CommandLine, world: KafkaWorld, name: Name, bootstrap: str, bystander: str
+) -> None:
+    topic, group = world.topic(name("orders"), partitions=2), name("svc")
+    world.produce(topic, 5)
+    world.commit(group, {(topic, 0): 5})
+    transactional_id = hang(bootstrap, topic, age_ms=3_600_000)
+
+    found = rules_of(kgroup, group)[group]
+
+    assert severities(found) == {"hanging-transaction": "critical", "lso-stuck": "critical"}
+    hanging = found["hanging-transaction"]
+    assert (hanging["numbers"]["start_offset"], hanging["places"]) == (5, [f"{topic}:0"])
+    assert transactional_id in hanging["evidence"]
+    (abort,) = hanging["commands"]
+    tool, *arguments = shlex.split(abort)
+    assert tool == "kafka-transactions.sh"
+    done = run_tool(TRANSACTIONS, arguments)
+    assert done.returncode == 0, done.stderr
+    assert severities(rules_of(kgroup, group)[group]) == {}
+
+
+def test_a_transaction_that_is_under_way_is_no_hanging_one(
+    kgroup: CommandLine, world: KafkaWorld, name: Name, bootstrap: str, bystander: str
+) -> None:
+    """Whatever times its records carry: the coordinator's clock counts where it knows of it."""
+    from confluent_kafka import Producer
+
+    topic, group = world.topic(name("orders")), name("svc")
+    world.produce(topic, 5)
+    world.commit(group, {(topic, 0): 5})
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": name("busy"), "log_level": 0})
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    producer.produce(topic, b"x", timestamp=1_600_000_000_000)
+    assert producer.flush(30) == 0
+
+    assert severities(rules_of(kgroup, group)[group]) == {}
+    producer.abort_transaction(30)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_member_that_comes_and_goes(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, protocol: str, bystander: str
+) -> None:
+    topic, group = world.topic(name("orders"), partitions=2), name("svc")
+    start = members.classic if protocol == "classic" else members.consumer
+    stays, flaky = start(group, topic), start(group, topic, client_id="flaky")
+    for _ in range(5):
+        members.stable(stays, flaky, partitions=2)
+        flaky.close()
+        members.stable(stays, partitions=2)
+        flaky.start_again()
+    members.stable(stays, flaky, partitions=2)
+
+    found = rules_of(kgroup, group)[group]
+
+    assert {"rebalance-storm", "not-static"} <= found.keys()
+    assert found["rebalance-storm"]["places"][0] == "flaky"
+    assert found["rebalance-storm"]["numbers"]["rebalances"] >= 9
+
+
+def test_static_members_that_left_for_a_moment(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, bystander: str
+) -> None:
+    topic, group = world.topic(name("orders"), partitions=2), name("svc")
+    world.configure_group(group, consumer_session_timeout_ms="60000")
+    both = [members.consumer(group, topic, group_instance_id=f"i{number}") for number in range(2)]
+    members.stable(*both, partitions=2)
+    both[0].close()
+
+    def found() -> dict[str, Any] | None:
+        return rules_of(kgroup, group)[group].get("static-session")
+
+    finding = wait_for(found, "a static member that left")
+    assert (finding["severity"], finding["places"]) == ("info", ["i0"])
+    assert finding["numbers"]["session_timeout_ms"] == 60_000
+
+
+def test_as_a_check(kgroup: CommandLine, world: KafkaWorld, name: Name, bystander: str) -> None:
+    topic, group, fine = world.topic(name("orders")), name("svc"), name("fine")
+    world.produce(topic, 3)
+    world.commit(group, {(topic, 0): 9})
+    world.commit(fine, {(topic, 0): 3})
+
+    failed = kgroup("doctor", group, fine, "--fail-on", "warning", "-o", "json", exit_code=8)
+
+    assert [found["group"] for found in failed.data] == [group, fine], "worst first"
+    assert failed.stderr.splitlines() == [
+        f"WARNING FAILED  {group}: critical out-of-range: {failed.data[0]['findings'][0]['evidence']}"
+    ]
+    assert kgroup("doctor", group).stderr == ""
+    assert kgroup("doctor", fine, "--fail-on", "info").stderr == ""
+    wrong = kgroup("doctor", fine, "--fail-on", "error", exit_code=2)
+    assert "info, warning, critical" in wrong.stderr
+
+
+def test_formats(kgroup: CommandLine, world: KafkaWorld, name: Name, bystander: str) -> None:
+    topic, group = world.topic(name("orders")), name("svc")
+    world.commit(group, {(topic, 0): 9})
+
+    (row,) = kgroup("doctor", group, "-o", "csv").rows
+    assert (row["group"], row["severity"], row["rule"]) == (group, "critical", "out-of-range")
+    assert yaml.safe_load(kgroup("doctor", group, "-o", "yaml").stdout)["kind"] == "kgroup.doctor/v1"
+    page = kgroup("doctor", group).stdout
+    assert f"kgroup reset {group} --only out-of-range" in page
+    assert "kgroup doctor --explain out-of-range" in page
+    assert kgroup("doctor", group, "-o", "markdown").stdout.startswith("```\n$ kgroup doctor ")
+    assert "source: Kafka's documentation" in kgroup("doctor", group, "-o", "wide", "--verbose").stdout
+
+
+def test_commands_reach_the_same_cluster(
+    kgroup_cli: CommandLine, bootstrap: str, world: KafkaWorld, name: Name, bystander: str
+) -> None:
+    topic, group = world.topic(name("orders")), name("svc")
+    world.commit(group, {(topic, 0): 9})
+
+    (found,) = kgroup_cli("doctor", group, "-b", bootstrap, "-o", "json").data
+
+    assert found["findings"][0]["commands"] == [f"kgroup reset {group} --only out-of-range -b {bootstrap}"]
+
+
+def test_the_cluster(kgroup: CommandLine, world: KafkaWorld, name: Name, bystander: str) -> None:
+    alone = kgroup("doctor", "--cluster", "-o", "json").data
+    assert [(found["group"], found["scope"], found["rules_looked_at"]) for found in alone] == [(None, "cluster", 3)]
+    everything = kgroup("doctor", "-o", "json").data
+    assert everything[0]["scope"] == "cluster"
+    assert bystander in {found["group"] for found in everything}
+    groups = kgroup("doctor", "--all-groups", "-o", "json").data
+    assert {found["scope"] for found in groups} == {"group"}
+
+
+def test_a_bound_that_was_hit_is_said(kgroup: CommandLine, bystander: str) -> None:
+    assert kgroup("doctor", bystander).stderr == ""
+    cut = kgroup("doctor", bystander, "--log-budget", "0s", "-o", "json")
+    assert "the past was not read as far back as asked" in cut.stderr
+
+
+def test_groups_of_other_kinds(kgroup: CommandLine, world: KafkaWorld, name: Name, bystander: str) -> None:
+    connect = name("connect")
+    world.join_as(connect, "connect")
+
+    left_out = kgroup("doctor", connect)
+
+    assert "1 group of other frameworks (connect)" in left_out.stderr
+    assert "nothing to do" in left_out.stderr
+
+
+def test_rules_are_explained_without_a_cluster(kgroup_cli: CommandLine) -> None:
+    listed = kgroup_cli("doctor", "--rules", "-o", "json").data
+    assert tuple(rule["rule"] for rule in listed) == ORDER
+    assert kgroup_cli("doctor", "--rules").stdout.count("\n") == len(ORDER) + 2
+    (explained,) = kgroup_cli("doctor", "--explain", "rebalance-storm", "-o", "json").data
+    assert explained["mend"]
+    unknown = kgroup_cli("doctor", "--explain", "rebalance-strom", exit_code=5)
+    assert "Near: rebalance-storm" in unknown.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "said"),
+    [
+        (("doctor", "no-such-group"), 5, "no-such-group"),
+        (("doctor", "svc", "--all-groups"), 2, "which of the two"),
+        (("doctor", "svc", "--cluster"), 2, "--cluster"),
+        (("doctor", "--explain", "out-of-range", "svc"), 2, "without groups"),
+        (("doctor", "--explain", "out-of-range", "--rules"), 2, "one of them"),
+        (("doctor", "--explain", "out-of-range", "--fail-on", "info"), 2, "other options"),
+        (("doctor", "--topic", "no-such-topic", "--fail-on", "info"), 5, "nothing was checked"),
+        (("doctor", "--since", "5"), 2, "--since"),
+        (("doctor", "--log-budget", "soon"), 2, "--log-budget"),
+        (("doctor", "-b", "127.0.0.1:1"), 3, "refused the connection"),
+    ],
+)
+def test_what_has_no_meaning(kgroup: CommandLine, arguments: tuple[str, ...], exit_code: int, said: str) -> None:
+    assert said in kgroup(*arguments, exit_code=exit_code).stderr

@@ -1,0 +1,214 @@
+"""What the doctor makes of a group's log: which rebalances are unrest, which members restarted, which commits stand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from kgroup.groups.doctor.about_rebalances import rebalance_storm
+from kgroup.groups.doctor.finding import Finding, Severity
+from kgroup.groups.doctor.from_log import FromLog, from_log, history_of
+from kgroup.groups.doctor.snapshot import CommitPoint, Commits, MemberSettings, Restart
+from kgroup.groups.timeline.history import Asked
+from kgroup.logged import Ending, GenerationMember
+from tests.groups.doctor.cases import EMPTY, HEALTHY
+from tests.groups.timeline.logs import T0, TOPIC, Log, member
+
+_HOUR_MS = 3_600_000
+
+
+def told(log: Log, **reach: object) -> FromLog:
+    now_ms = log.now_ms + 1000
+    return from_log(log.events, log.reach(**reach), EMPTY.group, Asked(T0 - _HOUR_MS, now_ms, now_ms, 45_000))
+
+
+def some(count: int) -> tuple[GenerationMember, ...]:
+    """So many members, with ten partitions among them."""
+    return tuple(member(f"m{at}/1", *range(at, 10, count)) for at in range(count))
+
+
+def started(log: Log, count: int = 10) -> Log:
+    """One generation for each member that comes."""
+    for at in range(count):
+        log.at(at * 2).generation(at + 1, *some(at + 1))
+    return log
+
+
+def stopped(log: Log, count: int = 10, after: float = 300) -> Log:
+    for at in range(count):
+        log.at(after + at * 2).generation(count + at + 1, *some(count - at - 1))
+    return log
+
+
+def started_epochs(log: Log) -> Log:
+    for at in range(10):
+        log.at(at * 2).member(f"m{at}").epoch(at + 1)
+    return log
+
+
+def two_starts_and_stops(log: Log) -> Log:
+    """A job that runs twice an hour: each of its members comes twice, and that is no storm by itself."""
+    started(log, 4)
+    stopped(log, 4, after=60)
+    return log
+
+
+def scaled_up_and_down(log: Log) -> Log:
+    log.at(0).generation(1, *some(2))
+    for at in range(3, 9):
+        log.at(60 + at).generation(at, *some(at))
+    return log
+
+
+def flapping(log: Log) -> Log:
+    """The same client comes and goes; who stays has nothing to do with it."""
+    log.at(0).generation(1, member("stays/1", 0, 1))
+    for at in range(7):
+        log.at(20 * at + 5).generation(2 * at + 2, member("stays/1", 0), member(f"flaky/{at}", 1))
+        log.at(20 * at + 15).generation(2 * at + 3, member("stays/1", 0, 1))
+    return log
+
+
+def alone(log: Log) -> Log:
+    """A group of one that crashes over and over: all its generations are starts and stops."""
+    for at in range(7):
+        log.at(20 * at).generation(2 * at + 1, member(f"flaky/{at}", 0))
+        log.at(20 * at + 10).generation(2 * at + 2)
+    return log
+
+
+def new_names(log: Log) -> Log:
+    """Crashes that get a new name each time."""
+    log.at(0).generation(1, member("stays/1", 0, 1))
+    for at in range(7):
+        log.at(20 * at + 5).generation(2 * at + 2, member("stays/1", 0), member(f"pod-{at}/1", 1))
+        log.at(20 * at + 15).generation(2 * at + 3, member("stays/1", 0, 1))
+    return log
+
+
+def never_completed(log: Log) -> Log:
+    log.at(0).generation(1, member("a/1", 0))
+    return log.at(30).generation(8, member("a/1", 0), member("b/1", 1))
+
+
+def rolled_out(log: Log) -> Log:
+    """A deployment: each of five goes and comes back once."""
+    names = [f"m{at}" for at in range(5)]
+    log.at(0).generation(1, *(member(f"{name}/1", at) for at, name in enumerate(names)))
+    ages = dict.fromkeys(names, 1)
+    number = 1
+    for name in names:
+        log.at(number * 10)
+        number += 1
+        log.generation(number, *(member(f"{n}/{ages[n]}", at) for at, n in enumerate(names) if n != name))
+        ages[name] = 2
+        number += 1
+        log.at(number * 10).generation(number, *(member(f"{n}/{ages[n]}", at) for at, n in enumerate(names)))
+    return log
+
+
+@pytest.mark.parametrize(
+    ("write", "storm"),
+    [
+        (started, False),
+        (started_epochs, False),
+        (lambda log: stopped(started(log)), False),
+        (two_starts_and_stops, False),
+        (scaled_up_and_down, False),
+        (rolled_out, False),
+        (flapping, True),
+        (alone, True),
+        (new_names, True),
+        (never_completed, True),
+    ],
+    ids=lambda value: getattr(value, "__name__", str(value)),
+)
+def test_what_is_a_storm_and_what_is_not(write: Callable[[Log], Log], storm: bool) -> None:
+    log = write(Log())
+    snapshot = replace(HEALTHY, now_ms=log.now_ms + 1000, history=told(log).history)
+
+    found = rebalance_storm(snapshot)
+
+    assert [isinstance(item, Finding) for item in found] == ([True] if storm else [])
+
+
+def test_the_flapping_client_is_named() -> None:
+    log = flapping(Log())
+
+    (found,) = rebalance_storm(replace(HEALTHY, now_ms=log.now_ms + 1000, history=told(log).history))
+
+    assert isinstance(found, Finding)
+    assert (found.severity, found.places[0]) == (Severity.CRITICAL, "flaky")
+
+
+@pytest.mark.parametrize(
+    ("write", "expected"),
+    [
+        (
+            lambda log: flapping(log),
+            [Restart("flaky", None, 10_000)] * 6,
+        ),
+        (
+            # Replaced while its place was kept: how long it was away is not in the log.
+            lambda log: (
+                log.at(0)
+                .generation(1, member("i/1", 0, instance_id="i"), member("b/1", 1))
+                .at(5)
+                .generation(1, member("i/2", 0, instance_id="i"), member("b/1", 1))
+            ),
+            [Restart("i", "i", None)],
+        ),
+        (
+            # It was noticed when its session was over, which counts: 10 s, and 20 s until it came back.
+            lambda log: (
+                log.commits([0, 1], 0, 50)
+                .at(60)
+                .generation(1, member("i/1", 0, instance_id="i"), member("b/1", 1))
+                .commits([0, 1], 61, 100)
+                .commits([1], 101, 110)
+                .at(110)
+                .generation(2, member("b/1", 0, 1))
+                .at(130)
+                .generation(3, member("i/2", 0, instance_id="i"), member("b/1", 1))
+            ),
+            [Restart("i", "i", 30_000)],
+        ),
+        (lambda log: scaled_up_and_down(log), []),
+    ],
+    ids=["flapping", "static-in-time", "static-too-late", "scaled"],
+)
+def test_restarts(write: Callable[[Log], Log], expected: list[Restart]) -> None:
+    assert list(told(write(Log())).history.restarts) == expected
+
+
+def test_what_was_not_read_is_not_claimed() -> None:
+    log = Log().at(0).generation(1, member("a", 0))
+    timeline = log.history(since=-3600, until=10)
+
+    assert history_of(timeline).since_ms == T0 - 3_600_000
+    assert history_of(replace(timeline, reach=log.reach(oldest_ms=T0 - 1000))).since_ms == T0 - 1000
+    assert history_of(replace(timeline, reach=log.reach(oldest_ms=None))).since_ms == timeline.asked.now_ms
+    whole = log.reach(oldest_ms=T0 - 1000, to_log_start=True)
+    assert history_of(replace(timeline, reach=whole)).since_ms == T0 - 3_600_000
+
+
+def test_settings_and_when_it_became_empty() -> None:
+    log = Log().at(0).generation(1, member("a/1", 0)).at(60).generation(2)
+
+    assert told(log).settings == {}
+    assert told(log).emptied_at_ms == T0 + 60_000
+    live = Log().at(0).generation(1, member("a/1", 0, session_timeout_ms=6000, rebalance_timeout_ms=None))
+    assert told(live).settings == {"a/1": MemberSettings(6000, None)}
+    assert told(live).emptied_at_ms is None
+
+
+def test_commits_that_stand_with_the_newest_topic_id() -> None:
+    log = Log().at(0).commit(0, 5, topic_id="old").at(1).commit(0, 6, topic_id="new").at(2)
+    log.commit(0, 99, topic_id="aborted", producer_id=7, ending=Ending.ABORTED)
+    log.commit(1, 3).commit(1, None)
+
+    assert told(log).commits == {
+        (TOPIC, 0): Commits((CommitPoint(5, T0), CommitPoint(6, T0 + 1000)), "new"),
+    }
