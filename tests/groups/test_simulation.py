@@ -60,11 +60,12 @@ def owners(simulation: Simulation) -> set[str]:
     [
         (Change(add=1), 1, 2, 1),
         (Change(remove=1), 1, 1, 1),
+        (Change(kill=1), 1, 1, 2),
         (Change(more_partitions=6), 1, 1, 1),
         (Change(restart=Restart.AS_THEY_ARE), 8, 12, 8),
         (Change(restart=Restart.STATIC), 0, 0, 0),
     ],
-    ids=["add one", "remove one", "grow", "rolling, dynamic", "rolling, static"],
+    ids=["add one", "remove one", "kill one", "grow", "rolling, dynamic", "rolling, static"],
 )
 @EVERY
 def test_how_many_rebalances(assignor: str, change: Change, eager: int, cooperative: int, consumer: int) -> None:
@@ -130,6 +131,30 @@ def test_a_consumer_group_hands_over_what_moves() -> None:
 @pytest.mark.parametrize("change", [Change(add=2), Change(remove=2), Change(restart=Restart.AS_THEY_ARE)])
 def test_sticky_assignors_move_nothing_needlessly(assignor: str, change: Change) -> None:
     assert simulate(group(assignor, 5, 17), change, TIMING).needless == 0
+
+
+@pytest.mark.parametrize(
+    ("assignor", "expected"),
+    [
+        ("range", [("rebalance", 12, 60)]),
+        ("sticky", [("rebalance", 12, 60)]),
+        ("cooperative-sticky", [("rebalance", 3, 60)]),
+        ("uniform", [("dead", 3, 60), ("handover", 2, 5)]),
+    ],
+)
+def test_a_killed_member_is_waited_for(assignor: str, expected: list[tuple[str, int, float]]) -> None:
+    """By everybody under eager assignors; a consumer group gives the newcomer what it can spare. Measured."""
+    simulation = simulate(group(assignor), Change(kill=1), TIMING)
+    assert [(one.cause, one.partitions, one.seconds) for one in simulation.standstills] == expected
+    assert simulation.after.keys() == simulation.before.keys()
+    assert Balance.of(simulation.after) == Balance(4, 0, 3, 3)
+
+
+@EVERY
+def test_a_killed_instance_is_replaced_in_silence(assignor: str) -> None:
+    simulation = simulate(group(assignor, static=True), Change(kill=2), TIMING)
+    assert (simulation.rebalances, simulation.moved, simulation.standstills) == (0, 0, ())
+    assert simulation.after == simulation.before
 
 
 def test_a_restarted_member_keeps_its_name() -> None:
@@ -234,6 +259,7 @@ def test_made_up_ids_look_like_the_groups_own() -> None:
     assert member_id_like(classic, None, 0, 2) != made_up != member_id_like(classic, None, 1, 1)
     assert member_id_like(classic, "app-7", 0, 1).startswith("app-7-")
     assert len(member_id_like("gdWm1DKlSXyKXsLlCxzvVQ", None, 0, 1)) == 22
+    assert len(member_id_like("+jv9K/mlSXyKXsLlCxzvVQ", None, 0, 1)) == 22
     assert member_id_like("me", None, 0, 1).startswith("member-")
 
 
@@ -258,6 +284,7 @@ def test_the_next_instance(present: list[str], following: str) -> None:
     change=st.builds(
         Change,
         add=st.integers(0, 3),
+        kill=st.integers(0, 2),
         remove=st.integers(0, 3),
         more_partitions=st.integers(0, 4),
         restart=st.none() | st.sampled_from(Restart),

@@ -37,9 +37,11 @@ def simulate(group: SimulatedGroup, change: Change, timing: Timing, seed: int = 
         run.remove(leaving)
     if change.add:
         run.add(change.add)
+    if change.kill:
+        run.kill(run.last_members(change.kill))
     if change.restart is not None:
         run.restart_all()
-    return Simulation(before, run.assigned, tuple(run.steps), run.settled)
+    return Simulation(before, run.assigned, tuple(run.steps), run.settled, run.instance_ids)
 
 
 def running_with(group: SimulatedGroup, protocol: str, assignor: str) -> SimulatedGroup:

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from kgroup.errors import UsageError
 from kgroup.groups.assignors import CLIENT_SIDE, SERVER_SIDE, Assignor
 from kgroup.groups.assignors.model import Assigned, Subscriber, Topic
+
+SERVER_DEFAULT = "uniform"
+"""What a consumer group uses where nobody asked for anything (group.consumer.assignors)."""
+
+
+def known_assignors(protocol: str) -> Mapping[str, Assignor]:
+    """The assignors that Kafka comes with, by name: those of a consumer group, or of the clients of a classic one."""
+    return SERVER_SIDE if protocol == "consumer" else CLIENT_SIDE
 
 
 class Style(Enum):
@@ -36,7 +44,7 @@ class SimulatedGroup:
     topics: tuple[Topic, ...]
 
     def __post_init__(self) -> None:
-        known = self._known
+        known = known_assignors(self.protocol)
         if self.assignor not in known:
             raise UsageError(
                 f"the {self.protocol} protocol has no assignor {self.assignor} that could be simulated",
@@ -44,13 +52,9 @@ class SimulatedGroup:
             )
 
     @property
-    def _known(self) -> Mapping[str, Assignor]:
-        return SERVER_SIDE if self.protocol == "consumer" else CLIENT_SIDE
-
-    @property
     def assign(self) -> Assignor:
         """Its assignor, as a function."""
-        return self._known[self.assignor]
+        return known_assignors(self.protocol)[self.assignor]
 
     @property
     def style(self) -> Style:
@@ -70,19 +74,26 @@ class Restart(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is done to the group, in this order: partitions added, members removed, members added, all restarted.
+    """What is done to the group, in this order: partitions, members removed, added, killed, all restarted.
 
-    Members that are added come at once, and those removed go at once. ``leaving`` names them, by member or instance
+    Members that are added come at once, and those removed go at once; of those that are killed (kill -9) each is
+    replaced at once, and only its session timeout tells that it is dead. ``leaving`` names them, by member or instance
     id; else ``remove`` are taken from the end of the order of members (of instances app-0 to app-9: app-9 first).
     ``more_partitions`` are added to each topic of ``grown``, by default to all.
     """
 
     add: int = 0
     remove: int = 0
+    kill: int = 0
     leaving: tuple[str, ...] = ()
     more_partitions: int = 0
     grown: tuple[str, ...] | None = None
     restart: Restart | None = None
+
+    @property
+    def makes_up_ids(self) -> bool:
+        """Whether members come whose ids nobody can know beforehand."""
+        return self.add > 0 or self.kill > 0 or self.restart is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +118,7 @@ class Standstill:
     """Partitions that nobody reads for a while: of these members, so many, for so long, and why.
 
     ``cause``: ``rebalance`` (classic), ``handover`` (consumer protocol), ``away`` (their static member is gone and
-    expected back), ``empty`` (nobody else is there).
+    expected back), ``dead`` (their member was killed, and its session still runs), ``empty`` (nobody else is there).
     """
 
     members: tuple[str, ...]
@@ -129,7 +140,7 @@ class Stops:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing that happened to the group: ``join``, ``leave``, ``expire``, ``away`` or ``grow``.
+    """One thing that happened to the group: ``join``, ``leave``, ``expire``, ``away``, ``kill`` or ``grow``.
 
     ``moved`` partitions changed their owner; ``taken`` of them although their owner stayed; ``needless`` of those
     beyond what balance asks for, that is, more than the sticky assignor would have taken in the same place.
@@ -166,13 +177,14 @@ class Simulation:
 
     Assignments go by member ids as they were at the beginning: a restarted member keeps its name here, though Kafka
     gives it a new one; members that were added have made-up ids. ``settled`` is False where the cooperative assignor
-    had not come to rest after many rebalances.
+    had not come to rest after many rebalances. ``instance_ids`` are those of the members that are there afterwards.
     """
 
     before: Assigned
     after: Assigned
     steps: tuple[Step, ...]
     settled: bool
+    instance_ids: Mapping[str, str | None] = field(default_factory=dict)
 
     @property
     def balance_before(self) -> Balance:

@@ -12,7 +12,8 @@ import uuid
 
 _NAMESPACE = uuid.UUID("a3d1f0f6-4a53-5a4e-9c1c-1d4c6b1f7a10")
 _WITH_UUID = re.compile(r"(?P<stem>.*-)[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.DOTALL)
-_BASE64_UUID = re.compile(r"[A-Za-z0-9_-]{22}")
+_BASE64_UUID = re.compile(r"[A-Za-z0-9_+/-]{22}")
+"""Of Java in the alphabet for URLs, of librdkafka in the standard one."""
 _NUMBERED = re.compile(r"(?P<stem>.*?)(?P<number>[0-9]+)", re.DOTALL)
 
 
@@ -28,6 +29,12 @@ def member_id_like(pattern: str, instance_id: str | None, seed: int, count: int)
     if _BASE64_UUID.fullmatch(pattern):
         return base64.urlsafe_b64encode(made_up.bytes).decode().rstrip("=")
     return f"{instance_id or 'member'}-{made_up}"
+
+
+def numbers_apart(name: str) -> list[tuple[bool, int, str]]:
+    """Sort key of a name, with the numbers in it as numbers: app-9 before app-10."""
+    parts = re.split(r"([0-9]+)", name)
+    return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts]
 
 
 def next_instance_id(instance_ids: list[str]) -> str:

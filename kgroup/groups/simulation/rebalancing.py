@@ -6,7 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kgroup.groups.assignors import assign
-from kgroup.groups.assignors.java_order import in_hash_order, numbers_in_hash_order, uuid_hash
+from kgroup.groups.assignors.java_order import (
+    in_hash_order,
+    members_as_coordinated,
+    numbers_in_hash_order,
+    uuid_hash,
+)
 from kgroup.groups.assignors.model import Subscriber, Topic, TopicPartition
 from kgroup.groups.assignors.sticky import sticky
 from kgroup.groups.simulation.model import SimulatedGroup, Style
@@ -68,7 +73,8 @@ def _as_claimed(group: SimulatedGroup, members: Sequence[Subscriber]) -> Sequenc
     if group.style is not Style.CONSUMER:
         return members
     ids = _ids(group.topics)
-    return [replace(member, owned=_in_table_order(member.owned, ids)) for member in members]
+    coordinated = members_as_coordinated(members)
+    return [replace(member, owned=_in_table_order(member.owned, ids)) for member in coordinated]
 
 
 def _in_table_order(owned: Sequence[TopicPartition], ids: dict[str, int]) -> tuple[TopicPartition, ...]:

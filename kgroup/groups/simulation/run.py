@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kgroup.groups.assignors.model import Assigned, Subscriber, Topic, TopicPartition
 from kgroup.groups.simulation.model import SimulatedGroup, Standstill, Step, Style, Timing
-from kgroup.groups.simulation.names import member_id_like, next_instance_id
+from kgroup.groups.simulation.names import member_id_like, next_instance_id, numbers_apart
 from kgroup.groups.simulation.rebalancing import asked_by_balance, rebalance
 
 
@@ -34,6 +33,11 @@ class Run:
     def assigned(self) -> Assigned:
         """Who holds what now, by the names of the beginning."""
         return {self.names[member.member_id]: tuple(sorted(member.owned)) for member in self.group.members}
+
+    @property
+    def instance_ids(self) -> dict[str, str | None]:
+        """Who is static, by the names of the beginning."""
+        return {self.names[member.member_id]: member.instance_id for member in self.group.members}
 
     def settle(self) -> None:
         """Let it come to rest without counting it: for what is to be the beginning."""
@@ -60,7 +64,9 @@ class Run:
 
     def last_members(self, count: int) -> list[Subscriber]:
         """Those at the end of the order that range and round robin go by, but app-10 behind app-9."""
-        ordered = sorted(self.group.members, key=lambda member: (member.instance_id is None, _numbers_apart(member)))
+        ordered = sorted(
+            self.group.members, key=lambda m: (m.instance_id is None, numbers_apart(m.instance_id or m.member_id))
+        )
         return ordered[max(0, len(ordered) - count) :]
 
     def add(self, count: int) -> None:
@@ -72,6 +78,36 @@ class Run:
             new.append(member)
         self._join(new)
 
+    def kill(self, dying: Sequence[Subscriber]) -> None:
+        """Kill members (kill -9), each replaced at once.
+
+        An instance takes the place of its predecessor. Of a dynamic member a classic group waits for the end of its
+        session with the rebalance that the newcomer asks for; a consumer group serves the newcomer meanwhile.
+        """
+        back = {member.member_id: self._again(member) for member in dying}
+        static = tuple(member.member_id for member in dying if member.instance_id is not None)
+        if static:
+            members = tuple(
+                replace(member, member_id=back[member.member_id].member_id) if member.member_id in static else member
+                for member in self.group.members
+            )
+            self.group = replace(self.group, members=members)
+            self.steps.append(Step("kill", tuple(self.names[member_id] for member_id in static), 0, 0, 0, 0, ()))
+        dead = [member for member in dying if member.instance_id is None]
+        if not dead:
+            return
+        ids = frozenset(member.member_id for member in dead)
+        new = [back[member.member_id] for member in dead]
+        staying = tuple(member for member in self.group.members if member.member_id not in ids)
+        session_s = self.timing.session_timeout_s
+        if self.group.style is not Style.CONSUMER:
+            self._rebalance("kill", dead, (*staying, *new), self.group.topics, lasting_s=session_s)
+            return
+        self._stand_still("kill", dead, session_s, "dead")
+        self._rebalance("join", new, (*self.group.members, *new), self.group.topics, dead=ids)
+        staying = tuple(member for member in self.group.members if member.member_id not in ids)
+        self._rebalance("expire", dead, staying, self.group.topics, dead=ids)
+
     def restart_all(self) -> None:
         """Restart one after the other, each when the group has come to rest."""
         for member in self.group.members:
@@ -80,21 +116,26 @@ class Run:
 
     def _restart(self, member: Subscriber) -> None:
         timing = self.timing
-        back = replace(member, member_id=self._new_id(member.member_id, member.instance_id))
-        again = replace(back, owned=(), generation=None, protocol_generation=None)
-        self.names[again.member_id] = self.names[member.member_id]
+        again = self._again(member)
         if member.instance_id is None:
             self._leave("leave", [member], empty_s=timing.restart_s)
             self._join([again])
         elif timing.restart_s <= timing.session_timeout_s:
             self._stand_still("away", [member], timing.restart_s)
             # It is given a new id and its old assignment, and nobody else hears of it.
+            back = replace(member, member_id=again.member_id)
             members = tuple(back if other is member else other for other in self.group.members)
             self.group = replace(self.group, members=members)
         else:
             self._stand_still("away", [member], timing.session_timeout_s)
             self._leave("expire", [member], empty_s=timing.restart_s - timing.session_timeout_s)
             self._join([again])
+
+    def _again(self, member: Subscriber) -> Subscriber:
+        """Its successor, with a new id and nothing yet; it goes by the same name."""
+        member_id = self._new_id(member.member_id, member.instance_id)
+        self.names[member_id] = self.names[member.member_id]
+        return replace(member, member_id=member_id, owned=(), generation=None, protocol_generation=None)
 
     def _leave(self, what: str, leaving: Sequence[Subscriber], empty_s: float = 0) -> None:
         gone = {member.member_id for member in leaving}
@@ -115,8 +156,16 @@ class Run:
         self.steps.append(Step(what, names, 0, 0, 0, 0, standstills))
 
     def _rebalance(
-        self, what: str, who: Sequence[Subscriber], members: tuple[Subscriber, ...], topics: tuple[Topic, ...]
+        self,
+        what: str,
+        who: Sequence[Subscriber],
+        members: tuple[Subscriber, ...],
+        topics: tuple[Topic, ...],
+        *,
+        lasting_s: float | None = None,
+        dead: frozenset[str] = frozenset(),
     ) -> None:
+        """``lasting_s`` is how long it takes where not as usual; what ``dead`` members had is accounted for already."""
         before = _owners(self.group.members)
         asked = replace(self.group, members=members, topics=topics)
         outcome = rebalance(asked, self._generation)
@@ -128,20 +177,21 @@ class Run:
         staying = {member.member_id for member in members}
         taken = sum(before[partition] in staying for partition in moved)
         needless = max(0, taken - asked_by_balance(asked)) if taken else 0
-        standstills = self._standstills(before, moved)
+        stopped = list(before) if self.group.style is Style.EAGER else [p for p in moved if before[p] not in dead]
+        standstills = self._standstills(before, stopped, lasting_s)
         self.steps.append(Step(what, self._names(who), outcome.rounds, len(moved), taken, needless, standstills))
 
     def _standstills(
-        self, before: Mapping[TopicPartition, str], moved: Sequence[TopicPartition]
+        self, before: Mapping[TopicPartition, str], stopped: Sequence[TopicPartition], lasting_s: float | None
     ) -> tuple[Standstill, ...]:
         """All partitions of an eager group, else those that change hands, from the one's revocation to the other."""
-        stopped = list(before) if self.group.style is Style.EAGER else moved
         if not stopped:
             return ()
         # Counted, so that the order of members is that of their partitions and does not depend on hashes.
         members = tuple(Counter(self.names[before[partition]] for partition in stopped))
         consumer = self.group.style is Style.CONSUMER
         seconds = self.timing.handover_s if consumer else self.timing.rebalance_s
+        seconds = max(seconds, lasting_s or 0)
         return (Standstill(members, len(stopped), seconds, "handover" if consumer else "rebalance"),)
 
     def _names(self, members: Sequence[Subscriber]) -> tuple[str, ...]:
@@ -171,12 +221,6 @@ class Run:
             for member in self.group.members
         )
         self.group = replace(self.group, members=members)
-
-
-def _numbers_apart(member: Subscriber) -> list[tuple[bool, int, str]]:
-    """Sort key of a name, with the numbers in it as numbers."""
-    parts = re.split(r"([0-9]+)", member.instance_id or member.member_id)
-    return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts]
 
 
 def _owners(members: Sequence[Subscriber]) -> dict[TopicPartition, str]:

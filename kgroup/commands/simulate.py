@@ -1,0 +1,365 @@
+"""``kgroup simulate``: what a change of members, partitions or assignor would do to a group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kgroup.durations import parse_duration
+from kgroup.errors import KgroupError, NotFound, UsageError
+from kgroup.groups.assignors.model import Topic
+from kgroup.groups.selection import check, check_expected, choose, concerns_topic, names_of, names_only
+from kgroup.groups.simulation.asked import growth, removed
+from kgroup.groups.simulation.durations import Durations, Timed, timed
+from kgroup.groups.simulation.model import Change, Restart, SimulatedGroup, known_assignors
+from kgroup.groups.simulation.report import Report
+from kgroup.groups.simulation.scenarios import Played, Scenario, check_assignor, play, scenarios, work
+from kgroup.groups.simulation.subject import (
+    check_grown,
+    check_numbers,
+    leavers,
+    nobody_there,
+    subject_of,
+    topics_as_described,
+    topics_of,
+)
+from kgroup.model import ClusterRef, Group, ListedGroup, Outcome, RowError
+from kgroup.options import WHAT, WHICH, Selection
+from kgroup.run import Run
+from kgroup.screens.simulate import outcome
+from kgroup.units import plural
+
+if TYPE_CHECKING:
+    from kgroup.cluster.snapshot import Cluster
+
+_MOST_MEMBERS = 1000
+_SLOW = 300_000
+"""Work (see ``work``) that takes some seconds."""
+_LOG_BUDGET_S = 1.5
+_LOG_BACK_MS = 24 * 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """What is done to the group, and what is assumed."""
+
+    add: Annotated[
+        int | None,
+        typer.Option(
+            "--add", metavar="N", min=1, max=_MOST_MEMBERS, rich_help_panel=WHAT, help="Start N more members."
+        ),
+    ] = None
+    remove: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--remove",
+            metavar="N|MEMBER",
+            rich_help_panel=WHAT,
+            help="Stop N members, or this one (member, instance or client id); may be repeated.",
+        ),
+    ] = None
+    kill: Annotated[
+        int | None,
+        typer.Option(
+            "--kill",
+            metavar="N",
+            min=1,
+            max=_MOST_MEMBERS,
+            rich_help_panel=WHAT,
+            help="Kill N members (kill -9), each replaced at once.",
+        ),
+    ] = None
+    restart_rolling: Annotated[
+        bool,
+        typer.Option("--restart-rolling", rich_help_panel=WHAT, help="Restart all members, one after the other."),
+    ] = False
+    static: Annotated[
+        bool,
+        typer.Option("--static", rich_help_panel=WHAT, help="Compare with static members (group.instance.id)."),
+    ] = False
+    partitions: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--partitions",
+            metavar="[TOPIC=]+K",
+            rich_help_panel=WHAT,
+            help="Add K partitions to a topic, or to each; may be repeated.",
+        ),
+    ] = None
+    assignor: Annotated[
+        str | None,
+        typer.Option(
+            "--assignor",
+            metavar="NAME",
+            rich_help_panel=WHAT,
+            help="range|roundrobin|sticky|cooperative-sticky|uniform: compare it; alone: what changing to it moves.",
+        ),
+    ] = None
+    session_timeout: Annotated[
+        str | None,
+        typer.Option(
+            "--session-timeout",
+            metavar="DURATION",
+            rich_help_panel=WHAT,
+            help="After which an absent member is given up; the group's by default.",
+        ),
+    ] = None
+    restart_time: Annotated[
+        str | None,
+        typer.Option(
+            "--restart-time",
+            metavar="DURATION",
+            rich_help_panel=WHAT,
+            help="From stopping a member until it joins again, 30s by default.",
+        ),
+    ] = None
+    rebalance_time: Annotated[
+        str | None,
+        typer.Option(
+            "--rebalance-time",
+            metavar="DURATION",
+            rich_help_panel=WHAT,
+            help="How long a rebalance takes; by default the median of the last day's, where the log tells.",
+        ),
+    ] = None
+    from_file: Annotated[
+        str | None,
+        typer.Option(
+            "--from-file",
+            metavar="FILE",
+            rich_help_panel=WHICH,
+            help="Groups as kgroup describe -o json wrote them, or - for stdin; no cluster is asked.",
+        ),
+    ] = None
+
+    def change(self) -> Change:
+        """What is done, as far as the command line tells. Raises UsageError."""
+        count, names = removed(self.remove or ())
+        more, grown = growth(self.partitions or ())
+        if self.static and not self.restart_rolling:
+            raise UsageError("--static is about restarts", hint="add --restart-rolling")
+        if self.assignor is not None:
+            check_assignor(self.assignor)
+        if not (self.add or count or names or self.kill or more or self.restart_rolling or self.assignor is not None):
+            raise UsageError(
+                "nothing is to be simulated",
+                hint="--add N, --remove N, --restart-rolling, --partitions +K or --assignor NAME",
+            )
+        restart = (Restart.STATIC if self.static else Restart.AS_THEY_ARE) if self.restart_rolling else None
+        return Change(
+            add=self.add or 0,
+            remove=count,
+            kill=self.kill or 0,
+            leaving=names,
+            more_partitions=more,
+            grown=grown,
+            restart=restart,
+        )
+
+    def durations(self) -> Durations:
+        """The durations that were given. Raises UsageError."""
+        return Durations(
+            restart_s=_seconds(self.restart_time, "--restart-time"),
+            session_s=_seconds(self.session_timeout, "--session-timeout"),
+            rebalance_s=_seconds(self.rebalance_time, "--rebalance-time"),
+        )
+
+
+def simulate(run: Run, which: Selection, what_if: WhatIf) -> Iterator[Outcome]:
+    """Show what a change of members, partitions or assignor would do.
+
+    Plays it through from the live assignment, with Kafka's own assignors, and compares ways to go about it: how
+    often the group rebalances, what moves (needlessly: more than balance asks for), what stands still and for how
+    long. Nothing is changed. Several changes come in this order: partitions, members removed, added, killed, restarted.
+
+    Examples:
+    kgroup simulate orders-svc --restart-rolling --static --session-timeout 60s
+    kgroup simulate orders-svc --add 2
+    kgroup simulate orders-svc --remove orders-7 --partitions orders=+12
+    kgroup simulate orders-svc --assignor cooperative-sticky
+    kgroup simulate --from-file orders-svc.json --add 2 --assignor uniform
+
+    Exit codes: 0 2 3 4 5 6 7
+    """
+    check(which)
+    what_if.change()  # what is wrong with it is said before anybody is asked
+    durations = what_if.durations()
+    if what_if.from_file is not None:
+        groups = _worth(run, which, _from_file(which, what_if.from_file))
+        found = [(group, topics_as_described(group)) for group in groups]
+        yield from _outcomes(run, what_if, _Subjects(found, exact_ids=False))
+        return
+    from kgroup.cluster.snapshot import Cluster, Want
+    from kgroup.snapshots import snapshots
+
+    with Cluster(run.settings) as cluster:
+        something = False
+        for snapshot in snapshots(run, cluster, which, Want(logs=False, generation_budget_s=0)):
+            something = something or bool(snapshot.groups or snapshot.errors)
+            groups = _worth(run, which, snapshot.groups)
+            topics, errors = _topics(cluster, groups)
+            known = [(group, topics[group.name]) for group in groups if group.name in topics]
+            times = _times(run, cluster, [group for group, _ in known], durations)
+            # What can't be read of the offsets of a group matters only where they alone tell its topics.
+            told = {group.name for group, _ in known if group.members}
+            all_errors = (*(error for error in snapshot.errors if error.group not in told), *errors)
+            yield from _outcomes(run, what_if, _Subjects(known, True, times, cluster.ref, all_errors))
+        if not something:
+            run.reporter.note("no group is chosen: nothing to do")
+
+
+@dataclass(frozen=True, slots=True)
+class _Subjects:
+    """Groups with their topics, and what is known of them; ``cluster`` is None where they come from a file."""
+
+    found: Sequence[tuple[Group, Sequence[Topic]]]
+    exact_ids: bool
+    times: Mapping[str, Durations] = field(default_factory=dict)
+    cluster: ClusterRef | None = None
+    errors: tuple[RowError, ...] = ()
+
+
+def _outcomes(run: Run, what_if: WhatIf, subjects: _Subjects) -> Iterator[Outcome]:
+    """One outcome for each group, and one for what failed."""
+    change, given, errors = what_if.change(), what_if.durations(), subjects.errors
+    for group, topics in subjects.found:
+        timing = timed(group.type, given, subjects.times.get(group.name, Durations()))
+        try:
+            exactly, ways = _ways(group, topics, change, what_if.assignor)
+        except UsageError:
+            raise
+        except KgroupError as error:
+            errors += (RowError.of(error, group=group.name),)
+            continue
+        played = _play(run, group, ways, timing)
+        report = Report(group, exactly, what_if.assignor, timing.timing, timing.sources, subjects.exact_ids, played)
+        yield outcome([report], (), subjects.cluster)
+    if errors:
+        yield outcome((), errors, subjects.cluster)
+
+
+def _ways(
+    group: Group, topics: Sequence[Topic], change: Change, assignor: str | None
+) -> tuple[Change, tuple[Scenario, ...]]:
+    """The change with the members that are meant, and the ways to compare. Raises what makes it impossible."""
+    subject = subject_of(group, topics, assignor)
+    if not subject.members and (_needs_members(change) or not change.add):
+        raise nobody_there(group)
+    if not subject.topics:
+        if not topics_of(group):
+            raise NotFound(f"{group.name} is {group.state} and has committed nothing: what it reads is not known")
+        raise NotFound(f"{group.name}: of the topics that it reads none is there")
+    check_grown(group, change.grown or (), {topic.name: topic for topic in topics})
+    exactly = replace(change, leaving=leavers(group, change.leaving))
+    check_numbers(group, exactly)
+    return exactly, scenarios(subject, exactly, assignor, _is_known(group, subject))
+
+
+def _play(run: Run, group: Group, ways: Sequence[Scenario], timing: Timed) -> tuple[Played, ...]:
+    """Each way played through, with progress where that takes seconds."""
+    slow = sum(work(way) for way in ways) > _SLOW
+    shows = run.reporter.progress(f"simulating {group.name}", len(ways), "ways") if slow else nullcontext()
+    played = []
+    with shows as progress:
+        for way in ways:
+            played.append(play(way, timing.timing))
+            if progress is not None:
+                progress.update(len(played))
+    return tuple(played)
+
+
+def _needs_members(change: Change) -> bool:
+    return bool(change.remove or change.leaving or change.kill or change.restart)
+
+
+def _is_known(group: Group, subject: SimulatedGroup) -> bool:
+    return group.assignor in known_assignors(subject.protocol)
+
+
+def _worth(run: Run, which: Selection, groups: Sequence[Group]) -> list[Group]:
+    """The groups, but for those without members where they are not named: nobody could be restarted there."""
+    if names_only(which):
+        return list(groups)
+    there = [group for group in groups if not group.is_empty or group.name in names_of(which)]
+    if len(there) < len(groups):
+        run.reporter.note(f"left out, {plural(len(groups) - len(there), 'group')} without members")
+    return there
+
+
+def _topics(cluster: Cluster, groups: Iterable[Group]) -> tuple[dict[str, list[Topic]], tuple[RowError, ...]]:
+    """The topics of each group; a group of which one may not be seen is left out, with an error."""
+    wanted = {group.name: topics_of(group) for group in groups}
+    shapes = cluster.topic_shapes({topic for topics in wanted.values() for topic in topics})
+    found: dict[str, list[Topic]] = {}
+    errors = []
+    for group, names in wanted.items():
+        answers = {name: shapes[name] for name in names if name in shapes}
+        hidden = {
+            name: shape
+            for name, shape in answers.items()
+            if isinstance(shape, KgroupError) and not isinstance(shape, NotFound)
+        }
+        errors += [RowError.of(error, group=group, topic=name) for name, error in hidden.items()]
+        if not hidden:
+            found[group] = [
+                Topic(shape.name, shape.partitions, shape.replica_racks, shape.id)
+                for shape in answers.values()
+                if not isinstance(shape, KgroupError)
+            ]
+    return found, tuple(errors)
+
+
+def _times(run: Run, cluster: Cluster, groups: Sequence[Group], given: Durations) -> dict[str, Durations]:
+    """What the cluster tells of durations, by group; a session timeout or a rebalance that was given is not read."""
+    from kgroup.clock import utc_now
+    from kgroup.groups.simulation.durations import of_history
+    from kgroup.groups.timeline.history import Asked, history
+
+    there = [group for group in groups if group.members]
+    sessions = cluster.session_timeouts(there) if there and given.session_s is None else None
+    logs = None
+    now_ms = int(utc_now().timestamp() * 1000)
+    if there and given.rebalance_s is None:
+        try:
+            logs = cluster.group_logs({group.name: now_ms - _LOG_BACK_MS for group in there}, _LOG_BUDGET_S)
+        except KgroupError as error:
+            run.reporter.note(f"how long rebalances take is unknown: {error.message}")
+    found = {}
+    for group in there:
+        timeouts = sessions.of(group).values() if sessions is not None else ()
+        past = None
+        if logs is not None and (log := logs.found.get(group.name)):
+            asked = Asked(since_ms=now_ms - _LOG_BACK_MS, until_ms=now_ms, now_ms=now_ms)
+            past = of_history(group.type, history(group.name, log.events, log.reach, asked).steps)
+        found[group.name] = Durations(
+            session_s=max(timeouts) / 1000 if timeouts else None,
+            rebalance_s=None if past is None else past.median_s,
+            rebalances_seen=None if past is None else past.seen,
+        )
+    return found
+
+
+def _from_file(which: Selection, path: str) -> list[Group]:
+    """The chosen groups of a file."""
+    from kgroup.groups.described_file import parse_described
+    from kgroup.text_source import read_text, source_name
+
+    groups = parse_described(read_text(path, "--from-file"), source_name(path))
+    listed = [ListedGroup(group.name, group.type, group.state, group.protocol_type, None) for group in groups]
+    choice = choose(which, listed, source_name(path))
+    if choice.missing:
+        raise choice.missing
+    chosen = {group.name for group in choice.groups}
+    found = [
+        group for group in groups if group.name in chosen and (not which.topic or concerns_topic(group, which.topic))
+    ]
+    check_expected(which, len(found))
+    return found
+
+
+def _seconds(text: str | None, option: str) -> float | None:
+    return None if text is None else parse_duration(text, option)

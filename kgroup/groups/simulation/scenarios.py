@@ -1,0 +1,192 @@
+"""The ways to go about a change that are compared, each played through with many made-up ids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from kgroup.errors import UsageError
+from kgroup.groups.assignors import CLIENT_SIDE, SERVER_SIDE
+from kgroup.groups.simulation import running_with, simulate
+from kgroup.groups.simulation.model import (
+    SERVER_DEFAULT,
+    Change,
+    Restart,
+    SimulatedGroup,
+    Simulation,
+    Step,
+    Style,
+    Timing,
+    known_assignors,
+)
+
+RUNS = 20
+_MOST_WORK = 200_000
+"""Members and partitions looked at in all runs of a scenario: about three seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One way. ``group`` is as it would be before the change; ``as_it_is`` where that is the live assignment.
+
+    ``switched_from`` is the group before its assignor was changed, where that is all the change.
+    """
+
+    group: SimulatedGroup
+    change: Change
+    as_it_is: bool
+    switched_from: SimulatedGroup | None = None
+
+    @property
+    def title(self) -> str:
+        """``as it is (range)``, ``static``, ``cooperative-sticky``, ``consumer protocol (uniform)``."""
+        name = self.group.assignor if self.group.protocol == "classic" else f"consumer protocol ({self.group.assignor})"
+        static = self.change.restart is Restart.STATIC
+        if self.as_it_is:
+            return "static" if static else f"as it is ({self.group.assignor})"
+        return f"{name}, static" if static else name
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The least and the largest of a number over all runs."""
+
+    least: int
+    most: int
+
+    @property
+    def text(self) -> str:
+        """``24``, or ``24-36`` where runs differ."""
+        return str(self.least) if self.least == self.most else f"{self.least}-{self.most}"
+
+    def document(self) -> dict[str, int]:
+        """Its JSON form."""
+        return {"least": self.least, "most": self.most}
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Standstills of one cause and length over all runs: how often, of how many partitions."""
+
+    cause: str
+    seconds: float
+    times: Span
+    partitions: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """A scenario with what came of it in each run; ``runs`` differ in ids that nobody can know beforehand."""
+
+    scenario: Scenario
+    runs: tuple[Simulation, ...]
+
+    @property
+    def first(self) -> Simulation:
+        """The run whose assignment is shown."""
+        return self.runs[0]
+
+    def span(self, of: Callable[[Simulation], int]) -> Span:
+        """The least and the largest of what the runs have."""
+        numbers = [of(run) for run in self.runs]
+        return Span(min(numbers), max(numbers))
+
+    @property
+    def rebalances(self) -> Span | None:
+        """How many; None where an assignor is changed, which is done by stopping or by two rolling restarts."""
+        return None if self.scenario.switched_from else self.span(lambda run: run.rebalances)
+
+    @property
+    def stops(self) -> tuple[Stop, ...]:
+        """What stands still, the kinds in the order of the first run that has them."""
+        kinds = dict.fromkeys((stop.cause, stop.seconds) for run in self.runs for stop in run.stops)
+        found = []
+        for cause, seconds in kinds:
+            alike = [
+                [stop for stop in run.stops if (stop.cause, stop.seconds) == (cause, seconds)] for run in self.runs
+            ]
+            times = [sum(stop.times for stop in stops) for stops in alike]
+            sizes = [size for stops in alike for stop in stops for size in (stop.fewest, stop.most)]
+            found.append(Stop(cause, seconds, Span(min(times), max(times)), Span(min(sizes), max(sizes))))
+        return tuple(found)
+
+
+def scenarios(group: SimulatedGroup, change: Change, assignor: str | None, known: bool) -> tuple[Scenario, ...]:
+    """What is compared: the group as it is, its members static, and other assignors, the one that is asked for last.
+
+    Without ``assignor`` the usual remedies are shown beside it: cooperative-sticky, and the consumer protocol.
+    ``known`` is whether the group's own assignor is one of Kafka's; a group without members may have none yet. Raises
+    UsageError for an ``assignor`` that is none of Kafka's.
+    """
+    asked = None if assignor is None else _found(assignor, group.protocol)
+    if assignor is not None and asked and _changes_nothing(change):
+        other = running_with(group, *asked)
+        return (Scenario(other, change, as_it_is=False, switched_from=group),)
+    plain = replace(change, restart=Restart.AS_THEY_ARE) if change.restart else change
+    ways = [plain] if plain == change else [plain, change]
+    found = [Scenario(group, way, as_it_is=known) for way in ways] if known or not group.members else []
+    if asked is not None:
+        if not found or asked != (group.protocol, group.assignor):
+            other = running_with(group, *asked)
+            found += [Scenario(other, way, as_it_is=False) for way in ways]
+        return tuple(found)
+    remedies = [("consumer", SERVER_DEFAULT)]
+    if group.protocol == "classic":
+        remedies.insert(0, ("classic", "cooperative-sticky"))
+    others = [remedy for remedy in remedies if remedy != (group.protocol, group.assignor)]
+    return (*found, *(Scenario(running_with(group, *other), plain, as_it_is=False) for other in others))
+
+
+def asked_for(played: Sequence[Played], assignor: str | None) -> Played:
+    """The one whose assignment is shown: the last way of the assignor that is asked for, else of the group's own."""
+    own = [one for one in played if one.scenario.as_it_is]
+    return played[-1] if assignor is not None else (own or played[:1])[-1]
+
+
+def play(scenario: Scenario, timing: Timing) -> Played:
+    """Play a scenario through: 20 times where ids are made up, less often where that would take long, else once."""
+    if scenario.switched_from is not None:
+        return Played(scenario, (_switch(scenario.switched_from, scenario.group),))
+    runs = max(1, min(RUNS, _MOST_WORK // work(scenario))) if scenario.change.makes_up_ids else 1
+    return Played(scenario, tuple(simulate(scenario.group, scenario.change, timing, seed) for seed in range(runs)))
+
+
+def work(scenario: Scenario) -> int:
+    """How much a single run has to look at: members and partitions, as often as the group rebalances."""
+    group, change = scenario.group, scenario.change
+    each = max(1, len(group.members) + change.add) + sum(topic.partitions for topic in group.topics)
+    rounds = 2 if group.style is Style.COOPERATIVE else 1
+    return each * rounds * (1 + (2 * len(group.members) if change.restart in (Restart.AS_THEY_ARE,) else 0))
+
+
+def check_assignor(assignor: str) -> None:
+    """Raise UsageError, with those that come near, for an assignor that Kafka does not come with."""
+    names = dict.fromkeys((*CLIENT_SIDE, *SERVER_SIDE))
+    if assignor not in names:
+        from difflib import get_close_matches
+
+        near = get_close_matches(assignor.lower(), names, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(names)}"
+        raise UsageError(f"--assignor {assignor}: Kafka does not come with one of this name", hint=hint)
+
+
+def _found(assignor: str, protocol: str) -> tuple[str, str]:
+    """Protocol and name: of the group's own protocol where that has one of this name."""
+    check_assignor(assignor)
+    if assignor in known_assignors(protocol):
+        return protocol, assignor
+    return ("consumer" if assignor in SERVER_SIDE else "classic"), assignor
+
+
+def _changes_nothing(change: Change) -> bool:
+    return not (
+        change.add or change.remove or change.kill or change.leaving or change.more_partitions or change.restart
+    )
+
+
+def _switch(before: SimulatedGroup, after: SimulatedGroup) -> Simulation:
+    """From one assignor to another: what of the assignment differs, with everybody there all along."""
+    had = {member.member_id: tuple(sorted(member.owned)) for member in before.members}
+    has = {member.member_id: tuple(sorted(member.owned)) for member in after.members}
+    moved = sum(len(set(partitions).difference(has[member_id])) for member_id, partitions in had.items())
+    return Simulation(had, has, (Step("switch", (), 0, moved, moved, 0, ()),), settled=True)

@@ -1,0 +1,165 @@
+"""A group as it was described, as the simulation wants it: at rest, each partition with one owner."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kgroup.errors import KgroupError, NotFound, Refused
+from kgroup.groups.assignors.model import Subscriber, Topic, TopicPartition
+from kgroup.groups.owners import foreign_owner
+from kgroup.groups.simulation.model import SERVER_DEFAULT, Change, SimulatedGroup, known_assignors
+from kgroup.model import Assignment, Group, Member, is_of_consumers
+
+_AT_REST = {"classic": ("Stable", "Empty", "Dead"), "consumer": ("Stable", "Reconciling", "Empty", "Dead")}
+"""A consumer group that is Reconciling has its target already; its members are on their way."""
+_CLIENT_DEFAULT = "range"
+
+
+def check_subject(group: Group) -> None:
+    """Raise Refused for a group that nothing can be said of: another framework's, or one that is rebalancing now."""
+    if not is_of_consumers(group.protocol_type):
+        owner = foreign_owner(group)
+        what = f"belongs to {owner.framework} {owner.evidence}" if owner else f"is of type {group.protocol_type}"
+        raise Refused(f"{group.name} {what}: what its members are given is no partitions", code="foreign-owner")
+    if group.members is None:
+        raise Refused(f"{group.name}: its members may not be seen by this user", code="members-hidden")
+    if group.state not in _AT_REST.get(group.type, ()):
+        raise Refused(
+            f"{group.name} is in the middle of a rebalance ({group.state}): there is no assignment to start from",
+            hint=f"kgroup wait {group.name} --for stable",
+            code="rebalancing",
+        )
+
+
+def topics_of(group: Group) -> tuple[str, ...]:
+    """The topics of its members; without members those it has committed to."""
+    if group.members:
+        return tuple(sorted(set().union(*(_subscription(group, member) for member in group.members))))
+    return tuple(sorted({partition.topic for partition in group.partitions}))
+
+
+def subject_of(group: Group, topics: Sequence[Topic], instead: str | None) -> SimulatedGroup:
+    """The group with these topics. ``instead`` is the assignor that is asked for, for one that has no known one.
+
+    Raises Refused as ``check_subject`` does, and for an assignor of somebody else where no other one is asked for.
+    """
+    check_subject(group)
+    members = tuple(
+        Subscriber(
+            member_id=member.member_id,
+            topics=frozenset(_subscription(group, member)),
+            instance_id=member.instance_id,
+            rack=member.rack,
+            owned=_partitions(_target(group, member)),
+        )
+        for member in group.members or ()
+    )
+    held = [place for member in members for place in member.owned]
+    if len(set(held)) < len(held):
+        topic, number = next(place for place in held if held.count(place) > 1)
+        raise Refused(
+            f"{group.name}: {topic}:{number} has two owners, as it may have in the middle of a rebalance only",
+            code="rebalancing",
+        )
+    known = known_assignors(group.type)
+    assignor = group.assignor or (SERVER_DEFAULT if group.type == "consumer" else _CLIENT_DEFAULT)
+    if assignor not in known:
+        if instead is None:
+            raise Refused(
+                f"{group.name} is assigned by {assignor}, which only its own clients know",
+                hint="--assignor range (or another one) shows what that one would do",
+                code="unknown-assignor",
+            )
+        assignor = instead if instead in known else next(iter(known))
+    return SimulatedGroup(group.type, assignor, members, tuple(topics))
+
+
+def topics_as_described(group: Group) -> tuple[Topic, ...]:
+    """What the description alone tells of the topics: partitions, no ids, no racks."""
+    sizes: dict[str, int] = {}
+    named = [(partition.topic, partition.partition) for partition in group.partitions]
+    held = [place for member in group.members or () for place in _partitions(_target(group, member))]
+    for topic, number in (*named, *held):
+        sizes[topic] = max(sizes.get(topic, 0), number + 1)
+    return tuple(Topic(topic, sizes[topic]) for topic in topics_of(group) if topic in sizes)
+
+
+def leavers(group: Group, named: Sequence[str]) -> tuple[str, ...]:
+    """The member ids of members that are named by member id, instance id, or client id where only one has it.
+
+    Raises NotFound, with names that come near.
+    """
+    members = group.members or ()
+    found: list[str] = []
+    for name in named:
+        exactly = [m for m in members if name in (m.member_id, m.instance_id)]
+        alike = exactly or [m for m in members if m.client_id == name]
+        if len(alike) == 1:
+            found.append(alike[0].member_id)
+            continue
+        if alike:
+            ids = ", ".join(member.member_id for member in alike[:3])
+            raise NotFound(f"{group.name}: {len(alike)} members have the client id {name}", hint=f"name one: {ids}")
+        from difflib import get_close_matches
+
+        known = dict.fromkeys(text for m in members for text in (m.instance_id, m.client_id, m.member_id) if text)
+        near = get_close_matches(name, known, n=3, cutoff=0.5)
+        raise NotFound(
+            f"{group.name} has no member or instance {name}",
+            details=(f"Near: {', '.join(near)}",) if near else (),
+            hint=f"kgroup describe {group.name} --members",
+        )
+    return tuple(dict.fromkeys(found))
+
+
+def check_grown(group: Group, growing: Sequence[str], topics: Mapping[str, Topic]) -> None:
+    """Raise NotFound for a topic that the group does not read."""
+    from difflib import get_close_matches
+
+    for name in growing:
+        if name not in topics:
+            near = get_close_matches(name, topics, n=3, cutoff=0.5)
+            raise NotFound(
+                f"{group.name} does not read a topic {name}",
+                details=(f"Near: {', '.join(near)}",) if near else (),
+                hint=f"kgroup describe {group.name} --members --verbose",
+            )
+
+
+def check_numbers(group: Group, change: Change) -> None:
+    """Raise Refused where fewer members are there than are to be removed, or to be killed after that."""
+    there = len(group.members or ())
+    members = "nobody is" if not there else "one member is" if there == 1 else f"{there} members are"
+    if change.remove > there:
+        raise Refused(f"{group.name}: {members} there, {change.remove} can't be removed", code="too-few-members")
+    left = there - (change.remove or len(change.leaving)) + change.add
+    if change.kill > left:
+        raise Refused(f"{group.name}: {members} there, {change.kill} can't be killed", code="too-few-members")
+
+
+def nobody_there(group: Group) -> KgroupError:
+    """The refusal to remove or restart members of a group without any."""
+    return Refused(
+        f"{group.name} is {group.state}: there is nobody to be removed or restarted, and nothing is assigned",
+        hint="--add N shows what N members would be given",
+        code="no-members",
+    )
+
+
+def _subscription(group: Group, member: Member) -> set[str]:
+    """What it subscribes to; of a pattern that the broker resolves only what came of it is known."""
+    topics = {*(member.subscription or ()), *(item.topic for item in _target(group, member))}
+    if member.subscription_regex is not None:
+        alike = [other for other in group.members or () if other.subscription_regex == member.subscription_regex]
+        topics.update(item.topic for other in alike for item in _target(group, other))
+    return topics
+
+
+def _target(group: Group, member: Member) -> Assignment:
+    if group.type == "consumer" and member.target_assignment is not None:
+        return member.target_assignment
+    return member.assignment or ()
+
+
+def _partitions(assignment: Assignment) -> tuple[TopicPartition, ...]:
+    return tuple((item.topic, number) for item in assignment for number in item.partitions)

@@ -1,0 +1,274 @@
+"""``kgroup simulate``: predicted, then really done and compared; what is refused; the formats."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from itertools import permutations
+from typing import Any
+
+import pytest
+
+from kgroup.groups.assignors.java_order import members_as_coordinated, string_hash, table_size
+from kgroup.groups.assignors.model import Subscriber, Topic
+from kgroup.groups.described_file import parse_described
+from kgroup.groups.simulation.model import SimulatedGroup
+from kgroup.groups.simulation.rebalancing import rebalance
+from kgroup.groups.simulation.subject import subject_of
+from tests.command_line import CommandLine, Result
+from tests.kafka_world import KafkaWorld
+from tests.members import Member, Members
+from tests.waiting import wait_for
+
+Name = Callable[[str], str]
+Held = dict[str, set[tuple[str, int]]]
+"""Partitions by member id."""
+
+
+# Predicted, and then measured
+
+
+@pytest.mark.parametrize("assignor", ["uniform", "range"])
+def test_a_consumer_group_does_what_was_predicted(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, bystander: str, assignor: str
+) -> None:
+    """Who gets which partition, exactly: a member stopped, partitions added, a member started."""
+    topics = [world.topic(name("orders"), partitions=7), world.topic(name("clicks"), partitions=4)]
+    group = name("svc")
+
+    def start() -> Member:
+        return members.consumer(group, *topics, group_remote_assignor=assignor)
+
+    live = [start(), start(), start()]
+    members.stable(*live, partitions=11)
+    before = settled(kgroup, group, 3, 11)
+
+    gone = live.pop(0)
+    predicted = simulated(kgroup, group, "--remove", member_of(before, gone))
+    gone.close()
+    after = settled(kgroup, group, 2, 11)
+    check(predicted, before, after)
+
+    predicted = simulated(kgroup, group, "--partitions", f"{topics[1]}=+3")
+    world.add_partitions(topics[1], 7)
+    grown = settled(kgroup, group, 2, 14)
+    check(predicted, after, grown)
+
+    predicted = simulated(kgroup, group, "--add", "1")
+    (document,) = kgroup("simulate", group, "--add", "1", "-o", "json").data
+    assert document["assumed"]["handover_from"] == "log"
+    assert document["assumed"]["rebalances_seen"] >= 3
+    live.append(start())
+    joined = settled(kgroup, group, 3, 14)
+    check_numbers(predicted, grown, joined)
+    # With the id that the newcomer turned out to have, it is exact too.
+    assert held(joined) in possible_outcomes(kgroup, grown, joined, topics)
+
+
+@pytest.mark.parametrize("assignor", ["range", "roundrobin", "cooperative-sticky"])
+def test_a_classic_group_does_what_was_predicted(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, bystander: str, assignor: str
+) -> None:
+    """librdkafka's members: range and roundrobin exactly, as instance ids can be foreseen; else numbers."""
+    topics = [world.topic(name("orders"), partitions=7), world.topic(name("clicks"), partitions=4)]
+    group, exact = name("svc"), assignor != "cooperative-sticky"
+
+    def start(number: int) -> Member:
+        return members.classic(group, *topics, assignor=assignor, group_instance_id=f"app-{number}")
+
+    live = [start(0), start(1), start(2)]
+    members.stable(*live, partitions=11)
+    before = settled(kgroup, group, 3, 11)
+
+    predicted = simulated(kgroup, group, "--add", "1")
+    live.append(start(3))
+    members.stable(*live, partitions=11)
+    after = settled(kgroup, group, 4, 11)
+    check_numbers(predicted, before, after)
+    if exact:
+        instances = {member["member_id"]: member["instance_id"] for member in after["members"]}
+        assert {instances[who]: has for who, has in held(after).items()} == {
+            line["instance_id"]: places(line["after"]) for line in predicted["members"]
+        }
+
+
+def test_members_that_are_static_come_back_to_what_they_had(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name
+) -> None:
+    """Predicted: no rebalance where the session outlasts the restart, and the session timeout is the group's own."""
+    topic, group = world.topic(name("orders"), partitions=4), name("svc")
+    live = [members.consumer(group, topic, group_instance_id=f"app-{number}") for number in range(2)]
+    members.stable(*live, partitions=4)
+    before = settled(kgroup, group, 2, 4)
+
+    (document,) = kgroup("simulate", group, "--restart-rolling", "-o", "json").data
+    live[0].close()
+    live[0].start_again()
+    after = settled(kgroup, group, 2, 4, but=before["members"][0]["member_id"])
+
+    assert (document["assumed"]["session_timeout_ms"], document["assumed"]["session_timeout_from"]) == (15_000, "group")
+    late, in_time = document["scenarios"][0], simulated(kgroup, group, "--restart-rolling", "--restart-time", "5s")
+    assert late["rebalances"] == {"least": 4, "most": 4}
+    assert in_time["rebalances"] == {"least": 0, "most": 0}
+    assert after["group_epoch"] == before["group_epoch"]
+    assert sorted(map(sorted, held(after).values())) == sorted(map(sorted, held(before).values()))
+
+
+def test_a_group_in_the_middle_of_a_rebalance(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name
+) -> None:
+    """Nothing is assigned: refused."""
+    topic, group = world.topic(name("orders"), partitions=2), name("svc")
+    first = members.classic(group, topic)
+    members.stable(first, partitions=2)
+    first.hold()
+    second = members.classic(group, topic)
+    refused = wait_for(lambda: _refused(kgroup("simulate", group, "--add", "1", exit_code=None)), "a rebalance")
+    assert f"{group} is in the middle of a rebalance (PreparingRebalance)" in refused.stderr
+    assert "[rebalancing]" in refused.stderr
+
+    second.end()
+
+
+def test_an_empty_group_that_has_committed_nothing(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name
+) -> None:
+    topic, group = world.topic(name("orders"), partitions=2), name("svc")
+    only = members.consumer(group, topic)
+    members.stable(only, partitions=2)
+    only.close()
+    kgroup("wait", group, "--for", "empty", "--within", "30s")
+    unknown = kgroup("simulate", group, "--add", "1", exit_code=5)
+    assert f"{group} is Empty and has committed nothing: what it reads is not known" in unknown.stderr
+
+
+def _refused(result: Result) -> Result | None:
+    return result if result.exit_code == 6 else None
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("assignor", ["range", "cooperative-sticky", "uniform"])
+def test_a_killed_member_with_an_instant_replacement(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, assignor: str
+) -> None:
+    """One rebalance that waits for the dead one's session; two epochs of a consumer group."""
+    topic, group = world.topic(name("orders"), partitions=12), name("svc")
+
+    def start() -> Member:
+        if assignor == "uniform":
+            return members.consumer(group, topic)
+        return members.classic(group, topic, assignor=assignor, session_timeout_ms=4000)
+
+    live = [start(), start(), start()]
+    members.stable(*live, partitions=12)
+    before = settled(kgroup, group, 3, 12)
+    predicted = simulated(kgroup, group, "--kill", "1")
+    dead = member_of(before, live[0])
+    live.pop(0).kill()
+    live.append(start())
+    after = settled(kgroup, group, 3, 12, but=dead)
+    check_numbers(predicted, before, after)
+
+
+def settled(kgroup: CommandLine, group: str, count: int, partitions: int, but: str | None = None) -> dict[str, Any]:
+    """The group once so many members (none of them ``but``) hold so many partitions."""
+
+    def look() -> dict[str, Any] | None:
+        (found,) = kgroup("describe", group, "-o", "json", "--generation-budget", "5s").data
+        there = [member["member_id"] for member in found["members"]]
+        here = found["state"] == "Stable" and len(there) == count and but not in there
+        assigned = found["type"] == "classic" or found["group_epoch"] == found["assignment_epoch"]
+        at_rest = found["type"] == "consumer" or found["generation"] is not None
+        full = sum(len(had) for had in held(found).values()) == partitions
+        return found if here and assigned and at_rest and full else None
+
+    return wait_for(look, f"{count} members of {group} with {partitions} partitions")
+
+
+def simulated(kgroup: CommandLine, group: str, *words: str) -> dict[str, Any]:
+    """What is predicted of the group as it is."""
+    (document,) = kgroup("simulate", group, *words, "-o", "json").data
+    (shown,) = [one for one in document["scenarios"] if one["shown"]]
+    assert shown["as_it_is"]
+    return dict(shown)
+
+
+def places(assignment: Sequence[dict[str, Any]] | None) -> set[tuple[str, int]]:
+    return {(item["topic"], number) for item in assignment or () for number in item["partitions"]}
+
+
+def held(found: dict[str, Any]) -> Held:
+    return {member["member_id"]: places(member["assignment"]) for member in found["members"]}
+
+
+def member_of(found: dict[str, Any], member: Member) -> str:
+    """The id of a live member, by what it holds."""
+    (member_id,) = [who for who, has in held(found).items() if has == {*map(tuple, member.assignment or ())}]
+    return member_id
+
+
+def check(predicted: dict[str, Any], before: dict[str, Any], after: dict[str, Any]) -> None:
+    """Compare who has what, as far as ids tell it, and the numbers."""
+    assert {line["member_id"]: places(line["before"]) for line in predicted["members"]} == held(before)
+    if not share_a_slot(held(after)):
+        there = [line for line in predicted["members"] if line["after"] is not None]
+        assert {line["member_id"]: places(line["after"]) for line in there} == held(after)
+    check_numbers(predicted, before, after)
+
+
+def check_numbers(predicted: dict[str, Any], before: dict[str, Any], after: dict[str, Any]) -> None:
+    """Compare epochs or generations, partitions that moved, and how evenly they lie."""
+    age = "group_epoch" if before["type"] == "consumer" else "generation"
+    owners = {place: who for who, has in held(before).items() for place in has}
+    moved = sum(owners.get(place, who) != who for who, has in held(after).items() for place in has)
+    sizes = [len(has) for has in held(after).values()]
+    balance = predicted["balance_after"]
+    assert after[age] - before[age] == predicted["rebalances"]["least"] == predicted["rebalances"]["most"]
+    assert predicted["moved"]["least"] <= moved <= predicted["moved"]["most"]
+    assert (len(sizes), min(sizes), max(sizes)) == (balance["members"], balance["fewest"], balance["most"])
+
+
+def share_a_slot(ids: Collection[str]) -> bool:
+    """Whether two ids stand in the order in which they came, in all tables of the coordinator: 1 in 60 of two."""
+
+    def bucket(member_id: str) -> int:
+        code = string_hash(member_id)
+        return (code ^ code >> 16) & table_size(len(ids)) - 1
+
+    members = [Subscriber(member_id, frozenset()) for member_id in ids]
+    orders = {tuple(m.member_id for m in members_as_coordinated(order)) for order in permutations(members)}
+    return len(orders) > 1 and len({bucket(member_id) for member_id in ids}) < len(ids)
+
+
+def possible_outcomes(
+    kgroup: CommandLine, before: dict[str, Any], after: dict[str, Any], topics: Sequence[str]
+) -> list[Held]:
+    """What may come of it, by the orders of members who share a slot: nearly always one outcome."""
+    (group,) = parse_described(json.dumps(before), "before")
+    subject = with_ids(kgroup, subject_of(group, (), None), topics, before)
+    known = {member.member_id for member in subject.members}
+    new = [Subscriber(who, frozenset(topics)) for who in held(after) if who not in known]
+    found: list[Held] = []
+    for order in permutations((*subject.members, *new)):
+        outcome = rebalance(replace(subject, members=order), 1)
+        has = {member.member_id: set(member.owned) for member in outcome.members}
+        found += [has] if has not in found else []
+    return found
+
+
+def with_ids(
+    kgroup: CommandLine, subject: SimulatedGroup, topics: Sequence[str], found: dict[str, Any]
+) -> SimulatedGroup:
+    """The group with its topics as the cluster has them, their ids among it."""
+    from kgroup.cluster.snapshot import Cluster
+    from kgroup.errors import KgroupError
+    from kgroup.options import Connection
+    from kgroup.settings import resolve
+    from tests.command_line import QuietReporter
+
+    with Cluster(resolve(Connection(), QuietReporter())) as cluster:
+        shapes = [shape for shape in cluster.topic_shapes(topics).values() if not isinstance(shape, KgroupError)]
+    return replace(
+        subject, topics=tuple(Topic(shape.name, shape.partitions, shape.replica_racks, shape.id) for shape in shapes)
+    )
