@@ -22,7 +22,7 @@ from kgroup.cluster.commit_requests import parts_of
 from kgroup.cluster.logs import TopicLayout
 from kgroup.cluster.lost_answers import unknown_outcome
 from kgroup.cluster.snapshot import Want
-from kgroup.errors import ExitCode, KgroupError, Refused
+from kgroup.errors import KgroupError, Refused
 from kgroup.groups.change import Plan, Row
 from kgroup.groups.result import UNKNOWN, Refusal, Result
 from kgroup.journal import Entry, Journal, JournalRow, Place, Writing, whoami
@@ -77,14 +77,14 @@ def carry_out(
     found = (*refusals, *protected(run, how, backup=how.backup is not None), *guards)
     result = Result(plan, found, partial=how.partial, waits=how.wait_empty and not how.execute)
     possible = result.possible
-    if not (how.execute and possible.size) or (result.errors and result.exit_code is not ExitCode.PARTLY):
+    if not (how.execute and possible.size) or (result.errors and not how.partial):
         return result
     if doing.prepare:  # it may take minutes, in which others may go on
         doing.prepare(possible)
     with journaling(run, backup=how.backup is not None) as journal:
         result = still(cluster, result)
         possible = result.possible
-        if not possible.size or (result.errors and result.exit_code is not ExitCode.PARTLY):
+        if not possible.size or (result.errors and not how.partial):
             return result
         write_backup(how, possible, cluster.ref)
         entry = _entry(run, cluster, how, possible, doing, journal) if journal else None

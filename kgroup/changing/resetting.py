@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping
 
 from kgroup.changing.choose import Chosen, chosen
+from kgroup.clock import utc_now
 from kgroup.cluster.apply import ChangingCluster
 from kgroup.cluster.logs import TopicLayout
 from kgroup.errors import KgroupError, NotFound
@@ -24,16 +25,16 @@ from kgroup.groups.reset_plan import (
 from kgroup.groups.selection import names_of
 from kgroup.groups.targets import Scenario, TopicPartition, ToTime, ToWanted, Wanted
 from kgroup.model import RowError
-from kgroup.options import Groups
+from kgroup.options import FromLog, Groups, Selection
 from kgroup.run import Run
 
 
 def plan_reset(
-    run: Run, cluster: ChangingCluster, groups: Groups, found: Chosen, request: Request
+    run: Run, cluster: ChangingCluster, groups: Groups, found: Chosen, request: Request, source: FromLog
 ) -> tuple[Plan, Mapping[str, TopicLayout | KgroupError]]:
-    """The rows of all chosen groups, their logs read once for all."""
+    """The rows of all chosen groups, their logs read once for all; ``source`` is how another group's are read."""
     commits = {group.name: committed(group) for group in found.groups}
-    scenarios, errors = _scenarios(run, cluster, groups, found, request)
+    scenarios, errors = _scenarios(run, cluster, groups, found, request, source)
     named = {choice.topic for choice in request.topics or ()}
     topics = named | {topic for name in found.names for topic, _ in commits.get(name, ())}
     topics |= {
@@ -90,19 +91,22 @@ def plan_reset(
 
 
 def _scenarios(
-    run: Run, cluster: ChangingCluster, groups: Groups, found: Chosen, request: Request
+    run: Run, cluster: ChangingCluster, groups: Groups, found: Chosen, request: Request, source: FromLog
 ) -> tuple[dict[str, Scenario], list[RowError]]:
     """Where the offsets of each group go; errors for groups of which a file says nothing."""
     if request.from_group is not None:
-        source, errors = _of_other_group(run, cluster, request.from_group)
-        return dict.fromkeys(found.names, source), list(errors)
+        of = _of_other_group if source == FromLog() else _of_logged_group
+        wanted, errors = of(run, cluster, request.from_group, source)
+        return dict.fromkeys(found.names, wanted), list(errors)
     if not request.file_rows:
         assert request.scenario is not None
         return dict.fromkeys(found.names, request.scenario), []
     return scenarios_of_file(request.file_rows, groups, found.names, cluster.ref.label)
 
 
-def _of_other_group(run: Run, cluster: ChangingCluster, name: str) -> tuple[ToWanted, tuple[RowError, ...]]:
+def _of_other_group(
+    run: Run, cluster: ChangingCluster, name: str, source: FromLog
+) -> tuple[ToWanted, tuple[RowError, ...]]:
     """The commits of another group, byte for byte, and what of them could not be read."""
     other = chosen(run, cluster, Groups(names=[name]))
     offsets = {
@@ -113,3 +117,26 @@ def _of_other_group(run: Run, cluster: ChangingCluster, name: str) -> tuple[ToWa
     if not offsets and not other.errors:
         raise NotFound(f"{name} has committed nothing", hint=f"kgroup describe {shlex.quote(name)}")
     return ToWanted(offsets), other.errors
+
+
+def _of_logged_group(
+    run: Run, cluster: ChangingCluster, name: str, source: FromLog
+) -> tuple[ToWanted, tuple[RowError, ...]]:
+    """The same out of ``__consumer_offsets``; its coordinator is not asked."""
+    # Imported here: it takes a failed coordinator to need it.
+    from kgroup.groups.logged_state import log_line
+    from kgroup.looking.from_log import check_bounds, choose_logged, say_open, without_stale
+
+    check_bounds(source, reads=source.from_log)
+    logged = without_stale(cluster, choose_logged(run, cluster, Selection(names=[name]), source))
+    for state in logged.states.values():
+        run.reporter.note(f"{name}: {log_line(state, round(utc_now().timestamp() * 1000))}")
+    say_open(run, logged.states.values())
+    offsets = {
+        place: Wanted(commit.offset, commit.leader_epoch, commit.metadata)
+        for state in logged.states.values()
+        for place, commit in state.commits.items()
+    }
+    if not offsets and not logged.errors:
+        raise NotFound(f"{name} has committed nothing", hint=f"kgroup describe {shlex.quote(name)} --from-log")
+    return ToWanted(offsets), logged.errors

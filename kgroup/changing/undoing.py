@@ -52,7 +52,7 @@ def last_change(entries: Sequence[Entry], journal: Journal, cluster: ChangingClu
     raise NotFound(
         f"there is nothing left to take back in the journal of this machine for {cluster.ref.label}",
         details=(f"The journal is {journal.directory}.", *lines[:_LISTED]),
-        hint="a change that was made elsewhere is in the journal there, or in its --backup",
+        hint="a change that was made elsewhere: kgroup undo GROUP --as-of TIME",
     )
 
 

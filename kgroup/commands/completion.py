@@ -57,6 +57,6 @@ def completion(
     written = Script(script.splitlines()[0].rpartition(" ")[2], script)
     return Outcome(
         (written,),
-        lambda: Screen((Text(tuple(script.splitlines())),)),
+        lambda: Screen((Text(tuple(script.splitlines()), fold=False),)),
         lambda: Records(("shell", "script"), ((written.shell, script),)),
     )

@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Annotated, Any
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from kgroup.changing.owed import all_open_plans
+from kgroup.clock import utc_now
 from kgroup.cluster.snapshot import Cluster, Snapshot, Want
 from kgroup.durations import parse_duration
 from kgroup.errors import UsageError
 from kgroup.groups.selection import check
+from kgroup.looking.judging import Judgement, judged
 from kgroup.model import Group, Outcome
-from kgroup.options import WHAT, Format, Selection
+from kgroup.options import WHAT, Format, FromLog, Selection, Watch
 from kgroup.run import Run
-from kgroup.screens.describe import outcome
+from kgroup.screens.describe import LogSource, outcome
 from kgroup.screens.describe_records import Part
 from kgroup.snapshots import snapshots
+from kgroup.watching import Look, Watched, watched
+
+if TYPE_CHECKING:
+    from kgroup.looking.lag_memory import LagMemory
 
 _GROUPS_AT_A_TIME = 250
 _DEFAULT_BUDGET = "1s"
+_OWED_EVERY_S = 30.0
+"""How often --watch reads the ledger of catch-ups, where there is one: it takes longer than all other questions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,52 +81,126 @@ class View:
         budget = parse_duration(self.generation_budget, "--generation-budget") if dated else 0
         return Want(offsets=offsets, logs=offsets, generation_budget_s=budget)
 
+    def judges(self, output: Format) -> bool:
+        """Whether what is shown has a place for a verdict."""
+        if output in (Format.JSON, Format.YAML):
+            return True
+        return self.part is Part.PAGE and output in (Format.TABLE, Format.WIDE, Format.MARKDOWN)
 
-def describe(run: Run, which: Selection, view: View) -> Iterator[Outcome]:
+
+def describe(run: Run, which: Selection, view: View, watch: Watch, source: FromLog) -> Iterator[Outcome] | Watched:
     """Show a group: state, generation or epochs, members, partitions, lag.
 
     The page has the 20 partitions with the largest lag; json and csv always have all rows. Without a group,
-    all groups are shown, worst first.
+    all groups are shown, worst first. --watch looks again and again, and marks what changed. With --from-log the
+    groups' coordinator is not asked at all: what it has written to __consumer_offsets is read, back to its start.
 
     Examples:
     kgroup describe orders-svc
     kgroup describe --regex 'orders-.*' --members --verbose
     kgroup describe --all-groups -o csv > lag.csv
+    kgroup describe orders-svc --watch --every 5s
+    kgroup describe orders-svc --from-log
 
     Exit codes: 0 2 3 4 5 6 7
     """
     check(which)
+    view.want(run.format)
+    if source != FromLog():
+        if watch.watch:
+            raise UsageError("--from-log and --watch: one of them", hint="kgroup history GROUP --follow")
+        return _from_log(run, which, view, source)
+    return watched(run, watch, lambda run: _opened(run, which, view)) or _once(run, which, view)
+
+
+def _reading(run: Run, view: View) -> Want:
+    """What is read with the groups; where a verdict is made, the log is read for that, and once."""
     want = view.want(run.format)
+    return replace(want, generation_budget_s=0) if view.judges(run.format) else want
+
+
+def _from_log(run: Run, which: Selection, view: View, source: FromLog) -> Iterator[Outcome]:
+    """The groups as ``__consumer_offsets`` tells them: a page each for people, all at once otherwise."""
+    # Imported here: few look at a group this way.
+    from kgroup.groups.logged_state import log_line
+    from kgroup.looking.from_log import check_bounds, logged_snapshot
+
+    check_bounds(source, reads=source.from_log)
+    want = view.want(run.format)
+    with Cluster(run.settings) as cluster:
+        found = logged_snapshot(run, cluster, which, source, want)
+        snapshot, states = found.snapshot, found.states
+        groups, now_ms = list(snapshot.groups), round(utc_now().timestamp() * 1000)
+        pages = [groups]
+        if run.format in (Format.TABLE, Format.WIDE, Format.MARKDOWN) and view.part is not Part.STATE:
+            groups.sort(key=lambda group: -(group.totals.lag or 0))
+            pages = [[group] for group in groups] or [[]]
+        if view.part is Part.STATE or run.format is Format.CSV:
+            for group in groups:
+                run.reporter.note(f"{group.name}: {log_line(states[group.name], now_ms)}")
+        for number, page in enumerate(pages):
+            yield outcome(
+                view.part,
+                page,
+                cluster.ref,
+                snapshot.errors if number == 0 else (),
+                verbose=view.verbose,
+                owing=None,
+                source=LogSource(states, now_ms),
+            )
+    if not groups and not snapshot.errors:
+        run.reporter.note("no group is chosen: nothing to do")
+
+
+def _once(run: Run, which: Selection, view: View) -> Iterator[Outcome]:
+    want = _reading(run, view)
     with Cluster(run.settings) as cluster:
         # Many rows are written as they come; what is asked once for all groups is not asked in parts.
         at_a_time = _GROUPS_AT_A_TIME if run.format is Format.CSV and want.offsets else None
-        yield from _outcomes(run, view, cluster, snapshots(run, cluster, which, want, at_a_time))
+        yield from _outcomes(run, view, cluster, snapshots(run, cluster, which, want, at_a_time), _Kept())
 
 
-def _outcomes(run: Run, view: View, cluster: Cluster, found: Iterable[Snapshot]) -> Iterator[Outcome]:
+@contextmanager
+def _opened(run: Run, which: Selection, view: View) -> Iterator[Look]:
+    # Imported here: who looks once has nothing to remember.
+    from kgroup.looking.lag_memory import LagMemory
+
+    want, kept = _reading(run, view), _Kept(LagMemory())
+    with Cluster(run.settings) as cluster:
+        yield lambda: _outcomes(run, view, cluster, snapshots(run, cluster, which, want), kept)
+
+
+def _outcomes(run: Run, view: View, cluster: Cluster, found: Iterable[Snapshot], kept: _Kept) -> Iterator[Outcome]:
     """One outcome for each batch of groups; for people, one for each group, worst first."""
     something = False
     said: set[str] = set()
-    owed: _Owed | None = None
     for snapshot in found:
         something = something or bool(snapshot.groups or snapshot.errors)
-        for note in snapshot.notes:
+        judgement = Judgement(snapshot.groups)
+        if view.judges(run.format):
+            judgement = judged(cluster, snapshot.groups, view.want(run.format).generation_budget_s, kept.memory)
+        for note in (*snapshot.notes, *judgement.notes):
             if note not in said:
                 run.reporter.note(note)
                 said.add(note)
-        groups = list(snapshot.groups)
+        groups = list(judgement.groups)
         pages = [groups]
         if run.format in (Format.TABLE, Format.WIDE, Format.MARKDOWN):
             groups.sort(key=lambda group: -(group.totals.lag or 0))
             pages = [groups] if view.part is Part.STATE else [[group] for group in groups]
-        if owed is None and groups:
-            owed = _Owed.read(run, view, cluster)
-        shown = owed or _Owed()
+        shown = kept.owed(run, view, cluster) if groups else _Owed()
         shown.note(run, groups)
         for number, page in enumerate(pages or [[]]):
             errors = snapshot.errors if number == 0 else ()
             yield outcome(
-                view.part, page, cluster.ref, errors, verbose=view.verbose, owed=shown.lines, owing=shown.owing
+                view.part,
+                page,
+                cluster.ref,
+                errors,
+                verbose=view.verbose,
+                owed=shown.lines,
+                owing=shown.owing,
+                verdicts=judgement.verdicts,
             )
     if not something:
         run.reporter.note("no group is chosen: nothing to do")
@@ -159,3 +243,18 @@ class _Owed:
         for group in groups:
             if lines := self.notes.get(group.name):
                 run.reporter.note(f"{group.name}: owed: {'; '.join(lines)}")
+
+
+class _Kept:
+    """What one look leaves for the next, under ``--watch``; ``memory`` is None for a single look."""
+
+    def __init__(self, memory: LagMemory | None = None) -> None:
+        self.memory = memory
+        self._owed: tuple[float, _Owed] | None = None
+
+    def owed(self, run: Run, view: View, cluster: Cluster) -> _Owed:
+        """What catch-ups owe, as it was read last, or is read now."""
+        now_s = time.monotonic()
+        if self._owed is None or now_s - self._owed[0] >= _OWED_EVERY_S:
+            self._owed = (now_s, _Owed.read(run, view, cluster))
+        return self._owed[1]

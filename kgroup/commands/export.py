@@ -9,7 +9,7 @@ from kgroup.errors import NotFound
 from kgroup.groups.offset_files import CSV_HEADER, GroupOffsets
 from kgroup.groups.selection import check, names_of, names_only
 from kgroup.model import ClusterRef, Commit, Group, Outcome, RowError
-from kgroup.options import Format, Selection
+from kgroup.options import AsOf, Format, FromLog, Selection
 from kgroup.run import Run
 from kgroup.screen import Column, Records, Screen, Table, Text, Title
 from kgroup.snapshots import snapshots
@@ -27,22 +27,29 @@ _COLUMNS = (
 )
 
 
-def export(run: Run, which: Selection) -> Iterator[Outcome]:
+def export(run: Run, which: Selection, when: AsOf, source: FromLog) -> Iterator[Outcome]:
     """Write committed offsets to stdout, for reset --from-file.
 
     The default, -o kcg, is the CSV without a header of kafka-consumer-groups.sh: topic,partition,offset where
     just one group is named; group,topic,partition,offset for several, a pattern, or all. It has no room for
     metadata and leader epochs: -o json, yaml and csv keep them. --topic leaves out the other topics' offsets.
-    Running groups are exported too, as they stand.
+    Running groups are exported too, as they stand. With --from-log, and with --as-of TIME, they come out of
+    __consumer_offsets, and no coordinator is asked; what can't be told is an error, so that the file is never taken
+    for a whole one.
 
     Examples:
     kgroup export orders-svc > offsets.csv
     kgroup export --all-groups -o json > backup.json
     kgroup export --regex 'orders-.*' --topic orders
+    kgroup export orders-svc --from-log -o json > rescued.json
+    kgroup export orders-svc --as-of 03:05Z
 
     Exit codes: 0 2 3 4 5 6 7
     """
     check(which)
+    if when.as_of is not None or source != FromLog():
+        yield from _from_log(run, which, when, source)
+        return
     one = names_only(which) and len(names_of(which)) == 1
     # Many rows are written as they come; a screen or a document is one piece.
     at_a_time = _GROUPS_AT_A_TIME if run.format in (Format.KCG, Format.CSV) else None
@@ -55,6 +62,26 @@ def export(run: Run, which: Selection) -> Iterator[Outcome]:
             groups = _exported(snapshot, which.topic)
             notes.take(snapshot, groups)
             yield _outcome(run.format, groups, snapshot.errors, cluster.ref, with_group=not one)
+    notes.say_last()
+
+
+def _from_log(run: Run, which: Selection, when: AsOf, source: FromLog) -> Iterator[Outcome]:
+    """The same out of ``__consumer_offsets``, all groups at once."""
+    # Imported here: few export groups this way.
+    from kgroup.looking.from_log import check_bounds, choose_logged, moment_of, say_open, stood_at, without_stale
+
+    at_ms = None if when.as_of is None else moment_of(when.as_of)
+    check_bounds(source, reads=source.from_log or at_ms is not None)
+    one = names_only(which) and len(names_of(which)) == 1
+    notes = _Notes(run)
+    with Cluster(run.settings) as cluster:
+        logged = without_stale(cluster, choose_logged(run, cluster, which, source, at_ms))
+        say_open(run, logged.states.values(), at_ms)
+        failed = {error.group for error in logged.errors}
+        found = (stood_at(state, which.topic, at_ms) for state in logged.states.values())
+        groups = tuple(group for group in found if group.offsets or group.group not in failed)
+        notes.take(Snapshot((), logged.errors, ()), groups)
+        yield _outcome(run.format, groups, logged.errors, cluster.ref, with_group=not one)
     notes.say_last()
 
 

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+import typer
 
 from kgroup.choosing import choose_groups
+from kgroup.clock import utc_now
 from kgroup.cluster.snapshot import Cluster
-from kgroup.groups.selection import check
-from kgroup.model import ListedGroup, Outcome
-from kgroup.options import Selection
+from kgroup.durations import format_duration
+from kgroup.errors import NotFound
+from kgroup.groups.selection import check, check_expected
+from kgroup.groups.timeline.moments import rfc3339
+from kgroup.model import ListedGroup, Outcome, RowError
+from kgroup.options import WHICH, FromLog, Selection
 from kgroup.run import Run
 from kgroup.screen import Column, Records, Screen, Table, Text, Title
 from kgroup.screens.describe_records import coordinator_text
 from kgroup.units import plural
 
+_AGE = "LAST RECORD"
 _COLUMNS = (
     Column("GROUP", fold=True),
     Column("TYPE"),
@@ -21,40 +30,122 @@ _COLUMNS = (
     Column("PROTOCOL", drop=3),
     Column("COORDINATOR", drop=2),
     Column("MEMBERS", right=True, drop=1),
+    Column(_AGE, right=True),
 )
 _HEADER = ("group", "type", "state", "protocol_type", "coordinator", "members")
 
 
-def list_(run: Run, which: Selection) -> Outcome:
+@dataclass(frozen=True, slots=True)
+class Keeper:
+    """Whose groups are listed."""
+
+    coordinator: Annotated[
+        int | None,
+        typer.Option(
+            "--coordinator",
+            metavar="BROKER",
+            rich_help_panel=WHICH,
+            help="Only groups that this broker keeps; with --from-log also those of one that is down.",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A group of the list; ``at_ms`` is the time of its newest record where it was read out of the log, else None."""
+
+    group: ListedGroup
+    at_ms: int | None = None
+
+    def document(self) -> dict[str, Any]:
+        """Its JSON form."""
+        source = "coordinator" if self.at_ms is None else "log"
+        return self.group.document() | {"source": source, "as_of": rfc3339(self.at_ms)}
+
+
+def list_(run: Run, which: Selection, keeper: Keeper, source: FromLog) -> Outcome:
     """List groups: type, state, members.
 
-    Share and streams groups are listed as what they are.
+    Share and streams groups are listed as what they are. --coordinator BROKER is what a broker's failure concerns;
+    --from-log then reads the groups out of the partitions of __consumer_offsets that the broker leads, or led until
+    it went down.
 
     Examples:
     kgroup list
     kgroup list --in-state Empty --type classic
     kgroup list --topic orders -o csv | tail -n +2 | cut -d, -f1
+    kgroup list --coordinator 2 --from-log
 
     Exit codes: 0 2 3 4 5 6 7
     """
     check(which)
+    if source != FromLog():
+        return _from_log(run, which, keeper.coordinator, source)
     with Cluster(run.settings) as cluster:
-        chosen = choose_groups(run, cluster, which)
-        groups, failed = cluster.member_counts(chosen.groups)
-        return Outcome(
-            data=groups,
-            screen=lambda: _screen(groups),
-            records=lambda: Records(_HEADER, [_row(group) for group in groups]),
-            cluster=cluster.ref,
-            errors=chosen.errors + failed,
-        )
+        chosen = choose_groups(run, cluster, replace(which, expect=None))
+        kept = chosen.groups
+        if keeper.coordinator is not None:
+            if keeper.coordinator not in cluster.brokers:
+                raise _no_broker(keeper.coordinator, cluster.brokers, hint="--from-log lists what it kept")
+            kept = tuple(group for group in kept if group.coordinator and group.coordinator.id == keeper.coordinator)
+        check_expected(which, len(kept))
+        groups, failed = cluster.member_counts(kept)
+        return _outcome([Line(group) for group in groups], cluster, chosen.errors + failed)
 
 
-def _screen(groups: Sequence[ListedGroup]) -> Screen:
-    title = Title(plural(len(groups), "group"), in_terminal_only=True)
-    if not groups:
+def _from_log(run: Run, which: Selection, broker: int | None, source: FromLog) -> Outcome:
+    # Imported here: few list groups this way.
+    from kgroup.looking.from_log import check_bounds, choose_logged, coordinators_of, kept_by, listed_group
+
+    check_bounds(source, reads=source.from_log)
+    with Cluster(run.settings) as cluster:
+        keepers = cluster.log_keepers()
+        numbers = None
+        if broker is not None:
+            known = {*cluster.brokers, *(node for each in keepers.values() for node in each.replicas)}
+            if broker not in known:
+                raise _no_broker(broker, known)
+            numbers = kept_by(broker, keepers, cluster.brokers)
+            if not numbers:
+                run.reporter.note(f"broker {broker} keeps no groups: it leads no partition of __consumer_offsets")
+        logged = choose_logged(run, cluster, which, source, numbers=numbers)
+        coordinators = coordinators_of(logged.states, keepers, cluster.brokers)
+        lines = [
+            Line(replace(listed_group(state), coordinator=coordinators[name]), state.newest_ms)
+            for name, state in sorted(logged.states.items())
+        ]
+        return _outcome(lines, cluster, logged.errors)
+
+
+def _no_broker(broker: int, known: Iterable[int], hint: str | None = None) -> NotFound:
+    return NotFound(f"there is no broker {broker}, only {', '.join(map(str, sorted(known)))}", hint=hint)
+
+
+def _outcome(lines: Sequence[Line], cluster: Cluster, errors: tuple[RowError, ...]) -> Outcome:
+    at = utc_now()
+    return Outcome(
+        data=tuple(lines),
+        screen=lambda: _screen(lines, round(at.timestamp() * 1000)),
+        records=lambda: Records(_HEADER, [_row(line.group) for line in lines]),
+        cluster=cluster.ref,
+        errors=errors,
+        at=at,
+    )
+
+
+def _screen(lines: Sequence[Line], now_ms: int) -> Screen:
+    from_log = any(line.at_ms is not None for line in lines)
+    title = Title(
+        plural(len(lines), "group") + (", from __consumer_offsets" if from_log else ""), in_terminal_only=not from_log
+    )
+    if not lines:
         return Screen((title, Text(("No groups.",))))
-    return Screen((title, Table(_COLUMNS, [_row(group) for group in groups])))
+    rows = [(*_row(line.group), _age(line, now_ms)) for line in lines]
+    return Screen((title, Table(_COLUMNS, rows, frozenset({_AGE}))))
+
+
+def _age(line: Line, now_ms: int) -> str | None:
+    return None if line.at_ms is None else format_duration(max(0, now_ms - line.at_ms) // 1000)
 
 
 def _row(group: ListedGroup) -> tuple[str | int | None, ...]:

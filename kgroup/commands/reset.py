@@ -36,7 +36,7 @@ from kgroup.groups.targets import (
 )
 from kgroup.model import Outcome
 from kgroup.offset_source import read_offsets
-from kgroup.options import WHAT, Change, Format, Groups
+from kgroup.options import WHAT, Change, Format, FromLog, Groups
 from kgroup.run import Run
 from kgroup.screen import Block, Text
 from kgroup.screens.change import Wording
@@ -178,23 +178,27 @@ class Which:
     verbose: Annotated[bool, typer.Option("--verbose", rich_help_panel=WHAT, help="Show every partition.")] = False
 
 
-def reset(run: Run, groups: Groups, where: Where, which: Which, how: Change) -> Outcome:
+def reset(run: Run, groups: Groups, where: Where, which: Which, how: Change, source: FromLog) -> Outcome:
     """Move committed offsets.
 
     Without --execute the plan is shown: old and new offset of each partition, records skipped and read again.
     Offsets outside the log are moved to its nearest end. The groups must be empty; metadata and leader epochs of
-    partitions that are not moved stay as they are. What is done can be taken back with kgroup undo.
+    partitions that are not moved stay as they are. What is done can be taken back with kgroup undo. Where the
+    coordinator of --from-group is down, --from-log reads that group out of __consumer_offsets.
 
     Examples:
     kgroup reset orders-svc --topic orders --to-latest
     kgroup reset orders-svc --topic orders:3 --shift-by 1 --save-skipped pill.json
     kgroup reset orders-green --create --from-group orders-svc
+    kgroup reset orders-new --create --from-group orders-svc --from-log
     kgroup reset --regex 'orders-.*' --all-topics --by-duration PT2H --execute
 
     Exit codes: 0 2 3 4 5 6 7 130 143
     """
     check_groups(groups)
     request = _checked(where, which)
+    if source != FromLog() and where.from_group is None:
+        raise UsageError("--from-log is about the group that --from-group names", hint="--from-group OTHER --from-log")
     check_some_named(groups)
     check_change(run, how)
     if which.save_skipped is not None:
@@ -204,7 +208,7 @@ def reset(run: Run, groups: Groups, where: Where, which: Which, how: Change) -> 
         found = chosen(run, cluster, groups, topics, create=which.create)
         waited = wait_empty(run, cluster, how, found.names)
         found = again(run, cluster, found, waited=waited)
-        plan, layouts = plan_reset(run, cluster, groups, found, request)
+        plan, layouts = plan_reset(run, cluster, groups, found, request, source)
         return _carried_out(run, cluster, how, plan, layouts, request, which)
 
 

@@ -15,12 +15,14 @@ from kgroup.changing.shown import outcome, with_rows
 from kgroup.changing.standing import TYPE_ONLY
 from kgroup.changing.undoing import last_change, never, plan_undo, state_of
 from kgroup.cluster.apply import ChangingCluster
-from kgroup.errors import Refused
+from kgroup.errors import Refused, UsageError
 from kgroup.groups.result import Refusal
+from kgroup.groups.selection import check_groups
+from kgroup.groups.timeline.moments import rfc3339
 from kgroup.groups.undo_plan import moved_since, types_back
 from kgroup.journal import Entry, Journal
 from kgroup.model import Outcome
-from kgroup.options import WHAT, Change
+from kgroup.options import WHAT, AsOf, Change, Groups, LogBounds
 from kgroup.run import Run
 from kgroup.screen import Text
 from kgroup.screens.change import Wording
@@ -31,8 +33,13 @@ from kgroup.units import plural
 def undo(
     run: Run,
     how: Change,
+    when: AsOf,
+    bounds: LogBounds,
     change: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="A change, like ch-7k2f; the last one by default.")
+        str | None,
+        typer.Argument(
+            metavar="[ID|GROUP]", help="A change, like ch-7k2f; the last one by default. With --as-of a group."
+        ),
     ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", rich_help_panel=WHAT, help="Show every partition.")] = False,
 ) -> Outcome:
@@ -43,14 +50,21 @@ def undo(
     moved since is not overwritten, unless --accept moved-since says so. A change that kgroup could not finish is
     taken back as far as it was made.
 
+    For a change that was made from another machine, or by another tool: undo GROUP --as-of TIME puts the group's
+    offsets back as they stood then, out of __consumer_offsets; where there was none then, the offset is deleted. What
+    compaction took from the log can't be told, and is an error of its own.
+
     Examples:
     kgroup undo
     kgroup undo --execute
     kgroup undo ch-7k2f --wait-empty --execute
+    kgroup undo orders-svc --as-of 03:05Z
 
     Exit codes: 0 2 3 4 5 6 7 130 143
     """
     check_change(run, how)
+    if when.as_of is not None or bounds != LogBounds():
+        return _as_of(run, how, change, when, bounds, verbose)
     journal = Journal()
     with ChangingCluster(run.settings) as cluster:
         cluster_id = cluster.ref.cluster_id
@@ -107,6 +121,26 @@ def undo(
         ),
     )
     return with_rows(shown, types, lambda: types_records(types)) if types else shown
+
+
+def _as_of(run: Run, how: Change, group: str | None, when: AsOf, bounds: LogBounds, verbose: bool) -> Outcome:
+    """Put a group's offsets back as they stood at a moment."""
+    # Imported here: most changes are in the journal.
+    from kgroup.changing.as_of import plan_as_of
+    from kgroup.looking.from_log import check_bounds, moment_of
+
+    check_bounds(bounds, reads=when.as_of is not None, missing="kgroup undo GROUP --as-of TIME")
+    if group is None or when.as_of is None:
+        raise UsageError("--as-of: the offsets of which group?", hint="kgroup undo GROUP --as-of TIME")
+    check_groups(Groups(names=[group]))
+    at_ms = moment_of(when.as_of)
+    then = (rfc3339(at_ms) or when.as_of).replace(".000Z", "Z")
+    with ChangingCluster(run.settings) as cluster:
+        wait_empty(run, cluster, how, [group])
+        found = plan_as_of(run, cluster, group, at_ms, bounds)
+        result = carry_out(run, cluster, how, found.plan, Doing("undo", f"{group} as of {then}", found.layouts))
+        wording = Wording("take back", f"{group} as of {then}", run.typed, verbose=verbose)
+        return outcome(run, cluster, result, wording, nothing=f"{group}: all stands as it did at {then}: nothing to do")
 
 
 def _not_yours(entry: Entry) -> Refused:

@@ -56,12 +56,17 @@ class FileRow:
 
 @dataclass(frozen=True, slots=True)
 class GroupOffsets:
-    """The commits of a group as export and backups write them; None: there was no commit, said explicitly."""
+    """The commits of a group as export and backups write them; None: there was no commit, said explicitly.
+
+    ``as_of`` is when they stood (RFC 3339) where they come out of ``__consumer_offsets``: the moment that was asked
+    for, or the time of the group's newest record. None: its coordinator was asked.
+    """
 
     group: str
     type: str | None
     state: str | None
     offsets: tuple[tuple[str, int, Commit | None], ...]
+    as_of: str | None = None
 
     def document(self) -> dict[str, Any]:
         """Its JSON form, which ``parse_offsets`` reads."""
@@ -69,6 +74,8 @@ class GroupOffsets:
             "group": self.group,
             "type": self.type,
             "state": self.state,
+            "source": "coordinator" if self.as_of is None else "log",
+            "as_of": self.as_of,
             "offsets": [
                 {
                     "topic": topic,

@@ -129,11 +129,17 @@ def undo_rows(
 
 def _note(trace: Trace, log: LogRange | None) -> str | None:
     notes = ["moved since"] if trace.moved else []
-    before = trace.before
-    if before and log and not log.start <= before.offset <= log.end:
-        where = f"below the log start {log.start}" if before.offset < log.start else f"above the log end {log.end}"
-        notes.append(f"{where} by now: auto.offset.reset decides")
+    if outside := outside_note(trace.before, log):
+        notes.append(outside)
     return "; ".join(notes) or None
+
+
+def outside_note(before: Commit | None, log: LogRange | None) -> str | None:
+    """What to know of an offset that is put back though the log does not hold it any more; None where it does."""
+    if before is None or log is None or log.start <= before.offset <= log.end:
+        return None
+    where = f"below the log start {log.start}" if before.offset < log.start else f"above the log end {log.end}"
+    return f"{where} by now: auto.offset.reset decides"
 
 
 def moved_since(traces: Sequence[Trace]) -> list[Refusal]:

@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from kgroup.errors import ExitCode
 from kgroup.groups.change import Row
 from kgroup.groups.result import NOT_EMPTY, UNKNOWN, Refusal, Result
 from kgroup.model import Group
@@ -233,7 +232,7 @@ def _executed(result: Result, wording: Wording) -> Iterator[str]:
 
 
 def _planned(result: Result, wording: Wording) -> Iterator[str]:
-    if result.exit_code in (ExitCode.DONE, ExitCode.PARTLY) or _may_pass(result):
+    if not result.errors or (result.partial and result.possible.size) or _may_pass(result):
         yield "Nothing was changed. To apply:"
         yield f"  {to_apply(wording.command)}"
         if result.errors and result.possible.size and not result.partial:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC, partition_of
 from kgroup.sandbox import Sandbox
 from tests.command_line import CommandLine, QuietReporter
 from tests.conftest import BROKER_PROPERTIES
@@ -45,6 +46,15 @@ def topic_on(world: KafkaWorld, name: str, *replicas: int) -> str:
     wait_for(lambda: world._known_partitions(name) == 1, f"topic {name}")
     world.produce(name, 5)
     return name
+
+
+def is_at_its_preferred_leader(world: KafkaWorld, group: str) -> bool:
+    """Whether the group's partition is led by the first of its replicas, as it is not after that one was down."""
+    partitions = (
+        AdminClient({"bootstrap.servers": world.bootstrap}).list_topics(OFFSETS_TOPIC, 30).topics[OFFSETS_TOPIC]
+    )
+    found = partitions.partitions[partition_of(group, len(partitions.partitions))]
+    return bool(found.leader == found.replicas[0])
 
 
 def test_groups_of_all_coordinators(three: KafkaWorld, name: Name) -> None:
@@ -129,6 +139,28 @@ def test_all_groups_with_one_broker_dead(three: KafkaWorld, sandbox: Sandbox, na
     described = CommandLine()("describe", "--all-groups", "--topic", topic, "--timeout", "60s", "-o", "json")
     assert {found["group"] for found in described.data} == groups
     assert {found["coordinator"]["id"] for found in described.data} <= set(BROKERS) - {victim}
+
+
+def test_from_log_while_the_coordinator_is_stopped(three: KafkaWorld, sandbox: Sandbox, name: Name) -> None:
+    """Nobody waits for a new coordinator: the partition's new leader has the log, and the group is read out of it."""
+    topic, new = topic_on(three, name("orders"), 1, 2, 3), name("new")
+    # Of a broker that is down it is known what it would lead, not what it led in another one's place.
+    group = next(each for each in (name("svc") for _ in range(200)) if is_at_its_preferred_leader(three, each))
+    three.commit(group, {(topic, 0): (2, "kept", 0)})
+    before, victim = three.exact(group), three.coordinator(group)
+    sandbox.kill(victim)
+
+    (document,) = CommandLine()("describe", group, "--from-log", "--timeout", "60s", "-o", "json").data
+    assert (document["source"], document["state"]) == ("log", "Empty")
+    assert [(row["committed"], row["metadata"], row["lag"]) for row in document["partitions"]] == [(2, "kept", 3)]
+    listed = CommandLine()("list", "--coordinator", str(victim), "--from-log", "--timeout", "60s", "-o", "json").data
+    assert listed
+    (line,) = (found for found in listed if found["group"] == group)
+    assert line["coordinator"]["id"] in set(BROKERS) - {victim}
+    assert CommandLine()("export", group, "--from-log", "--timeout", "60s").stdout == f"{topic},0,2\n"
+    rescue = ("reset", new, "--create", "--from-group", group, "--from-log", "--timeout", "60s", "--execute")
+    CommandLine()(*rescue)
+    assert three.exact(new) == before
 
 
 @pytest.mark.soak

@@ -200,7 +200,7 @@ def test_all_formats(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None
         assert group in result.stdout
         assert result.stderr == ""
     fields = kgroup("list", group, "-o", "json").data[0].keys()
-    assert list(fields) == ["group", "type", "state", "protocol_type", "coordinator", "members"]
+    assert list(fields) == ["group", "type", "state", "protocol_type", "coordinator", "members", "source", "as_of"]
 
 
 def test_member_counts_of_a_rebalancing_group(

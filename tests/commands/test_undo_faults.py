@@ -31,6 +31,7 @@ from tests.kafka_proxy import (
     LEAVE_GROUP,
     OFFSET_COMMIT,
     OFFSET_DELETE,
+    OFFSET_FETCH,
     Fault,
     Loss,
     ProxiedBroker,
@@ -103,6 +104,21 @@ def svc(proxied: ProxiedBroker, name: Name) -> tuple[str, str, Commits]:
 def rows_of(result: Result) -> dict[int, Mapping[str, Any]]:
     """The rows of a group by partition."""
     return {row["partition"]: row for row in result.data}
+
+
+def test_a_coordinator_that_loads_for_ever(proxied: ProxiedBroker, svc: tuple[str, str, Commits], name: Name) -> None:
+    """Nothing that asks it gets an answer; the log tells the group, and its offsets are rescued whole."""
+    (group, _, before), new = svc, name("new")
+    for api in (DESCRIBE_GROUPS, OFFSET_FETCH, CONSUMER_GROUP_DESCRIBE):
+        proxied.proxy.expect(Fault(api, Loss.LOADING, always=True, having=group.encode()))
+
+    asked = CommandLine()("describe", group, "--timeout", "2s", exit_code=3)
+    assert "its coordinator is still loading" in asked.stderr
+    assert "--from-log" in asked.stderr
+    document = CommandLine()("describe", group, "--from-log", "-o", "json").data[0]
+    assert (document["group"], document["state"], document["totals"]["lag"] is not None) == (group, "Empty", True)
+    CommandLine()("reset", new, "--create", "--from-group", group, "--from-log", "--execute")
+    assert proxied.world.exact(new) == before == proxied.world.exact(group)
 
 
 VERBS: dict[str, int] = {"reset": OFFSET_COMMIT, "delete-offsets": OFFSET_DELETE, "delete": DELETE_GROUPS}

@@ -1,0 +1,69 @@
+"""Putting a group's commits back as they stood at a moment, whoever changed them since. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from kgroup.errors import ExitCode, KgroupError
+from kgroup.groups.change import Row
+from kgroup.groups.logged_state import LoggedState, Stood
+from kgroup.groups.undo_plan import outside_note
+from kgroup.logged import TopicPartition
+from kgroup.model import Commit, LogRange, RowError
+
+COMMIT_UNKNOWN = "commit-unknown"
+_NO_RECORD = Stood(None, unknown="what was read of __consumer_offsets holds no commit of it")
+_MADE_ANEW = "the topic was made anew since: the old offset means nothing in it"
+
+
+def as_of_rows(
+    state: LoggedState,
+    now: Mapping[TopicPartition, Commit],
+    unread: Mapping[TopicPartition, RowError],
+    logs: Mapping[TopicPartition, LogRange],
+    topics: Mapping[str, str | KgroupError | None],
+) -> list[Row]:
+    """A row for each partition that does not stand as it did then, or of which that can't be told: an error of its own.
+
+    ``now`` is what stands there now, ``unread`` why that is not known; ``topics`` are the ids of the topics as they are
+    now (None: the broker gives none), or why they can't be told.
+    """
+    rows = []
+    for place in places_of(state, now, unread):
+        stood, old = state.partitions.get(place, _NO_RECORD), now.get(place)
+        row = Row(state.name, *place, old, stood.commit, logs.get(place))
+        if error := unread.get(place):
+            rows.append(row.failing(error))
+        elif stood.unknown is not None:
+            rows.append(Row(state.name, *place, old, None, logs.get(place)).failing(unknown_commit(stood.unknown)))
+        elif stood.commit != old:
+            rows.append(_row(row, stood, topics.get(place[0])))
+    return rows
+
+
+def places_of(
+    state: LoggedState, now: Iterable[TopicPartition], unread: Iterable[TopicPartition]
+) -> list[TopicPartition]:
+    """All partitions that had a commit, or have one."""
+    return sorted({*state.partitions, *now, *unread})
+
+
+def unknown_commit(why: str) -> RowError:
+    """The error of a partition whose commit can't be told."""
+    return RowError(COMMIT_UNKNOWN, why, exit_code=ExitCode.PARTLY)
+
+
+def made_anew(stood: Stood, topic_id: str | None) -> RowError | None:
+    """The error of a commit on a topic that has another id (None: the broker gives none) by now; None: it has not."""
+    if stood.commit is None or topic_id is None or stood.topic_id in (None, topic_id):
+        return None
+    return RowError("topic-recreated", _MADE_ANEW, exit_code=ExitCode.REFUSED)
+
+
+def _row(row: Row, stood: Stood, topic: str | KgroupError | None) -> Row:
+    if isinstance(topic, KgroupError):
+        return row.failing(RowError.of(topic))
+    if error := made_anew(stood, topic):
+        return row.failing(error)
+    note = "no commit then: it is deleted" if stood.commit is None else outside_note(stood.commit, row.log)
+    return Row(row.group, *row.place, row.old, row.new, row.log, note=note)

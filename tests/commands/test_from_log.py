@@ -1,0 +1,233 @@
+"""Groups out of ``__consumer_offsets``: ``--from-log`` shows what the coordinator shows, ``--as-of`` what stood."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.command_line import CommandLine
+from tests.kafka_world import KafkaWorld
+from tests.members import Members
+from tests.waiting import wait_for
+
+Name = Callable[[str], str]
+
+pytestmark = pytest.mark.usefixtures("bystander")
+
+METADATA = 'by hand: "é", a\ttab, 漢'
+
+
+def a_moment() -> str:
+    """Now, and not before that is over: what is committed later has a later time."""
+    now_ms = int(time.time() * 1000)
+    wait_for(lambda: time.time() * 1000 > now_ms + 1, "the next millisecond")
+    return datetime.fromtimestamp(now_ms / 1000, UTC).isoformat(timespec="milliseconds")
+
+
+def seen(document: dict[str, Any]) -> dict[str, Any]:
+    """What log and coordinator have to agree on."""
+    left_out = ("verdict", "source", "as_of", "owed", "assignor")
+    plain = {key: value for key, value in document.items() if key not in left_out}
+    plain["partitions"] = [
+        {key: value for key, value in row.items() if key not in ("lag_ms", "last_commit")}
+        for row in plain["partitions"]
+    ]
+    plain["members"] = [{key: value for key, value in member.items() if key != "rack"} for member in plain["members"]]
+    return plain
+
+
+def test_the_log_shows_what_the_coordinator_shows(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name
+) -> None:
+    """Live groups of both protocols, and one that only keeps offsets: the same state, members, commits."""
+    topic, other = world.topic(name("orders"), partitions=3), world.topic(name("clicks"))
+    classic, consumer, simple = name("classic"), name("consumer"), name("simple")
+    for partition in range(3):
+        world.produce(topic, 4, partition)
+    world.commit(simple, {(topic, 0): (2, METADATA, 0), (other, 0): 0})
+    one, another, new = (
+        members.classic(classic, topic),
+        members.classic(classic, topic),
+        members.consumer(consumer, topic),
+    )
+    members.stable(one, another, partitions=3)
+    members.stable(new, partitions=3)
+    one.commit()
+    new.commit()
+    wait_for(lambda: world.groups()[consumer] == ("consumer", "stable"), "stable")
+
+    asked = kgroup("describe", classic, consumer, simple, "-o", "json").data
+    logged = kgroup("describe", classic, consumer, simple, "--from-log", "-o", "json").data
+
+    def by_name(found: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        return {document["group"]: seen(document) for document in found}
+
+    assert by_name(logged) == by_name(asked)
+    assert {document["source"] for document in asked} == {"coordinator"}
+    assert {document["source"] for document in logged} == {"log"}
+    assert all(document["as_of"] >= row["last_commit"] for document in logged for row in document["partitions"][:1]
+               if row["last_commit"])  # fmt: skip
+
+    page = kgroup("describe", classic, "--from-log").stdout
+    assert "SOURCE  from __consumer_offsets, not from its coordinator; last record" in page
+    listed = kgroup("list", "--from-log", "--regex", f"{classic}|{consumer}|{simple}", "-o", "json").data
+    plain = kgroup("list", classic, consumer, simple, "-o", "json").data
+    assert [line["source"] for line in listed] == ["log"] * 3
+    for line in (*listed, *plain):
+        del line["source"], line["as_of"]
+    assert listed == plain
+
+    exported = kgroup("export", classic, consumer, simple, "-o", "json").data
+    rescued = kgroup("export", classic, consumer, simple, "--from-log", "-o", "json").data
+    for document in (*exported, *rescued):
+        del document["source"], document["as_of"]
+    assert sorted(rescued, key=str) == sorted(exported, key=str)
+    assert kgroup("export", simple, "--from-log").stdout == kgroup("export", simple).stdout
+
+    broker = plain[0]["coordinator"]["id"]
+    for flags in ((), ("--from-log",)):
+        kept = kgroup("list", "--coordinator", str(broker), *flags, "-o", "json").data
+        assert {classic, consumer, simple} <= {line["group"] for line in kept}
+        kgroup("list", "--coordinator", "77", *flags, exit_code=5)
+
+
+def test_offsets_are_rescued_whole_and_open_transactions_do_not_count(
+    kgroup: CommandLine, world: KafkaWorld, name: Name
+) -> None:
+    topic, old, new = world.topic(name("orders"), partitions=2), name("old"), name("new")
+    for partition in range(2):
+        world.produce(topic, 9, partition)
+    world.commit(old, {(topic, 0): (5, METADATA, 0), (topic, 1): 7})
+    with world.pending(old, {(topic, 1): 8}) as transaction:
+        exported = kgroup("export", old, "--from-log", "-o", "csv")
+        assert [row["offset"] for row in exported.rows] == ["5", "7"]
+        assert f"{old} {topic}:1: an open transaction has committed there" in exported.stderr
+        transaction.abort_transaction(30)
+    with world.pending(old, {(topic, 1): 9}) as transaction:
+        transaction.commit_transaction(30)
+
+    kgroup("reset", new, "--create", "--from-group", old, "--from-log", "--execute")
+
+    assert world.exact(new) == world.exact(old)
+    assert world.exact(new)[topic, 0] == (5, METADATA, 0)
+    assert world.exact(new)[topic, 1][0] == 9
+
+
+def test_undo_as_of_takes_back_what_another_tool_did(
+    kgroup: CommandLine, world: KafkaWorld, name: Name, tmp_path: Path
+) -> None:
+    topic, group = world.topic(name("orders"), partitions=3), name("svc")
+    for partition in range(3):
+        world.produce(topic, 9, partition)
+    before_all = a_moment()
+    world.commit(group, {(topic, 0): (5, METADATA, 0), (topic, 1): 7})
+    before = world.exact(group)
+    moment = a_moment()
+    world.commit(group, {(topic, 0): 9, (topic, 2): 9})
+    after = world.exact(group)
+
+    plan = kgroup("undo", group, "--as-of", moment, "-o", "json")
+    assert [(row["partition"], row["old"], row["new"]) for row in plan.data] == [(0, 9, 5), (2, 9, None)]
+    assert plan.json["executed"] is False
+    assert world.exact(group) == after
+    exported = kgroup("export", group, "--as-of", moment, "-o", "json")
+    assert exported.data[0]["as_of"].startswith(moment.partition("+")[0])
+    file = tmp_path / "then.json"
+    file.write_text(exported.stdout)
+    assert [row["offset"] for row in json.loads(exported.stdout)["data"][0]["offsets"]] == [5, 7]
+
+    done = kgroup("undo", group, "--as-of", moment, "--execute")
+    assert "no commit then: it is deleted" in done.stdout
+    assert world.exact(group) == before
+    assert "nothing to do" in kgroup("undo", group, "--as-of", moment).stderr
+    # It is a change as any other, in the journal too.
+    kgroup("undo", "--execute")
+    assert world.exact(group) == after
+
+    # A group that was deleted comes into being again.
+    moment = a_moment()
+    world.delete_group(group)
+    kgroup("undo", group, "--as-of", moment, "--execute")
+    assert world.exact(group) == after
+    result = kgroup("undo", group, "--as-of", before_all, exit_code=5)
+    assert "holds no group" in result.stderr
+
+
+def test_offsets_of_a_topic_that_was_made_anew_go_nowhere(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
+    """Not into a file, as little as into a plan: they would be applied to a topic of which they say nothing."""
+    topic, other, group = world.topic(name("orders")), world.topic(name("clicks")), name("svc")
+    world.commit(group, {(topic, 0): 0, (other, 0): 0})
+    moment = a_moment()
+    world.delete_topic(topic)
+    wait_for(lambda: (topic, 0) not in world.exact(group), "its commits gone")
+    world.topic(topic)
+
+    for words in (("export", group, "-o", "json"), ("undo", group)):
+        result = kgroup(*words, "--as-of", moment, exit_code=7 if words[0] == "export" else 6)
+        assert "made anew since" in result.stderr + result.stdout
+    exported = kgroup("export", group, "--as-of", moment, exit_code=7)
+    assert exported.stdout.splitlines() == [f"{other},0,0"]
+
+
+@pytest.mark.parametrize(
+    ("words", "exit_code", "said"),
+    [
+        (("undo", "svc", "--as-of", "2199-01-01"), 2, "yet to come"),
+        (("undo", "svc", "--as-of", "tomorrow"), 2, "not a date and time"),
+        (("undo", "--as-of", "03:05Z"), 2, "of which group"),
+        (("undo", "--log-budget", "3s"), 2, "--as-of TIME"),
+        (("export", "svc", "--log-bytes", "1GiB"), 2, "--from-log"),
+        (("describe", "svc", "--from-log", "--log-budget", "0s"), 2, "no time at all"),
+        (("describe", "svc", "--from-log", "--log-bytes", "much"), 2, "not a size"),
+        (("describe", "svc", "--from-log", "--watch"), 2, "one of them"),
+        (("reset", "svc", "--all-topics", "--to-latest", "--from-log"), 2, "--from-group"),
+        (("describe", "no-such-group", "--from-log"), 5, "no-such-group"),
+        (("export", "no-such-group", "--from-log"), 5, "no-such-group"),
+        (("reset", "no-such-new", "--create", "--from-group", "no-such-group", "--from-log"), 5, "no-such-group"),
+        (("undo", "no-such-group", "--as-of", "2026-01-01"), 5, "no-such-group"),
+        (("list", "--from-log", "--regex", "no-such-.*"), 5, "no-such-"),
+    ],
+)
+def test_what_is_refused(kgroup: CommandLine, words: tuple[str, ...], exit_code: int, said: str) -> None:
+    result = kgroup(*words, exit_code=exit_code)
+
+    assert said in result.stderr
+    assert result.stdout == ""
+
+
+def test_what_was_not_read_is_never_a_whole_export(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
+    """With a bound that is too low, an error says so, whatever else is shown; nothing is written to another group."""
+    topic, group, new = world.topic(name("orders"), partitions=20), name("svc"), name("new")
+    for offset in range(4):  # 80 records: more than the window that is read first
+        world.commit(group, {(topic, partition): offset for partition in range(20)})
+    bound = ("--from-log", "--log-bytes", "1B")
+
+    result = kgroup("export", group, *bound, "-o", "json", exit_code=7)
+    assert [error["code"] for error in result.json["errors"]] == ["log-incomplete"]
+    assert "--log-budget" in result.json["errors"][0]["hint"]
+    kgroup("reset", new, "--create", "--from-group", group, *bound, "--execute", exit_code=7)
+    assert new not in world.groups()
+    kgroup("undo", group, "--as-of", a_moment(), "--log-bytes", "1B", exit_code=7)
+    # Of a group of which nothing was read not even the name is known; a topic may be in what was not read.
+    unread = ("--from-log", "--log-budget", "0.001ms", "-o", "json")
+    elsewhere = ("export", group, "--topic", world.topic(name("clicks")), *bound, "-o", "json")
+    for words in (("list", *unread), ("export", "--regex", f"{name('s')}.*", *unread), elsewhere):
+        result = kgroup(*words, exit_code=7)
+        assert {error["code"] for error in result.json["errors"]} == {"log-incomplete"}
+    # What was read of a group that is in it holds commits alone: it may have members.
+    least = ("--log-bytes", "1B", "-o", "json")
+    shown = kgroup("describe", group, "--from-log", *least, exit_code=7).data
+    listed = kgroup("list", "--from-log", *least, exit_code=7).data
+    for document in (*shown, *(one for one in listed if one["group"] == group)):
+        assert (document["state"], document["members"]) == ("Unknown", None)
+    # No coordinator knows it, which proves nothing as long as the log was not read.
+    world.delete_group(group)
+    result = kgroup("history", group, "--log-budget", "0.001ms", exit_code=None)
+    assert result.exit_code in (3, 7)
+    assert "were over" in result.stderr
