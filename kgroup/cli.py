@@ -163,6 +163,7 @@ def _execute(verb: str, run: Run, call: Callable[[Run], Result]) -> ExitCode:
     """Do what the verb does and show what it returns; the one place where errors become exit codes."""
     from kgroup.model import Outcome
     from kgroup.output.present import present
+    from kgroup.watching import Watched
 
     run = replace(run, verb=verb)
     reporter, path = run.reporter, f"kgroup {verb}"
@@ -174,6 +175,10 @@ def _execute(verb: str, run: Run, call: Callable[[Run], Result]) -> ExitCode:
     try:
         with run.debug_log():
             result = call(run)
+            if isinstance(result, Watched):
+                from kgroup.output.watch import watch
+
+                return watch(verb, result, reporter)
             outcomes: Iterator[Outcome] = iter((result,)) if isinstance(result, Outcome) else result
             with _where_it_belongs(run):
                 return present(verb, outcomes, output, run.typed, reporter)

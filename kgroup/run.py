@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kgroup.settings import Settings
 
 _EXPORT = "export"
+_LAG = "lag"
 
 
 @dataclass
@@ -63,11 +64,18 @@ class Run:
             raise UsageError(f"KGROUP_OUTPUT={named} is no output format", hint=f"one of {', '.join(Format)}")
         else:
             found, said = Format(named), f"KGROUP_OUTPUT={named}"
+        if found is Format.PROMETHEUS and self.verb != _LAG:
+            raise UsageError(f"{said} is a form of kgroup lag alone", hint="-o json is for other scripts")
         if found is Format.KCG and self.verb != _EXPORT:
             raise UsageError(
                 f"{said} is the form of kgroup export alone", hint="-o csv is for spreadsheets and scripts"
             )
         return found
+
+    @property
+    def format_said(self) -> bool:
+        """Whether a format was asked for, on the command line or in the environment."""
+        return bool(self.presentation.output or os.environ.get("KGROUP_OUTPUT"))
 
     @cached_property
     def settings(self) -> Settings:
@@ -82,6 +90,12 @@ class Run:
         """The same as if these words had been typed, for the cluster of ``settings``; ``connection`` is shown."""
         made = replace(self, connection=connection, words=tuple(words))
         made.__dict__["settings"] = settings  # where cached_property keeps it: the environment has no say here
+        return made
+
+    def showing(self, form: Format, reporter: Reporter) -> Run:
+        """The same with another format, and saying things elsewhere; the connection is read once for both."""
+        made = replace(self, presentation=replace(self.presentation, output=form), reporter=reporter)
+        made.__dict__["settings"] = self.settings
         return made
 
     @contextmanager

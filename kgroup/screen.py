@@ -69,9 +69,10 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Plain lines, drawn as they are."""
+    """Plain lines, folded at blanks where they are too long for the terminal; a script is not (``fold`` False)."""
 
     lines: tuple[str, ...]
+    fold: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,11 @@ SET_UP = "Set up"
 VERBS: tuple[Verb, ...] = (
     Verb("list", "kgroup.commands.list:list_", "groups: type, state, members", LOOK),
     Verb("describe", "kgroup.commands.describe:describe", "one group: partitions, members, lag", LOOK),
+    Verb("lag", "kgroup.commands.lag:lag", "lag in records and time, rates, status; as a check", LOOK),
+    Verb("doctor", "kgroup.commands.doctor:doctor", "what is wrong with groups or the cluster", LOOK),
+    Verb("history", "kgroup.commands.history:history", "generations and epochs: when, why, who", LOOK),
     Verb("wait", "kgroup.commands.wait:wait", "until a group is empty, stable or has caught up", LOOK),
+    Verb("simulate", "kgroup.commands.simulate:simulate", "what a change of members would do", LOOK),
     Verb("export", "kgroup.commands.export:export", "offsets to a file that reset --from-file reads", LOOK),
     Verb("reset", "kgroup.commands.reset:reset", "move committed offsets", CHANGE),
     Verb("undo", "kgroup.commands.undo:undo", "take back a change", CHANGE),

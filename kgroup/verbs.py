@@ -23,8 +23,9 @@ from kgroup.run import Run
 
 if TYPE_CHECKING:
     from kgroup.model import Outcome
+    from kgroup.watching import Watched
 
-Result: TypeAlias = "Outcome | Iterator[Outcome]"
+Result: TypeAlias = "Outcome | Iterator[Outcome] | Watched"
 Execute = Callable[[str, Run, Callable[[Run], Result]], ExitCode]
 """Runs a verb (its full name, the run, what calls it) and shows what it returns."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from functools import partial
 from typing import IO, Any
 
@@ -41,6 +42,18 @@ def of_error(verb: str, error: KgroupError) -> dict[str, Any]:
     }
 
 
+def of_watched(
+    verb: str, at: datetime, outcomes: Sequence[Outcome], error: KgroupError | None, cluster: ClusterRef | None
+) -> dict[str, Any]:
+    """The envelope of one look of ``--watch``: with ``at``, the time of the look.
+
+    ``cluster`` is for a look that says none: it failed, or chose nothing.
+    """
+    envelope = of_error(verb, error) if error else of_outcomes(verb, outcomes)
+    envelope["cluster"] = envelope["cluster"] or _cluster(cluster)
+    return {"kind": envelope.pop("kind"), "at": _rfc3339(at), **envelope}
+
+
 def write_json(document: dict[str, Any], stream: IO[str]) -> None:
     """Indented; many subjects are a line each, which is four times as quick to write.
 
@@ -64,6 +77,10 @@ def write_yaml(document: dict[str, Any], stream: IO[str]) -> None:
 
     quickest = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
     yaml.dump(document, stream, Dumper=quickest, sort_keys=False, allow_unicode=True)
+
+
+def _rfc3339(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _cluster(cluster: ClusterRef | None) -> dict[str, Any] | None:

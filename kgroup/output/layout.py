@@ -32,18 +32,21 @@ def text_of(cell: Cell) -> str:
 
 
 def fold(text: str, width: int) -> list[str]:
-    """The text in lines of at most ``width`` cells, broken behind a separator where there is one in reach."""
+    """The text in lines of at most ``width`` cells, broken behind a blank; within a word that is longer than a line
+    behind another separator, where there is one in reach.
+    """
     lines, line = [], ""
-    for piece in _SEPARATORS.split(text):
-        while cell_len(line + piece) > width:
-            if line:
-                lines.append(line)
-                line = ""
-            else:
-                cut = _prefix(piece, width)
-                lines.append(piece[:cut])
-                piece = piece[cut:]
-        line += piece
+    for word in re.split(r"(?<= )(?! )", text):
+        for piece in _SEPARATORS.split(word) if cell_len(word) > width else [word]:
+            while cell_len(line + piece) > width:
+                if line:
+                    lines.append(line)
+                    line = ""
+                else:
+                    cut = _prefix(piece, width)
+                    lines.append(piece[:cut])
+                    piece = piece[cut:]
+            line += piece
     return [*lines, line] if line or not lines else lines
 
 

@@ -51,6 +51,10 @@ class StderrReporter:
             for part in line.splitlines():
                 self._line(f"  {part}")
 
+    def line(self, text: str) -> None:
+        """A line that another reporter made."""
+        self._line(text)
+
     def row_errors(self, errors: tuple[RowError, ...], limit: int = 10) -> None:
         """The rows that failed, the first ``limit`` of each of as many kinds, with one hint a kind."""
         kinds: dict[tuple[str, str], list[RowError]] = {}

@@ -14,7 +14,7 @@ from kgroup.model import Outcome
 from kgroup.output.colour import Paint, painter, terminal_width
 from kgroup.output.layout import draw_table
 from kgroup.output.text import visible
-from kgroup.screen import Block, Gap, Table, Text, Title, Verdict
+from kgroup.screen import Block, Gap, Screen, Table, Text, Title, Verdict
 
 _PIPE_TITLE_WIDTH = 80
 _VERDICT_WIDTH = 5
@@ -26,9 +26,14 @@ def draw(outcome: Outcome, stream: IO[str] | None = None, *, wide: bool = False)
     """Write the outcome's screen."""
     stream = stream or sys.stdout
     width, paint = terminal_width(stream), painter(stream)
-    for block in outcome.screen().blocks:
-        for line in _lines(block, outcome, width, wide, paint):
-            stream.write(line + "\n")
+    for line in page_lines(outcome, outcome.screen(), width, paint, wide=wide):
+        stream.write(line + "\n")
+
+
+def page_lines(outcome: Outcome, screen: Screen, width: int | None, paint: Paint, *, wide: bool) -> Iterator[str]:
+    """The lines of the outcome's screen, or of one made of it; ``width`` None is a pipe."""
+    for block in screen.blocks:
+        yield from _lines(block, outcome, width, wide, paint)
 
 
 def title_lines(title: Title, outcome: Outcome, width: int) -> list[str]:
@@ -40,6 +45,9 @@ def title_lines(title: Title, outcome: Outcome, width: int) -> list[str]:
     place = f"{outcome.cluster.label}  " if outcome.cluster else ""
     right = f"{place}{outcome.at.astimezone(UTC):%H:%M:%SZ}"
     first, *others = _wrapped(left, max(1, width - cell_len(right) - _CLOSEST), _HANGING)
+    if others:
+        # Only the first line is narrow: in a small terminal the rest would be a column of single words.
+        others = _wrapped(" " * _HANGING + left.removeprefix(first).lstrip(), width, _HANGING)
     room = width - cell_len(first) - cell_len(right)
     if room >= _CLOSEST:
         return [first + " " * room + right, *others]
@@ -59,9 +67,9 @@ def _lines(block: Block, outcome: Outcome, width: int | None, wide: bool, paint:
             yield from others
         case Table():
             yield from draw_table(block, width, wide, paint)
-        case Text(lines):
+        case Text(lines, fold):
             for line in lines:
-                yield from _wrapped(visible(line), width, _HANGING)
+                yield from _wrapped(visible(line), width if fold else None, _HANGING)
         case Gap():
             yield ""
 

@@ -1,0 +1,137 @@
+"""Showing what ``--watch`` sees: a page that is drawn anew in a terminal, a line of JSON a look elsewhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any
+
+from kgroup.clock import utc_now
+from kgroup.errors import ExitCode, KgroupError
+from kgroup.model import ClusterRef
+from kgroup.options import Format
+from kgroup.output.envelope import of_watched
+from kgroup.output.reporter import StderrReporter
+from kgroup.output.streams import NobodyReads, drop_stdout, writing
+from kgroup.output.terminal import draw
+from kgroup.output.watch_listener import Listener
+from kgroup.output.watch_pace import Pace, is_the_end
+from kgroup.output.watch_page import Seen
+from kgroup.watching import Look, Watched
+
+_WORD = "WATCH"
+
+
+def watch(verb: str, watched: Watched, reporter: StderrReporter) -> ExitCode:
+    """Look until somebody has seen enough.
+
+    That is DONE: ``q``, or the end of a pipe that nobody reads any more. Else it is why the first look showed nothing,
+    or a later one never will. Raises KgroupError for that too, where no line of JSON has it.
+    """
+    if watched.form is Format.JSON:
+        return _in_lines(watched, reporter, _Json(verb))
+    if sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
+        from kgroup.output.watch_terminal import in_terminal
+
+        return in_terminal(watched, reporter)
+    return _in_lines(watched, reporter, _Pages(wide=watched.form is Format.WIDE))
+
+
+class _Json:
+    """A line a look, the same envelope as without ``--watch``, and ``at``: when it was."""
+
+    def __init__(self, verb: str) -> None:
+        self._verb = verb
+        self._cluster: ClusterRef | None = None
+
+    def __call__(self, seen: Seen) -> None:
+        """Write it, also where the look failed."""
+        self._cluster = next((outcome.cluster for outcome in seen.outcomes if outcome.cluster), self._cluster)
+        self.document(of_watched(self._verb, seen.at, seen.outcomes, seen.error, self._cluster))
+
+    def document(self, document: dict[str, Any]) -> None:
+        """Write a document into one line."""
+        encoding = (getattr(sys.stdout, "encoding", None) or "utf-8").lower()
+        sys.stdout.write(json.dumps(document, ensure_ascii=not encoding.startswith("utf")) + "\n")
+
+
+class _Pages:
+    """Page below page, where nothing can be drawn anew; a look that failed is said on stderr alone."""
+
+    def __init__(self, *, wide: bool) -> None:
+        self._wide = wide
+        self._drawn = False
+
+    def __call__(self, seen: Seen) -> None:
+        """Write the pages of a look."""
+        for outcome in seen.outcomes:
+            if outcome.screen().blocks:
+                sys.stdout.write("\n" if self._drawn else "")
+                draw(outcome, wide=self._wide)
+                self._drawn = True
+
+
+def _in_lines(watched: Watched, reporter: StderrReporter, write: _Json | _Pages) -> ExitCode:
+    """Look and write until nobody reads any more, or a look fails for good."""
+    listener = Listener()
+    before: Seen | None = None
+    try:
+        with _connected(watched, listener, write) as look:
+            while True:
+                pace = Pace(watched.every_s, 0.0).begun(time.monotonic())
+                seen = listener.take(look)
+                with writing():
+                    write(seen)
+                    sys.stdout.flush()
+                _say(reporter, seen, before)
+                if seen.failure is not None and is_the_end(seen.failure, first=before is None):
+                    return seen.failure
+                before = seen
+                _pause(pace.ended(time.monotonic()))
+    except NobodyReads:
+        drop_stdout()
+        return ExitCode.DONE
+
+
+@contextmanager
+def _connected(watched: Watched, listener: Listener, write: _Json | _Pages) -> Iterator[Look]:
+    """The connection; what it fails with is a line too, where there are lines."""
+    with ExitStack() as stack:
+        try:
+            look = stack.enter_context(watched.opened(listener.reporter))
+        except KgroupError as error:
+            if isinstance(write, _Json):
+                with writing():
+                    write(Seen(utc_now(), error=error))
+                    sys.stdout.flush()
+            raise
+        yield look
+
+
+def _say(reporter: StderrReporter, seen: Seen, before: Seen | None) -> None:
+    """What is news of what was said; that it is over, where looks failed and do not any more."""
+    if before is not None and (before.failure is None) != (seen.failure is None):
+        reporter.event(_WORD, "answered again" if seen.failure is None else "a look failed; it is tried again")
+    known = frozenset(before.said) if before else frozenset()
+    for line in seen.said:
+        if line not in known:
+            reporter.line(line)
+
+
+def _pause(pace: Pace) -> None:
+    """Until the next look. Raises NobodyReads as soon as the reader of a pipe is gone, not only when it is written."""
+    poll: Callable[[float], object] | None = None
+    with suppress(OSError, ValueError):  # a StringIO has no file
+        gone = select.poll()
+        gone.register(sys.stdout.fileno(), 0)
+        poll = gone.poll
+    while (left_s := pace.due_s - time.monotonic()) > 0:
+        if poll is None:
+            time.sleep(left_s)
+        elif poll(left_s * 1000):
+            raise NobodyReads
