@@ -19,6 +19,8 @@ TOPICS = {
         -o markdown   one fenced block for a ticket or a chat
         -o kcg        kgroup export alone, and its default: the CSV without a
                       header of kafka-consumer-groups.sh --from-file
+        -o prometheus kgroup lag alone: metrics under klag-exporter's names, to
+                      stdout or, for a textfile collector, --metrics-file FILE
         stdout has the result only; progress, notes, warnings and errors go to
         stderr."""),
     "connection": textwrap.dedent("""\
@@ -37,6 +39,9 @@ TOPICS = {
         Flag > environment > context file. All go before or after the verb."""),
     "runbooks": textwrap.dedent("""\
         README, "Runbook recipes", has these as shell scripts, all of them tested:
+          is anybody late, or stuck: a check for cron (exit 8)
+          was that a rollout or a crash loop; simulate before scaling
+          rescue offsets while their coordinator is down
           skip a poison pill
           replay the last two hours
           copy a group's offsets to its blue/green twin
@@ -109,6 +114,9 @@ TOPICS = {
         topic-recreated      undo: the topic was made anew since
         no-member            evict: the member has gone meanwhile
         metadata-size        the broker takes no metadata of that length
+        simulate has no settled assignment to start from, or no assignor:
+          rebalancing, no-members, members-hidden, too-few-members,
+          unknown-assignor
         --save-skipped can't keep a record, so nothing is reset:
           records-gone, open-transaction, beyond-log-end, retention, too-large,
           not-accepted

@@ -45,6 +45,31 @@ def test_the_scripts_are_what_the_tool_makes(kgroup_cli: CommandLine, shell: str
     assert str(file.relative_to(ROOT)) in command
 
 
+def test_a_script_is_not_folded(kgroup_cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
+    assert kgroup_cli("completion", "bash").stdout == (ROOT / "completions" / FILES["bash"]).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("option", "takes"),
+    [
+        ("lag:--fail-on", "words warn rewind stall stop"),
+        ("*:--isolation", "words read_uncommitted read_committed"),
+        ("*:--assignor", "words range roundrobin sticky cooperative-sticky uniform"),
+        ("doctor:--fail-on", "words info warning critical"),
+        ("*:--explain", "words offsets-topic-replication"),
+        ("history:--since", "text"),  # DURATION|TIME is nothing to type
+        ("*:--save-skipped", "files"),
+        ("undo:1", "groups"),
+    ],
+)
+def test_values(option: str, takes: str) -> None:
+    script = (ROOT / "completions" / FILES["bash"]).read_text(encoding="utf-8")
+
+    assert re.search(rf"^ *{re.escape(option)}\) takes=\({takes}\b", script, re.M)
+
+
 def test_a_script_as_json(kgroup_cli: CommandLine) -> None:
     (document,) = kgroup_cli("completion", "fish", "-o", "json").data
 

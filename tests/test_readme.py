@@ -44,6 +44,7 @@ _CHANGING = (
     (re.compile(r"(?:The gap grows by .*|To do it):$", re.M), "To do it:"),
     (re.compile(r"(?<= )(\d+m)?\d+s(?= |$)", re.M), "SECONDS"),
     (re.compile(r"\b[\d.]+ (B|KiB)\b"), "SIZE"),
+    (re.compile(r"\b[\d.]+(k|M)?/s\b"), "RATE"),
     (re.compile(r"\d\d:\d\d:\d\d(\.\d{3}Z|Z?)"), "TIME"),
     (re.compile(r"\d{4}-\d\d-\d\d"), "DATE"),
     (re.compile(r"\d\d-\d\d (TIME|\d\d:\d\d$)", re.M), "DAY TIME"),

@@ -236,6 +236,45 @@ def test_slower_and_owed(runbook: Runbook, bootstrap: str, world: KafkaWorld, to
     assert runbook.run("owed", names).stdout == ""
 
 
+def test_lag_check_and_tonight(runbook: Runbook, bootstrap: str, world: KafkaWorld, topic: str) -> None:
+    produce(bootstrap, topic)
+    world.commit(topic, {(topic, partition): _RECORDS for partition in range(4)})
+    names = {"GROUP": topic, "TOPIC": topic, "REPORT": "late.txt"}
+    assert runbook.run("lag-check", names).stdout == ""
+    assert f"{topic}  Empty" in (runbook.directory / "late.txt").read_text()
+    assert "nothing found" in runbook.run("tonight", names).stdout
+
+    world.commit(topic, {(topic, 3): _POISON_AT})
+    late = runbook.script(RECIPES["lag-check"].replace("10m", "1ms"), names, exit_code=8)
+
+    assert re.search(rf"^FAILED  {topic}: oldest unread record on {topic}:3 is ", late.stdout, re.M)
+    assert "nothing was checked" in runbook.run("lag-check", names | {"TOPIC": f"{topic}-typo"}, exit_code=5).stderr
+
+
+def test_before_scaling(runbook: Runbook, bootstrap: str, topic: str) -> None:
+    produce(bootstrap, topic)
+    runbook.deployments.add(topic, topic, topic, replicas=1)
+    wait_for(lambda: len(runbook.deployments.processed(topic)) == 4 * _RECORDS, "a settled group")
+
+    done = runbook.run("before-scaling", {"GROUP": topic})
+
+    assert re.search(r"^new-2 +- ", done.stdout, re.M)
+    assert re.search(r"^static +0 +0 ", done.stdout, re.M)
+
+
+def test_rescue(runbook: Runbook, bootstrap: str, world: KafkaWorld, topic: str) -> None:
+    """The coordinator is up here: that it is not asked is tests/commands/test_from_log.py's."""
+    behind(bootstrap, world, topic, 5)
+    (group,) = json.loads(runbook.script(f"kgroup list --regex {topic} -o json", PROD).stdout)["data"]
+    names = {"GROUP": topic, "BROKER": str(group["coordinator"]["id"]), "BACKUPS": str(runbook.directory)}
+
+    listed = runbook.run("rescue", names).stdout
+
+    assert re.search(rf"^{topic} .* Empty ", listed, re.M)
+    assert (runbook.directory / f"{topic}.csv").read_text() == "".join(f"{topic},{p},5\n" for p in range(4))
+    assert world.exact(f"{topic}-2") == world.exact(topic)
+
+
 def test_skipped(runbook: Runbook, bootstrap: str, world: KafkaWorld, topic: str) -> None:
     copy = world.topic(f"{topic}-backfill", partitions=4)
     behind(bootstrap, world, topic, 5)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from kgroup.groups.doctor.rules import ORDER
 from kgroup.groups.selection import STATES, TYPES
 from kgroup.groups.waiting import FORMS
 
@@ -82,6 +83,7 @@ _BY_OPTION: dict[str, Kind] = {
 _WORDS_BY_METAVAR = {
     "STATE": STATES,
     "TYPE": TYPES,
+    "RULE": ORDER,
     "CONDITION": tuple(re.sub(r"=(N|\d.*)$", "=", form) for form in FORMS),
 }
 _CHOICE = r"[\w-]+(?:\|[\w-]+)+"
@@ -141,7 +143,10 @@ def _value(param: Any, verb: str) -> Value:
     said = (
         re.match(_CHOICE, metavar + " ") or re.match(_CHOICE, param.help or "") or re.fullmatch(_ONLY_CHOICE, metavar)
     )
-    words = tuple(said[0].split("|")) if said else _WORDS_BY_METAVAR.get(metavar) or _choices(param)
+    # Capitals stand for something, as in FILE|topic:NAME, and are not what is typed.
+    words: tuple[str, ...] = tuple(said[0].split("|")) if said else _WORDS_BY_METAVAR.get(metavar) or _choices(param)
+    if any(word.isupper() for word in words if said):
+        words = ()
     if words:
         return Value("words", metavar, words)
     for name in param.opts:
@@ -149,8 +154,9 @@ def _value(param: Any, verb: str) -> Value:
             return Value(_BY_OPTION[name], metavar)
     if param.param_type_name == "argument" and verb.startswith("context ") and metavar == "NAME":
         return Value("contexts", metavar)
-    noun = re.match(r"[A-Z]*", metavar)
-    return Value(_BY_METAVAR.get(noun[0] if noun else "", "text"), metavar)
+    nouns = (re.match(r"[A-Z]*", each) for each in metavar.split("|"))
+    kinds = (_BY_METAVAR.get(noun[0]) for noun in nouns if noun)
+    return Value(next((kind for kind in kinds if kind), "text"), metavar)
 
 
 def _choices(param: Any) -> tuple[str, ...]:
