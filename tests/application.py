@@ -10,12 +10,14 @@ from __future__ import annotations
 import json
 import signal
 import sys
+import time
 from pathlib import Path
 from types import FrameType
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 _POISON = b"poison"
+_REBALANCING = (KafkaError.REBALANCE_IN_PROGRESS, KafkaError.ILLEGAL_GENERATION)
 
 
 def main(settings: dict[str, str], topic: str, processed: str) -> None:
@@ -39,8 +41,20 @@ def main(settings: dict[str, str], topic: str, processed: str) -> None:
                 consumer.pause([place])
                 continue
             file.write(f"{place.topic}:{place.partition} {place.offset}\n")
-            consumer.commit(record, asynchronous=False)
+            commit(consumer, record)
     consumer.close()
+
+
+def commit(consumer: Consumer, record: Message) -> None:
+    """Commit a record that is processed, if need be when the rebalance that is under way is over."""
+    while True:
+        try:
+            consumer.commit(record, asynchronous=False)
+            return
+        except KafkaException as error:
+            if error.args[0].code() not in _REBALANCING:
+                raise
+            time.sleep(0.02)
 
 
 if __name__ == "__main__":

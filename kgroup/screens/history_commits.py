@@ -67,7 +67,7 @@ def commits_blocks(history: History, commits: Commits, verbose: bool) -> Iterato
         yield Gap()
         yield Table(_COURSE_COLUMNS, [_course_row(course) for course in courses])
         slice_s = (history.asked.until_ms - history.asked.since_ms) / 1000 / max(1, len(courses[0].rates))
-        yield Text((f"RATES = slices of {format_duration(slice_s)}, 9 is the highest of the row, . no commits to tell by",))
+        yield Text((f"RATES = slices of {format_duration(slice_s)}, 9 is the row's highest, . no commits to tell by",))
     if len(courses) < len(ranked):
         yield Text((f"{len(ranked) - len(courses)} more partitions: --verbose",))
     if commits.aborted or commits.open:
