@@ -10,7 +10,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kgroup.clock import utc_now
+from kgroup.clock import utc_ms
 from kgroup.cluster.snapshot import Cluster, Want
 from kgroup.durations import format_duration
 from kgroup.errors import ExitCode, KgroupError, NotAuthorized, NotFound, Unreachable
@@ -252,7 +252,7 @@ class _Wait:
                 ages = self._ages_of(snapshot.groups) if self._reads_ages else {}
         except Unreachable as error:
             return error
-        now_s, now_ms = time.monotonic(), round(utc_now().timestamp() * 1000)
+        now_s, now_ms = time.monotonic(), utc_ms()
         sights = tuple(Sight(name, found.get(name), now_ms, ages.get(name, {})) for name in self._names)
         judged = {sight.name: tuple(c.judge(sight) for c in self._conditions) for sight in sights}
         for sight in sights:

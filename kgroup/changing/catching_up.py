@@ -15,7 +15,7 @@ from kgroup.catchup.engine import Engine
 from kgroup.catchup.ledger import Ledger, Listing
 from kgroup.catchup.model import Ledgered
 from kgroup.changing.owed import ledger_topic
-from kgroup.clock import utc_now
+from kgroup.clock import utc_ms
 from kgroup.cluster.apply import ChangingCluster
 from kgroup.cluster.settled import PATIENCE_S
 from kgroup.durations import format_duration
@@ -32,11 +32,6 @@ _COMMAND = re.compile(
 )
 """A command line within a sentence: what may follow is no word of a sentence."""
 _SOON_S = 2.0
-
-
-def now_ms() -> int:
-    """The clock, in ms since 1970."""
-    return round(utc_now().timestamp() * 1000)
 
 
 @contextmanager
@@ -57,7 +52,7 @@ def opened(run: Run, topic: str | None) -> Iterator[Engine]:
         Ledger(config, books, timeout_s=settings.timeout_s, on_wait=on_wait) as ledger,
     ):
         try:
-            yield Engine(cluster, ledger, whoami(), now_ms, run.reporter.note)
+            yield Engine(cluster, ledger, whoami(), utc_ms, run.reporter.note)
         except KgroupError as error:
             in_full(run, error)
             raise

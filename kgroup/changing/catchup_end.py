@@ -13,9 +13,10 @@ from kgroup.catchup.engine import Engine
 from kgroup.catchup.model import Ledgered, Place, State
 from kgroup.catchup.proof import prove
 from kgroup.catchup.steps import Close, Decision, Nothing, Refuse, Situation
-from kgroup.changing.catching_up import found_plan, in_full, listed, now_ms, running_plan
+from kgroup.changing.catching_up import found_plan, in_full, listed, running_plan
 from kgroup.changing.catchup_show import PlanRow, commands, state_outcome
 from kgroup.changing.catchup_started import half_released, released_text
+from kgroup.clock import utc_ms
 from kgroup.errors import ExitCode, KgroupError, UsageError
 from kgroup.model import Outcome, RowError
 from kgroup.run import Run
@@ -101,7 +102,7 @@ def _ending(run: Run, engine: Engine, ending: Ending) -> Outcome:
 
 
 def _state(engine: Engine, found: Ledgered) -> PlanState:
-    return PlanState(found, engine.proof(found), now_ms())
+    return PlanState(found, engine.proof(found), utc_ms())
 
 
 def stop_outcome(run: Run, engine: Engine, text: str, *, execute: bool) -> Outcome:
@@ -147,7 +148,7 @@ def release_outcome(run: Run, engine: Engine, text: str, assume: Sequence[str], 
         with half_released(run, runner):
             found = engine.go_on(runner, assumed)
     run.reporter.event("RELEASED", released_text(found))
-    state = PlanState(found, prove(found), now_ms())
+    state = PlanState(found, prove(found), utc_ms())
     return Outcome(
         data=(PlanRow(state),),
         screen=lambda: released_screen(state, commands(run, found)),
@@ -188,7 +189,7 @@ def prune_outcome(run: Run, engine: Engine, texts: Sequence[str], *, execute: bo
     if execute and chosen:
         with put_off():
             run.result.touched = None
-            done = engine.ledger.prune([found.plan.id for found in chosen], who=engine.who, now_ms=now_ms())
+            done = engine.ledger.prune([found.plan.id for found in chosen], who=engine.who, now_ms=utc_ms())
         errors = tuple(_failed(plan_id, error) for plan_id, error in done.items() if error is not None)
     elif not execute:
         errors = tuple(
@@ -196,7 +197,7 @@ def prune_outcome(run: Run, engine: Engine, texts: Sequence[str], *, execute: bo
             for found in chosen
             if found.state.state.is_open
         )
-    states = [PlanState(found, prove(found), now_ms()) for found in chosen]
+    states = [PlanState(found, prove(found), utc_ms()) for found in chosen]
     failed = len(errors)
 
     def screen() -> Screen:

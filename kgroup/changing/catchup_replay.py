@@ -28,9 +28,9 @@ from kgroup.catchup.spark.progress import Totals
 from kgroup.catchup.spark.ready import Ready, check
 from kgroup.catchup.spark.session import Session
 from kgroup.catchup.task_spec import TaskSpec
-from kgroup.changing.catching_up import now_ms
 from kgroup.changing.catchup_show import PlanRow, commands
 from kgroup.changing.catchup_start import Planned
+from kgroup.clock import utc_ms
 from kgroup.cluster.topic_admin import TopicAdmin
 from kgroup.durations import format_duration
 from kgroup.errors import ExitCode, KgroupError, NotAuthorized, Refused
@@ -96,7 +96,7 @@ def fit(
     match wanted.sink:
         case "topic":
             target = options["topic"]
-            found += check_target(target, admin.facts(target), ranges, sources, options, now_ms(), replay_s, ledger)
+            found += check_target(target, admin.facts(target), ranges, sources, options, utc_ms(), replay_s, ledger)
         case "files":
             files.check(options)
             unit = "bucket of keys" if wanted.latest else "chunk"
@@ -222,8 +222,8 @@ def _worked(
         whole = delivery.sink == "spark"
         if whole:
             left = [chunk for task in tasks for chunk in task.chunks]
-            runner.write(*to_spark.may_repeat(left, found.progress, epoch, now_ms()))
-        came = Replay(runner, now_ms).run(session, shown, tell, run.reporter.note, read, through)
+            runner.write(*to_spark.may_repeat(left, found.progress, epoch, utc_ms()))
+        came = Replay(runner, utc_ms).run(session, shown, tell, run.reporter.note, read, through)
         if whole and came.progress:
             runner.write(*came.progress)
     return came
@@ -250,7 +250,7 @@ def _on_spark(
         keyed = by_key(found, delivery, tasks, wanted)
         return on_board(keyed), newest(keyed, condition)
     if delivery.sink == "spark":
-        return tasks, to_spark.written(tasks, condition, found.progress, now_ms)
+        return tasks, to_spark.written(tasks, condition, found.progress, utc_ms)
     return tasks, None if condition is None else sql_job.sifted(tasks, condition, found.progress)
 
 
@@ -283,7 +283,7 @@ def _proved(run: Run, engine: Engine, runner: Runner, came: Replayed, report: Pa
     engine.finish(runner, proof)
     if runner.found.state.state.is_open:
         engine.sign_off(runner)
-    state = PlanState(runner.found, proof, now_ms())
+    state = PlanState(runner.found, proof, utc_ms())
     _say(run, state)
     errors = tuple(RowError.of(error, group=found.plan.group) for error in came.failures)
     errors += tuple(

@@ -16,7 +16,7 @@ from kgroup.catchup.runner import Runner
 from kgroup.catchup.spark.session import Session
 from kgroup.catchup.steps import Nothing
 from kgroup.catchup.transactional_ids import of_group
-from kgroup.changing.catching_up import found_plan, in_full, now_ms
+from kgroup.changing.catching_up import found_plan, in_full
 from kgroup.changing.catchup_end import parse_assumed, refusal_of, with_lines
 from kgroup.changing.catchup_replay import Fit, fit, replayed, spark, tried, where_of
 from kgroup.changing.catchup_show import commands, state_outcome
@@ -29,6 +29,7 @@ from kgroup.changing.catchup_started import (
     released_outcome,
     released_text,
 )
+from kgroup.clock import utc_ms
 from kgroup.errors import ExitCode, KgroupError, Refused
 from kgroup.groups.result import Refusal
 from kgroup.model import Outcome, RowError
@@ -156,7 +157,7 @@ def _gone_on_with(
 
 
 def _page(run: Run, engine: Engine, found: Ledgered) -> Outcome:
-    return state_outcome(run, engine, PlanState(found, engine.proof(found), now_ms()))
+    return state_outcome(run, engine, PlanState(found, engine.proof(found), utc_ms()))
 
 
 def _refused(run: Run, engine: Engine, found: Ledgered, error: KgroupError) -> Outcome:

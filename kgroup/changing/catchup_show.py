@@ -12,7 +12,8 @@ from kgroup.catchup.documents import plan_document
 from kgroup.catchup.engine import Engine
 from kgroup.catchup.model import Ledgered
 from kgroup.catchup.proof import prove
-from kgroup.changing.catching_up import found_plan, ledger_said, listed, now_ms
+from kgroup.changing.catching_up import found_plan, ledger_said, listed
+from kgroup.clock import utc_ms
 from kgroup.model import Outcome
 from kgroup.run import Run
 from kgroup.screens.catchup_plans import (
@@ -77,7 +78,7 @@ def followed(run: Run, engine: Engine, text: str) -> str:
     found = found_plan(run, engine, text, finished=True)
     said = ""
     while True:
-        state = PlanState(found, prove(found), now_ms())
+        state = PlanState(found, prove(found), utc_ms())
         line = f"{found.plan.id}  {state.word}  {state.done_text}"
         if line != said:
             run.reporter.event("REPLAY", line)
@@ -90,7 +91,7 @@ def followed(run: Run, engine: Engine, text: str) -> str:
 
 def list_outcome(run: Run, engine: Engine, groups: Sequence[str], *, verbose: bool) -> Outcome:
     """All plans, or those of some groups."""
-    at_ms = now_ms()
+    at_ms = utc_ms()
     states = [
         PlanState(found, prove(found), at_ms)
         for found in listed(run, engine).plans
@@ -111,7 +112,7 @@ def list_outcome(run: Run, engine: Engine, groups: Sequence[str], *, verbose: bo
 def show_outcome(run: Run, engine: Engine, text: str, *, verbose: bool) -> Outcome:
     """One plan, with what is lost by now."""
     found = found_plan(run, engine, text, finished=True)
-    return state_outcome(run, engine, PlanState(found, engine.proof(found), now_ms()), verbose=verbose)
+    return state_outcome(run, engine, PlanState(found, engine.proof(found), utc_ms()), verbose=verbose)
 
 
 def state_outcome(

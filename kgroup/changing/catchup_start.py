@@ -19,10 +19,11 @@ from kgroup.catchup.marks import new_plan_id
 from kgroup.catchup.model import Chunk, Ledgered, Plan, State
 from kgroup.catchup.risks import Level, Pace, Risk, duration_s, risks
 from kgroup.changing.carry_out import COMMITS
-from kgroup.changing.catching_up import in_full, listed, now_ms
+from kgroup.changing.catching_up import in_full, listed
 from kgroup.changing.catchup_show import commands
 from kgroup.changing.checks import wait_empty
 from kgroup.changing.guards import guard, protected
+from kgroup.clock import utc_ms
 from kgroup.cluster.settled import PATIENCE_S
 from kgroup.errors import ExitCode, KgroupError, NotAuthorized, NotFound, Refused, Unreachable
 from kgroup.groups.change import Plan as ChangePlan
@@ -139,7 +140,7 @@ def planned(run: Run, engine: Engine, intent: Intent) -> Planned:
     group, unread = _group(run, engine, intent)
     if group is not None and wait_empty(run, cluster, how, [group.name]):
         group, unread = _group(run, engine, intent)
-    at_ms = now_ms()
+    at_ms = utc_ms()
     seen = look(cluster, group, intent.wish, at_ms)
     for note in seen.notes:
         run.reporter.note(note)
@@ -306,7 +307,7 @@ def _paced(rate: RateLimit | None) -> Pace:
 
 def plan_of(run: Run, engine: Engine, plan: Planned, reason: str | None) -> Plan:
     """The plan as the ledger keeps it, with an id of its own."""
-    return _plan(run, engine, plan.gap, plan.chunks, reason, new_plan_id(), now_ms())
+    return _plan(run, engine, plan.gap, plan.chunks, reason, new_plan_id(), utc_ms())
 
 
 def _plan(

@@ -10,10 +10,9 @@ from kgroup.catchup.model import Ledgered, State
 from kgroup.catchup.proof import prove
 from kgroup.catchup.replaying import Wanted, delivery_of
 from kgroup.catchup.runner import Runner
-from kgroup.changing.catching_up import now_ms
 from kgroup.changing.catchup_show import commands
 from kgroup.changing.catchup_start import Planned, Started, plan_of
-from kgroup.clock import utc_now
+from kgroup.clock import utc_ms, utc_now
 from kgroup.errors import ExitCode, KgroupError
 from kgroup.model import Outcome
 from kgroup.run import Run
@@ -171,7 +170,7 @@ def released_text(found: Ledgered) -> str:
 
 def released_outcome(run: Run, engine: Engine, found: Ledgered, plan: Planned) -> Outcome:
     """The head is released, the gap is owed."""
-    state = PlanState(found, prove(found), now_ms())
+    state = PlanState(found, prove(found), utc_ms())
     left_out = plan.errors
     return Outcome(
         data=(Started(found, plan),),

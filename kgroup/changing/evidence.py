@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from kgroup.changing.choose import Chosen
 from kgroup.changing.leftovers import without_leftovers
-from kgroup.clock import utc_now
+from kgroup.clock import utc_ms
 from kgroup.cluster.snapshot import Cluster
 from kgroup.errors import KgroupError, NotAuthorized, NotFound
 from kgroup.facts import Access, BrokerFacts, TopicPartition
@@ -37,7 +37,7 @@ def gather(
     """
     names = [group.name for group in found.groups]
     topics = {group.name: sorted(topics_of(group)) for group in found.groups}
-    now_ms = round(utc_now().timestamp() * 1000)
+    now_ms = utc_ms()
     facts = cluster.broker_facts({group.coordinator.id for group in found.groups if group.coordinator})
     configs = cluster.group_configs(names) if names else {}
     access = cluster.access(topics) if names else {}

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from kgroup.catchup.model import LEDGER_TOPIC
-from kgroup.clock import utc_now
+from kgroup.clock import utc_ms
 from kgroup.cluster.snapshot import Cluster
 from kgroup.errors import KgroupError, NotAuthorized, NotFound
 from kgroup.run import Run
@@ -58,7 +58,7 @@ def all_open_plans(run: Run, cluster: Cluster) -> dict[str, list[PlanState]] | N
         run.reporter.note(f"whether a catch-up is owed can't be told: {topic} {error.message}")
         return None
     found: dict[str, list[PlanState]] = {}
-    now_ms = round(utc_now().timestamp() * 1000)
+    now_ms = utc_ms()
     for plan in plans:
         if plan.plan.group is not None and plan.state.state.is_open:
             found.setdefault(plan.plan.group, []).append(PlanState(plan, prove(plan), now_ms))

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 
 from kgroup.changing.choose import Chosen, chosen
-from kgroup.clock import utc_now
+from kgroup.clock import utc_ms
 from kgroup.cluster.apply import ChangingCluster
 from kgroup.cluster.logs import TopicLayout
 from kgroup.errors import KgroupError, NotFound
@@ -130,7 +130,7 @@ def _of_logged_group(
     check_bounds(source, reads=source.from_log)
     logged = without_stale(cluster, choose_logged(run, cluster, Selection(names=[name]), source))
     for state in logged.states.values():
-        run.reporter.note(f"{name}: {log_line(state, round(utc_now().timestamp() * 1000))}")
+        run.reporter.note(f"{name}: {log_line(state, utc_ms())}")
     say_open(run, logged.states.values())
     offsets = {
         place: Wanted(commit.offset, commit.leader_epoch, commit.metadata)

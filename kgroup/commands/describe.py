@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kgroup.changing.owed import all_open_plans
-from kgroup.clock import utc_now
+from kgroup.clock import utc_ms
 from kgroup.cluster.snapshot import Cluster, Snapshot, Want
 from kgroup.durations import parse_duration
 from kgroup.errors import UsageError
@@ -130,7 +130,7 @@ def _from_log(run: Run, which: Selection, view: View, source: FromLog) -> Iterat
     with Cluster(run.settings) as cluster:
         found = logged_snapshot(run, cluster, which, source, want)
         snapshot, states = found.snapshot, found.states
-        groups, now_ms = list(snapshot.groups), round(utc_now().timestamp() * 1000)
+        groups, now_ms = list(snapshot.groups), utc_ms()
         pages = [groups]
         if run.format in (Format.TABLE, Format.WIDE, Format.MARKDOWN) and view.part is not Part.STATE:
             groups.sort(key=lambda group: -(group.totals.lag or 0))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgroup.clock import utc_now
+from kgroup.clock import utc_ms
 from kgroup.cluster.snapshot import Cluster, Snapshot, Want
 from kgroup.durations import parse_duration
 from kgroup.errors import NotFound, UsageError
@@ -210,7 +210,7 @@ class _Looking:
         ask = self.measuring.ask(alone=alone and run.format in _WITH_VERDICT)
         snapshot = _joined(run, list(snapshots(run, cluster, self.which, _WANT)))
         groups = [_of_topics(group, self.which.topic) for group in snapshot.groups]
-        read = read_evidence(cluster, groups, ask, _now_ms(), self.memory) if groups else {}
+        read = read_evidence(cluster, groups, ask, utc_ms(), self.memory) if groups else {}
         if not groups and not snapshot.errors:
             if self.bounds.is_set:  # a typo in --topic must not be a check that always holds
                 raise NotFound("no group is chosen, so nothing was checked", hint="kgroup list")
@@ -258,10 +258,6 @@ def _of_topics(group: Group, topics: Sequence[str] | None) -> Group:
     if not topics:
         return group
     return replace(group, partitions=tuple(p for p in group.partitions if p.topic in topics))
-
-
-def _now_ms() -> int:
-    return round(utc_now().timestamp() * 1000)
 
 
 def _note_unread(run: Run, read: dict[str, Read]) -> None:

@@ -315,14 +315,14 @@ def _topics(cluster: Cluster, groups: Iterable[Group]) -> tuple[dict[str, list[T
 
 def _times(run: Run, cluster: Cluster, groups: Sequence[Group], given: Durations) -> dict[str, Durations]:
     """What the cluster tells of durations, by group; a session timeout or a rebalance that was given is not read."""
-    from kgroup.clock import utc_now
+    from kgroup.clock import utc_ms
     from kgroup.groups.simulation.durations import of_history
     from kgroup.groups.timeline.history import Asked, history
 
     there = [group for group in groups if group.members]
     sessions = cluster.session_timeouts(there) if there and given.session_s is None else None
     logs = None
-    now_ms = int(utc_now().timestamp() * 1000)
+    now_ms = utc_ms()
     if there and given.rebalance_s is None:
         try:
             logs = cluster.group_logs({group.name: now_ms - _LOG_BACK_MS for group in there}, _LOG_BUDGET_S)

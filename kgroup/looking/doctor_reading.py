@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from kgroup.changing.choose import readable
 from kgroup.changing.evidence import gather, topics_of
-from kgroup.clock import utc_now
+from kgroup.clock import utc_ms
 from kgroup.cluster.coordinator.groups import Listing
 from kgroup.cluster.logs import LogView, TopicLayout
 from kgroup.cluster.offsets_log.group_log import GroupLogs
@@ -90,7 +90,7 @@ def group_snapshots(run: Run, cluster: Cluster, found: Snapshot, depth: Depth) -
     """All that can be read of these groups, in their order; why the rest could not be is in ``unread``."""
     if not found.groups:
         return ()
-    now_ms = round(utc_now().timestamp() * 1000)
+    now_ms = utc_ms()
     evidence = gather(run, cluster, readable(found.groups, found.errors), (), ())
     by_name = {item.group.name: item for item in evidence}
     known = [by_name[group.name].group if group.name in by_name else group for group in found.groups]
@@ -326,7 +326,7 @@ def _looked_at(cluster: Cluster, layouts: Layouts, places: Collection[TopicParti
 
 def cluster_snapshot(run: Run, cluster: Cluster, listing: Listing) -> ClusterSnapshot:
     """What concerns every group; ``listing`` are all groups there are."""
-    now_ms = round(utc_now().timestamp() * 1000)
+    now_ms = utc_ms()
     unread: dict[str, str] = {}
     topic = cluster.offsets_topic()
     layouts = cluster.layouts([OFFSETS_TOPIC])

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kgroup.acl import acl_hint
-from kgroup.clock import utc_now
+from kgroup.clock import utc_ms, utc_now
 from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC, partition_of
 from kgroup.cluster.snapshot import Cluster, Snapshot, Want
 from kgroup.durations import parse_duration
@@ -268,7 +268,7 @@ def stood_at(state: LoggedState, topics: Sequence[str] | None, at_ms: int | None
 
 def _say_untraced(run: Run, at_ms: int, *, compacted: bool) -> None:
     """Say of which commits not even an error can be shown: nothing of them is left."""
-    if compacted and round(utc_now().timestamp() * 1000) - at_ms > _MARKS_KEPT_MS:
+    if compacted and utc_ms() - at_ms > _MARKS_KEPT_MS:
         run.reporter.note(
             f"commits of then that were deleted, or expired, since may be missing without a trace: {OFFSETS_TOPIC} "
             "forgets deletions after a day, or what its delete.retention.ms says"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from kgroup.acl import acl_hint
 from kgroup.catchup.marks import Mark
-from kgroup.clock import utc_now
+from kgroup.clock import utc_ms
 from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC
 from kgroup.cluster.snapshot import Cluster, Want
 from kgroup.errors import KgroupError, NotAuthorized, NotFound, Unreachable
@@ -89,7 +89,7 @@ class Histories:
     def _stays(self, event: Event, floor: int) -> bool:
         """Whether it is still of use: commits of before the span are not, and those above the floor are read anew."""
         return event.log_offset < floor and not (
-            isinstance(event, CommitWritten) and event.at_ms < self._since_ms(_now_ms()) - _KEPT_MS
+            isinstance(event, CommitWritten) and event.at_ms < self._since_ms(utc_ms()) - _KEPT_MS
         )
 
     def has_nothing(self, group: str) -> bool:
@@ -110,7 +110,7 @@ class Histories:
 
     def _history(self, group: str) -> History:
         wish = self._wish
-        now_ms = _now_ms()
+        now_ms = utc_ms()
         asked = Asked(
             since_ms=self._since_ms(now_ms),
             # What was written while it was read belongs to it, whatever the brokers' clocks say.
@@ -123,10 +123,6 @@ class Histories:
             mark=_plan_of,
         )
         return history(group, self._events[group], self._reach[group], asked)
-
-
-def _now_ms() -> int:
-    return round(utc_now().timestamp() * 1000)
 
 
 def _last_ms(events: Sequence[Event], now_ms: int) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from kgroup.clock import utc_now
+from kgroup.clock import utc_ms
 from kgroup.cluster.snapshot import Cluster
 from kgroup.errors import KgroupError
 from kgroup.model import Group
@@ -44,7 +44,7 @@ def judged(cluster: Cluster, groups: Sequence[Group], budget_s: float, memory: L
     ask = Ask(budget_s, no_log=None if budget_s > 0 else "--no-generation", surroundings=True, state=True)
     try:
         with cluster.at_most(budget_s or _BUDGET_S):
-            read = read_evidence(cluster, groups, ask, round(utc_now().timestamp() * 1000), memory)
+            read = read_evidence(cluster, groups, ask, utc_ms(), memory)
     except KgroupError as error:
         return Judgement(tuple(groups), notes=(f"no verdict: {error.message}",))
     named = tuple(_with_generation(group, read[group.name]) if _has_generation(group) else group for group in groups)

@@ -7,7 +7,6 @@ import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,7 @@ def at(monkeypatch: pytest.MonkeyPatch) -> At:
     """``at(moment_ms)``: it is that moment for kgroup, as if a test had waited until then."""
 
     def set_clock(moment_ms: int) -> None:
-        monkeypatch.setattr("kgroup.commands.lag.utc_now", lambda: datetime.fromtimestamp(moment_ms / 1000, UTC))
+        monkeypatch.setattr("kgroup.commands.lag.utc_ms", lambda: moment_ms)
 
     return set_clock
 
