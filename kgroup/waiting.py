@@ -281,15 +281,12 @@ class _Wait:
         spans = {(group.name, place): span for group in groups for place, span in unread(group).items()}
         told: dict[tuple[TopicPartition, int], int | KgroupError | None] = dict(self._ages)
         missing = {(place, start): end for (_, place), (start, end) in spans.items() if (place, start) not in told}
-        while missing:
-            # Groups that stand at different offsets of one partition are asked for one after the other.
-            batch = {place: LogRange(start, end) for (place, start), end in missing.items()}
-            for place, answer in self._cluster.first_timestamps(batch).items():
-                if isinstance(answer, Unreachable | NotAuthorized):
-                    where = f"{place[0]}:{place[1]}"
-                    raise type(answer)(f"{where} {answer.message}", code=answer.code, hint=answer.hint)
-                told[place, batch[place].start] = answer
-            missing = {key: end for key, end in missing.items() if key not in told}
+        asked = [(place, LogRange(start, end)) for (place, start), end in missing.items()]
+        for (place, span), answer in (self._cluster.first_timestamps_of(asked) if asked else {}).items():
+            if isinstance(answer, Unreachable | NotAuthorized):
+                where = f"{place[0]}:{place[1]}"
+                raise type(answer)(f"{where} {answer.message}", code=answer.code, hint=answer.hint)
+            told[place, span.start] = answer
         self._ages = {
             (place, start): answer
             for (_, place), (start, _) in spans.items()

@@ -38,18 +38,16 @@ First = FirstRecord | KgroupError | None
 """None: the range holds no record, only markers, aborted records, or what compaction left of them."""
 
 
-async def first_timestamps(
-    client: Client, wanted: Mapping[TopicPartition, LogRange]
-) -> dict[TopicPartition, int | KgroupError | None]:
+async def first_timestamps(client: Client, wanted: Iterable[Span]) -> dict[Span, int | KgroupError | None]:
     """When the first record of each range was written, in ms since 1970, by the record's own timestamp.
 
     None where the range holds no record: transaction markers alone, or all was compacted away. A batch in a
     codec that this client lacks tells the timestamp of its first record, which may lie a little before the
     range. A KgroupError is a partition that could not be read, or whose records carry no time.
     """
-    layouts = await topic_layouts(client, {topic for topic, _ in wanted})
-    found = await first_records(client, layouts, wanted.items())
-    return {place: _time(found[place, span]) for place, span in wanted.items()}
+    spans = list(wanted)
+    layouts = await topic_layouts(client, {topic for (topic, _), _ in spans})
+    return {span: _time(first) for span, first in (await first_records(client, layouts, spans)).items()}
 
 
 def _time(first: First) -> int | KgroupError | None:

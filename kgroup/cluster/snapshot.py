@@ -37,6 +37,7 @@ from kgroup.settings import Settings
 
 if TYPE_CHECKING:
     from kgroup.cluster.coordinator.client import Broker
+    from kgroup.cluster.first_records import Span
     from kgroup.cluster.lag_reading import LagFacts, LagWants
     from kgroup.cluster.offsets_log.read import Dated, Generations
     from kgroup.cluster.offsets_topic import OffsetsTopic
@@ -280,10 +281,15 @@ class Cluster(LogQuestions):
     def first_timestamps(
         self, ranges: Mapping[TopicPartition, LogRange]
     ) -> dict[TopicPartition, int | KgroupError | None]:
-        """When the first record of each range was written, see ``kgroup.cluster.first_records``."""
+        """When the first record of each partition's range was written, see ``first_timestamps_of``."""
+        found = self.first_timestamps_of(ranges.items())
+        return {place: found[place, span] for place, span in ranges.items()}
+
+    def first_timestamps_of(self, spans: Iterable[Span]) -> dict[Span, int | KgroupError | None]:
+        """The same of ranges of which several may be of one partition, see ``kgroup.cluster.first_records``."""
         from kgroup.cluster.first_records import first_timestamps
 
-        return self._ask(first_timestamps, self._client, ranges)
+        return self._ask(first_timestamps, self._client, spans)
 
     async def _settled_snapshot(self, groups: Sequence[ListedGroup | str], want: Want) -> Snapshot:
         """What is read while coordinators move is read once more: it may lack an acknowledged commit (seen)."""

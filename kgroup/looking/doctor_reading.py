@@ -11,6 +11,7 @@ from kgroup.clock import utc_ms
 from kgroup.cluster.coordinator.groups import Listing
 from kgroup.cluster.logs import LogView, TopicLayout
 from kgroup.cluster.offsets_log.group_log import GroupLogs
+from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC
 from kgroup.cluster.snapshot import Cluster, Snapshot
 from kgroup.errors import KgroupError, NotFound
 from kgroup.facts import SESSION_CONFIG, BrokerFacts, OpenTransaction
@@ -36,7 +37,6 @@ from kgroup.run import Run
 from kgroup.tables import load_rules
 from kgroup.units import plural
 
-OFFSETS_TOPIC = "__consumer_offsets"
 PRODUCTION_MS = 600_000
 """Over how long the records are counted that arrive: long enough for a batch producer's rounds."""
 
@@ -139,22 +139,14 @@ def _with_first_unread(cluster: Cluster, made: Sequence[GroupSnapshot]) -> tuple
         for stall in stalls_of(one)
         if stall.partition.commit is not None and stall.partition.log is not None
     }
-    found: dict[tuple[str, TopicPartition], int | KgroupError | None] = {}
-    while left := wanted.keys() - found.keys():
-        # Each partition once in a question: several groups may stand in it.
-        names = {place: name for name, place in sorted(left)}
-        answers = _first_timestamps(cluster, {place: wanted[name, place] for place, name in names.items()})
-        found |= {(name, place): answers.get(place, _NOT_ASKED) for place, name in names.items()}
-    return tuple(replace(one, logs=_told(one, found)) for one in made)
-
-
-def _first_timestamps(
-    cluster: Cluster, ranges: Mapping[TopicPartition, LogRange]
-) -> Mapping[TopicPartition, int | KgroupError | None]:
+    if not wanted:
+        return tuple(made)
     try:
-        return cluster.first_timestamps(ranges)
-    except KgroupError as error:
-        return dict.fromkeys(ranges, error)
+        times = cluster.first_timestamps_of((place, span) for (_, place), span in wanted.items())
+    except KgroupError:
+        return tuple(made)  # a finding without its age
+    found = {(name, place): times[place, span] for (name, place), span in wanted.items()}
+    return tuple(replace(one, logs=_told(one, found)) for one in made)
 
 
 def _told(
