@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -21,7 +20,8 @@ from kgroup.groups.selection import Choice, check_expected, choose, concerns_top
 from kgroup.groups.targets import parse_moment
 from kgroup.groups.timeline.moments import rfc3339
 from kgroup.logged import LOG_INCOMPLETE
-from kgroup.model import Coordinator, Group, ListedGroup, Progress, RowError
+from kgroup.looking.scan_progress import scan_progress
+from kgroup.model import Coordinator, Group, ListedGroup, RowError
 from kgroup.options import FromLog, LogBounds, Selection
 from kgroup.run import Run
 
@@ -69,7 +69,7 @@ def read_logged(
 
     Raises NotAuthorized where this user may not read the topic, and KgroupError where nothing of it can be read.
     """
-    with _progress(run) as progress:
+    with scan_progress(run.reporter) as progress:
         found = cluster.last_records(
             names,
             _budget_s(bounds),
@@ -339,23 +339,3 @@ def _most_bytes(bounds: LogBounds) -> int | None:
         raise UsageError(f"--log-bytes {bounds.log_bytes}: not a size", hint="--log-bytes 500MB or 2GiB")
     step = 1024 if (found[3] or "").lower() == "ib" else 1000
     return max(1, int(size * step ** " kmg".index((found[2] or " ").lower())))
-
-
-class _Shown:
-    """A bar of the offsets that are read; it is drawn when the first of them have been."""
-
-    def __init__(self, run: Run, stack: ExitStack) -> None:
-        self._run, self._stack = run, stack
-        self._bar: Progress | None = None
-
-    def __call__(self, done: int, total: int) -> None:
-        if self._bar is None:
-            bar = self._run.reporter.progress(f"reading {OFFSETS_TOPIC}", total, "offsets")
-            self._bar = self._stack.enter_context(bar)
-        self._bar.update(done)
-
-
-@contextmanager
-def _progress(run: Run) -> Iterator[_Shown]:
-    with ExitStack() as stack:
-        yield _Shown(run, stack)
