@@ -11,13 +11,13 @@ import typer
 from kgroup.cluster.snapshot import Cluster, Want
 from kgroup.durations import format_duration, parse_duration
 from kgroup.errors import NotFound, UsageError
+from kgroup.groups.member_names import labels
 from kgroup.groups.selection import check, names_of, names_only, unknown_groups
 from kgroup.groups.waiting import (
     FORMS,
     Condition,
     evict_text,
     holds_without_group,
-    labels,
     parse_conditions,
     session_text,
 )

@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from kgroup.groups.waiting import NAMED, Line, Sight, Stable, labels, some_of
+from kgroup.groups.member_names import labels
+from kgroup.groups.waiting import NAMED, Line, Sight, Stable, some_of
 from kgroup.model import Group, Member
 from kgroup.units import plural
 

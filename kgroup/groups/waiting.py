@@ -16,7 +16,7 @@ from typing import Protocol
 
 from kgroup.durations import format_duration, parse_duration
 from kgroup.errors import UsageError
-from kgroup.groups.member_names import labels as labels
+from kgroup.groups.member_names import labels
 from kgroup.model import Group, Member, Partition
 from kgroup.units import plural
 

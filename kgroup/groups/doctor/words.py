@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from kgroup.durations import format_duration
-from kgroup.groups.waiting import labels, some_of
+from kgroup.groups.member_names import labels
+from kgroup.groups.waiting import some_of
 from kgroup.model import Group, Partition
 from kgroup.units import plural
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
+from kgroup.groups.member_names import labels
 from kgroup.groups.owners import Owner, foreign_owner
 from kgroup.groups.readiness.case import Case
 from kgroup.groups.readiness.check import Check
 from kgroup.groups.readiness.subject import Subject
-from kgroup.groups.waiting import labels, some_of
+from kgroup.groups.waiting import some_of
 from kgroup.model import ListedGroup, is_of_consumers
 from kgroup.units import plural
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shlex
 
+from kgroup.groups.member_names import labels
 from kgroup.groups.readiness.assignor_names import client_assignors, server_assignor
 from kgroup.groups.readiness.case import Case
 from kgroup.groups.readiness.check import How
 from kgroup.groups.readiness.evidence import Evidence, Wanted
 from kgroup.groups.readiness.rules import Rules
-from kgroup.groups.waiting import labels, some_of
+from kgroup.groups.waiting import some_of
 
 
 def rolling_steps(evidence: Evidence, wanted: Wanted, how: How) -> tuple[str, ...]:
