@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from enum import Enum
 from pathlib import Path
@@ -12,6 +12,10 @@ from typing import Any, TypeVar
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+from kgroup.cluster.offsets_log.batches import Marker, RawRecord
+from kgroup.cluster.offsets_log.events import ending_of, event_of
+from kgroup.logged import Event
 
 T = TypeVar("T")
 
@@ -115,3 +119,17 @@ def renamed(value: Any, name: Callable[[str], str]) -> Any:
             return replace(value, **{f.name: renamed(getattr(value, f.name), name) for f in fields(value)})
         case _:
             return value
+
+
+def events_of(entries: Sequence[RawRecord | Marker], topics: Mapping[str, str] | None = None) -> tuple[Event, ...]:
+    """The events of entries in the log's order, each with the marker behind it, as the readers pair them."""
+    ends: dict[int, Marker] = {}
+    found: list[Event] = []
+    for entry in reversed(entries):
+        if isinstance(entry, Marker):
+            ends[entry.producer_id] = entry
+            continue
+        end = None if entry.producer_id is None else ends.get(entry.producer_id)
+        if (event := event_of(entry, ending_of(entry, end), topics or {})) is not None:
+            found.append(event)
+    return tuple(reversed(found))

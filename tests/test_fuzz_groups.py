@@ -16,7 +16,6 @@ from typing import Any
 from hypothesis import strategies as st
 
 from kgroup.cluster.offsets_log.batches import Marker, RawRecord
-from kgroup.cluster.offsets_log.events import events_of
 from kgroup.errors import KgroupError
 from kgroup.groups.assignors import CLIENT_SIDE, SERVER_SIDE, assign
 from kgroup.groups.assignors.model import Subscriber, Topic
@@ -34,7 +33,7 @@ from kgroup.model import ClusterRef, Group, Member, Outcome, TopicPartitions
 from kgroup.output.terminal import draw
 from kgroup.screens import doctor as doctor_screen
 from kgroup.screens import history as history_screen
-from tests.fuzzing import NASTY, QUICK_AND_LONG, fuzz, records, renamed
+from tests.fuzzing import NASTY, QUICK_AND_LONG, events_of, fuzz, records, renamed
 from tests.groups.doctor.cases import HEALTHY
 from tests.groups.lag_cases import NOW, Part, evidence, group
 from tests.groups.timeline.test_anything import EVENT, logged
@@ -56,7 +55,7 @@ def of_records(draw: st.DrawFn) -> tuple[Event, ...]:
         raw.append(RawRecord(offset, now, key, value, producer))
     if draw(st.booleans()):
         raw.append(Marker(len(raw), 4, draw(st.booleans()), now))
-    return events_of(raw, {})
+    return events_of(raw)
 
 
 @st.composite

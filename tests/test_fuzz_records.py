@@ -14,13 +14,13 @@ from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
 
 from kgroup.cluster.consumer_protocol import decode_assignment, decode_subscription
 from kgroup.cluster.offsets_log.batches import Found, Marker, RawRecord, Wanted, batches, found_in, key_head
-from kgroup.cluster.offsets_log.events import event_of, events_of
+from kgroup.cluster.offsets_log.events import event_of
 from kgroup.cluster.offsets_log.records import OffsetCommit, decode, group_of, key_prefix, usual_commit
 from kgroup.cluster.wire import MalformedRecord
 from kgroup.errors import KgroupError
 from kgroup.logged import CommitWritten, Ending
 from kgroup.model import LogRange
-from tests.fuzzing import QUICK_AND_LONG, REAL, broken, fuzz, records
+from tests.fuzzing import QUICK_AND_LONG, REAL, broken, events_of, fuzz, records
 
 ALL = LogRange(0, 1 << 62)
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)

@@ -103,7 +103,7 @@ async def read_lag_facts(
     budget = Deadline.after(min(wants.log_budget_s, client.deadline.left_s))
     logs, facts = await client.gather(
         [
-            read_group_logs(client, layouts[OFFSETS_TOPIC], depths, budget, Bytes()),
+            read_group_logs(client, layouts[OFFSETS_TOPIC], depths, budget, Bytes(), named=False),
             _of_topics(client, coordinators, groups, wants, layouts),
         ]
     )

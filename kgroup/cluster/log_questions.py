@@ -14,7 +14,8 @@ from kgroup.model import Activities, Group, LastSigns
 if TYPE_CHECKING:
     from kgroup.cluster.offsets_log.commits import CommitHistory
     from kgroup.cluster.offsets_log.group_log import GroupLogs
-    from kgroup.cluster.offsets_log.last_records import Keeper, LastRecords
+    from kgroup.cluster.offsets_log.last_records import LastRecords
+    from kgroup.cluster.offsets_topic import Replicas
     from kgroup.facts import Past
 
 _ACTIVITY_BUDGET_S = 1.5
@@ -129,9 +130,9 @@ class LogQuestions(Questions):
 
         return self._ask(read)
 
-    def log_keepers(self) -> dict[int, Keeper]:
+    def log_keepers(self) -> dict[int, Replicas]:
         """Which brokers keep each partition of ``__consumer_offsets``, and with it the groups in it."""
-        from kgroup.cluster.offsets_log.last_records import keepers
+        from kgroup.cluster.offsets_topic import keepers
 
         return self._ask(keepers, self._client)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
+from uuid import UUID
 
 from kafka.protocol.consumer import ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
@@ -14,7 +15,7 @@ from kafka.protocol.metadata import MetadataRequest
 from kgroup.cluster.broker_errors import NO_LEADER, NONE, UNKNOWN_TOPIC_OR_PARTITION, of_topic
 from kgroup.cluster.coordinator.client import RETRY_PAUSE_S, Client
 from kgroup.cluster.deadline import Deadline
-from kgroup.cluster.wire import topic_id
+from kgroup.cluster.wire import raw_topic_id, topic_id
 from kgroup.errors import KgroupError, Unreachable
 from kgroup.model import LogRange, Position, Positions
 
@@ -56,7 +57,7 @@ class ListedTopic:
 
 async def list_topics(client: Client) -> tuple[ListedTopic, ...]:
     """All topics that this user may see, by name. Raises where no broker answers."""
-    answer = await client.send_any(MetadataRequest(topics=None, allow_auto_topic_creation=False, max_version=12))
+    answer = await client.send_any(metadata_request(None))
     found = (ListedTopic(topic.name, bool(topic.is_internal)) for topic in answer.topics if topic.error_code == NONE)
     return tuple(sorted(found, key=lambda topic: topic.name))
 
@@ -66,14 +67,29 @@ async def topic_layouts(client: Client, topics: Iterable[str]) -> dict[str, Topi
     names = sorted(set(topics))
     if not names:
         return {}
-    answer = await client.send_any(
-        MetadataRequest(
-            topics=[MetadataRequest.MetadataRequestTopic(name=name) for name in names],
-            allow_auto_topic_creation=False,
-            max_version=12,
-        )
-    )
+    answer = await client.send_any(metadata_request(names))
     return {topic.name: _layout(topic) for topic in answer.topics}
+
+
+async def names_of_topics(client: Client, ids: Collection[str]) -> dict[str, str]:
+    """Topic id -> name, of those that there are and that this user may see. Raises where no broker answers."""
+    if not ids:
+        return {}
+    row = MetadataRequest.MetadataRequestTopic
+    asked = [row(topic_id=UUID(bytes=raw_topic_id(each)), name=None) for each in sorted(ids)]
+    answer = await client.send_any(MetadataRequest(topics=asked, allow_auto_topic_creation=False, max_version=12))
+    return {
+        name: topic.name
+        for topic in answer.topics
+        if topic.error_code == NONE and (name := topic_id(topic.topic_id.bytes)) is not None
+    }
+
+
+def metadata_request(topics: Iterable[str] | None) -> Any:
+    """What there is of the topics, of all (None) or of these; none is created."""
+    row = MetadataRequest.MetadataRequestTopic
+    rows = None if topics is None else [row(name=name) for name in topics]
+    return MetadataRequest(topics=rows, allow_auto_topic_creation=False, max_version=12)
 
 
 def _layout(topic: Any) -> TopicLayout | KgroupError:

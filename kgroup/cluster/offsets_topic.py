@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka.protocol.admin import DescribeConfigsRequest
-from kafka.protocol.metadata import MetadataRequest
 
 from kgroup.acl import acl_hint
 from kgroup.cluster.broker_errors import NONE, TOPIC_AUTHORIZATION_FAILED, of_topic
 from kgroup.cluster.coordinator.client import Client
+from kgroup.cluster.logs import metadata_request
 from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC
 from kgroup.errors import KgroupError, NotAuthorized, NotFound
 
@@ -21,7 +21,7 @@ _MIN_IN_SYNC = "min.insync.replicas"
 
 @dataclass(frozen=True, slots=True)
 class Replicas:
-    """One partition: its leader (None: none now), who is to have it, who is in sync. Broker ids."""
+    """One partition: its leader (None: none now), who is to have it (the first to lead), who is in sync. Broker ids."""
 
     partition: int
     leader: int | None
@@ -45,17 +45,20 @@ async def offsets_topic(client: Client) -> OffsetsTopic:
     resource = entry(resource_type=_TOPIC, resource_name=OFFSETS_TOPIC, configuration_keys=[_MIN_IN_SYNC])
     metadata, configs = await client.gather(
         [
-            client.send_any(
-                MetadataRequest(
-                    topics=[MetadataRequest.MetadataRequestTopic(name=OFFSETS_TOPIC)],
-                    allow_auto_topic_creation=False,
-                    max_version=12,
-                )
-            ),
+            client.send_any(metadata_request([OFFSETS_TOPIC])),
             client.send_any(DescribeConfigsRequest(resources=[resource])),
         ]
     )
     return OffsetsTopic(_partitions(metadata), _least(configs))
+
+
+async def keepers(client: Client) -> dict[int, Replicas]:
+    """Who keeps each partition, and with it the groups in it. Raises KgroupError where nobody can tell."""
+    found = _partitions(await client.send_any(metadata_request([OFFSETS_TOPIC])))
+    if isinstance(found, KgroupError):
+        found.message = f"{OFFSETS_TOPIC} {found.message}"
+        raise found
+    return {row.partition: row for row in found}
 
 
 def _partitions(answer: Any) -> tuple[Replicas, ...] | KgroupError:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kafka.protocol.metadata import MetadataRequest
-
 from kgroup.cluster.broker_errors import NONE, of_topic
 from kgroup.cluster.coordinator.client import Client
+from kgroup.cluster.logs import metadata_request
 from kgroup.errors import KgroupError
 
 
@@ -31,13 +30,7 @@ async def topic_shapes(client: Client, topics: Iterable[str]) -> dict[str, Topic
     names = sorted(set(topics))
     if not names:
         return {}
-    answer = await client.send_any(
-        MetadataRequest(
-            topics=[MetadataRequest.MetadataRequestTopic(name=name) for name in names],
-            allow_auto_topic_creation=False,
-            max_version=12,
-        )
-    )
+    answer = await client.send_any(metadata_request(names))
     racks = {broker.node_id: broker.rack or None for broker in answer.brokers}
     found: dict[str, TopicShape | KgroupError] = {}
     for topic in answer.topics:

@@ -7,7 +7,7 @@ ends each struct with a section of tagged fields.
 
 from __future__ import annotations
 
-from binascii import b2a_base64
+from binascii import a2b_base64, b2a_base64
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from struct import Struct, unpack_from
@@ -23,7 +23,7 @@ _I16 = Struct(">h")
 _I32 = Struct(">i")
 _I64 = Struct(">q")
 
-_URL_SAFE = bytes.maketrans(b"+/", b"-_")
+_URL_SAFE, _STANDARD = bytes.maketrans(b"+/", b"-_"), bytes.maketrans(b"-_", b"+/")
 
 FAULTS = (struct_error, IndexError, UnicodeDecodeError)
 """What reading broken bytes raises besides MalformedRecord; the decoders turn these into it."""
@@ -48,6 +48,11 @@ def topic_id(raw: bytes) -> str | None:
     if not any(raw):
         return None
     return b2a_base64(raw, newline=False).translate(_URL_SAFE)[:22].decode("ascii")
+
+
+def raw_topic_id(text: str) -> bytes:
+    """The 16 bytes of what ``topic_id`` has made of them."""
+    return a2b_base64(text.encode("ascii").translate(_STANDARD) + b"==")
 
 
 class Reader:

@@ -27,7 +27,7 @@ from kgroup.run import Run
 
 if TYPE_CHECKING:
     from kgroup.cluster.coordinator.client import Broker
-    from kgroup.cluster.offsets_log.last_records import Keeper
+    from kgroup.cluster.offsets_topic import Replicas
 
 _BUDGET = "1m"
 _NAMED = 3
@@ -184,7 +184,7 @@ def without_stale(cluster: Cluster, logged: Logged) -> Logged:
     return replace(logged, states=states, errors=tuple(errors))
 
 
-def kept_by(broker: int, keepers: Mapping[int, Keeper], alive: Collection[int]) -> tuple[int, ...]:
+def kept_by(broker: int, keepers: Mapping[int, Replicas], alive: Collection[int]) -> tuple[int, ...]:
     """The partitions of ``__consumer_offsets`` whose groups this broker keeps, or kept until it went down.
 
     It leads them; or nobody does, and it holds them; or it is down, and would lead them if it were not.
@@ -199,7 +199,7 @@ def kept_by(broker: int, keepers: Mapping[int, Keeper], alive: Collection[int]) 
 
 
 def coordinators_of(
-    groups: Collection[str], keepers: Mapping[int, Keeper], brokers: Mapping[int, Broker]
+    groups: Collection[str], keepers: Mapping[int, Replicas], brokers: Mapping[int, Broker]
 ) -> dict[str, Coordinator | None]:
     """The broker that each group's partition is led by now; None where none does."""
     found: dict[str, Coordinator | None] = {}

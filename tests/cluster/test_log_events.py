@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgroup.cluster.offsets_log.batches import Marker, RawRecord
-from kgroup.cluster.offsets_log.events import TYPES, event_of, events_of
+from kgroup.cluster.offsets_log.events import TYPES, event_of, topic_ids
 from kgroup.cluster.offsets_log.records import RecordType
 from kgroup.groups.timeline.history import Asked, history
 from kgroup.logged import (
@@ -30,6 +30,7 @@ from kgroup.logged import (
     Unreadable,
 )
 from kgroup.screens.history import records, screen
+from tests.fuzzing import events_of
 
 LINES = [json.loads(line) for line in Path(__file__).with_name("records.jsonl").read_text("utf-8").splitlines()]
 RECORDS = [line for line in LINES if line["kind"] == "record"]
@@ -86,6 +87,20 @@ def test_topics_go_by_their_name_where_the_cluster_knows_it() -> None:
         assert (expected, 0) in event.partitions
 
 
+def test_the_ids_that_are_to_be_resolved() -> None:
+    raws = [raw_of(named(name)) for name in ("target of a member v0", "current assignment in state 0 v0", "commit v0")]
+
+    assert BAZ in topic_ids(raws)
+    for raw in raws[:2]:
+        names = {each: f"topic-{each}" for each in topic_ids([raw])}
+        event = event_of(raw, Ending.PLAIN, names)
+        assert isinstance(event, TargetWritten | HoldingWritten)
+        found = event.partitions if isinstance(event, TargetWritten) else event.holding and event.holding.partitions
+        assert found
+        assert {topic for topic, _ in found} <= set(names.values())
+    assert topic_ids(raws[2:]) == set()
+
+
 def test_what_a_member_has_and_must_give_back() -> None:
     event = event_of(raw_of(named("current assignment in state 0 v0")), Ending.PLAIN, {BAZ: "orders"})
 
@@ -122,7 +137,7 @@ def test_the_outcome_of_transactions() -> None:
         raw_of(line, offset=7, producer_id=5),
     ]
 
-    found = [(event.log_offset, event.ending) for event in events_of(entries, {}) if isinstance(event, CommitWritten)]
+    found = [(event.log_offset, event.ending) for event in events_of(entries) if isinstance(event, CommitWritten)]
 
     assert found == [
         (1, Ending.ABORTED),
@@ -154,7 +169,7 @@ def damaged(draw: st.DrawFn) -> RawRecord:
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.one_of(damaged(), st.builds(Marker, st.just(0), st.integers(1, 2), st.booleans())), max_size=12))
 def test_no_bytes_make_a_history_raise(entries: list[RawRecord | Marker]) -> None:
-    events = events_of(entries, {})
+    events = events_of(entries)
     found = history("g", events, Reach(0, 99, None, 0, True), Asked(0, 2**62, 2**62, commits=True))
 
     assert json.dumps(found.document())

@@ -20,7 +20,8 @@ import pytest
 from kgroup.cluster.offsets_log import records
 from kgroup.cluster.offsets_log.partition import partition_of
 from kgroup.cluster.offsets_log.records import MemberState, RecordType, decode
-from kgroup.cluster.wire import MalformedRecord
+from kgroup.cluster.wire import MalformedRecord, raw_topic_id
+from kgroup.cluster.wire import topic_id as topic_id_of
 
 LINES = [json.loads(line) for line in Path(__file__).with_name("records.jsonl").read_text("utf-8").splitlines()]
 RECORDS = [line for line in LINES if line["kind"] == "record"]
@@ -447,3 +448,8 @@ def test_noise_never_raises_anything_else() -> None:
         except MalformedRecord:
             outcomes["malformed"] += 1
     assert min(outcomes.values()) > 3_000, outcomes
+
+
+def test_a_topic_id_and_back() -> None:
+    assert raw_topic_id(ID_TEXT) == ID
+    assert topic_id_of(raw_topic_id("-_-_YmFyYmF6cXV4Kysv8A")) == "-_-_YmFyYmF6cXV4Kysv8A"

@@ -6,7 +6,7 @@ uncommitted, so a hanging transaction hides nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from kgroup.cluster.consumer_protocol import decode_assignment, decode_subscription
 from kgroup.cluster.offsets_log import records
@@ -45,30 +45,31 @@ TYPES = (
 )
 """The types of records that a reader has to ask for, with ``key_prefix``."""
 
-
-def events_of(entries: Sequence[RawRecord | Marker], topics: Mapping[str, str]) -> tuple[Event, ...]:
-    """The events of one group's entries, which are in the log's order. Never raises.
-
-    ``topics`` is topic id -> name. Markers may be any producer's: of the whole partition, at least as far as the
-    entries reach and behind them, else a transaction that ended is taken for open.
-    """
-    aborted: dict[int, bool] = {}
-    found: list[Event] = []
-    for entry in reversed(entries):
-        if isinstance(entry, Marker):
-            aborted[entry.producer_id] = entry.aborted
-        elif (event := event_of(entry, _ending(entry.producer_id, aborted), topics)) is not None:
-            found.append(event)
-    found.reverse()
-    return tuple(found)
+WITH_TOPIC_IDS = frozenset({records.RecordType.TARGET_ASSIGNMENT_MEMBER, records.RecordType.CURRENT_MEMBER_ASSIGNMENT})
+"""Those in which topics go by their ids."""
 
 
-def _ending(producer_id: int | None, aborted: Mapping[int, bool]) -> Ending:
-    if producer_id is None:
+def ending_of(raw: RawRecord, end: Marker | None) -> Ending:
+    """How the transaction of a record ended; ``end`` is the first marker of its producer behind it, None: none yet."""
+    if raw.producer_id is None:
         return Ending.PLAIN
-    if producer_id not in aborted:
+    if end is None:
         return Ending.OPEN
-    return Ending.ABORTED if aborted[producer_id] else Ending.COMMITTED
+    return Ending.ABORTED if end.aborted else Ending.COMMITTED
+
+
+def topic_ids(raws: Iterable[RawRecord]) -> set[str]:
+    """The ids by which the assignments among these records name topics. Never raises."""
+    found: set[str] = set()
+    for raw in raws:
+        if _type_of(raw.key) not in WITH_TOPIC_IDS:
+            continue
+        match event_of(raw, Ending.PLAIN, {}):
+            case TargetWritten(partitions=frozenset() as partitions):
+                found |= {topic for topic, _ in partitions}
+            case HoldingWritten(holding=Holding(partitions=partitions, pending=pending)):
+                found |= {topic for topic, _ in partitions | pending}
+    return found - {""}
 
 
 def event_of(raw: RawRecord, ending: Ending, topics: Mapping[str, str], ended_ms: int | None = None) -> Event | None:

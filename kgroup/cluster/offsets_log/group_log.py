@@ -9,12 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from kafka.protocol.metadata import MetadataRequest
-
-from kgroup.cluster.broker_errors import NONE
 from kgroup.cluster.coordinator.client import Client
 from kgroup.cluster.deadline import Deadline
-from kgroup.cluster.logs import LogView, TopicLayout, log_views
+from kgroup.cluster.logs import LogView, TopicLayout, log_views, names_of_topics
 from kgroup.cluster.offsets_log.backwards import (
     OUT_OF_BYTES,
     OUT_OF_TIME,
@@ -25,10 +22,9 @@ from kgroup.cluster.offsets_log.backwards import (
     read_backwards,
 )
 from kgroup.cluster.offsets_log.batches import Marker, RawRecord, key_head
-from kgroup.cluster.offsets_log.events import TYPES, event_of
+from kgroup.cluster.offsets_log.events import TYPES, WITH_TOPIC_IDS, ending_of, event_of, topic_ids
 from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC
 from kgroup.cluster.offsets_log.records import RecordType, key_prefix
-from kgroup.cluster.wire import topic_id
 from kgroup.errors import KgroupError, NotAuthorized
 from kgroup.logged import CommitWritten, Ending, Event, Reach
 from kgroup.model import LogRange
@@ -43,7 +39,6 @@ _OF_MEMBERS = (
     RecordType.TARGET_ASSIGNMENT_MEMBER,
     RecordType.CURRENT_MEMBER_ASSIGNMENT,
 )
-_WITH_TOPIC_IDS = frozenset({RecordType.TARGET_ASSIGNMENT_MEMBER, RecordType.CURRENT_MEMBER_ASSIGNMENT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,27 +82,31 @@ async def read_group_logs(
     budget: Deadline,
     most: Bytes,
     progress: Progress | None = None,
+    *,
+    named: bool = True,
 ) -> GroupLogs:
-    """The logs of the groups, as far as they are read before ``budget`` ends and ``most`` is fetched."""
+    """The logs of the groups, as far as they are read before ``budget`` ends and ``most`` is fetched.
+
+    Without ``named`` the topics of assignments go by their ids: for who looks at commits and epochs alone.
+    """
     if not depths:
         return GroupLogs({}, {})
     if isinstance(layout, KgroupError):
         return _unread(depths, layout, f"{OFFSETS_TOPIC} {layout.message}")
     budget_s = budget.left_s
     places = await places_of(client, layout, depths, budget)
-    told = _Told(progress, await _likely(client, layout, places, depths) if progress is not None else 0)
+    told = Told(progress, await _likely(client, layout, places, depths) if progress is not None else 0)
     scans = [_Scan(place, depths, told) for place in places]
     results = await client.gather(scan.run(client, budget, budget_s, most) for scan in scans)
-    topics: Mapping[str, str] = {}
     # Without time for it topics go by their ids; asked too late, the connection would be given up.
-    if any(scan.names_topics for scan in scans) and not client.deadline.passed:
-        topics = await topic_names(client)
+    ids = topic_ids(raw for scan in scans for raw in scan.assignments) if named and not client.deadline.passed else ()
+    topics = await names_of_topics(client, ids)
     found: dict[str, GroupLog] = {}
     unread: dict[str, str] = {}
     forbidden = False
     for scan, stopped in zip(scans, results, strict=True):
         if isinstance(stopped, KgroupError):
-            what = _over(budget_s) if budget.passed else stopped.message
+            what = why_stopped(OUT_OF_TIME, budget_s, most) if budget.passed else stopped.message
             missed = _unread(scan.place.groups, stopped, f"{OFFSETS_TOPIC}:{scan.place.number} {what}")
             unread |= missed.unread
             forbidden |= missed.forbidden
@@ -116,23 +115,17 @@ async def read_group_logs(
     return GroupLogs(found, unread, forbidden)
 
 
-def _over(budget_s: float) -> str:
-    return f"the {budget_s:.3g} s for it were over"
+def why_stopped(stopped: str | None, budget_s: float, most: Bytes) -> str | None:
+    """Why a scan ended, in words: the bound that it met, or what a broker said; None: it was complete."""
+    if stopped is OUT_OF_TIME:
+        return f"the {budget_s:.3g} s for it were over"
+    if stopped is OUT_OF_BYTES:
+        return f"the {human_bytes(most.fetched)} for it were read"
+    return stopped
 
 
 def _unread(groups: Iterable[str], error: KgroupError, why: str) -> GroupLogs:
     return GroupLogs({}, dict.fromkeys(groups, why), isinstance(error, NotAuthorized))
-
-
-async def topic_names(client: Client) -> dict[str, str]:
-    """Topic id -> name, of all topics that this user may see."""
-    answer = await client.send_any(MetadataRequest(topics=None, allow_auto_topic_creation=False, max_version=12))
-    found: dict[str, str] = {}
-    for topic in answer.topics:
-        raw = getattr(topic, "topic_id", None)
-        if topic.error_code == NONE and raw and (name := topic_id(raw.bytes)):
-            found[name] = topic.name
-    return found
 
 
 async def _likely(client: Client, layout: TopicLayout, places: Iterable[Place], depths: Mapping[str, Depth]) -> int:
@@ -154,15 +147,20 @@ async def _likely(client: Client, layout: TopicLayout, places: Iterable[Place], 
     return likely
 
 
-class _Told:
+class Told:
     """Adds up what the scans of one reading have read."""
 
-    def __init__(self, progress: Progress | None, total: int) -> None:
+    def __init__(self, progress: Progress | None, total: int = 0) -> None:
         self._progress = progress
         self._total = total
         self._done = 0
 
+    def expect(self, offsets: int) -> None:
+        """So many are still to be read."""
+        self._total = self._done + offsets
+
     def add(self, offsets: int) -> None:
+        """So many more were."""
         self._done += offsets
         if self._progress is not None:
             self._progress(self._done, max(self._done, self._total))
@@ -171,9 +169,9 @@ class _Told:
 class _Scan:
     """The reading of one partition of the topic, from its end backwards."""
 
-    def __init__(self, place: Place, depths: Mapping[str, Depth], told: _Told) -> None:
+    def __init__(self, place: Place, depths: Mapping[str, Depth], told: Told) -> None:
         self.place = place
-        self.names_topics = False
+        self.assignments: list[RawRecord] = []
         self._traces = {name: _Trace(depths[name]) for name in place.groups}
         self._by_head = {
             key_prefix(kind, name): (kind, trace) for name, trace in self._traces.items() for kind in TYPES
@@ -198,11 +196,7 @@ class _Scan:
             if not budget.passed:
                 return error if self._start is None else f"{OFFSETS_TOPIC}:{place.number} {error.message}"
             stopped = OUT_OF_TIME
-        if stopped is OUT_OF_TIME:
-            return _over(budget_s)
-        if stopped is OUT_OF_BYTES:
-            return f"the {human_bytes(most.fetched)} for it were read"
-        return stopped
+        return why_stopped(stopped, budget_s, most)
 
     def logs(self, topics: Mapping[str, str], stopped: str | None) -> dict[str, GroupLog]:
         """What was read of each group."""
@@ -233,7 +227,8 @@ class _Scan:
                 kind, trace = self._by_head[key_head(entry.key)]
                 trace.records.append((entry, None if entry.producer_id is None else self._ends.get(entry.producer_id)))
                 if kind is not RecordType.OFFSET_COMMIT:  # nearly all are: they must cost little
-                    self.names_topics |= kind in _WITH_TOPIC_IDS
+                    if kind in WITH_TOPIC_IDS:
+                        self.assignments.append(entry)
                     trace.noted(kind, entry)
         self._start = window.offsets.start
         if window.oldest_ms is not None:
@@ -290,15 +285,7 @@ class _Trace:
     def events(self, topics: Mapping[str, str]) -> tuple[Event, ...]:
         """The events, oldest first."""
         made = (
-            event_of(raw, _ending(raw, end), topics, None if end is None else end.at_ms)
+            event_of(raw, ending_of(raw, end), topics, None if end is None else end.at_ms)
             for raw, end in reversed(self.records)
         )
         return tuple(event for event in made if event is not None)
-
-
-def _ending(raw: RawRecord, end: Marker | None) -> Ending:
-    if raw.producer_id is None:
-        return Ending.PLAIN
-    if end is None:
-        return Ending.OPEN
-    return Ending.ABORTED if end.aborted else Ending.COMMITTED

@@ -10,25 +10,20 @@ from __future__ import annotations
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from kafka.protocol.metadata import MetadataRequest
-
-from kgroup.cluster.broker_errors import NONE, of_topic
 from kgroup.cluster.coordinator.client import RETRY_PAUSE_S, Client
 from kgroup.cluster.deadline import Deadline
-from kgroup.cluster.logs import TopicLayout, log_ranges, topic_layouts
-from kgroup.cluster.offsets_log.backwards import OUT_OF_BYTES, OUT_OF_TIME, Bytes, Place, Window, read_backwards
+from kgroup.cluster.logs import TopicLayout, log_ranges, names_of_topics, topic_layouts
+from kgroup.cluster.offsets_log.backwards import OUT_OF_TIME, Bytes, Place, Window, read_backwards
 from kgroup.cluster.offsets_log.batches import Marker, RawRecord, key_head
-from kgroup.cluster.offsets_log.events import TYPES, event_of
-from kgroup.cluster.offsets_log.group_log import GroupLog, Progress, topic_names
+from kgroup.cluster.offsets_log.events import TYPES, event_of, topic_ids
+from kgroup.cluster.offsets_log.group_log import GroupLog, Progress, Told, why_stopped
 from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC, partition_of
 from kgroup.cluster.offsets_log.records import RecordType, key_prefix
 from kgroup.errors import KgroupError, Unreachable
 from kgroup.logged import Ending, Event, Reach
 from kgroup.model import LogRange
-from kgroup.units import human_bytes
 
 _COMMITS = frozenset({RecordType.LEGACY_OFFSET_COMMIT.value, RecordType.OFFSET_COMMIT.value})
-_WITH_TOPIC_IDS = frozenset({RecordType.TARGET_ASSIGNMENT_MEMBER.value, RecordType.CURRENT_MEMBER_ASSIGNMENT.value})
 _ANY = 1 << 30
 _LENGTHS = 4
 """The bytes of a key's type and of its group's length."""
@@ -47,29 +42,6 @@ class LastRecords:
     unread: Mapping[int, KgroupError]
     stopped: Mapping[int, str]
     partitions: int
-
-
-@dataclass(frozen=True, slots=True)
-class Keeper:
-    """Which broker leads a partition of the topic (None: none now), and which hold it, the preferred one first."""
-
-    leader: int | None
-    replicas: tuple[int, ...]
-
-
-async def keepers(client: Client) -> dict[int, Keeper]:
-    """Who keeps each partition of ``__consumer_offsets``. Raises KgroupError where nobody can tell."""
-    topic = MetadataRequest.MetadataRequestTopic(name=OFFSETS_TOPIC)
-    answer = await client.send_any(MetadataRequest(topics=[topic], allow_auto_topic_creation=False, max_version=12))
-    (found,) = answer.topics
-    if found.error_code != NONE:
-        error = of_topic(found.error_code, OFFSETS_TOPIC)
-        error.message = f"{OFFSETS_TOPIC} {error.message}"
-        raise error
-    return {
-        row.partition_index: Keeper(row.leader_id if row.leader_id >= 0 else None, tuple(row.replica_nodes))
-        for row in found.partitions
-    }
 
 
 async def read_last_records(
@@ -95,7 +67,7 @@ async def read_last_records(
     scans = {
         number: _Scan(number, names, at_ms) for number, names in _chosen(len(layout.leaders), groups, numbers).items()
     }
-    patience, told = client.deadline, _Told(progress)
+    patience, told = client.deadline, Told(progress)
     pending, unread = list(scans.values()), dict[int, KgroupError]()
     client.deadline = max(budget, patience, key=lambda deadline: deadline.at)
     while pending:
@@ -115,7 +87,7 @@ async def read_last_records(
         layout = fresh if isinstance(fresh, TopicLayout) else layout
         for scan in pending:
             del unread[scan.number]
-    topics = await topic_names(client) if any(scan.names_topics for scan in scans.values()) else {}
+    topics = await names_of_topics(client, {each for scan in scans.values() for each in scan.topic_ids()})
     found: dict[str, GroupLog] = {}
     stopped: dict[int, str] = {}
     for scan in scans.values():
@@ -137,22 +109,6 @@ def _chosen(
         number = partition_of(group, count)
         by_number[number] = (*by_number.get(number, ()), group)
     return dict(by_number)
-
-
-class _Told:
-    """Adds up what the scans of one reading have read."""
-
-    def __init__(self, progress: Progress | None) -> None:
-        self._progress = progress
-        self._total = self._done = 0
-
-    def expect(self, offsets: int) -> None:
-        self._total = self._done + offsets
-
-    def add(self, offsets: int) -> None:
-        self._done += offsets
-        if self._progress is not None:
-            self._progress(self._done, max(self._done, self._total))
 
 
 class _AnyGroup(Collection[bytes]):
@@ -186,7 +142,6 @@ class _Scan:
     number: int
     names: tuple[str, ...] | None
     at_ms: int | None
-    names_topics: bool = False
     _last: dict[bytes, _Kept] = field(default_factory=dict)
     _then: dict[bytes, _Kept] = field(default_factory=dict)
     _undecided: dict[bytes, _Kept] = field(default_factory=dict)
@@ -204,7 +159,7 @@ class _Scan:
         log: LogRange | KgroupError,
         budget: Deadline,
         most: Bytes,
-        told: _Told,
+        told: Told,
     ) -> KgroupError | None:
         """Why nothing could be read; None where something was, and ``logs`` says how much."""
         if isinstance(log, KgroupError):
@@ -246,7 +201,6 @@ class _Scan:
 
     def _keep(self, raw: RawRecord) -> None:
         kind, at_ms = int.from_bytes(raw.key[:2]), self.at_ms
-        self.names_topics |= kind in _WITH_TOPIC_IDS
         kept = _Kept(raw, Ending.PLAIN, None)
         if raw.producer_id is not None and kind in _COMMITS:
             marker = self._ended.get(raw.producer_id)
@@ -266,11 +220,11 @@ class _Scan:
 
     def stopped(self, budget_s: float, most: Bytes) -> str | None:
         """Why it was not read to its start; None: it was."""
-        if self._stopped is OUT_OF_TIME:
-            return f"the {budget_s:.3g} s for it were over"
-        if self._stopped is OUT_OF_BYTES:
-            return f"the {human_bytes(most.fetched)} for it were read"
-        return self._stopped
+        return why_stopped(self._stopped, budget_s, most)
+
+    def topic_ids(self) -> set[str]:
+        """Of the topics that assignments name."""
+        return topic_ids(kept.raw for kept in _each((self._last, self._then, self._undecided)))
 
     def logs(self, topics: Mapping[str, str], budget_s: float, most: Bytes) -> dict[str, GroupLog]:
         """What was read of each group: events that ``groups.logged_state`` makes its state of."""
