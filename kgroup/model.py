@@ -94,6 +94,8 @@ class Member:
     has left for a moment (KIP-848). ``protocol`` is the protocol that the member itself speaks: in a group that
     is being upgraded, classic members stand beside consumer ones. ``subscription``, ``assignment`` and
     ``target_assignment`` are None where the broker does not tell (a classic group that is rebalancing).
+    ``target_as_walked`` is the target in the order of the coordinator's hash tables, which decides what moves next
+    (uniform); it is not shown, and None where only what was shown is known.
     """
 
     member_id: str
@@ -107,6 +109,7 @@ class Member:
     subscription_regex: str | None
     assignment: Assignment | None
     target_assignment: Assignment | None
+    target_as_walked: Assignment | None = None
 
     @property
     def partition_count(self) -> int:

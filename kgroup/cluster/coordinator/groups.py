@@ -423,10 +423,8 @@ def _consumer(row: Any) -> Described:
 
 
 def _consumer_member(row: Any) -> Member:
-    def assignment(given: Any) -> Assignment:
-        return _sorted_assignment(
-            TopicPartitions(item.topic_name, tuple(item.partitions)) for item in given.topic_partitions
-        )
+    def as_told(given: Any) -> Assignment:
+        return tuple(TopicPartitions(item.topic_name, tuple(item.partitions)) for item in given.topic_partitions)
 
     return Member(
         member_id=row.member_id,
@@ -438,8 +436,9 @@ def _consumer_member(row: Any) -> Member:
         protocol=_PROTOCOL_OF_MEMBER_TYPE.get(getattr(row, "member_type", None)),
         subscription=tuple(sorted(row.subscribed_topic_names)),
         subscription_regex=row.subscribed_topic_regex or None,
-        assignment=assignment(row.assignment),
-        target_assignment=assignment(row.target_assignment),
+        assignment=_sorted_assignment(as_told(row.assignment)),
+        target_assignment=_sorted_assignment(as_told(row.target_assignment)),
+        target_as_walked=as_told(row.target_assignment),
     )
 
 

@@ -104,12 +104,12 @@ def members_as_coordinated(members: Iterable[Subscriber]) -> list[Subscriber]:
 
 
 def numbers_in_hash_order(numbers: Iterable[int]) -> list[int]:
-    """Partition numbers as a HashSet of Integers walks them that was made from a list of them, as the coordinator's is.
+    """Partition numbers as a HashSet of Integers walks them that was made from this list, as the coordinator's is.
 
-    Made so, its table is that of one number more. Ascending where all are below 16: {3, 16, 17} is walked
-    16, 17, 3.
+    Made so, its table is that of one number more. Ascending where all are below 16: [3, 16, 17] is walked
+    16, 17, 3, and of 3 and 19 the first stays first.
     """
-    listed = sorted(numbers)
+    listed = list(numbers)
     return in_hash_order(listed, lambda number: number, len(listed) + 1)
 
 

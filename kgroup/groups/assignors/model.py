@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 TopicPartition = tuple[str, int]
 Assigned = dict[str, tuple[TopicPartition, ...]]
-"""Partitions by member id, each member's by topic and number; members without any stand in it too."""
+"""Partitions by member id; members without any stand in it too."""
 
 
 @dataclass(frozen=True, slots=True)

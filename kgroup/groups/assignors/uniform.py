@@ -13,12 +13,14 @@ def uniform(members: Sequence[Subscriber], topics: Sequence[Topic]) -> Assigned:
     """UniformAssignor; ``members`` in the order in which the coordinator's HashMap yields them.
 
     Neither racks nor instance ids count: a static member that returned comes with what its old id was given. A group
-    that starts gets blocks, not a deal: 7 partitions, 3 members: 0-2, 3-4, 5-6.
+    that starts gets blocks, not a deal: 7 partitions, 3 members: 0-2, 3-4, 5-6. ``topics`` are in the order in which
+    the coordinator looks up their ids; what is given is, where all subscribe to the same, in that of its tables.
     """
     wanted = subscribed(members, topics)
     ids = _ids(wanted, topics)
     if all(member.topics == members[0].topics for member in members):
-        return tidy(members, _alike(members, in_hash_order(wanted, lambda topic: uuid_hash(ids[topic.name]))))
+        in_order = in_hash_order(wanted, lambda topic: uuid_hash(ids[topic.name]), len(members[0].topics) + 1)
+        return {member_id: tuple(given) for member_id, given in _alike(members, in_order).items()}
     return tidy(members, Mixed(members, wanted, ids).assign())
 
 
@@ -54,6 +56,14 @@ def _alike(members: Sequence[Subscriber], topics: Sequence[Topic]) -> dict[str, 
         extras -= has_extra
     at = 0
     for member_id, missing in unfilled:
-        given[member_id].extend(pool[at : at + missing])
+        given[member_id] = _with_more(given[member_id], pool[at : at + missing])
         at += missing
     return given
+
+
+def _with_more(kept: Sequence[TopicPartition], more: Sequence[TopicPartition]) -> list[TopicPartition]:
+    """A topic that is new to a member stands before others in its bucket: Java's computeIfAbsent puts it in front."""
+    had = dict.fromkeys(topic for topic, _ in kept)
+    new = dict.fromkeys(topic for topic, _ in more if topic not in had)
+    places = {topic: place for place, topic in enumerate([*reversed(new), *had])}
+    return sorted([*kept, *more], key=lambda partition: places[partition[0]])

@@ -10,6 +10,7 @@ from kgroup.groups.assignors.java_order import (
     in_hash_order,
     members_as_coordinated,
     numbers_in_hash_order,
+    string_hash,
     uuid_hash,
 )
 from kgroup.groups.assignors.model import Subscriber, Topic, TopicPartition
@@ -39,8 +40,9 @@ def rebalance(group: SimulatedGroup, generation: int) -> Outcome:
     members = group.members
     if not members:
         return Outcome((), 0, settled=True)
+    topics = _as_subscribed(group, members)
     for rounds in range(1, _MOST_ROUNDS + 1):
-        given = assign(group.assign, _as_claimed(group, members), group.topics)
+        given = assign(group.assign, _as_claimed(group, members, topics), topics)
         revoked = any(set(member.owned) - set(given[member.member_id]) for member in members)
         members = tuple(
             replace(
@@ -68,13 +70,23 @@ def asked_by_balance(group: SimulatedGroup) -> int:
     return sum(len(existing.intersection(member.owned).difference(given[member.member_id])) for member in members)
 
 
-def _as_claimed(group: SimulatedGroup, members: Sequence[Subscriber]) -> Sequence[Subscriber]:
+def _as_subscribed(group: SimulatedGroup, members: Sequence[Subscriber]) -> Sequence[Topic]:
+    """Topics as the assignor is shown them: the coordinator looks their ids up in the order of a table of names.
+
+    It counts for topics whose ids share a bucket, 1 in 16 of two.
+    """
+    if group.style is not Style.CONSUMER:
+        return group.topics
+    by_name = sorted(group.topics, key=lambda topic: topic.name)
+    return in_hash_order(by_name, lambda topic: string_hash(topic.name), len(members[0].topics) + 1)
+
+
+def _as_claimed(group: SimulatedGroup, members: Sequence[Subscriber], topics: Sequence[Topic]) -> Sequence[Subscriber]:
     """Members as the assignor is shown them: a coordinator keeps assignments in hash tables, too."""
     if group.style is not Style.CONSUMER:
         return members
-    ids = _ids(group.topics)
-    coordinated = members_as_coordinated(members)
-    return [replace(member, owned=_in_table_order(member.owned, ids)) for member in coordinated]
+    ids = _ids(topics)
+    return [replace(member, owned=_in_table_order(member.owned, ids)) for member in members_as_coordinated(members)]
 
 
 def _in_table_order(owned: Sequence[TopicPartition], ids: dict[str, int]) -> tuple[TopicPartition, ...]:
@@ -83,7 +95,7 @@ def _in_table_order(owned: Sequence[TopicPartition], ids: dict[str, int]) -> tup
         by_topic.setdefault(topic, []).append(number)
     return tuple(
         (topic, number)
-        for topic in in_hash_order(sorted(by_topic), lambda topic: uuid_hash(ids.get(topic, 0)))
+        for topic in in_hash_order(by_topic, lambda topic: uuid_hash(ids.get(topic, 0)))
         for number in numbers_in_hash_order(by_topic[topic])
     )
 
