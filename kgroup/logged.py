@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 TopicPartition: TypeAlias = tuple[str, int]
 Partitions: TypeAlias = frozenset[TopicPartition]
@@ -170,9 +170,10 @@ class HoldingWritten:
     holding: Holding | None
 
 
-@dataclass(frozen=True, slots=True)
-class CommitWritten:
+class CommitWritten(NamedTuple):
     """A commit; ``offset`` None: it was deleted, or expired.
+
+    A tuple, as there may be a million of them, and a frozen dataclass takes four times as long to make.
 
     ``producer_id`` is None for a plain commit, ``topic_id`` before Kafka 4.1, ``leader_epoch`` where the committer gave
     none. ``ended_ms`` is when its transaction ended, None where it belongs to none or has not.

@@ -112,7 +112,8 @@ def renamed(value: Any, name: Callable[[str], str]) -> Any:
         case str():
             return name(value)
         case tuple():
-            return tuple(renamed(item, name) for item in value)
+            items = [renamed(item, name) for item in value]
+            return value._make(items) if hasattr(value, "_make") else tuple(items)
         case frozenset():
             return frozenset(renamed(item, name) for item in value)
         case _ if is_dataclass(value) and not isinstance(value, type):

@@ -48,6 +48,8 @@ TYPES = (
 WITH_TOPIC_IDS = frozenset({records.RecordType.TARGET_ASSIGNMENT_MEMBER, records.RecordType.CURRENT_MEMBER_ASSIGNMENT})
 """Those in which topics go by their ids."""
 
+_new = tuple.__new__
+
 
 def ending_of(raw: RawRecord, end: Marker | None) -> Ending:
     """How the transaction of a record ended; ``end`` is the first marker of its producer behind it, None: none yet."""
@@ -79,10 +81,9 @@ def event_of(raw: RawRecord, ending: Ending, topics: Mapping[str, str], ended_ms
     """
     at, time = raw.offset, raw.timestamp_ms
     if raw.value is not None and (usual := records.usual_commit(raw.key, raw.value)) is not None:
-        topic, partition, (offset, epoch, metadata, _, _, topic_id) = usual
-        return CommitWritten(
-            at, time, topic, partition, offset, metadata, topic_id, raw.producer_id, ending, epoch, ended_ms
-        )
+        topic, partition, offset, epoch, metadata, topic_id = usual
+        fields = (at, time, topic, partition, offset, metadata, topic_id, raw.producer_id, ending, epoch, ended_ms)
+        return _new(CommitWritten, fields)  # as CommitWritten(...) does it, in half the time
     try:
         record = records.decode(raw.key, raw.value)
     except MalformedRecord as error:

@@ -220,11 +220,14 @@ class _Scan:
         return found
 
     def _visit(self, window: Window) -> bool:
+        head = b""
         for entry in reversed(window.entries):
             if isinstance(entry, Marker):
                 self._ends[entry.producer_id] = entry
             else:
-                kind, trace = self._by_head[key_head(entry.key)]
+                if not head or not entry.key.startswith(head):  # one group's records mostly follow each other
+                    head = key_head(entry.key)
+                    kind, trace = self._by_head[head]
                 trace.records.append((entry, None if entry.producer_id is None else self._ends.get(entry.producer_id)))
                 if kind is not RecordType.OFFSET_COMMIT:  # nearly all are: they must cost little
                     if kind in WITH_TOPIC_IDS:

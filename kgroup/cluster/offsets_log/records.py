@@ -351,20 +351,33 @@ def decode(key: bytes, value: bytes | None) -> Record | None:
         raise MalformedRecord(f"a record with key {key[:80].hex()} can't be decoded: {error}") from error
 
 
-def usual_commit(key: bytes, value: bytes) -> tuple[str, int, _Commit] | None:
-    """(topic, partition, the fields of its OffsetCommitValue) of a commit, without the objects that ``decode`` makes.
+def usual_commit(key: bytes, value: bytes) -> tuple[str, int, int, int | None, str, str | None] | None:
+    """(topic, partition, offset, leader epoch, metadata, topic id) of a commit, without the objects of ``decode``.
 
-    None for any other record, one in a rare layout, or a broken one: ``decode`` is to be asked. Nearly all records of a
-    busy partition are commits, and the objects are half of what decoding these costs.
+    None for any other record, one in a layout that brokers of this decade do not write, or a broken one: ``decode`` is
+    to be asked. Nearly all records of a busy partition are commits, so this must cost little.
     """
     try:
-        found = _read_key(key)
-        if found is None or found[0].record is not OffsetCommit:
+        record_type, size = _KEY_HEAD.unpack_from(key)
+        end = _KEY_HEAD.size + size
+        if record_type not in _COMMIT_TYPES or size < 0 or not _is_text(key[_KEY_HEAD.size : end]):
             return None
-        fields = _usual_commit(value, _VERSION.unpack_from(value)[0])
+        topic, partition = _place(key[end:])
+        # In version 4 the metadata's length, plus one, is a varint: of one byte where it is short.
+        version, offset, epoch, size = _COMMIT.unpack_from(value)
+        if version == 3 and size >= 0:
+            begin, end, tagged_id = _COMMIT.size, _COMMIT.size + size, None
+        elif version == 4 and 0 < (size := size >> 8 & 255) < 128:
+            begin, end = _COMMIT.size - 1, _COMMIT.size - 2 + size
+            tagged_id = _tagged_id(value[end + _TIME_BYTES :])
+        else:
+            return None
+        if len(value) < end + _TIME_BYTES:
+            return None
+        metadata = value[begin:end].decode() if begin < end else ""
     except (*FAULTS, MalformedRecord):
         return None
-    return None if fields is None else (found[1][1], found[1][2], fields)
+    return topic, partition, offset, None if epoch == -1 else epoch, metadata, tagged_id
 
 
 def group_of(key: bytes) -> str | None:
@@ -390,6 +403,7 @@ def key_prefix(record_type: int, group: str) -> bytes:
 
 _VERSION = Struct(">h")
 _KEY_HEAD = Struct(">hh")
+_COMMIT_TYPES = frozenset(map(int, (RecordType.LEGACY_OFFSET_COMMIT, RecordType.OFFSET_COMMIT)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -413,6 +427,18 @@ def _read_key(key: bytes) -> tuple[_Layout, tuple[Any, ...]] | None:
     return layout, (reader.string(), *layout.rest_of_key(reader))
 
 
+# Many groups commit to the same topics, so that these few answers serve for many more keys.
+@lru_cache(maxsize=8192)
+def _place(rest_of_key: bytes) -> tuple[str, int]:
+    return _topic_partition(Reader(rest_of_key))
+
+
+@lru_cache(maxsize=8192)
+def _is_text(group: bytes) -> bool:
+    """True, or it raises."""
+    return group.decode() is not None
+
+
 def _nothing(reader: Reader) -> tuple[()]:
     return ()
 
@@ -425,10 +451,8 @@ def _topic_partition(reader: Reader) -> tuple[str, int]:
     return reader.string(), reader.i32()
 
 
-_COMMIT_3 = Struct(">hqih")
-_COMMIT_4 = Struct(">hqiB")
-_TIME = Struct(">q")
-_ONE_TOPIC_ID = b"\x01\x00\x10"
+_COMMIT = Struct(">hqih")
+_TIME_BYTES = 8
 
 
 def _known(number: int) -> int | None:
@@ -436,45 +460,20 @@ def _known(number: int) -> int | None:
 
 
 def _offset_commit(data: bytes, version: int) -> OffsetCommitValue:
-    usual = _usual_commit(data, version)
-    return _any_offset_commit(data, version) if usual is None else OffsetCommitValue(*usual)
-
-
-_Commit: TypeAlias = tuple[int, int | None, str, int, int | None, str | None]
-"""The fields of an OffsetCommitValue."""
-
-
-def _usual_commit(data: bytes, version: int) -> _Commit | None:
-    """The two layouts that brokers of this decade write, at once; None: it is rarer, and goes field by field."""
-    if version == 3:
-        _, offset, epoch, size = _COMMIT_3.unpack_from(data)
-        end = 16 + size
-        # A length that leads outside is found by reading the time behind it.
-        if size >= 0:
-            metadata = data[16:end].decode() if size else ""
-            return offset, None if epoch == -1 else epoch, metadata, _TIME.unpack_from(data, end)[0], None, None
-    elif version == 4:
-        _, offset, epoch, size = _COMMIT_4.unpack_from(data)
-        end = 14 + size
-        tags = end + 8
-        if 0 < size < 128 and (data[tags] == 0 or (data[tags : tags + 3] == _ONE_TOPIC_ID)):
-            metadata = data[15:end].decode() if size > 1 else ""
-            found = topic_id(data[tags + 3 : tags + 19]) if data[tags] else None
-            return offset, None if epoch == -1 else epoch, metadata, _TIME.unpack_from(data, end)[0], None, found
-    return None
-
-
-def _any_offset_commit(data: bytes, version: int) -> OffsetCommitValue:
     reader = Reader(data, 2)
     offset = reader.i64()
     epoch = _known(reader.i32()) if version >= 3 else None
     metadata = reader.compact_string() if version >= 4 else reader.string()
     committed_ms = reader.i64()
     expire_ms = _known(reader.i64()) if version == 1 else None
-    raw_id = reader.tags().get(0) if version >= 4 else None
-    return OffsetCommitValue(
-        offset, epoch, metadata, committed_ms, expire_ms, None if raw_id is None else topic_id(raw_id)
-    )
+    tagged_id = _tagged_id(data[reader.pos :]) if version >= 4 else None
+    return OffsetCommitValue(offset, epoch, metadata, committed_ms, expire_ms, tagged_id)
+
+
+@lru_cache(maxsize=8192)
+def _tagged_id(tags: bytes) -> str | None:
+    raw_id = Reader(tags).tags().get(0)
+    return None if raw_id is None else topic_id(raw_id)
 
 
 def _group_metadata(data: bytes, version: int) -> GroupMetadataValue:

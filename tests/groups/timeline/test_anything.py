@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -107,7 +108,8 @@ def logged(events: Sequence[Event], pauses: Sequence[int]) -> Log:
     for event, pause in zip(events, pauses, strict=False):
         log.now_ms += pause
         log.offset += 1
-        log.events.append(replace(event, log_offset=log.offset, at_ms=log.now_ms))
+        place: Any = {"log_offset": log.offset, "at_ms": log.now_ms}
+        log.events.append(event._replace(**place) if isinstance(event, CommitWritten) else replace(event, **place))
     return log
 
 
