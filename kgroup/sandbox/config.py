@@ -25,6 +25,8 @@ OWN_DEFAULTS: Mapping[str, str] = {
     "broker.heartbeat.interval.ms": "500",
     # Kafka's 128 MiB are never needed here; halves the broker's memory.
     "log.cleaner.dedupe.buffer.size": "2097152",
+    # A topic is made in 6 ms instead of 35.
+    "controller.quorum.append.linger.ms": "0",
     # Groups that settle, and notice a dead member, while somebody watches.
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",

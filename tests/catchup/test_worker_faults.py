@@ -86,7 +86,8 @@ def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
         sandbox.down(wipe=True, reporter=QuietReporter())
 
 
-@pytest.mark.parametrize("sink", ["topic", pytest.param("python", marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("sink", ["topic", "python"])
 def test_a_broker_that_is_killed_and_comes_back_costs_time_alone(sandbox: Sandbox, name: Name, sink: str) -> None:
     address = sandbox.status().bootstrap_servers
     assert address

@@ -59,6 +59,7 @@ def crashed(world: KafkaWorld, name: Name, bystander: str) -> Crash:
 # --- a replay that hangs
 
 
+@pytest.mark.soak
 def test_a_replay_that_hangs_across_a_resume_delivers_nothing_more(
     kgroup: CommandLine, world: KafkaWorld, crashed: Crash, name: Name, tmp_path: Path
 ) -> None:
@@ -254,6 +255,7 @@ def test_offsets_that_are_moved_after_a_release_that_died_before_its_commit(
 # --- a task that hides what others finished
 
 
+@pytest.mark.soak
 def test_a_task_killed_before_its_commit_hides_what_another_has_finished_and_nothing_is_doubled(
     proxied: ProxiedBroker, name: Name
 ) -> None:
