@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import IO, Any
@@ -59,8 +59,7 @@ def write_json(document: dict[str, Any], stream: IO[str]) -> None:
 
     Non-ASCII characters stand as they are where the stream can carry them.
     """
-    encoding = (getattr(stream, "encoding", None) or "utf-8").lower()
-    plain = partial(json.dumps, ensure_ascii=not encoding.startswith("utf"))
+    plain = _plain(stream)
     if len(document["data"]) <= _INDENTED_SUBJECTS:
         stream.write(plain(document, indent=2) + "\n")
         return
@@ -69,6 +68,16 @@ def write_json(document: dict[str, Any], stream: IO[str]) -> None:
         rows = ",\n".join("    " + plain(row) for row in value) if isinstance(value, list) and value else ""
         members.append(f'  "{key}": [\n{rows}\n  ]' if rows else f'  "{key}": {plain(value)}')
     stream.write("{\n" + ",\n".join(members) + "\n}\n")
+
+
+def write_json_line(document: dict[str, Any], stream: IO[str]) -> None:
+    """In one line, for verbs that write one after the other."""
+    stream.write(_plain(stream)(document) + "\n")
+
+
+def _plain(stream: IO[str]) -> Callable[..., str]:
+    encoding = (getattr(stream, "encoding", None) or "utf-8").lower()
+    return partial(json.dumps, ensure_ascii=not encoding.startswith("utf"))
 
 
 def write_yaml(document: dict[str, Any], stream: IO[str]) -> None:

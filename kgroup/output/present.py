@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import csv
-import json
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import IO
 
+from kgroup.clock import utc_now
 from kgroup.errors import ExitCode, KgroupError
 from kgroup.model import Outcome
 from kgroup.options import Format
-from kgroup.output.envelope import of_error, of_outcomes, of_watched, write_json, write_yaml
+from kgroup.output.envelope import of_error, of_outcomes, of_watched, write_json, write_json_line, write_yaml
 from kgroup.output.reporter import StderrReporter
-from kgroup.output.streams import NobodyReads, drop_stdout, in_utf8, writing
+from kgroup.output.streams import NobodyReads, OutputError, drop_stdout, in_utf8, writing
 
 _IN_ONE_PIECE = (Format.JSON, Format.YAML, Format.MARKDOWN)
 
@@ -25,13 +25,14 @@ def present(
     """Write the outcomes to stdout and their failed rows to stderr.
 
     csv, kcg and tables are written as the outcomes arrive; a document in one piece (json, yaml, markdown) at the
-    end. Raises OutputError where stdout can't be written; where nobody reads any more, the rest is left out.
+    end. Raises OutputError where stdout can't be written; where nobody reads any more, the rest is left out. What a
+    verb that goes on in lines of JSON ends with is a line too.
     """
     if output in (Format.KCG, Format.PROMETHEUS):
         in_utf8()
     codes: list[ExitCode] = []
     kept: list[Outcome] = []
-    any_data, drawn = False, 0
+    any_data, in_lines, drawn = False, False, 0
     try:
         for outcome in outcomes:
             codes.append(outcome.exit_code)
@@ -40,6 +41,7 @@ def present(
                 with writing():
                     _write_line(verb, outcome, output)
                     sys.stdout.flush()
+                in_lines = output is Format.JSON
                 reporter.row_errors(outcome.errors)
                 continue
             if output in _IN_ONE_PIECE:
@@ -57,6 +59,14 @@ def present(
             sys.stdout.flush()
     except NobodyReads:
         drop_stdout()
+    except KgroupError as error:
+        if not in_lines or isinstance(error, OutputError):
+            raise
+        with writing():
+            write_json_line(of_watched(verb, utc_now(), (), error, None), sys.stdout)
+            sys.stdout.flush()
+        reporter.error(error)
+        return error.exit_code
     return combined(codes, any_data=any_data)
 
 
@@ -117,9 +127,7 @@ def _write_one(outcome: Outcome, output: Format, drawn: int) -> int:
 def _write_line(verb: str, outcome: Outcome, output: Format) -> None:
     """Write one outcome of a verb that goes on: with those before it, but for json, which is a line of its own."""
     if output is Format.JSON:
-        encoding = (getattr(sys.stdout, "encoding", None) or "utf-8").lower()
-        document = of_watched(verb, outcome.at, (outcome,), None, outcome.cluster)
-        sys.stdout.write(json.dumps(document, ensure_ascii=not encoding.startswith("utf")) + "\n")
+        write_json_line(of_watched(verb, outcome.at, (outcome,), None, outcome.cluster), sys.stdout)
     elif output is Format.CSV:
         _write_records(outcome, with_header=False)
     else:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from typing import Any
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
 
 from kgroup.clock import utc_now
 from kgroup.errors import ExitCode, KgroupError
 from kgroup.model import ClusterRef
 from kgroup.options import Format
-from kgroup.output.envelope import of_watched
+from kgroup.output.envelope import of_watched, write_json_line
 from kgroup.output.reporter import StderrReporter
 from kgroup.output.streams import NobodyReads, drop_stdout, writing
 from kgroup.output.terminal import draw
@@ -52,12 +50,7 @@ class _Json:
     def __call__(self, seen: Seen) -> None:
         """Write it, also where the look failed."""
         self._cluster = next((outcome.cluster for outcome in seen.outcomes if outcome.cluster), self._cluster)
-        self.document(of_watched(self._verb, seen.at, seen.outcomes, seen.error, self._cluster))
-
-    def document(self, document: dict[str, Any]) -> None:
-        """Write a document into one line."""
-        encoding = (getattr(sys.stdout, "encoding", None) or "utf-8").lower()
-        sys.stdout.write(json.dumps(document, ensure_ascii=not encoding.startswith("utf")) + "\n")
+        write_json_line(of_watched(self._verb, seen.at, seen.outcomes, seen.error, self._cluster), sys.stdout)
 
 
 class _Pages:
@@ -79,38 +72,41 @@ class _Pages:
 def _in_lines(watched: Watched, reporter: StderrReporter, write: _Json | _Pages) -> ExitCode:
     """Look and write until nobody reads any more, or a look fails for good."""
     listener = Listener()
-    before: Seen | None = None
     try:
-        with _connected(watched, listener, write) as look:
-            while True:
-                pace = Pace(watched.every_s, 0.0).begun(time.monotonic())
-                seen = listener.take(look)
-                with writing():
-                    write(seen)
-                    sys.stdout.flush()
-                _say(reporter, seen, before)
-                if seen.failure is not None and is_the_end(seen.failure, first=before is None):
-                    return seen.failure
-                before = seen
-                _pause(pace.ended(time.monotonic()))
+        with ExitStack() as stack:
+            try:
+                look = stack.enter_context(watched.opened(listener.reporter))
+            except KgroupError as error:
+                if not isinstance(write, _Json):
+                    raise
+                _write(write, Seen(utc_now(), error=error))
+                reporter.error(error)
+                return error.exit_code
+            return _look_on(look, watched.every_s, listener, reporter, write)
     except NobodyReads:
         drop_stdout()
         return ExitCode.DONE
 
 
-@contextmanager
-def _connected(watched: Watched, listener: Listener, write: _Json | _Pages) -> Iterator[Look]:
-    """The connection; what it fails with is a line too, where there are lines."""
-    with ExitStack() as stack:
-        try:
-            look = stack.enter_context(watched.opened(listener.reporter))
-        except KgroupError as error:
-            if isinstance(write, _Json):
-                with writing():
-                    write(Seen(utc_now(), error=error))
-                    sys.stdout.flush()
-            raise
-        yield look
+def _look_on(
+    look: Look, every_s: float, listener: Listener, reporter: StderrReporter, write: _Json | _Pages
+) -> ExitCode:
+    before: Seen | None = None
+    while True:
+        pace = Pace(every_s, 0.0).begun(time.monotonic())
+        seen = listener.take(look)
+        _write(write, seen)
+        _say(reporter, seen, before)
+        if seen.failure is not None and is_the_end(seen.failure, first=before is None):
+            return seen.failure
+        before = seen
+        _pause(pace.ended(time.monotonic()))
+
+
+def _write(write: _Json | _Pages, seen: Seen) -> None:
+    with writing():
+        write(seen)
+        sys.stdout.flush()
 
 
 def _say(reporter: StderrReporter, seen: Seen, before: Seen | None) -> None:

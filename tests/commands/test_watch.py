@@ -141,6 +141,16 @@ def test_an_unknown_group_is_the_end(kgroup: CommandLine, world: KafkaWorld, nam
     assert result.stdout.count("\n") == 1
 
 
+@pytest.mark.parametrize("said", [(), ("-o", "json")])
+@pytest.mark.parametrize("verb", ["describe", "lag"])
+def test_where_no_broker_answers_one_line_says_so(kgroup: CommandLine, verb: str, said: tuple[str, ...]) -> None:
+    where = ("--bootstrap-server", "127.0.0.1:1", "--timeout", "1s")
+    result = kgroup(verb, "svc", "--watch", *said, *where, exit_code=3)
+    (line,) = result.stdout.splitlines()
+    assert [error["message"] for error in json.loads(line)["errors"]] == ["127.0.0.1:1 refused the connection"]
+    assert result.stderr.startswith("kgroup: 127.0.0.1:1 refused the connection")
+
+
 @pytest.mark.soak
 def test_the_broker_is_killed_and_comes_back(tmp_path: Path, name: Name, monkeypatch: pytest.MonkeyPatch) -> None:
     sandbox = Sandbox(tmp_path / "broker")

@@ -223,6 +223,18 @@ def test_an_error_in_the_midst_is_raised(form: Format) -> None:
         show(outcomes(), form)
 
 
+def test_of_a_verb_that_goes_on_an_error_is_a_line_too() -> None:
+    def outcomes() -> Iterator[Outcome]:
+        yield an_outcome("svc", going_on=True)
+        raise NotAuthorized("may not read any more")
+
+    shown = show(outcomes(), Format.JSON)
+    first, last = map(json.loads, shown.stdout.splitlines())
+    assert (shown.code, first["data"][0]["group"], last["kind"]) == (ExitCode.NOT_AUTHORIZED, "svc", first["kind"])
+    assert [error["message"] for error in last["errors"]] == ["may not read any more"]
+    assert shown.stderr.startswith("kgroup: may not read any more")
+
+
 def test_metrics_go_to_stdout_or_whole_into_the_place_of_a_file(tmp_path: Path) -> None:
     text = '# HELP seen Seen.\n# TYPE seen gauge\nseen{group="grüße"} 1\n'
     assert show([an_outcome("grüße")], Format.PROMETHEUS).stdout == text
