@@ -10,7 +10,7 @@ from pathlib import Path
 from kgroup.catchup import decisions
 from kgroup.catchup.delivered import unfinished
 from kgroup.catchup.engine import Engine
-from kgroup.catchup.model import Ledgered, Order, Place, State
+from kgroup.catchup.model import Delivery, Ledgered, Order, Place, State
 from kgroup.catchup.replaying import Wanted, delivery_of
 from kgroup.catchup.runner import Runner
 from kgroup.catchup.spark.session import Session
@@ -127,18 +127,22 @@ def resume_outcome(run: Run, engine: Engine, text: str, wanted: Wanted, assume: 
         return with_lines(_page(run, engine, found), lines)
     with spark(run, effective, fits.ready, log=doing.spark_log, needed=needed) as session:
         tried(run, session, effective)
-        with _gone_on_with(run, engine, found, wanted, assumed) as runner:
+        with _gone_on_with(run, engine, found, wanted, assumed, delivery) as runner:
             return replayed(run, engine, runner, session, wanted, doing.report)
 
 
 @contextmanager
 def _gone_on_with(
-    run: Run, engine: Engine, found: Ledgered, wanted: Wanted, assumed: Mapping[Place, bool]
+    run: Run, engine: Engine, found: Ledgered, wanted: Wanted, assumed: Mapping[Place, bool], judged: Delivery
 ) -> Iterator[Runner]:
-    """The runner of a plan that is released, for as long as the block runs. A signal waits until it is."""
+    """The runner of a plan that is released, for as long as the block runs. A signal waits until it is.
+
+    ``judged`` is where the records were going when that was found to be possible.
+    """
     with ExitStack() as stack:
         with put_off() as pending:
             runner = stack.enter_context(engine.take_over(found))
+            _require_same(runner, engine, wanted, judged)
             run.result.touched = None
             state = runner.found.state.state
             if state in (State.PLANNED, State.RELEASING):
@@ -154,6 +158,20 @@ def _gone_on_with(
             run.reporter.event("STOPPED", f"{found.plan.id}: nothing is lost; to go on: {resume}")
             raise KeyboardInterrupt if pending.exit_code is ExitCode.INTERRUPTED else Terminated
         yield runner
+
+
+def _require_same(runner: Runner, engine: Engine, wanted: Wanted, judged: Delivery) -> None:
+    """Raise Refused where somebody has said anew where the records go, in the moment before this runner took over."""
+    try:
+        if delivery_of(runner.found, wanted) != judged:
+            raise Refused(
+                f"somebody said anew where the records of {runner.plan_id} go, while this run began",
+                hint=f"kgroup catchup show {runner.plan_id}",
+                code="sink-set",
+            )
+    except Refused:
+        engine.sign_off(runner)
+        raise
 
 
 def _page(run: Run, engine: Engine, found: Ledgered) -> Outcome:
