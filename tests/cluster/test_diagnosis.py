@@ -178,7 +178,7 @@ def test_a_resolver_that_hangs_does_not_hold_us_up(monkeypatch: pytest.MonkeyPat
     error = explain(settings_for("b1.prod:9092"), "b1.prod", 9092, None, deadline_s=0.3)
     released.set()
     assert "could not be looked up" in error.message
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 5, "not until the resolver answers"
 
 
 def test_a_host_that_swallows_packets() -> None:
@@ -199,7 +199,7 @@ def test_a_host_that_swallows_packets() -> None:
         for filler in held:
             filler.close()
     assert (error.code, "does not answer" in error.message) == ("unreachable", True)
-    assert took_s < 1
+    assert took_s < 5, "not as long as the kernel tries"
 
 
 def test_an_advertised_address_says_that_it_is_one() -> None:

@@ -33,7 +33,7 @@ def test_kill_and_restart_one(three_brokers: Sandbox, reporter: Recorder) -> Non
     after = three_brokers.status()
     assert after.state is State.RUNNING
     assert after.bootstrap_servers == before.bootstrap_servers
-    voters = [line for line in _settings(three_brokers, 2).splitlines() if line.startswith("controller.quorum")]
+    voters = [line for line in _settings(three_brokers, 2).splitlines() if line.startswith("controller.quorum.voters")]
     assert voters == [f"controller.quorum.voters=100@127.0.0.1:{before.brokers[0].port}"]
 
 
