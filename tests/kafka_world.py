@@ -228,14 +228,22 @@ class KafkaWorld:
     def configure_group(self, group: str, **settings: str) -> None:
         """Dynamic settings of a group, with _ for the dots."""
         resource = ConfigResource(ConfigResource.Type.GROUP, group)
-        for key, value in settings.items():
-            resource.add_incremental_config(
-                ConfigEntry(key.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)
-            )
+        wanted = {key.replace("_", "."): value for key, value in settings.items()}
+        for key, value in wanted.items():
+            resource.add_incremental_config(ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET))
         self._admin.incremental_alter_configs([resource])[resource].result(30)
+        wait_for(lambda: wanted.items() <= self._group_config(group).items(), f"settings of {group}")
 
     def group_config(self, group: str) -> dict[str, str]:
-        """The dynamic settings that a group has of its own."""
+        """The dynamic settings that a group has of its own.
+
+        The controller says that it has written them a moment before the broker has them, which learns of all changes in
+        their order: once it knows of one that is made now, it knows of all before it.
+        """
+        self.configure_group(f"caught-up-{secrets.token_hex(4)}", consumer_session_timeout_ms="20000")
+        return self._group_config(group)
+
+    def _group_config(self, group: str) -> dict[str, str]:
         resource = ConfigResource(ConfigResource.Type.GROUP, group)
         found = self._admin.describe_configs([resource])[resource].result(30)
         return {key: entry.value for key, entry in found.items() if entry.source == ConfigSource.GROUP_CONFIG.value}

@@ -11,7 +11,7 @@ import yaml
 
 from tests.command_line import CommandLine
 from tests.kafka_world import KafkaWorld, partitions_of
-from tests.members import Members
+from tests.members import Member, Members
 from tests.waiting import wait_for
 
 Name = Callable[[str], str]
@@ -23,15 +23,14 @@ def test_live_classic_group(
 ) -> None:
     topic, group = world.topic(name("orders"), partitions=4), name("svc")
     world.produce(topic, 10, partition=1)
-    both = members.telling(group, topic, assignor=assignor), members.telling(group, topic, assignor=assignor)
-    members.stable(*both, partitions=4)
-    both[0].commit()
+    both = members.classic(group, topic, assignor=assignor), members.classic(group, topic, assignor=assignor)
+    document = stable(kgroup, group, members, *both)
 
-    (document,) = kgroup("describe", group, "-o", "json").data
-
-    assert (document["type"], document["state"], document["protocol_type"]) == ("classic", "Stable", "consumer")
+    assert (document["type"], document["protocol_type"]) == ("classic", "consumer")
     assert document["assignor"] == assignor
-    assert document["generation"] == both[0].generation or (assignor == "cooperative-sticky" and document["generation"])
+    assert document["generation"] >= 1
+    if assignor == "sticky":  # whose client tells it
+        assert document["generation"] == both[0].generation
     assert document["leader"] in {member["member_id"] for member in document["members"]}
     assert document["group_epoch"] is document["assignment_epoch"] is None
     assert len(document["members"]) == 2
@@ -46,21 +45,32 @@ def test_live_consumer_group(
 ) -> None:
     topic, group = world.topic(name("orders"), partitions=4), name("svc")
     both = members.consumer(group, topic), members.consumer(group, topic)
-    members.stable(*both, partitions=4)
-
-    def stable() -> dict[str, object] | None:
-        (document,) = kgroup("describe", group, "-o", "json").data
-        return document if document["state"] == "Stable" else None
-
-    document = wait_for(stable, "a stable consumer group")
+    document = stable(kgroup, group, members, *both)
     assert (document["type"], document["assignor"]) == ("consumer", "uniform")
     assert document["group_epoch"] == document["assignment_epoch"]
     assert document["generation"] is None
     found = document["members"]
-    assert isinstance(found, list)
     assert {member["protocol"] for member in found} == {"consumer"}
     assert all(member["epoch"] == document["group_epoch"] for member in found)
     assert all(member["target_assignment"] == member["assignment"] for member in found)
+
+
+def stable(kgroup: CommandLine, group: str, members: Members, *both: Member) -> dict[str, Any]:
+    """The group at rest, its four partitions with two members, of which one has committed."""
+
+    def look() -> dict[str, Any] | None:
+        (document,) = kgroup("describe", group, "-o", "json").data
+        return document if document["state"] == "Stable" and document["totals"]["unassigned_partitions"] == 0 else None
+
+    members.stable(*both, partitions=4)
+    both[0].commit()
+    try:
+        return wait_for(look, f"{group} Stable", 10)
+    except AssertionError:  # kafka-python joins once more now and then, and one of two stays out
+        for member in both:
+            member.start_again()
+        members.stable(*both, partitions=4)
+        return wait_for(look, f"{group} Stable")
 
 
 # The shape
