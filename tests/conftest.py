@@ -29,6 +29,8 @@ BROKER_PROPERTIES = {
     "group.consumer.heartbeat.interval.ms": "100",
     "group.consumer.assignment.interval.ms": "0",
     "offsets.topic.num.partitions": "10",
+    # Records of tests are years old; every five minutes the broker would look for what it may delete.
+    "log.retention.check.interval.ms": "86400000",
     "auto.create.topics.enable": "false",  # else a consumer makes a topic anew that a test has deleted
 }
 """What is static on a broker and would make tests slow with its defaults."""
