@@ -392,7 +392,7 @@ def test_static_classic_member_that_was_stopped(
 
 def test_idle_classic_member_is_named(kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name) -> None:
     topic, group = world.topic(name("orders"), partitions=1), name("svc")
-    both = members.telling(group, topic, client_id="a"), members.telling(group, topic, client_id="b")
+    both = members.classic(group, topic, client_id="a"), members.classic(group, topic, client_id="b")
     members.stable(*both, partitions=1)
 
     document = described_as(kgroup, group, "Stable", in_state("Stable"))
