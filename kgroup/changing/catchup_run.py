@@ -146,7 +146,7 @@ def _gone_on_with(
             run.result.touched = None
             state = runner.found.state.state
             if state in (State.PLANNED, State.RELEASING):
-                runner.write(delivery_of(runner.found, wanted))  # whoever goes on after a crash need not know it
+                runner.write(judged)  # whoever goes on after a crash need not know it
             if state is not State.RELEASED:
                 with half_released(run, runner):
                     engine.go_on(runner, assumed)

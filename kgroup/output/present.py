@@ -62,10 +62,13 @@ def present(
     except KgroupError as error:
         if not in_lines or isinstance(error, OutputError):
             raise
-        with writing():
-            write_json_line(of_watched(verb, utc_now(), (), error, None), sys.stdout)
-            sys.stdout.flush()
         reporter.error(error)
+        try:
+            with writing():
+                write_json_line(of_watched(verb, utc_now(), (), error, None), sys.stdout)
+                sys.stdout.flush()
+        except NobodyReads:
+            drop_stdout()
         return error.exit_code
     return combined(codes, any_data=any_data)
 

@@ -235,6 +235,24 @@ def test_of_a_verb_that_goes_on_an_error_is_a_line_too() -> None:
     assert shown.stderr.startswith("kgroup: may not read any more")
 
 
+def test_where_nobody_reads_that_line_the_words_are_said_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Pipe(io.StringIO):
+        def write(self, text: str) -> int:
+            if self.getvalue():
+                raise BrokenPipeError
+            return super().write(text)
+
+    def outcomes() -> Iterator[Outcome]:
+        yield an_outcome("svc", going_on=True)
+        raise NotAuthorized("may not read any more")
+
+    err = io.StringIO()
+    monkeypatch.setattr("kgroup.output.present.drop_stdout", lambda: None)
+    with redirect_stdout(Pipe()):
+        code = present("history", outcomes(), Format.JSON, (), StderrReporter(err))
+    assert (code, err.getvalue()) == (ExitCode.NOT_AUTHORIZED, "kgroup: may not read any more [not-authorized]\n")
+
+
 def test_metrics_go_to_stdout_or_whole_into_the_place_of_a_file(tmp_path: Path) -> None:
     text = '# HELP seen Seen.\n# TYPE seen gauge\nseen{group="grüße"} 1\n'
     assert show([an_outcome("grüße")], Format.PROMETHEUS).stdout == text
