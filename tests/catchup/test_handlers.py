@@ -200,12 +200,14 @@ def test_what_a_lane_drops_below_a_refused_record_is_not_waited_for(
 
     dropped = next(offset for offset in range(1, 60) if lane(offset) == lane(0))
     refused = next(offset for offset in range(dropped, 60) if lane(offset) != lane(0))
-    is_refused = threading.Event()
+    is_at_first, is_refused = threading.Event(), threading.Event()
 
     def handle(records: list[dict[str, Any]]) -> None:
         if records[0]["offset"] == 0:
+            is_at_first.set()
             is_refused.wait(30)
         if records[0]["offset"] == refused:
+            is_at_first.wait(30)  # a lane that begins late has given nothing to wait for
             threading.Timer(0.3, is_refused.set).start()
             raise ValueError("no")
 
