@@ -6,13 +6,16 @@ The ledger is read only where there is one, and never waited for.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
-from typing import TYPE_CHECKING
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from kgroup.catchup.model import LEDGER_TOPIC
 from kgroup.clock import utc_ms
 from kgroup.cluster.snapshot import Cluster
 from kgroup.errors import KgroupError, NotAuthorized, NotFound
+from kgroup.options import Format
 from kgroup.run import Run
 from kgroup.units import plural
 
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
     from kgroup.screens.catchup_plans import PlanState
 
 _PATIENCE_S = 0.3
+_EVERY_S = 30.0
+"""How often --watch reads the ledger, where there is one: it takes longer than all other questions."""
 
 
 def ledger_topic(named: str | None) -> str:
@@ -63,6 +68,56 @@ def all_open_plans(run: Run, cluster: Cluster) -> dict[str, list[PlanState]] | N
         if plan.plan.group is not None and plan.state.state.is_open:
             found.setdefault(plan.plan.group, []).append(PlanState(plan, prove(plan), now_ms))
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Owed:
+    """What open catch-ups owe, by group: ``lines`` for the pages, ``owing`` for json and yaml (None: can't be told).
+
+    ``notes`` are the same lines, for where neither has room for them.
+    """
+
+    lines: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    owing: Mapping[str, Sequence[Mapping[str, Any]]] | None = None
+    notes: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, run: Run, cluster: Cluster, *, on_page: bool) -> Owed:
+        """Read it once for all groups. ``on_page``: what is shown to people has room for it."""
+        plans = all_open_plans(run, cluster)
+        if plans is None:
+            return cls()
+        if not plans:
+            return cls(owing={})
+        # Imported here: nearly no group has one.
+        from kgroup.screens.catchup_plans import owed_documents, owed_lines
+
+        if run.format in (Format.JSON, Format.YAML):
+            return cls(owing={group: owed_documents(states) for group, states in plans.items()})
+        lines = {group: owed_lines(states) for group, states in plans.items()}
+        if on_page and run.format in (Format.TABLE, Format.WIDE, Format.MARKDOWN):
+            return cls(lines)
+        return cls(notes=lines)
+
+    def note(self, run: Run, groups: Iterable[str]) -> None:
+        """Say of these groups what the output has no place for."""
+        for group in groups:
+            if lines := self.notes.get(group):
+                run.reporter.note(f"{group}: owed: {'; '.join(lines)}")
+
+
+class OwedMemory:
+    """What one look of ``--watch`` leaves for the next."""
+
+    def __init__(self) -> None:
+        self._read: tuple[float, Owed] | None = None
+
+    def read(self, run: Run, cluster: Cluster, *, on_page: bool) -> Owed:
+        """What catch-ups owe, as it was read last, or is read now."""
+        now_s = time.monotonic()
+        if self._read is None or now_s - self._read[0] >= _EVERY_S:
+            self._read = (now_s, Owed.read(run, cluster, on_page=on_page))
+        return self._read[1]
 
 
 def warn_of_plans(run: Run, cluster: Cluster, groups: Collection[str]) -> None:

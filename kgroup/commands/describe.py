@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgroup.changing.owed import all_open_plans
+from kgroup.changing.owed import Owed, OwedMemory
 from kgroup.clock import utc_ms
 from kgroup.cluster.snapshot import Cluster, Snapshot, Want
 from kgroup.durations import parse_duration
 from kgroup.errors import UsageError
 from kgroup.groups.selection import check
 from kgroup.looking.judging import Judgement, judged
-from kgroup.model import Group, Outcome
+from kgroup.model import Outcome
 from kgroup.options import WHAT, Format, FromLog, Selection, Watch
 from kgroup.run import Run
 from kgroup.screens.describe import LogSource, outcome
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
 
 _GROUPS_AT_A_TIME = 250
 _DEFAULT_BUDGET = "1s"
-_OWED_EVERY_S = 30.0
-"""How often --watch reads the ledger of catch-ups, where there is one: it takes longer than all other questions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,8 +185,8 @@ def _outcomes(run: Run, view: View, cluster: Cluster, found: Iterable[Snapshot],
         if run.format in (Format.TABLE, Format.WIDE, Format.MARKDOWN):
             groups.sort(key=lambda group: -(group.totals.lag or 0))
             pages = [groups] if view.part is Part.STATE else [[group] for group in groups]
-        shown = kept.owed(run, view, cluster) if groups else _Owed()
-        shown.note(run, groups)
+        shown = _owed(run, view, cluster, kept) if groups else Owed()
+        shown.note(run, (group.name for group in groups))
         for number, page in enumerate(pages or [[]]):
             errors = snapshot.errors if number == 0 else ()
             yield outcome(
@@ -206,55 +203,16 @@ def _outcomes(run: Run, view: View, cluster: Cluster, found: Iterable[Snapshot],
         run.reporter.note("no group is chosen: nothing to do")
 
 
+def _owed(run: Run, view: View, cluster: Cluster, kept: _Kept) -> Owed:
+    """What catch-ups owe, where it is shown at all."""
+    if run.format not in (Format.JSON, Format.YAML) and view.part not in (Part.PAGE, Part.OFFSETS):
+        return Owed()
+    return kept.owed.read(run, cluster, on_page=view.part is Part.PAGE)
+
+
 @dataclass(frozen=True, slots=True)
-class _Owed:
-    """What open catch-ups owe, by group: ``lines`` for the pages, ``owing`` for json and yaml (None: can't be told).
-
-    ``notes`` are the same lines, for where neither has room for them.
-    """
-
-    lines: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    owing: Mapping[str, Sequence[Mapping[str, Any]]] | None = None
-    notes: Mapping[str, Sequence[str]] = field(default_factory=dict)
-
-    @classmethod
-    def read(cls, run: Run, view: View, cluster: Cluster) -> _Owed:
-        """Read it once for all groups, where it is shown at all."""
-        as_document = run.format in (Format.JSON, Format.YAML)
-        if not as_document and view.part not in (Part.PAGE, Part.OFFSETS):
-            return cls()
-        plans = all_open_plans(run, cluster)
-        if plans is None:
-            return cls()
-        if not plans:
-            return cls(owing={})
-        # Imported here: nearly no group has one.
-        from kgroup.screens.catchup_plans import owed_documents, owed_lines
-
-        if as_document:
-            return cls(owing={group: owed_documents(states) for group, states in plans.items()})
-        lines = {group: owed_lines(states) for group, states in plans.items()}
-        if view.part is Part.PAGE and run.format in (Format.TABLE, Format.WIDE, Format.MARKDOWN):
-            return cls(lines)
-        return cls(notes=lines)
-
-    def note(self, run: Run, groups: Sequence[Group]) -> None:
-        """Say what the output has no place for."""
-        for group in groups:
-            if lines := self.notes.get(group.name):
-                run.reporter.note(f"{group.name}: owed: {'; '.join(lines)}")
-
-
 class _Kept:
     """What one look leaves for the next, under ``--watch``; ``memory`` is None for a single look."""
 
-    def __init__(self, memory: LagMemory | None = None) -> None:
-        self.memory = memory
-        self._owed: tuple[float, _Owed] | None = None
-
-    def owed(self, run: Run, view: View, cluster: Cluster) -> _Owed:
-        """What catch-ups owe, as it was read last, or is read now."""
-        now_s = time.monotonic()
-        if self._owed is None or now_s - self._owed[0] >= _OWED_EVERY_S:
-            self._owed = (now_s, _Owed.read(run, view, cluster))
-        return self._owed[1]
+    memory: LagMemory | None = None
+    owed: OwedMemory = field(default_factory=OwedMemory)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kgroup.changing.owed import Owed, OwedMemory
 from kgroup.clock import utc_ms
 from kgroup.cluster.snapshot import Cluster, Snapshot, Want
 from kgroup.durations import parse_duration
@@ -196,13 +197,14 @@ def _opened(run: Run, looking: _Looking) -> Iterator[Look]:
 
 @dataclass(slots=True)
 class _Looking:
-    """What is looked at, and the lags of the last looks, for ``--watch``."""
+    """What is looked at, and what the last looks leave for the next, for ``--watch``."""
 
     which: Selection
     measuring: Measuring
     bounds: Bounds
     looks: Looks = field(default_factory=Looks)
     memory: LagMemory | None = None
+    owed: OwedMemory = field(default_factory=OwedMemory)
 
     def look(self, run: Run, cluster: Cluster) -> Outcome:
         """The chosen groups as they are now."""
@@ -227,7 +229,11 @@ class _Looking:
         if run.format in _WITHOUT_VIOLATIONS:
             for violation in violations:
                 run.reporter.warn(f"FAILED  {violation}")
-        found = Found(reports, violations, _verdicts(groups, by_name, read) if ask.surroundings else {}, self.looks)
+        # A group that was released shows no lag; what is owed to it is unread all the same.
+        owed = self.owed.read(run, cluster, on_page=ask.surroundings) if groups else Owed()
+        owed.note(run, (report.group for report in reports))
+        verdicts = _verdicts(groups, by_name, read) if ask.surroundings else {}
+        found = Found(reports, violations, verdicts, self.looks, owed.lines, owed.owing)
         view = View(shown, self.measuring.sort, self.measuring.top, BLOCKS if draws_blocks() else PLAIN)
         made = outcome(found, view, cluster.ref, snapshot.errors)
         if run.format is not Format.PROMETHEUS:

@@ -14,7 +14,7 @@ from kgroup.groups.lag.words import outlook_words, trend_words
 from kgroup.groups.member_names import labels
 from kgroup.groups.verdict.group import GroupVerdict
 from kgroup.model import ClusterRef, Outcome, RowError
-from kgroup.screen import Block, Cell, Column, Gap, Records, Screen, Table, Text, Title
+from kgroup.screen import Block, Cell, Column, Gap, Records, Screen, Table, Text, Title, Verdict
 from kgroup.screens.lag_cells import age_words, commit_age, status_cell
 from kgroup.screens.sparkline import BLOCKS, Looks
 from kgroup.units import percent, plural
@@ -81,13 +81,16 @@ class Found:
     """What there is to show: measurements, what breaks its bounds, and what else is known.
 
     ``verdicts`` are by group, for those whose verdict was asked for. ``looks`` are of the rows' names, over the last
-    ticks of ``--watch``; without it there is one look, and no sparkline.
+    ticks of ``--watch``; without it there is one look, and no sparkline. ``owed`` is what catch-ups owe, in lines by
+    group, and ``owing`` the same in its JSON form, None where nobody can tell.
     """
 
     reports: Sequence[GroupLag]
     violations: Sequence[Violation] = ()
     verdicts: Mapping[str, GroupVerdict] = field(default_factory=dict)
     looks: Looks = field(default_factory=Looks)
+    owed: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    owing: Mapping[str, Sequence[Mapping[str, Any]]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +100,7 @@ class _Subject:
     report: GroupLag
     violations: tuple[Violation, ...]
     verdict: GroupVerdict | None
+    owed: Sequence[Mapping[str, Any]] | None
 
     def document(self) -> Mapping[str, Any]:
         """Its JSON form."""
@@ -104,6 +108,7 @@ class _Subject:
             **self.report.document(),
             "violations": [violation.document() for violation in self.violations],
             "verdict": None if self.verdict is None else self.verdict.document(),
+            "owed": None if self.owed is None else list(self.owed),
         }
 
 
@@ -111,8 +116,17 @@ def outcome(found: Found, view: View, cluster: ClusterRef, errors: tuple[RowErro
     """Measured groups as what a command returns; exit 8 where a bound does not hold."""
     names = {report.group for report in found.reports}
     of = {name: tuple(v for v in found.violations if v.group == name) for name in names}
+    owing = found.owing
     return Outcome(
-        data=tuple(_Subject(r, of[r.group], found.verdicts.get(r.group)) for r in found.reports),
+        data=tuple(
+            _Subject(
+                report,
+                of[report.group],
+                found.verdicts.get(report.group),
+                None if owing is None else owing.get(report.group, ()),
+            )
+            for report in found.reports
+        ),
         screen=lambda: screen(found, view),
         records=lambda: records(found, view),
         cluster=cluster,
@@ -129,7 +143,7 @@ def screen(found: Found, view: View) -> Screen:
     blocks: list[Block] = []
     alone = found.verdicts.get(reports[0].group) if len(reports) == 1 else None
     if alone is not None:
-        blocks += _head(alone)
+        blocks += _head(alone, found.owed.get(alone.group.name, ()))
     else:
         blocks.append(Title(_title(reports)))
     rows = ordered(rows_of(reports, view.level), view.sort)
@@ -141,9 +155,12 @@ def screen(found: Found, view: View) -> Screen:
     return Screen(tuple(blocks))
 
 
-def _head(verdict: GroupVerdict) -> Iterator[Block]:
+def _head(verdict: GroupVerdict, owed: Sequence[str]) -> Iterator[Block]:
     yield Title(f"{verdict.group.name}  {verdict.state}  {plural(len(verdict.report.partitions), 'partition')}")
-    yield from verdict.lines
+    lag, *others = verdict.lines
+    yield lag
+    yield from (Verdict("OWED", line, "warn") for line in owed)
+    yield from others
     if verdict.next is not None:
         yield Text((f"-> {verdict.next}",))
     yield Gap()

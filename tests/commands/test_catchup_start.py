@@ -114,6 +114,25 @@ def test_describe_says_what_is_owed_in_every_format(kgroup: CommandLine, crashed
     assert kgroup("describe", crashed.group, "-o", "json").data[0]["owed"] == []
 
 
+def test_lag_says_what_is_owed_in_every_format(kgroup: CommandLine, crashed: Crash) -> None:
+    (before,) = kgroup("lag", crashed.group, "-o", "json").data
+    plan = released(kgroup, crashed)
+
+    (after,) = kgroup("lag", crashed.group, "-o", "json").data
+    page = kgroup("lag", crashed.group)
+
+    assert (before["owed"], before["lag"]) == ([], 80)
+    assert (after["owed"], after["lag"]) == (kgroup("describe", crashed.group, "-o", "json").data[0]["owed"], 0)
+    assert after["owed"][0]["plan_id"] == plan
+    assert f"OWED   80 in {plan} (owed)" in page.stdout
+    assert "owed:" not in page.stderr
+    several = "--regex", crashed.group
+    for words in ((crashed.group, "-o", "csv"), (crashed.group, "-o", "prometheus"), several):
+        assert f"{crashed.group}: owed: 80 in {plan} (owed)" in kgroup("lag", *words).stderr, words
+    kgroup("catchup", "cancel", plan, "--execute")
+    assert "owed:" not in kgroup("lag", *several).stderr
+
+
 def test_a_group_that_starts_after_it_begins_at_the_head(
     kgroup: CommandLine, world: KafkaWorld, crashed: Crash, members: Members
 ) -> None:
