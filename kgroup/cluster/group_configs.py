@@ -20,6 +20,7 @@ from kgroup.cluster.broker_errors import (
     of_group,
 )
 from kgroup.cluster.coordinator.client import Client
+from kgroup.cluster.deadline import Deadline
 from kgroup.errors import KgroupError, NotAuthorized, Refused
 
 _GROUP = 32
@@ -31,6 +32,8 @@ _SET, _DELETE = 0, 1
 _UNKNOWN_TYPE = frozenset({INVALID_REQUEST, UNSUPPORTED_VERSION})
 """What brokers before 3.8 say, which have no such configs."""
 _GROUPS_PER_REQUEST = 1000
+_APPLIED_S, _LOOK_AGAIN_S = 2.0, 0.02
+"""How long a broker may take to have what the controller has written; it is a few milliseconds."""
 
 
 async def group_configs(client: Client, groups: Iterable[str]) -> dict[str, Mapping[str, str] | KgroupError]:
@@ -72,7 +75,29 @@ async def set_configs(client: Client, wanted: Mapping[str, Mapping[str, str | No
         )
         answer = await client.send_any(request)
         results |= {row.resource_name: _refusal(row) for row in answer.responses}
+    await _applied(client, {group: configs for group, configs in wanted.items() if results.get(group) is None})
     return {group: results.get(group) for group in wanted}
+
+
+async def _applied(client: Client, wanted: Mapping[str, Mapping[str, str | None]]) -> None:
+    """Wait until the broker shows them: whoever looks next, as undo does, must not find what was there before.
+
+    They are set however this ends.
+    """
+    until = Deadline.after(_APPLIED_S)
+    while True:
+        try:
+            found = await group_configs(client, wanted)
+        except KgroupError:
+            return
+        wanted = {group: configs for group, configs in wanted.items() if _differs(found.get(group), configs)}
+        if not wanted or until.passed or client.deadline.passed:
+            return
+        await client.sleep(_LOOK_AGAIN_S)
+
+
+def _differs(found: Mapping[str, str] | KgroupError | None, wanted: Mapping[str, str | None]) -> bool:
+    return isinstance(found, Mapping) and any(found.get(name) != value for name, value in wanted.items())
 
 
 async def _rows(client: Client, groups: Iterable[str], keys: Sequence[str] | None) -> AsyncIterator[tuple[str, Any]]:

@@ -12,7 +12,6 @@ from kgroup.options import Connection
 from kgroup.settings import resolve
 from tests.command_line import QuietReporter
 from tests.kafka_world import KafkaWorld
-from tests.waiting import wait_for
 
 SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
 
@@ -37,13 +36,13 @@ def test_set_and_deleted_for_many_groups_at_once(
     }
     assert cluster.set_group_configs(wanted) == {one: None, other: None, none: None}
     expected = {one: {SESSION: "20000", HEARTBEAT: "500"}, other: {SESSION: "21000"}, none: {}}
-    wait_for(lambda: cluster.group_configs([one, other, none]) == expected, "configs")
+    assert cluster.group_configs([one, other, none]) == expected
     assert world.group_config(one) == expected[one]
 
     assert cluster.set_group_configs(
         {one: {SESSION: None, HEARTBEAT: "600"}, other: {SESSION: None}, none: {SESSION: None}}
     )
-    wait_for(lambda: cluster.group_configs([one, other]) == {one: {HEARTBEAT: "600"}, other: {}}, "configs")
+    assert cluster.group_configs([one, other]) == {one: {HEARTBEAT: "600"}, other: {}}
 
 
 def test_a_value_that_the_broker_does_not_take_costs_its_group_only(
@@ -57,5 +56,5 @@ def test_a_value_that_the_broker_does_not_take_costs_its_group_only(
         assert isinstance(error, Refused)
         assert error.code == "invalid-config"
         assert word in error.message
-    wait_for(lambda: cluster.group_configs([good]) == {good: {SESSION: "20000"}}, "configs")
+    assert cluster.group_configs([good]) == {good: {SESSION: "20000"}}
     assert cluster.group_configs([bad]) == {bad: {}}
