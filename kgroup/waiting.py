@@ -53,10 +53,11 @@ DEFAULT_WITHIN = "5m"
 
 LINES_AT_ONCE = 5
 """Up to so many groups have a line each; more are said in one line."""
-SHORTEST_LOOK_S = 1.0
-"""What a look is given, however little of the time is left."""
+SHORTEST_LOOK_S = 5.0
+"""What a look is given, however little of the time is left: without one nobody knows how the groups stand."""
 
 _SESSIONS_EVERY_S = 5.0
+_SESSIONS_LOOK_S = 2.0
 _GENERATION_BUDGET_S = 0.5
 
 
@@ -316,7 +317,7 @@ class _Wait:
             return
         self._timeouts_asked_s = now_s
         try:
-            with self._cluster.at_most(SHORTEST_LOOK_S * 2):
+            with self._cluster.at_most(_SESSIONS_LOOK_S):
                 sessions = self._cluster.session_timeouts(groups)
         except KgroupError:
             return  # the next look says whether the cluster is gone

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from kgroup.cluster.offsets_topic import Replicas
     from kgroup.facts import Past
 
-_ACTIVITY_BUDGET_S = 1.5
+_ACTIVITY_BUDGET_S = 5.0
+"""Where it runs out, somebody who commits to a group may stay unseen: longer than a broker pauses now and then."""
 
 
 class LogQuestions(Questions):
