@@ -80,8 +80,10 @@ def consume(
 ) -> Iterator[int]:
     """Join ``group`` and yield the offset of each record; commits once, at ``commit_at``; None: after each record.
 
+    One that commits once is to crash, and its session is short; the other one stays, beside all that the demo starts.
     It ends, and leaves the group, when ``stop`` says so. Raises SandboxError.
     """
+    short = {"session.timeout.ms": SESSION_TIMEOUT_MS, "heartbeat.interval.ms": SESSION_TIMEOUT_MS // 4}
     consumer = Consumer(
         _settings(bootstrap_servers)
         | {
@@ -89,9 +91,8 @@ def consume(
             "client.id": "demo-consumer",
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
-            "session.timeout.ms": SESSION_TIMEOUT_MS,
-            "heartbeat.interval.ms": SESSION_TIMEOUT_MS // 4,
         }
+        | (short if commit_at is not None else {})
     )
     with _reported(f"consume {topic}"):
         consumer.subscribe([topic])
