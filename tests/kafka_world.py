@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import kafka.errors
-from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, Producer
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import (
     AdminClient,
@@ -20,6 +20,7 @@ from confluent_kafka.admin import (
     ConfigSource,
     NewPartitions,
     NewTopic,
+    OffsetSpec,
 )
 from kafka.admin import KafkaAdminClient
 from kafka.protocol.consumer import JoinGroupRequest
@@ -88,6 +89,11 @@ class KafkaWorld:
             self._producer.produce(topic, value, key, partition=partition, timestamp=time_ms)
         assert self._producer.flush(30) == 0
 
+    def end(self, topic: str, partition: int = 0) -> int:
+        """The offset that its next record will have."""
+        place = Place(topic, partition)
+        return int(self._admin.list_offsets({place: OffsetSpec.latest()})[place].result(30).offset)
+
     def records(self, topic: str, partition: int = 0) -> list[tuple[bytes | None, bytes | None]]:
         """(key, value) of every record of a partition, in order."""
         consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "unused", "enable.auto.commit": False})
@@ -139,6 +145,13 @@ class KafkaWorld:
         finally:
             with contextlib.suppress(KafkaException):
                 producer.abort_transaction(30)
+            # The end of a transaction is answered a moment before the coordinator of the group has its marker.
+            wait_for(lambda: self._is_decided(group, places), f"the transaction in {group} over")
+
+    def _is_decided(self, group: str, places: list[Place]) -> bool:
+        wanted = [ConsumerGroupTopicPartitions(group, [Place(place.topic, place.partition) for place in places])]
+        found = self._admin.list_consumer_group_offsets(wanted, require_stable=True)[group].result(30)
+        return all(place.error is None for place in found.topic_partitions)
 
     def committed(self, group: str) -> dict[tuple[str, int], tuple[int, str]]:
         """(offset, metadata) by (topic, partition)."""

@@ -18,16 +18,18 @@ class Running:
 
     process: subprocess.Popen[str]
     lines: list[str] = field(default_factory=list)
+    listener: threading.Thread = field(default_factory=threading.Thread)
 
-    def says(self, text: str) -> str:
+    def says(self, text: str, within_s: float = 30.0) -> str:
         """Wait for a line with this text."""
-        return wait_for(lambda: next((line for line in self.lines if text in line), None), f"{text!r} said")
+        return wait_for(lambda: next((line for line in self.lines if text in line), None), f"{text!r} said", within_s)
 
     def ends(self, exit_code: int) -> Result:
         """Wait for its end."""
         assert self.process.stdout
         stdout = self.process.stdout.read()
         code = self.process.wait(60)
+        self.listener.join(10)  # it may not have read the last line yet
         result = Result(code, stdout, "\n".join(self.lines))
         assert code == exit_code, f"exited {code}, not {exit_code}\n--- stdout\n{stdout}\n--- stderr\n{result.stderr}"
         return result
@@ -44,14 +46,14 @@ def running(*arguments: str) -> Iterator[Running]:
         for line in process.stderr:
             found.lines.append(line.rstrip("\n"))
 
-    listener = threading.Thread(target=listen, daemon=True)
-    listener.start()
+    found.listener = threading.Thread(target=listen, daemon=True)
+    found.listener.start()
     try:
         yield found
     finally:
         process.kill()
         process.wait(10)
-        listener.join(10)
+        found.listener.join(10)
         for pipe in (process.stdout, process.stderr):
             assert pipe
             pipe.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from dataclasses import replace
 from typing import Protocol
 
@@ -12,6 +13,9 @@ from kgroup.catchup.model import Delivery, Epoch, Ledgered, Progress, StateRecor
 from kgroup.catchup.records import Value, encode, key_of
 from kgroup.cluster.transactions import CommitUnknown, Fenced, Transactions
 from kgroup.errors import KgroupError, Refused, Unreachable
+
+_OVERTAKEN_WITHIN_S = 1.0
+_PAUSE_S = 0.02
 
 
 class Books(Protocol):
@@ -142,8 +146,24 @@ class Runner:
     def _look_up(self, values: tuple[Value, ...], unknown: CommitUnknown) -> None:
         """Return where the transaction was committed; its client is closed, so it is decided when the read ends.
 
-        No id is taken for it: a successor must not be shut out by one who has only lost an answer.
+        No id is taken for it: a successor must not be shut out by one who has only lost an answer. The coordinator may
+        answer who is overtaken in its commit with an error that says nothing (seen), a moment before the successor's
+        epoch is there: so what was not written is looked for a little longer.
         """
+        written = self._is_written(values, unknown)
+        until = time.monotonic() + _OVERTAKEN_WITHIN_S  # not sooner: the first look may wait for a transaction
+        while not written and time.monotonic() < until:
+            time.sleep(_PAUSE_S)
+            written = self._is_written(values, unknown)
+        if not written:
+            raise Unreachable(
+                f"no answer came to writing to the ledger of {self.plan_id}, and it was not written",
+                details=unknown.details,
+                hint=f"try again; or go on later:  kgroup catchup resume {self.plan_id}",
+                code="not-written",
+            ) from unknown
+
+    def _is_written(self, values: tuple[Value, ...], unknown: CommitUnknown) -> bool:
         try:
             view = self._books.view(self.plan_id, self._offset)
         except KgroupError:
@@ -152,13 +172,7 @@ class Runner:
         if epoch is not None and self._is_anothers(epoch) and epoch.number >= self.epoch.number:
             raise self._superseded(epoch)
         written = [view.value(key_of(self.plan_id, value)) == value for value in values]
-        if not all(written or [epoch is None]):
-            raise Unreachable(
-                f"no answer came to writing to the ledger of {self.plan_id}, and it was not written",
-                details=unknown.details,
-                hint=f"try again; or go on later:  kgroup catchup resume {self.plan_id}",
-                code="not-written",
-            ) from unknown
+        return all(written or [epoch is None])
 
     def _is_anothers(self, epoch: Epoch) -> bool:
         mine = self.epoch

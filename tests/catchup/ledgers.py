@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from kgroup.catchup.ledger import Ledger
 from kgroup.catchup.marks import new_plan_id
@@ -18,6 +21,7 @@ from kgroup.catchup.runner import Runner
 from kgroup.catchup.task_ledger import TaskLedger, Work
 from kgroup.cluster.reading import OffsetRange, read_ranges
 from kgroup.cluster.settled import SettledReader
+from kgroup.cluster.transactions import CommitUnknown, Transactions
 from kgroup.errors import KgroupError
 from tests.catchup.plans import gap_range, make_plan
 
@@ -134,6 +138,29 @@ def task(config: Config, ledger: Ledger, runner: Runner, number: int = 0, **more
 def produce(of: TaskLedger, topic: str, *values: str) -> None:
     for value in values:
         of.producer.produce(topic, value.encode())
+
+
+@contextmanager
+def hurried_commits(given_up: Callable[[], object] = lambda: None) -> Iterator[None]:
+    """The answer to the end of a transaction is waited for a second; all before it may take its time.
+
+    ``given_up`` is called when none has come; from then on there is no hurry any more.
+    """
+    commit = Transactions.commit
+    with pytest.MonkeyPatch.context() as patch:
+
+        def hurried(self: Transactions) -> None:
+            self.flush()
+            self._watch.timeout_s = 1.0
+            try:
+                commit(self)
+            except CommitUnknown:
+                patch.undo()
+                given_up()
+                raise
+
+        patch.setattr(Transactions, "commit", hurried)
+        yield
 
 
 class Waits:

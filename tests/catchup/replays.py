@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from kgroup.catchup.ledger import Ledger
@@ -19,6 +20,7 @@ from kgroup.catchup.task_ledger import Work
 from kgroup.catchup.task_spec import TaskResult, TaskSpec
 from kgroup.catchup.told import Told
 from kgroup.catchup.worker import run_task
+from kgroup.cluster.batches import Batch, BatchReader, Gone
 from kgroup.stored import OffsetRange, merged
 from tests.catchup.ledgers import ME, NOW_MS
 from tests.catchup.plans import gap_range, make_plan
@@ -149,6 +151,22 @@ def seen(bootstrap: str, topic: str, isolation: str = "read_committed") -> list[
 def sources(records: Sequence[Seen]) -> list[str | None]:
     """Where each says that it came from."""
     return [record.header("kgroup.source") for record in records]
+
+
+@contextmanager
+def hurried_at_the_end(items: int = 1) -> Iterator[None]:
+    """Nothing is waited for at the end of a log, once it was heard of and so many batches were handed on."""
+    batches = BatchReader.batches
+
+    def hurried(self: BatchReader, topic: str, partition: int, start: int, end: int) -> Iterator[Batch | Gone]:
+        for number, item in enumerate(batches(self, topic, partition, start, end), 1):
+            yield item
+            if self._ended_at is not None and number >= items:
+                self._watch.timeout_s = 0.0
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BatchReader, "batches", hurried)
+        yield
 
 
 class Stopping:

@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from kgroup.catchup import arrow, ndjson
 from kgroup.cluster.batches import Batch, BatchReader, Gone
 from kgroup.errors import NotFound, Refused, Unreachable
-from tests.catchup.replays import producer
+from tests.catchup.replays import hurried_at_the_end, producer
 from tests.kafka_world import KafkaWorld
 
 Name = Callable[[str], str]
@@ -130,12 +130,9 @@ def test_what_is_not_there_is_named(reader: BatchReader, world: KafkaWorld, log:
             list(reader.batches(topic, partition, 0, 1))
 
 
-def test_a_log_that_ends_before_is_named(bootstrap: str, world: KafkaWorld, log: str) -> None:
+def test_a_log_that_ends_before_is_named(reader: BatchReader, world: KafkaWorld, log: str) -> None:
     world.produce(log, 5)
-    with (
-        BatchReader({"bootstrap.servers": bootstrap, "log_level": "0"}, timeout_s=1.0) as reader,
-        pytest.raises(Refused) as caught,
-    ):
+    with hurried_at_the_end(), pytest.raises(Refused) as caught:
         read(reader, log, 0, 0, 9)
     assert caught.value.code == "beyond-log-end"
 
@@ -155,7 +152,7 @@ def test_no_broker_is_named() -> None:
         list(reader.batches("orders", 0, 0, 1))
 
 
-def test_an_idle_reader_hands_on_empty_batches(bootstrap: str, log: str, name: Name) -> None:
+def test_an_idle_reader_hands_on_empty_batches(reader: BatchReader, bootstrap: str, log: str, name: Name) -> None:
     """So that whoever has a transaction open can end it in time."""
     writer = producer(bootstrap, transactional_id=name("writer"))
     writer.init_transactions(30)
@@ -163,7 +160,7 @@ def test_an_idle_reader_hands_on_empty_batches(bootstrap: str, log: str, name: N
     writer.produce(log, b"open", partition=0)
     assert writer.flush(30) == 0
     empty: list[Batch | Gone] = []
-    with BatchReader({"bootstrap.servers": bootstrap}, timeout_s=1.0) as reader, pytest.raises(Refused) as caught:
+    with hurried_at_the_end(items=4), pytest.raises(Refused) as caught:
         empty.extend(reader.batches(log, 0, 0, 1))
     assert len(empty) > 3
     assert all(isinstance(item, Batch) and not len(item) for item in empty)

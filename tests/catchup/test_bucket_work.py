@@ -30,6 +30,7 @@ from tests.catchup.latest import Latest, newest
 from tests.catchup.ledgers import NOW_MS
 from tests.catchup.replays import Span, producer, replay, seen, sources
 from tests.kafka_world import KafkaWorld
+from tests.waiting import wait_for
 
 Name = Callable[[str], str]
 
@@ -53,6 +54,8 @@ def keyed_topic(world: KafkaWorld, bootstrap: str, name: Name, label: str = "src
         aborted.produce(topic, b"never", b"k1", partition)
         aborted.flush()
     aborted.abort_transaction(10)
+    # It is answered before the markers are written, and what is produced below would come before them.
+    wait_for(lambda: all(world.end(topic, partition) == 102 for partition in range(2)), "the markers of the abort")
     for partition in range(2):
         plain.produce(topic, b"last", f"k{partition}".encode(), partition, timestamp=now_ms - 100_000)
     plain.flush()

@@ -15,7 +15,9 @@ from zlib import crc32
 import pytest
 
 from kgroup.catchup.chunks import RateLimit
+from kgroup.catchup.lanes import _Turn
 from kgroup.catchup.model import Order
+from kgroup.catchup.sinks.command import _Lines
 from kgroup.catchup.task_spec import Handling, TaskResult
 from kgroup.errors import KgroupError, UsageError
 from tests.catchup import handler_functions
@@ -201,6 +203,11 @@ def test_what_a_lane_drops_below_a_refused_record_is_not_waited_for(
     dropped = next(offset for offset in range(1, 60) if lane(offset) == lane(0))
     refused = next(offset for offset in range(dropped, 60) if lane(offset) != lane(0))
     is_at_first, is_refused = threading.Event(), threading.Event()
+    halt = _Turn.halt
+
+    def halted(turn: _Turn) -> None:
+        halt(turn)
+        is_refused.set()  # before that the other lane would take ``dropped``
 
     def handle(records: list[dict[str, Any]]) -> None:
         if records[0]["offset"] == 0:
@@ -208,12 +215,13 @@ def test_what_a_lane_drops_below_a_refused_record_is_not_waited_for(
             is_refused.wait(30)
         if records[0]["offset"] == refused:
             is_at_first.wait(30)  # a lane that begins late has given nothing to wait for
-            threading.Timer(0.3, is_refused.set).start()
             raise ValueError("no")
 
+    monkeypatch.setattr(_Turn, "halt", halted)
+    monkeypatch.setattr("kgroup.catchup.sinks.handlers._GRACE_S", 30)
     monkeypatch.setattr(handler_functions, "lanes", handle, raising=False)
     plan = make((source, 0, 0, refused + 1))
-    until = time.monotonic() + 15
+    until = time.monotonic() + 60
 
     result = plan.run(
         "python",
@@ -260,14 +268,17 @@ def test_refused_records_go_to_the_dead_letters(
 def test_an_answer_that_comes_late_is_no_other_partitions(make: Make, source: str, monkeypatch: Any) -> None:
     """0:0 is refused while 0:1 hangs; that one answers when 1:1, which was refused too, waits for its retry."""
     calls: list[tuple[int, int]] = []
-    hangs = threading.Event()
+    begun, hangs = threading.Event(), threading.Event()
     monkeypatch.setattr("kgroup.catchup.sinks.handlers._GRACE_S", 0.05)
 
     def handle(records: list[dict[str, Any]]) -> None:
         for record in records:
             where = (record["partition"], record["offset"])
             calls.append(where)
+            if where == (0, 0):
+                begun.wait(30)  # refused before that, it would let the other lane begin nothing
             if where == (0, 1):
+                begun.set()
                 hangs.wait(30)
             if where == (1, 1) and calls.count(where) == 1:
                 threading.Timer(0.2, hangs.set).start()
@@ -291,11 +302,24 @@ def test_an_answer_that_comes_late_is_no_other_partitions(make: Make, source: st
     assert not result.finished
 
 
-def test_stopped_in_the_pause_before_a_retry_it_says_what_the_handler_was_given(make: Make, source: str) -> None:
-    handler_functions.refused.add(7)
+def test_stopped_in_the_pause_before_a_retry_it_says_what_the_handler_was_given(
+    make: Make, source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_refused = threading.Event()
+
+    def refuse(records: list[dict[str, Any]]) -> None:
+        is_refused.set()
+        raise ValueError("no")
+
+    monkeypatch.setattr(handler_functions, "refuse", refuse, raising=False)
     plan = make((source, 0, 0, 60))
 
-    result = plan.run("python", KEEP, lambda: bool(plan.told), handling=Handling(batch=25, retries=3, backoff_s=60))
+    result = plan.run(
+        "python",
+        {"function": "tests.catchup.handler_functions:refuse"},
+        is_refused.is_set,
+        handling=Handling(batch=25, retries=3, backoff_s=60),
+    )
 
     assert result.interrupted
     (progress,) = result.progress
@@ -344,13 +368,16 @@ def test_progress_is_written_each_second(make: Make, source: str) -> None:
         while not done.wait(0.2):
             found.extend(progress.delivered_to for progress in plan.progress().values())
 
+    def seen_twice() -> bool:
+        return len(set(found) - {0, 60}) >= 2
+
     thread = threading.Thread(target=look)
     thread.start()
-    plan.run("python", KEEP, rate=RateLimit(records_per_s=20))
+    plan.run("python", KEEP, seen_twice, rate=RateLimit(records_per_s=5))
     done.set()
     thread.join(30)
 
-    assert len(set(found) - {0, 60}) >= 2
+    assert seen_twice()
     assert found == sorted(found)
 
 
@@ -369,7 +396,7 @@ def test_stopped_it_says_exactly_what_may_come_again(make: Make, source: str) ->
     plan = make((source, 0, 0, 60))
 
     first = plan.run(
-        "python", KEEP, lambda: len(given()) >= 20, rate=RateLimit(records_per_s=40), handling=Handling(batch=1)
+        "python", KEEP, lambda: len(given()) >= 20, rate=RateLimit(records_per_s=20), handling=Handling(batch=1)
     )
 
     assert first.interrupted
@@ -491,6 +518,26 @@ def test_a_handler_that_fails_is_named(
     assert why in stopped.why
     assert (stopped.offset, stopped.attempts) == (0, 2)
     assert plan.progress()[0].delivered_to == 0
+
+
+def test_what_a_handler_said_before_it_died_is_waited_for(
+    make: Make, source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread that reads it begins late, as it may where there is much to do."""
+    listen = _Lines._listen
+
+    def late(lines: _Lines, stderr: Any) -> None:
+        time.sleep(0.2)
+        listen(lines, stderr)
+
+    monkeypatch.setattr(_Lines, "_listen", late)
+    plan = make((source, 0, 0, 1))
+
+    result = plan.run(
+        "command", {"command": "echo this is why >&2; exit 3", "ack": "line"}, handling=Handling(retries=0)
+    )
+
+    assert result.stopped[0].why == "handler-died: exit status 3: this is why"
 
 
 @pytest.mark.parametrize("ack", ["exit", "line"])

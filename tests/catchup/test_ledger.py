@@ -115,7 +115,10 @@ def test_a_finished_plan_is_in_nobody_s_way(ledger: Ledger, name: Name, finished
 
 
 @pytest.mark.parametrize("run", [0, *(pytest.param(number, marks=pytest.mark.soak) for number in range(1, 20))])
-def test_of_several_starts_at_once_exactly_one_wins(config: Config, ledger: Ledger, name: Name, run: int) -> None:
+def test_of_several_starts_at_once_exactly_one_wins(
+    config: Config, ledger: Ledger, name: Name, run: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kgroup.catchup.ledger._OVERTAKEN_WITHIN_S", 20)
     group, count = name("group"), 4
     ready = threading.Barrier(count)
 

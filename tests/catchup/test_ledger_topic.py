@@ -116,6 +116,8 @@ def rights(broker: SecureBroker, *wanted: Right) -> None:
     )
     for done in admin.delete_acls([everything]).values():
         done.result(30)
+    # First none at all: the old ones may be as many.
+    wait_for(lambda: not admin.describe_acls(everything).result(30), "no rights")
     bindings = [
         AclBinding(kind, name, pattern, "User:bob", "*", operation, AclPermissionType.ALLOW)
         for kind, name, pattern, operation in wanted

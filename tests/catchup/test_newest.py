@@ -6,6 +6,7 @@ import pickle
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from zlib import crc32
 
 import pytest
 
@@ -138,7 +139,7 @@ def test_readers_and_buckets_in_any_number_come_to_the_same(seed: int) -> None:
     buckets, readers = random_.choice([1, 2, 7]), random_.choice([1, 2, 5])
     dealt: list[list[Record]] = [[] for _ in range(readers)]
     for record in records:  # whole chunks
-        dealt[hash((record[0], record[1], record[2] // 10)) % readers].append(record)
+        dealt[crc32(f"{record[0]}:{record[1]}:{record[2] // 10}".encode()) % readers].append(record)
     sent = [
         item
         for number, some in enumerate(dealt)

@@ -85,7 +85,10 @@ def test_a_runner_that_only_reads_learns_it_too_and_from_whom(ledger: Ledger, na
         assert caught.value.details == ("It is you@there, runner epoch 2; this one was 1.",)
 
 
-def test_of_runners_at_once_the_last_one_stays(config: Config, ledger: Ledger, name: Name) -> None:
+def test_of_runners_at_once_the_last_one_stays(
+    config: Config, ledger: Ledger, name: Name, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kgroup.catchup.runner._OVERTAKEN_WITHIN_S", 20)
     plan = new_plan(name("group"))
     created(ledger, plan)
     with ExitStack() as stack:

@@ -135,7 +135,8 @@ def test_a_task_is_heard_and_hears_that_it_is_to_stop() -> None:
         wait_for(mouth.asked_to_stop, "it is told to stop")
 
 
-def test_a_task_that_begins_late_is_told_at_once() -> None:
+def test_a_task_that_begins_late_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kgroup.catchup.spark.in_worker._FIRST_ANSWER_S", 20)
     with listening(board()) as listener:
         listener.stop()
         with Mouth(listener.ear, 0, 1) as mouth:
@@ -149,7 +150,7 @@ def test_the_last_word_of_a_task_arrives_and_its_end_takes_no_time() -> None:
         for attempt in range(20):
             with Mouth(listener.ear, 1, attempt) as mouth:
                 mouth.tell(Told(2, 50, attempt, 0, 0, 0))
-        assert time.monotonic() - began < 1.0
+        assert time.monotonic() - began < 4  # a turn for each would take 5
         wait_for(lambda: one.totals(time.monotonic()).records == 19, "the last word")
 
 

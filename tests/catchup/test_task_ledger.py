@@ -208,17 +208,20 @@ def test_after_a_record_that_is_refused_it_begins_anew(
     config: Config, ledger: Ledger, runner: Runner, copy: str, world: KafkaWorld, name: Name, value: Any, code: str
 ) -> None:
     target = copy if value else world.topic(name("vanishing"))
-    with task(config, ledger, runner, tuning={"compression.type": "none", "message.timeout.ms": 3000}) as one:
+    with task(config, ledger, runner, tuning={"compression.type": "none"}) as one:
         one.begin()
         produce(one, copy, "before")
         one.commit(progress(0, 80))
         if value is None:
+            one.tune({"message.timeout.ms": 3000})  # so long it is tried; all else has its time
+            one.open()
             one.producer.list_topics(target, 10)
             world.delete_topic(target)
         one.begin()
         produce(one, copy, "with it")
         one.producer.produce(target, value)
         assert code_of(lambda: one.commit(progress(0, 95))) in (code, "broker-error")
+        one.tune({"message.timeout.ms": 60_000})
         one.open()
         assert one.progress == {0: progress(0, 80)}
         one.begin()

@@ -20,7 +20,7 @@ from kgroup.cluster.batches import Batch
 from kgroup.errors import KgroupError, Refused, UsageError
 from tests.catchup import handler_functions
 from tests.catchup.ledgers import ME, NOW_MS
-from tests.catchup.replays import Replay, producer, seen, sources
+from tests.catchup.replays import Replay, hurried_at_the_end, producer, seen, sources
 from tests.kafka_world import KafkaWorld
 from tests.waiting import wait_for
 
@@ -193,8 +193,8 @@ def test_an_open_transaction_below_the_end_is_waited_for_so_long_and_then_named(
     world.produce(source, 2)
     plan = make((source, 0, 0, 6))
 
-    with pytest.raises(Refused) as caught:
-        plan.run("topic", {"topic": target}, timeout_s=1.5)
+    with hurried_at_the_end(), pytest.raises(Refused) as caught:
+        plan.run("topic", {"topic": target})
     assert caught.value.code == "open-transaction"
     writer.commit_transaction(30)
     result = plan.run("topic", {"topic": target})
@@ -224,8 +224,8 @@ def test_compacted_holes_are_no_loss(
         plain.flush(30)
         return [one.offset for one in seen(bootstrap, log) if one.offset < 40]
 
-    wait_for(lambda: len(left()) <= 6, "compaction", 60)
-    expected = left()
+    expected = [37, 38, 39]  # what is left in the end: fewer passes of the cleaner leave more
+    wait_for(lambda: left() == expected, "compaction", 60)
     plan = make((log, 0, 0, 12), (log, 0, 12, 39), (log, 0, 39, 40))
 
     result = plan.run("topic", {"topic": target})
@@ -281,8 +281,8 @@ def test_a_log_that_ends_too_early_is_named(make: Make, world: KafkaWorld, sourc
     world.produce(source, 5)
     plan = make((source, 0, 0, 9))
 
-    with pytest.raises(Refused) as caught:
-        plan.run("topic", {"topic": target}, timeout_s=1.5)
+    with hurried_at_the_end(), pytest.raises(Refused) as caught:
+        plan.run("topic", {"topic": target})
 
     assert caught.value.code == "beyond-log-end"
     assert plan.progress() == {}
@@ -490,10 +490,10 @@ def test_a_rate_is_kept_and_told(make: Make, world: KafkaWorld, bootstrap: str, 
     plan = make((source, 0, 0, 300))
 
     began = time.monotonic()
-    plan.run("topic", {"topic": target}, rate=RateLimit(records_per_s=200))
+    plan.run("topic", {"topic": target}, rate=RateLimit(records_per_s=100))
     took_s = time.monotonic() - began
 
-    assert 1.0 <= took_s < 4.0  # the last quarter of a second is not waited for
+    assert 2.5 <= took_s < 30  # the last quarter of a second is not waited for
     assert len(seen(bootstrap, target)) == 300
     assert len(plan.told) > 3
 

@@ -12,6 +12,7 @@ from kgroup.catchup.chunks import RateLimit
 from kgroup.catchup.task_spec import Bounds, Handling, TaskResult
 from kgroup.sandbox import Sandbox
 from tests.catchup import handler_functions
+from tests.catchup.ledgers import hurried_commits
 from tests.catchup.replays import replay, seen, sources
 from tests.command_line import QuietReporter
 from tests.conftest import BROKER_PROPERTIES
@@ -65,12 +66,10 @@ def test_where_no_commit_is_answered_it_is_looked_up_and_gone_on(proxied: Proxie
     config = {"bootstrap.servers": proxied.bootstrap, "log_level": "0"}
     with replay(proxied.world.bootstrap, name("ledger"), [(source, 0, 0, 40)]) as plan:
         proxied.proxy.expect(Fault(END_TXN, Loss.REQUEST, always=True))
-        healing = threading.Timer(2.5, proxied.proxy.reset)
-        healing.start()
 
-        result = plan.run("topic", {"topic": target}, config=config, timeout_s=2.0)
+        with hurried_commits(given_up=proxied.proxy.reset):
+            result = plan.run("topic", {"topic": target}, config=config)
 
-        healing.join()
         assert result.finished
         assert plan.proof(result).complete
     assert sources(seen(proxied.world.bootstrap, target)) == [f"{source}:0:{n}" for n in range(40)]

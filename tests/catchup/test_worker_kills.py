@@ -82,7 +82,7 @@ def killed_over_and_over(
     return died
 
 
-@pytest.mark.parametrize(("kills", "rate"), [(5, 2500), pytest.param(30, 500, marks=pytest.mark.soak)])
+@pytest.mark.parametrize(("kills", "rate"), [(5, 1000), pytest.param(30, 500, marks=pytest.mark.soak)])
 def test_copied_exactly_once_however_often_the_worker_dies(
     world: KafkaWorld, bootstrap: str, source: str, name: Name, tmp_path: Path, kills: int, rate: float
 ) -> None:
@@ -96,7 +96,7 @@ def test_copied_exactly_once_however_often_the_worker_dies(
     with replay(bootstrap, name("ledger"), spans, [[0, 1, 2, 3], [4, 5, 6, 7]]) as plan:
 
         def spec(number: int, limit: RateLimit | None) -> TaskSpec:
-            return plan.spec("topic", {"topic": target}, number, rate=limit, bounds=Bounds(records=900))
+            return plan.spec("topic", {"topic": target}, number, rate=limit, bounds=Bounds(records=400))
 
         assert killed_over_and_over(plan, spec, tmp_path, kills, rate) == kills
         proof = plan.proof()
@@ -124,7 +124,7 @@ def test_files_are_whole_however_often_the_worker_dies(
         def spec(number: int, limit: RateLimit | None) -> TaskSpec:
             return plan.spec("files", options, number, rate=limit)
 
-        assert killed_over_and_over(plan, spec, tmp_path, 4, 2000) == 4
+        assert killed_over_and_over(plan, spec, tmp_path, 4, 1000) == 4
         assert plan.proof().complete
         found = plan.ledger.read(plan.runner.plan_id)
         write_manifest(options, found.plan, found.progress)

@@ -17,6 +17,7 @@ from tests.commands.catchups import (
     Crash,
     copied,
     crash,
+    frozen,
     offsets,
     own_ledger,
     plan_said,
@@ -53,11 +54,12 @@ def test_what_is_deleted_while_it_runs_is_reported_lost_exactly(
     world.commit(group, {(topic, 0): 0, (topic, 1): 10})
     start = ("start", group, "--to-topic", copy, "--master", "local[1]", "--rate", "200/s", "--report", str(report))
     with replaying(world, copy, *start, "--execute", "-o", "json") as process:
-        world.delete_records(topic, 1, 60)
-        world.delete_records(topic, 0, 1)
-        world.add_partitions(topic, 3)
-        with KafkaWorld(world.bootstrap) as anew:  # whose producer does not remember two
-            anew.produce(topic, 4, 2)
+        with frozen(process):  # else a broker that takes its time does it too late
+            world.delete_records(topic, 1, 60)
+            world.delete_records(topic, 0, 1)
+            world.add_partitions(topic, 3)
+            with KafkaWorld(world.bootstrap) as anew:  # whose producer does not remember two
+                anew.produce(topic, 4, 2)
         result = process.ends(8)
 
     assert f"{topic}:1 [10, 60)" in process.says("LOST")
@@ -127,7 +129,7 @@ def test_a_handler_that_fails_hangs_dies_or_answers_garbage(
     script.write_text(HANDLER)
     command = f"{sys.executable} {script} {ack} {out}"
     sink = ("--to-command", command, "--ack", ack, "--value-format", "text", "--dead-letter-topic", dead)
-    how = ("--handler-timeout", "1s", "--retries", "0", *LOCAL, "--execute", "-o", "json")
+    how = ("--handler-timeout", "5s", "--retries", "0", *LOCAL, "--execute", "-o", "json")
 
     done = kgroup.process("catchup", "start", group, *sink, *how)
 
@@ -217,7 +219,7 @@ def test_a_topic_that_is_made_anew_during_the_replay_is_never_proved(
     world.produce(topic, 400)
     world.produce(topic, 100, 1)
     world.commit(group, {(topic, 0): 0, (topic, 1): 0})
-    start = ("start", group, "--to-topic", copy, "--master", "local[1]", "--rate", "200/s", "--execute")
+    start = ("start", group, "--to-topic", copy, "--master", "local[1]", "--rate", "100/s", "--execute")
     with replaying(world, copy, *start) as process:
         plan = plan_said(process)
         world.delete_topic(topic)

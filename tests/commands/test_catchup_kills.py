@@ -106,10 +106,11 @@ def killed_until_done(world: KafkaWorld, group: str, killer: Killer) -> Running:
                 words = ("resume", plan)
             killer.go_at(process)
             code = process.process.wait(120)
+            assert code in (0, 1, -signal.SIGKILL), process.lines
+            if code >= 0:
+                process.ends(code)  # from here on its lines are all there
             if code == 0:
-                process.ends(0)
                 return process
-            assert code in (1, -signal.SIGKILL), process.lines
             if code == 1:
                 assert any("STOPPED" in line and f"resume {plan}" in line for line in process.lines), process.lines
                 noise = [line for line in process.lines if "Traceback" in line or " WARN " in line or "\tat " in line]
@@ -134,7 +135,7 @@ SCRIPT = [WORKER, WORKER, JVM, WORKER, RUNNER]
 @pytest.mark.parametrize(
     ("counts", "kills", "growth", "rate", "seed"),
     [
-        ([120_000, 20_000], 5, (5_000, 30_000), "50000/s", 6),
+        ([120_000, 20_000], 5, (3_000, 18_000), "30000/s", 6),
         pytest.param([200_000] * 8, 26, (20_000, 90_000), "150000/s", 1, marks=pytest.mark.soak),
         pytest.param([600_000, 100_000], 26, (10_000, 60_000), "100000/s", 2, marks=pytest.mark.soak),
     ],

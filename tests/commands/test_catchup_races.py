@@ -35,7 +35,7 @@ from tests.commands.catchups import (
 )
 from tests.kafka_proxy import OFFSET_COMMIT, Fault, Loss, ProxiedBroker
 from tests.kafka_world import KafkaWorld
-from tests.running import running
+from tests.running import Running, running
 from tests.waiting import wait_for
 
 Name = Callable[[str], str]
@@ -120,7 +120,8 @@ def stopped_at_its_commit(broker: ProxiedBroker, group: str, *, stored: bool) ->
     Its OffsetCommit is under way, and stored only afterwards; or it is ``stored``, and nobody has heard of that.
     """
     fault = broker.proxy.expect(Fault(OFFSET_COMMIT, Loss.NOTHING))
-    with running("catchup", "start", group, *RELEASE) as process:
+    # Frozen for longer than its timeout it would have had no answer, which is another story.
+    with running("catchup", "start", group, *RELEASE, "--timeout", "60s") as process:
         wait_for(lambda: fault.met.is_set() or process.process.poll() is not None, "its OffsetCommit")
         assert process.process.poll() is None, process.lines
         before = broker.world.exact(group)
@@ -233,8 +234,14 @@ def test_offsets_that_are_moved_after_a_release_that_died_before_its_commit(
     """The group goes on by itself: nothing is released any more, nothing is owed."""
     kgroup, world = CommandLine(), proxied.world
     crashed = crash(world, name("orders"), name("svc"), kind)
+    started: list[Running] = []
+
+    def kill() -> None:
+        wait_for(lambda: started, "it is started")[0].process.kill()
+
+    fault = proxied.proxy.expect(Fault(OFFSET_COMMIT, Loss.REQUEST, then=kill))
     with running("catchup", "start", crashed.group, *RELEASE) as process:
-        fault = proxied.proxy.expect(Fault(OFFSET_COMMIT, Loss.REQUEST, then=process.process.kill))
+        started.append(process)
         wait_for(fault.met.is_set, "its OffsetCommit")
         process.process.wait(10)
         plan = plan_said(process)

@@ -116,7 +116,7 @@ def test_kip_333(
     member.kill()
     wait_for(lambda: world.groups()[group][1] == "empty", "the crash is noticed")
     world.produce(topic, 20)
-    words = ("catchup", "start", group, "--to-topic", copy, "--master", "local[2]", "--execute")
+    words = ("catchup", "start", group, "--to-topic", copy, "--master", "local[2]", "--rate", "40/s", "--execute")
 
     with running(kgroup, *words, "--report", str(report), "--reason", "INC-4711") as process:
         said = until(process, "RELEASED")

@@ -17,7 +17,7 @@ import pytest
 from kgroup.cluster import demo_clients
 from kgroup.errors import Refused, SandboxError
 from kgroup.paths import cache_dir
-from kgroup.sandbox import Sandbox, State, ready
+from kgroup.sandbox import Sandbox, State, ports, ready
 from kgroup.sandbox.tools import CONSUMER_GROUPS, run_tool
 from tests.sandbox.reporters import Recorder
 
@@ -107,10 +107,10 @@ def test_a_broker_that_cannot_start_says_why_and_leaves_nothing(sandbox: Sandbox
 
 
 def test_port(sandbox: Sandbox, reporter: Recorder) -> None:
+    (port,) = ports.choose(1)  # one that no client is given before the broker takes it
     with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
+        listener.bind(("127.0.0.1", port))
         listener.listen()
-        port = listener.getsockname()[1]
         with pytest.raises(Refused, match=f"port {port} of 127.0.0.1 is taken") as raised:
             sandbox.up(port=port, reporter=reporter)
         assert raised.value.code == "port-taken"

@@ -28,6 +28,7 @@ _CANNOT_RUN = (126, 127)  # what a shell says of a command that is not there
 _TAIL = 500
 _LONGEST_ANSWER = 65_536
 _CLOSING_S = 3.0
+_LAST_WORDS_S = 1.0
 _PIPE = 65_536
 _LOOK_S = 0.01
 
@@ -160,6 +161,7 @@ class _Lines(_Command):
         super().__init__(spec)
         self._said = b""
         self._answers = b""
+        self._listener: threading.Thread | None = None
 
     def handle(self, records: Sequence[StoredRecord]) -> None:
         """One line, one answer."""
@@ -193,7 +195,8 @@ class _Lines(_Command):
         assert process.stderr
         os.set_blocking(process.stdin.fileno(), False)
         self._said, self._answers = b"", b""
-        threading.Thread(target=self._listen, args=(process.stderr,), daemon=True).start()
+        self._listener = threading.Thread(target=self._listen, args=(process.stderr,), daemon=True)
+        self._listener.start()
         return process
 
     def _listen(self, stderr: IO[bytes]) -> None:
@@ -244,14 +247,16 @@ class _Lines(_Command):
             raise self._died(process) from None
 
     def _died(self, process: subprocess.Popen[bytes]) -> Refusal | KgroupError:
-        """It closed its end; what it says of that comes in a moment."""
+        """It closed its end; what it has said of that stands in a pipe, to be read by another thread."""
         assert process.stdin
+        assert self._listener
         with suppress(OSError):
             process.stdin.close()
         _has_ended(process, _CLOSING_S)
         _kill_all(process)
         status = process.wait()
-        time.sleep(0.01)
+        # That thread ends with the pipe, unless the process has left somebody behind who holds it.
+        self._listener.join(_LAST_WORDS_S)
         return self._ended(status, self._said)
 
     def _end(self, within_s: float) -> None:

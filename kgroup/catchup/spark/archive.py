@@ -31,6 +31,9 @@ _SHAPES_THE_COMMAND = (
     "YARN_CONF_DIR",
     "JDK_JAVA_OPTIONS",
 )
+_MAKERS: list[subprocess.Popen[bytes]] = []
+"""Those that make one: they outlive this process, and Python takes one that is dropped for forgotten."""
+
 _HARMLESS = ("SPARK_HOME", "SPARK_LOCAL_IP", "SPARK_LOCAL_DIRS", "SPARK_AUTH_SOCKET_TIMEOUT", "SPARK_BUFFER_SIZE")
 
 
@@ -109,7 +112,7 @@ def make_in_background(ready: Ready) -> bool:
         archive.parent.mkdir(parents=True, exist_ok=True)
         if archive.exists() or not os.access(archive.parent, os.W_OK):
             return False
-        subprocess.Popen(
+        maker = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -117,6 +120,7 @@ def make_in_background(ready: Ready) -> bool:
             start_new_session=True,
             cwd=Path(__file__).parents[3],  # where the package is, for one that is not installed
         )
+        _MAKERS.append(maker)
     except OSError:
         return False
     return True

@@ -22,6 +22,7 @@ from kgroup.catchup.told import Told
 from kgroup.errors import KgroupError
 
 TELL_EVERY_S = 0.25
+_FIRST_ANSWER_S = 1.0
 
 Tell = Callable[[Told], None]
 Stop = Callable[[], bool]
@@ -108,7 +109,8 @@ class Mouth:
     """Sends what was told last each quarter of a second, and hears whether to stop; without an ear, it is silent.
 
     ``tell`` never blocks and never fails: the network is another thread's, and nothing depends on it. Entering waits
-    for the first answer, a quarter of a second at most: many tasks may be waiting when the job is stopped.
+    for the first answer, a second at most: many tasks may be waiting when the job is stopped, and a driver with much
+    to do is slow to say so.
     """
 
     def __init__(self, ear: Ear | None, task: int, attempt: int) -> None:
@@ -123,7 +125,7 @@ class Mouth:
     def __enter__(self) -> Mouth:
         if self._ear is not None:
             self._thread.start()
-            self._answered.wait(TELL_EVERY_S)
+            self._answered.wait(_FIRST_ANSWER_S)
         return self
 
     def __exit__(self, *_: object) -> None:
