@@ -7,7 +7,7 @@ from contextlib import closing
 from kgroup.cluster.diagnosis import apis, tcp
 from kgroup.cluster.diagnosis.target import Target
 from kgroup.cluster.diagnosis.wire import SHOWN_LENGTH, Foreign, Wire
-from kgroup.errors import Unreachable
+from kgroup.errors import KgroupError, Unreachable
 from kgroup.redact import redact
 
 _PATIENCE_S = 0.25
@@ -61,10 +61,10 @@ def silent(target: Target) -> Unreachable:
 
 
 def _asked_in_http(target: Target) -> bytes:
-    with closing(tcp.connect(target)) as connection:
-        try:
+    try:
+        with closing(tcp.connect(target)) as connection:
             connection.settimeout(min(_PATIENCE_S, target.left_s))
             connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
             return connection.recv(256)
-        except OSError:
-            return b""
+    except (OSError, KgroupError):  # where a second connection does not come about, the first one still may answer
+        return b""

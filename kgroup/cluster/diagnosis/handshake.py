@@ -39,6 +39,9 @@ def _failure(target: Target, error: OSError) -> KgroupError:
     reason = (error.reason or "") if isinstance(error, ssl.SSLError) else ""
     if _is_about_client_certificate(reason):
         return client_certificate_refused(target, tls.in_words(reason))
+    if isinstance(error, TimeoutError):
+        # The handshake took all of the time: a second connection would fail for want of it, and tell of a firewall.
+        return greeting.silent(target)
     try:
         with closing(tcp.connect(target)) as connection:
             greeting.first_answer(target, Wire(connection, target.deadline))
@@ -53,8 +56,6 @@ def _failure(target: Target, error: OSError) -> KgroupError:
             target.protocol_origin,
             "Other listeners cannot be seen from here; brokers often have TLS on 9093.",
         )
-    if isinstance(error, TimeoutError):
-        return greeting.silent(target)
     return tls.fault(
         f"no TLS with {target.where}: {tls.in_words(reason) or 'it ended the handshake'}", target.protocol_origin
     )
