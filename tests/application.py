@@ -2,7 +2,7 @@
 
 A record with the value ``poison`` is too much for it: it comes no further on that partition, and goes on with the
 others. SIGTERM ends it properly: it leaves its group, unless it is a static member. What it processes it writes to
-a file, ``payments:3 17`` a line.
+a file, ``payments:3 17`` a line. After ``most`` records it ends by itself, in the same way.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ _POISON = b"poison"
 _REBALANCING = (KafkaError.REBALANCE_IN_PROGRESS, KafkaError.ILLEGAL_GENERATION)
 
 
-def main(settings: dict[str, str], topic: str, processed: str) -> None:
+def main(settings: dict[str, str], topic: str, processed: str, most: str = "inf") -> None:
     """Process until SIGTERM."""
+    left = float(most)
     going = True
 
     def end(number: int, frame: FrameType | None) -> None:
@@ -32,7 +33,7 @@ def main(settings: dict[str, str], topic: str, processed: str) -> None:
     consumer = Consumer(settings | {"enable.auto.commit": "false", "auto.offset.reset": "earliest"})
     consumer.subscribe([topic])
     with Path(processed).open("a", encoding="utf-8", buffering=1) as file:
-        while going:
+        while going and left > 0:
             record = consumer.poll(0.05)
             if record is None or record.error():
                 continue
@@ -42,6 +43,7 @@ def main(settings: dict[str, str], topic: str, processed: str) -> None:
                 continue
             file.write(f"{place.topic}:{place.partition} {place.offset}\n")
             commit(consumer, record)
+            left -= 1
     consumer.close()
 
 

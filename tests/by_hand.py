@@ -1,6 +1,6 @@
 """Members made of single requests, for what no client at hand does: any assignor's name, any userData, any session.
 
-They never heartbeat again: a classic one is gone when its session ends, or when it leaves.
+They heartbeat only when they are told to: a classic one is gone when its session ends, or when it leaves.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kafka.protocol.consumer import JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
+from kafka.protocol.consumer import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 
 from tests.conversion import heartbeat_request
 from tests.kafka_world import KafkaWorld
@@ -19,6 +19,7 @@ from tests.waiting import wait_for
 MEMBER_ID_REQUIRED = 79
 INCONSISTENT_GROUP_PROTOCOL = 23
 GROUP_ID_NOT_FOUND = 69
+_UNKNOWN_MEMBER_ID = 25
 _NOT_YET = (14, 15, 16)  # the coordinator is loading, not there, moved
 
 SESSION_MS = 15_000
@@ -35,6 +36,18 @@ class ClassicMember:
     group: str
     member_id: str
     generation: int
+    instance: str | None = None
+
+    def heartbeat(self) -> None:
+        """Stay for another session."""
+        beat = HeartbeatRequest[4](
+            group_id=self.group,
+            generation_id=self.generation,
+            member_id=self.member_id,
+            group_instance_id=self.instance,
+        )
+        answer = self.world._to_coordinator(self.group, beat)
+        assert answer.error_code == 0, answer
 
     def leave(self) -> None:
         """As a client that is shut down does."""
@@ -57,28 +70,35 @@ def join(
 ) -> ClassicMember:
     """The first and only classic member of a group, with these partitions by topic; the group is Stable then."""
     subscription = _subscription(list(assigned), subscription_data, rack)
-    joined = joined_as(world, group, subscription, assignors, session_ms, instance)
-    assert joined.error_code == 0, joined
     assignment = struct.pack(">hi", 0, len(assigned))
     for topic, partitions in assigned.items():
         assignment += _text(topic) + struct.pack(f">i{len(partitions)}i", len(partitions), *partitions)
-    given = SyncGroupRequest.SyncGroupRequestAssignment(
-        member_id=joined.member_id, assignment=assignment + _bytes(assignment_data)
-    )
-    synced = world._to_coordinator(
-        group,
-        SyncGroupRequest[5](
-            group_id=group,
-            generation_id=joined.generation_id,
-            member_id=joined.member_id,
-            group_instance_id=instance,
-            protocol_type="consumer",
-            protocol_name=joined.protocol_name,
-            assignments=[given],
-        ),
-    )
-    assert synced.error_code == 0, synced
-    return ClassicMember(world, group, joined.member_id, joined.generation_id)
+
+    def stable() -> ClassicMember | None:
+        """None where its session has ended between both requests, on a machine that stood still."""
+        joined = joined_as(world, group, subscription, assignors, session_ms, instance)
+        assert joined.error_code == 0, joined
+        given = SyncGroupRequest.SyncGroupRequestAssignment(
+            member_id=joined.member_id, assignment=assignment + _bytes(assignment_data)
+        )
+        synced = world._to_coordinator(
+            group,
+            SyncGroupRequest[5](
+                group_id=group,
+                generation_id=joined.generation_id,
+                member_id=joined.member_id,
+                group_instance_id=instance,
+                protocol_type="consumer",
+                protocol_name=joined.protocol_name,
+                assignments=[given],
+            ),
+        )
+        if synced.error_code == _UNKNOWN_MEMBER_ID:
+            return None
+        assert synced.error_code == 0, synced
+        return ClassicMember(world, group, joined.member_id, joined.generation_id, instance)
+
+    return wait_for(stable, f"a member of {group}")
 
 
 def joined_as(

@@ -8,11 +8,14 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from confluent_kafka.admin import AdminClient
 from kafka.admin import KafkaAdminClient
 
+from tests.kafka_world import KafkaWorld
 from tests.waiting import wait_for
 
 _PATIENCE_S = 12.0
@@ -119,6 +122,16 @@ class Member:
             self.commits += "committed" in said
 
 
+def commit_to(world: KafkaWorld, member: Member, offset: int) -> None:
+    """Let it commit until all that its group has committed stands there: it may not have polled so far yet."""
+
+    def there() -> bool:
+        member.commit()
+        return {found for found, _ in world.committed(member.what["group"]).values()} == {offset}
+
+    wait_for(there, f"{member.what['group']} at {offset}")
+
+
 class Members:
     """Starts members and ends them all when the block ends."""
 
@@ -184,14 +197,26 @@ class Members:
             for member in classic:
                 member.start_again()
             wait_for(settled, what, within_s)
+        for group in {member.what["group"] for member in members if member.may_idle_unseen and not member.assignment}:
+            self._have_joined([member for member in members if member.what["group"] == group])
         # The members have settled; the broker may be a moment behind, or a rebalance ahead.
         groups = {member.what["group"] for member in members}
         with contextlib.suppress(AssertionError):
-            wait_for(lambda: all(self._state(group) == "stable" for group in groups) and settled(), "Stable", 5.0)
+            wait_for(lambda: all(self._state(group) == "stable" for group in groups) and settled(), "Stable", 10.0)
 
     def _state(self, group: str) -> str:
         states = {found["group_id"]: found["group_state"].lower() for found in self._admin.list_groups()}
         return str(states.get(group))
+
+    def _have_joined(self, members: Sequence[Member]) -> None:
+        """Wait for those of a group that say nothing of their own."""
+        group = members[0].what["group"]
+        client = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+
+        def there() -> bool:
+            return len(client.describe_consumer_groups([group])[group].result(30).members) >= len(members)
+
+        wait_for(there, f"{len(members)} members of {group}")
 
     def _start(self, client: str, group: str, topics: tuple[str, ...], settings: dict[str, Any]) -> Member:
         member = Member(

@@ -24,7 +24,8 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _HOME = "\x1b[H"
 ALTERNATE, NORMAL = "\x1b[?1049h", "\x1b[?1049l"
 HIDDEN, VISIBLE = "\x1b[?25l", "\x1b[?25h"
-_QUIET_S = 0.05
+_ALL = "\x1b[9999z"
+"""An escape that means nothing, behind all that a program has sent."""
 
 
 class Terminal:
@@ -32,6 +33,7 @@ class Terminal:
 
     def __init__(self, *words: str, columns: int = 80, lines: int = 24) -> None:
         self._ours, self._theirs = pty.openpty()
+        self._lines = lines
         self.resize(columns, lines)
         self.before = self.attributes()
         self._seen = b""
@@ -73,6 +75,7 @@ class Terminal:
 
     def resize(self, columns: int, lines: int) -> None:
         """Make the window another size; who draws in it hears of it."""
+        self._lines = lines
         fcntl.ioctl(self._ours, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
 
     def attributes(self) -> Sequence[Any]:
@@ -112,13 +115,16 @@ class Terminal:
             raise AssertionError(f"{error}\n--- the page\n" + "\n".join(self.page)) from None
 
     def says(self, text: str) -> list[str]:
-        """Wait for a page with this text in one of its lines."""
-        return self.shows(lambda page: any(text in line for line in page), f"{text!r} on the screen")
+        """Wait for a page with this text in one of its lines; it is there from top to bottom."""
+        return self.shows(
+            lambda page: len(page) == self._lines and any(text in line for line in page), f"{text!r} on the screen"
+        )
 
     def ends(self, exit_code: int) -> str:
         """Wait for its end, and check that the terminal is as it was; what was said behind the last page."""
         assert self.process.wait(30) == exit_code, self.text
-        wait_for(self._is_quiet, "all of the output read")
+        os.write(self._theirs, _ALL.encode())
+        wait_for(lambda: _ALL in self.raw, "all of the output read")
         self.is_restored()
         return _ESCAPES.sub("", self.raw.rpartition(NORMAL)[2])
 
@@ -128,9 +134,6 @@ class Terminal:
         assert raw.count(ALTERNATE) == raw.count(NORMAL)
         assert raw.count(HIDDEN) <= raw.count(VISIBLE)
         assert self.attributes() == self.before
-
-    def _is_quiet(self) -> bool:
-        return not select.select([self._ours], [], [], _QUIET_S)[0]
 
     def _read(self) -> None:
         while not self._over:

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from kgroup.completion import line as lines
-from kgroup.completion.names import FRESH_S, STALE_S, is_plain
+from kgroup.completion.names import _TRY_EVERY_S, FRESH_S, STALE_S, is_plain
 from kgroup.table import VERBS
 from tests.command_line import CommandLine
 from tests.kafka_world import KafkaWorld
@@ -234,6 +234,16 @@ class Asker:
 
         return wait_for(found, f"{wanted} among {kind}")
 
+    def lock(self) -> Path:
+        """The file of the last try at the one cluster; until there is one: a process may have no time left for it."""
+
+        def tried() -> list[Path]:
+            assert self("groups") == []
+            return list(self.cache.glob("names/*.lock"))
+
+        (lock,) = wait_for(tried, "a try")
+        return lock
+
     def forget(self) -> None:
         """As if the names and the last try were from long ago."""
         for file in self.cache.glob("names/*"):
@@ -294,8 +304,7 @@ def test_a_fresh_cache_answers_without_the_cluster_and_a_stale_one_when_it_is_si
 ) -> None:
     with silent_server() as address:
         monkeypatch.setenv("KGROUP_BOOTSTRAP_SERVER", address)
-        assert ask("groups") == []
-        (lock,) = ask.cache.glob("names/*.lock")
+        lock = ask.lock()
         file = lock.with_suffix(".groups")
         file.write_text("old\n")
         wait_for(lambda: ask("groups") == ["old"], "a name from the cache")
@@ -326,12 +335,18 @@ def test_a_refused_connection_is_not_tried_at_every_key(ask: Asker, monkeypatch:
     """A wrong password would lock the account."""
     with counting_server() as (address, count):
         monkeypatch.setenv("KGROUP_BOOTSTRAP_SERVER", address)
-        ask("groups")
-        wait_for(lambda: count() > 0, "a first try")
-        (lock,) = ask.cache.glob("names/*.lock")
-        last = lock.read_text()
-        assert [ask("groups") for _ in range(5)] == [[]] * 5
-        assert lock.read_text() == last
+        lock = ask.lock()
+        # Asked again: a process whose time is over may leave a lock behind, and nobody who tries.
+        wait_for(lambda: ask("groups") or count() > 0, "a first try")
+
+        def five_keys() -> tuple[str, str] | None:
+            """What is known of the last try before and after them; None where they took so long that one was due."""
+            before = lock.read_text()
+            assert [ask("groups") for _ in range(5)] == [[]] * 5
+            return (before, lock.read_text()) if time.time() < float(before or 0) + _TRY_EVERY_S else None
+
+        before, after = wait_for(five_keys, "five keys in time")
+        assert before == after
 
 
 @contextmanager
@@ -390,16 +405,15 @@ def unknown_name() -> Iterator[str]:
 
 def in_time(ask: Asker, kind: str, line: str, *, anew: bool = True) -> None:
     """Nothing is said, and not slowly: at best of some tries, each with a cluster that was not asked before."""
-    best = 99.0
-    for _ in range(20):
+
+    def took_s() -> float:
         if anew:
             ask.forget()
         begin = time.perf_counter()
         assert ask(kind, line) == []
-        best = min(best, time.perf_counter() - begin)
-        if best < 0.3:
-            return
-    assert best < 0.3
+        return time.perf_counter() - begin
+
+    wait_for(lambda: took_s() < 0.3, "an answer within 0.3 s", within_s=60)
 
 
 @pytest.mark.parametrize("server", [nobody, silent_server, black_hole, unknown_name])

@@ -146,7 +146,7 @@ def test_a_signal_during_a_slow_call(
     wait_for(lambda: server.connections or process.poll() is not None, "a connection")
 
     process.send_signal(number)
-    found, stdout, stderr = finish(process, within_s=4)
+    found, stdout, stderr = finish(process, within_s=30)
 
     assert found == code
     assert "Traceback" not in stderr
@@ -167,7 +167,7 @@ def test_a_signal_is_not_lost_in_the_clients_event_loop(
         assert server.connected.wait(20)
 
         process.send_signal(number)
-        found, _, stderr = finish(process, within_s=4)
+        found, _, stderr = finish(process, within_s=30)
 
         assert "Traceback" not in stderr
         assert found == code
@@ -181,7 +181,7 @@ def test_a_second_ctrl_c_makes_no_traceback(kgroup_cli: CommandLine, serve: Call
     process.send_signal(signal.SIGINT)
     with contextlib.suppress(ProcessLookupError):
         process.send_signal(signal.SIGINT)
-    found, _, stderr = finish(process, within_s=4)
+    found, _, stderr = finish(process, within_s=30)
 
     assert "Traceback" not in stderr
     assert found in (130, -signal.SIGINT)
@@ -198,7 +198,7 @@ def test_ctrl_c_while_the_reason_is_looked_for(
 
     with contextlib.suppress(ProcessLookupError):
         process.send_signal(signal.SIGINT)
-    found, _, stderr = finish(process, within_s=4)
+    found, _, stderr = finish(process, within_s=30)
 
     assert found in (130, 3, -signal.SIGINT), "the last: while Python was leaving already"
     assert "Traceback" not in stderr
@@ -366,14 +366,17 @@ def test_a_server_that_never_answers_costs_the_time_limit(
     kgroup_cli: CommandLine, serve: Callable[[Handler], Server], verb: list[str]
 ) -> None:
     server = serve(silent)
-    started = time.monotonic()
-
-    result = kgroup_cli.process(*verb, "-b", server.address, "--timeout", "4s", exit_code=3)
-
-    took = time.monotonic() - started
-    assert took >= 3.9
-    assert took < 8, "about 4 s, and no second time limit for the diagnosis"
-    assert "[timed-out]" in result.stderr
+    quickest = 99.0
+    for _ in range(3):  # at best: the machine may stand still meanwhile
+        started = time.monotonic()
+        result = kgroup_cli.process(*verb, "-b", server.address, "--timeout", "4s", exit_code=3)
+        took = time.monotonic() - started
+        assert took >= 3.9
+        assert "[timed-out]" in result.stderr
+        quickest = min(quickest, took)
+        if quickest < 8:
+            break
+    assert quickest < 8, "about 4 s, and no second time limit for the diagnosis"
 
 
 def test_a_server_that_never_answers_does_not_hide_the_one_that_does(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import os
 import re
 import secrets
@@ -17,12 +18,12 @@ import pytest
 import yaml
 from confluent_kafka import Producer
 
-from kgroup.errors import EXIT_MEANINGS
+from kgroup.errors import EXIT_MEANINGS, SandboxError
 from kgroup.groups.readiness.check import Status
 from kgroup.groups.readiness.checks import CHECKS
 from kgroup.journal import whoami
 from kgroup.rollout import RolloutOf
-from kgroup.sandbox.demo import crash
+from kgroup.sandbox.demo import Crashed, crash
 from kgroup.table import VERBS
 from kgroup.topics import TOPICS
 from tests import by_hand
@@ -36,6 +37,7 @@ from tests.waiting import wait_for
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 _MADE_ID = r"\bc[hu]-[2-9a-z]{4}\b"
+_LOOKS = re.compile(r"kgroup (?!(?:.*\\\n)*.*--(?:execute|write|save-skipped))")
 _CHANGING = (
     (re.compile(r'"timestamp_ms": \d+'), '"timestamp_ms": MS'),
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\dZ"), "MINUTE"),
@@ -117,7 +119,7 @@ def _steady(text: str) -> str:
 def played(bootstrap: str, world: KafkaWorld, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
     """What came out of all transcripts, played one after the other, as README has them."""
     directory = tmp_path_factory.mktemp("readme")
-    crashed = crash(bootstrap, QuietReporter())
+    crashed = _crashed(world)
     suffix = secrets.token_hex(2)
     names = {"demo-order-service": crashed.group, "demo-orders": crashed.topic}
     names |= {name: f"{name}-{suffix}" for name in ("pay-svc", "pay-green", "ship-svc", "connect-s3", "orders-svc")}
@@ -142,7 +144,30 @@ def played(bootstrap: str, world: KafkaWorld, tmp_path_factory: pytest.TempPathF
             "KGROUP_CONFIG": str(directory / "config.yaml"),
         }
         stage = Stage(names, directory, environ, deployments)
-        yield [stage.play(transcript) for transcript in TRANSCRIPTS]
+        yield [_played(stage, transcript) for transcript in TRANSCRIPTS]
+
+
+def _played(stage: Stage, transcript: Transcript) -> str:
+    """What came out; once more of what only looks, and had no time to see all: the machine may have stood still."""
+    for _ in range(3):
+        output = stage.play(transcript)
+        if not _LOOKS.match(transcript.command) or _steady(output) == _steady(transcript.output):
+            break
+    return output
+
+
+def _crashed(world: KafkaWorld) -> Crashed:
+    """As the demo leaves it; once more where the machine stood still for the 2 s of its consumer's session."""
+    for _ in range(3):
+        before = world.groups().keys()
+        with contextlib.suppress(SandboxError):
+            crashed = crash(world.bootstrap, QuietReporter())
+            found = ("describe", crashed.group, "-b", world.bootstrap, "--generation-budget", "30s", "-o", "json")
+            if CommandLine()(*found).data[0]["generation"] == 2:  # it joined once, and went
+                return crashed
+        for group in world.groups().keys() - before:  # which transcripts would list
+            world.delete_group(group)
+    raise AssertionError("no crash as the demo's in three tries")
 
 
 def _payments(world: KafkaWorld, bootstrap: str, name: str) -> str:

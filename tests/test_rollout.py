@@ -6,7 +6,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import pytest
@@ -48,16 +48,16 @@ class Following:
             self.heard = self.heard if found is None else found + 1
             return found is not None
 
-        wait_for(said, f"{text!r} said")
+        wait_for(said, f"{text!r} said", within_s=60)
 
     def ends(self) -> Rollout:
         """Wait for its end."""
-        return self.result.result(30)
+        return self.result.result(120)
 
 
 @contextmanager
 def following(
-    bootstrap: str, groups: tuple[str, ...], target: str, within_s: float = 30.0, timeout_s: float = 10.0
+    bootstrap: str, groups: tuple[str, ...], target: str, within_s: float = 120.0, timeout_s: float = 10.0
 ) -> Iterator[Following]:
     """Follow in a thread; ``within_s`` bounds it where the test fails."""
     reporter = QuietReporter()
@@ -213,8 +213,11 @@ def test_many_groups_are_said_in_one_line(bootstrap: str, world: KafkaWorld, nam
     groups = tuple(f"{stem}-{number}" for number in range(7))
     for group in groups:
         world.commit(group, {(topic, 0): 0})
-    with following(bootstrap, groups, "consumer", within_s=0.7) as watch:
-        assert not watch.ends().finished
+    for within_s in (0.7, 5.0, 20.0):  # a look may take all of a short time, where the machine stands still
+        with following(bootstrap, groups, "consumer", within_s=within_s) as watch, suppress(Unreachable):
+            assert not watch.ends().finished
+        if not any("no answer" in line for line in watch.reporter.lines):
+            break
     (line,) = watch.reporter.lines
     assert line == (
         "ROLLOUT 0 of 7 groups finished: 0 of 0 members speak consumer, 0 partitions moved; "

@@ -19,7 +19,8 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient
 
-from kgroup.errors import ExitCode, NotFound, Refused, Unreachable, UsageError
+from kgroup import skipped
+from kgroup.errors import ExitCode, KgroupError, NotFound, Refused, Unreachable, UsageError
 from kgroup.settings import Settings
 from kgroup.settings.model import Setting
 from kgroup.skipped import line, preview, save_skipped, skipped_rows, skipped_table
@@ -442,11 +443,14 @@ def test_a_compacted_topic_is_warned_of_and_refuses_records_without_a_key(
 def test_what_a_topic_has_by_then_is_said(settings: Settings, world: KafkaWorld, name: Name) -> None:
     topic, kept = world.topic(name("orders")), world.topic(name("kept"))
     world.produce(topic, 40_000)
-    settings = settings_for(settings.bootstrap_servers, timeout_s=1.0)
+    for timeout_s in (1.0, 5.0, 20.0):  # a short one may be over before a broker has taken any of them
+        settings = settings_for(settings.bootstrap_servers, timeout_s=timeout_s)
+        with pytest.raises(KgroupError) as raised:
+            save_skipped(settings, [OffsetRange(topic, 0, 0, 40_001)], f"topic:{kept}", QuietReporter())
+        if isinstance(raised.value, Refused) and raised.value.details:
+            break
 
-    with pytest.raises(Refused) as raised:
-        save_skipped(settings, [OffsetRange(topic, 0, 0, 40_001)], f"topic:{kept}", QuietReporter())
-
+    assert isinstance(raised.value, Refused)
     assert raised.value.code == "beyond-log-end"
     assert re.fullmatch(r"At least \d+ records had been written to .* by then\.", raised.value.details[-1])
 
@@ -463,7 +467,10 @@ def test_a_cluster_that_does_not_answer(capfd: pytest.CaptureFixture[str]) -> No
 # The preview.
 
 
-def test_a_few_records_are_shown(settings: Settings, world: KafkaWorld, name: Name) -> None:
+def test_a_few_records_are_shown(
+    settings: Settings, world: KafkaWorld, name: Name, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(skipped, "_PREVIEW_S", 30.0)
     topic = world.topic(name("orders"), partitions=2)
     world.produce(topic, 5)
     world.produce(topic, 5, partition=1)
@@ -473,7 +480,7 @@ def test_a_few_records_are_shown(settings: Settings, world: KafkaWorld, name: Na
 
     assert found is not None
     assert [(item.partition, item.offset) for item in found] == [(0, 0), (0, 1), (0, 2), (1, 2), (1, 3)]
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 15, "no longer than it takes to read them"
 
 
 def test_no_preview_of_many(settings: Settings) -> None:
@@ -486,24 +493,26 @@ def test_a_preview_fails_quietly_and_soon(settings: Settings, world: KafkaWorld,
     topic = world.topic(name("orders"))
     world.produce(topic, 5)
     world.delete_records(topic, 0, 2)
+    patient = settings_for(settings.bootstrap_servers, timeout_s=120.0)
     gssapi = Settings(
         {
             "bootstrap.servers": Setting("bootstrap.servers", "127.0.0.1:1", "-b"),
             "security.protocol": Setting("security.protocol", "SASL_PLAINTEXT", "-X"),
             "sasl.mechanism": Setting("sasl.mechanism", "GSSAPI", "-X"),
-        }
+        },
+        timeout_s=120.0,
     )
     for given, wanted in (
-        (settings, OffsetRange(topic, 0, 0, 3)),
-        (settings, OffsetRange(topic, 0, 4, 8)),
-        (settings, OffsetRange(topic, 9, 0, 3)),
-        (settings, OffsetRange(name("missing"), 0, 0, 3)),
-        (settings_for("127.0.0.1:1"), OffsetRange(topic, 0, 2, 5)),
+        (patient, OffsetRange(topic, 0, 0, 3)),
+        (patient, OffsetRange(topic, 0, 4, 8)),
+        (patient, OffsetRange(topic, 9, 0, 3)),
+        (patient, OffsetRange(name("missing"), 0, 0, 3)),
+        (settings_for("127.0.0.1:1", timeout_s=120.0), OffsetRange(topic, 0, 2, 5)),
         (gssapi, OffsetRange(topic, 0, 2, 5)),
     ):
         began = time.monotonic()
         assert preview(given, [wanted]) is None
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 60, "not as long as --timeout"
 
 
 def test_loading_it_loads_no_client() -> None:

@@ -11,6 +11,7 @@ from functools import partial
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from kgroup.cluster import log_questions
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.logs import topic_layouts
 from kgroup.cluster.offsets_log.activity import recent_activity
@@ -31,8 +32,9 @@ PROTOCOLS = ("classic", "consumer")
 
 
 @pytest.fixture
-def cluster(bootstrap: str) -> Iterator[Cluster]:
-    settings = resolve(Connection(bootstrap_server=bootstrap, timeout="5s"), QuietReporter(), environ={})
+def cluster(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    monkeypatch.setattr(log_questions, "_ACTIVITY_BUDGET_S", 60.0)  # what has no time left is told in a test of its own
+    settings = resolve(Connection(bootstrap_server=bootstrap, timeout="30s"), QuietReporter(), environ={})
     with Cluster(settings) as cluster:
         yield cluster
 
@@ -228,18 +230,18 @@ def test_commits_in_transactions_count_unless_they_were_aborted(
     consumer = confluent_consumer(world, group)
     consumer.assign([TopicPartition(topic, 0, 0)])
     producer = Producer({"bootstrap.servers": world.bootstrap, "transactional.id": group})
-    producer.init_transactions(10)
+    producer.init_transactions(30)
     producer.begin_transaction()
-    producer.send_offsets_to_transaction([TopicPartition(topic, 0, 3)], consumer.consumer_group_metadata(), 10)
+    producer.send_offsets_to_transaction([TopicPartition(topic, 0, 3)], consumer.consumer_group_metadata(), 30)
     if end == "commit":
-        producer.commit_transaction(10)
+        producer.commit_transaction(30)
     elif end == "abort":
-        producer.abort_transaction(10)
+        producer.abort_transaction(30)
 
     # Markers are written behind the answer to the producer.
     wait_for(lambda: (finding(cluster, group) is not None) == (end != "abort"), "what counts")
     if end is None:
-        producer.abort_transaction(10)
+        producer.abort_transaction(30)
         wait_for(lambda: finding(cluster, group) is None, "nothing after its end")
     consumer.close()
 
@@ -252,15 +254,15 @@ def test_an_abort_is_known_though_it_lies_in_another_window_than_the_commit(
     producer = Producer({"bootstrap.servers": world.bootstrap, "transactional.id": group})
     consumer = confluent_consumer(world, group)
     consumer.assign([TopicPartition(topic, 0, 0)])
-    producer.init_transactions(10)
+    producer.init_transactions(30)
     for offset, commit in ((3, True), (4, False)):
         producer.begin_transaction()
-        producer.send_offsets_to_transaction([TopicPartition(topic, 0, offset)], consumer.consumer_group_metadata(), 10)
+        producer.send_offsets_to_transaction([TopicPartition(topic, 0, offset)], consumer.consumer_group_metadata(), 30)
         world.commit(group, {(wide, number): offset for number in range(100)})
         if commit:
-            producer.commit_transaction(10)
+            producer.commit_transaction(30)
         else:
-            producer.abort_transaction(10)
+            producer.abort_transaction(30)
     consumer.close()
 
     def found() -> list[int]:

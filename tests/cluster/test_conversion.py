@@ -276,8 +276,9 @@ def test_what_gets_lost_is_asked_again(
 
 def test_a_conversion_that_is_never_answered_is_looked_up(proxied: ProxiedBroker, name: Name) -> None:
     """It was done, and nobody said so: the description does."""
-    with connected(proxied.bootstrap, "2s") as cluster:
+    with connected(proxied.bootstrap) as cluster:
         group = fresh(proxied, cluster, "consumer", name)
+    with connected(proxied.bootstrap, "2s") as cluster:
         fault = proxied.proxy.expect(Fault(JOIN_GROUP, Loss.ANSWER, always=True))
         assert cluster.convert({group: "classic"}) == {group: None}
     assert fault.met.is_set()
@@ -285,8 +286,9 @@ def test_a_conversion_that_is_never_answered_is_looked_up(proxied: ProxiedBroker
 
 
 def test_a_conversion_that_never_arrives_is_not_said_to_have_failed(proxied: ProxiedBroker, name: Name) -> None:
-    with connected(proxied.bootstrap, "2s") as cluster:
+    with connected(proxied.bootstrap) as cluster:
         group = fresh(proxied, cluster, "classic", name)
+    with connected(proxied.bootstrap, "2s") as cluster:
         proxied.proxy.expect(Fault(HEARTBEAT, Loss.REQUEST, always=True))
         error = refusal(cluster.convert({group: "consumer"}), group)
     assert isinstance(error, Unreachable)

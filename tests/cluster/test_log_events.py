@@ -166,7 +166,7 @@ def damaged(draw: st.DrawFn) -> RawRecord:
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(st.one_of(damaged(), st.builds(Marker, st.just(0), st.integers(1, 2), st.booleans())), max_size=12))
 def test_no_bytes_make_a_history_raise(entries: list[RawRecord | Marker]) -> None:
     events = events_of(entries)

@@ -63,6 +63,7 @@ def test_impatience_with_one_request_leaves_the_connection_to_the_others(
         )
         return given_up, answered
 
+    client.deadline = Deadline.after(30)  # of connecting, which making the topic may have used up
     given_up, answered = client.run(ask)
     assert isinstance(given_up, KafkaTimeoutError)
     assert answered.topics[0].partitions[0].offset == 3

@@ -19,6 +19,7 @@ from kgroup.errors import ConfigError, NotFound, Refused, Unreachable
 from tests.conftest import BROKER_PROPERTIES
 from tests.kafka_proxy import Fault, Loss, ProxiedBroker, proxied_broker
 from tests.kafka_world import KafkaWorld
+from tests.waiting import wait_for
 
 Name = Callable[[str], str]
 Config = dict[str, Any]
@@ -61,6 +62,11 @@ def taken(config: Config, name: str, topic: str, **more: Any) -> Transactions:
     transactions = Transactions(config, name, topic=topic, timeout_s=more.pop("timeout_s", TIMEOUT_S), **more)
     transactions.fence()
     return transactions
+
+
+def impatient(transactions: Transactions) -> None:
+    """From now on it waits but a second for an answer; that the id was to be had before is not the point."""
+    transactions._watch.timeout_s = 1.0
 
 
 def write(transactions: Transactions, topic: str, *keys: str) -> None:
@@ -171,7 +177,8 @@ def test_a_record_that_is_refused_takes_its_transaction_with_it(
 
 
 def test_a_record_for_a_topic_that_is_not_there(config: Config, place: str, name: Name) -> None:
-    with taken(config, name("id"), place, timeout_s=1.0) as transactions:
+    with taken(config, name("id"), place) as transactions:
+        impatient(transactions)
         transactions.begin()
         transactions.produce(name("absent"), b"k", b"v", 0)
         with pytest.raises(Unreachable) as caught:
@@ -196,7 +203,9 @@ def test_an_open_transaction_hides_what_others_have_committed_and_is_waited_for(
         told.append(seconds)
         hiding.close()
 
-    with SettledReader(config, place, timeout_s=1.0, on_wait=on_wait) as reader:
+    with SettledReader(config, place, timeout_s=TIMEOUT_S, on_wait=on_wait) as reader:
+        reader.connect()
+        reader._watch.timeout_s = 1.0  # shorter than what is waited for
         assert keys(reader.committed()) == ["chunk 2 done"]
     assert len(told) == 1
 
@@ -220,8 +229,8 @@ def test_one_that_hangs_is_named_and_what_came_before_it_is_good(
 def test_the_end_is_that_of_the_call(config: Config, place: str, name: Name, reader: SettledReader) -> None:
     with taken(config, name("one"), place) as one, taken(config, name("late"), place) as late:
         write(one, place, "a")
+        wait_for(lambda: reader.bounds() == (0, 2), "the marker, which is written behind the answer")
         items = reader.committed()
-        assert reader.bounds() == (0, 2)
         left_open(late, place, "b")
 
         assert keys(items) == ["a"]
@@ -295,10 +304,14 @@ def test_a_commit_that_nobody_answers_is_only_to_be_found_in_the_log(
 ) -> None:
     proxied, place = behind_proxy
     config = {"bootstrap.servers": proxied.bootstrap}
-    with taken(config, name("id"), place, timeout_s=1.0, longest_s=4.0) as transactions:
+    # Where the broker is to abort it, that is waited for below; else it has all the time to arrive.
+    longest_s = 4.0 if loss is Loss.REQUEST else 15.0
+    with taken(config, name("id"), place, longest_s=longest_s) as transactions:
+        left_open(transactions, place, "a")
+        impatient(transactions)
         proxied.proxy.expect(Fault(END_TXN, loss, always=True))
         with pytest.raises(CommitUnknown):
-            write(transactions, place, "a")
+            transactions.commit()
     proxied.proxy.reset()
 
     # Its client is closed, so the broker ends what is open: no id must be taken to read the truth.
@@ -321,13 +334,14 @@ def test_a_transaction_that_lasts_too_long(behind_proxy: tuple[ProxiedBroker, st
 
 def test_closing_does_not_wait_for_a_broker_that_is_gone(behind_proxy: tuple[ProxiedBroker, str], name: Name) -> None:
     proxied, place = behind_proxy
-    transactions = taken({"bootstrap.servers": proxied.bootstrap}, name("id"), place, timeout_s=1.0)
+    transactions = taken({"bootstrap.servers": proxied.bootstrap}, name("id"), place)
     left_open(transactions, place, "a")
+    impatient(transactions)
     for api_key in (END_TXN, 3, 10, 18):
         proxied.proxy.expect(Fault(api_key, Loss.REQUEST, always=True))
     closing = threading.Thread(target=transactions.close, daemon=True)
     closing.start()
-    closing.join(10)
+    closing.join(30)
 
     assert not closing.is_alive()
 

@@ -6,10 +6,12 @@ import re
 import shlex
 import threading
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from kgroup.clock import utc_now
 from tests.command_line import CommandLine, Result
 from tests.journals import WAITS, locked
 from tests.kafka_world import KafkaWorld
@@ -147,7 +149,9 @@ def test_filters_that_leave_nothing(world: KafkaWorld, kgroup: CommandLine, thre
     assert set(three) <= set(world.groups())
 
 
-def test_idle_for(world: KafkaWorld, members: Members, name: Name, kgroup: CommandLine, topic: str) -> None:
+def test_idle_for(
+    world: KafkaWorld, members: Members, name: Name, kgroup: CommandLine, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By the last commit: what was used within the hour stays, as do groups with members, and that is no error."""
     stem = name("fleet")
     idle, busy, live = (f"{stem}-{kind}" for kind in ("idle", "busy", "live"))
@@ -160,16 +164,17 @@ def test_idle_for(world: KafkaWorld, members: Members, name: Name, kgroup: Comma
     assert "--execute" not in early.stdout, "nothing to apply"
     assert {idle, live} <= set(world.groups())
 
-    def due() -> list[str]:
-        world.commit(busy, {(topic, 0): 3})
-        return [row["group"] for row in kgroup(*chosen, "1s", "-o", "json").data]
-
-    found = wait_for(due, "an idle group")
+    # It is half a minute later for kgroup: what the busy group commits from now on is less than that ago.
+    between = utc_now()
+    wait_for(lambda: utc_now() - between > timedelta(milliseconds=2), "another millisecond")
+    monkeypatch.setattr("kgroup.commands.delete.utc_now", lambda: between + timedelta(seconds=30))
+    world.commit(busy, {(topic, 0): 3})
+    found = [row["group"] for row in kgroup(*chosen, "30s", "-o", "json").data]
     assert found == [idle], "the busy one has committed since, the live one has a member"
-    screen = kgroup(*chosen, "1s")
+    screen = kgroup(*chosen, "30s")
     assert "NOT YET" not in screen.stdout
     world.commit(busy, {(topic, 0): 4})
-    document = kgroup(*chosen, "1s", "--execute", "-o", "json").json
+    document = kgroup(*chosen, "30s", "--execute", "-o", "json").json
     (row,) = document["data"]
     assert (row["group"], row["deleted"], row["last_sign"] is not None) == (idle, True, True)
     assert {group for group in world.groups() if group.startswith(stem)} == {busy, live}

@@ -136,14 +136,16 @@ def test_static_consumer_member_that_left_for_a_moment(
     kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name
 ) -> None:
     topic, group = world.topic(name("orders"), partitions=2), name("svc")
-    world.configure_group(group, consumer_session_timeout_ms="3000")
+    world.configure_group(group, consumer_session_timeout_ms="6000")
     static = members.consumer(group, topic, group_instance_id="pod-0")
     members.stable(static, partitions=2)
     alive = described_as(kgroup, group, "Stable", in_state("Stable"))
     assert alive["members"][0]["instance_id"] == "pod-0"
 
     static.close()
-    document = described_as(kgroup, group, "left for a moment", lambda d: d["members"][0]["epoch"] == -2)
+    document = described_as(
+        kgroup, group, "left for a moment", lambda found: [member["epoch"] for member in found["members"]] == [-2]
+    )
 
     (member,) = document["members"]
     assert (member["instance_id"], member["protocol"]) == ("pod-0", "consumer")
@@ -243,9 +245,9 @@ def test_generation_after_many_commits_of_others_in_the_same_partition(
     for offset in range(10):
         world.commit(noisy, {(many, number): offset for number in range(500)})
 
-    document = described(kgroup, group)
+    document = described_as(kgroup, group, "in its generation", lambda found: found["generation"] == member.generation)
 
-    assert (document["generation"], document["leader"]) == (member.generation, member.member_id)
+    assert document["leader"] == member.member_id
 
 
 def beside(name: Name, group: str, partitions: int = 10) -> str:
@@ -312,7 +314,7 @@ def test_group_that_was_consumer_and_became_classic(
     old = members.telling(group, topic)
     members.stable(old, partitions=2)
 
-    document = described_as(kgroup, group, "Stable", in_state("Stable"))
+    document = described_as(kgroup, group, "in its generation", lambda found: found["generation"] == old.generation)
 
     assert document["type"] == "classic"
     assert (document["generation"], document["leader"]) == (old.generation, old.member_id)
@@ -498,9 +500,9 @@ def test_odd_group_ids_of_live_groups(
     member = members.telling(group, topic)
     members.stable(member, partitions=1)
 
-    document = described(kgroup, group)
+    document = described_as(kgroup, group, "in its generation", lambda found: found["generation"] == member.generation)
 
-    assert (document["generation"], document["leader"]) == (member.generation, member.member_id)
+    assert document["leader"] == member.member_id
 
 
 # Partitions, commits, logs

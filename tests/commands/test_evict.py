@@ -74,7 +74,7 @@ def test_static_members_that_were_killed(
     result = kgroup("evict", group, "--instance", "pay-1", "--execute")
     assert "Empty" in result.stdout
     assert world.groups()[group] == (protocol, "empty")
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 20, "their sessions last 30 s"
     kgroup("reset", group, "--topic", topic, "--to-latest", "--execute")
     assert group in kgroup("delete", group, "--execute").stdout
 
@@ -234,7 +234,8 @@ def test_member_that_goes_meanwhile(
         wait_for(lambda: len(in_group(CommandLine(), group)) == 1, "one left")
 
     left = just_before(monkeypatch, "LeaveGroup", leave)
-    document = kgroup("evict", group, "--all-members", "--execute", "-o", "json", exit_code=7).json
+    evict = ("evict", group, "--all-members", "--execute", "--timeout", "60s", "-o", "json")
+    document = kgroup(*evict, exit_code=7).json
     assert left
     by_instance = {row["instance_id"]: row for row in document["data"]}
     assert by_instance["pay-1"]["removed"] is True

@@ -31,7 +31,8 @@ def commits(rows: tuple[FileRow, ...]) -> Commits:
 
 def kcg(bootstrap: str, *arguments: str) -> str:
     """What kafka-consumer-groups.sh says of a reset."""
-    done = run_tool(CONSUMER_GROUPS, ["--bootstrap-server", bootstrap, "--reset-offsets", *arguments])
+    connection = ["--bootstrap-server", bootstrap, "--timeout", "60000"]
+    done = run_tool(CONSUMER_GROUPS, [*connection, "--reset-offsets", *arguments])
     assert done.returncode == 0, done.stderr
     assert "Error" not in done.stdout, done.stdout
     return done.stdout

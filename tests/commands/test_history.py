@@ -105,14 +105,14 @@ def test_a_member_that_died_and_one_that_was_too_slow_are_told_apart(
     kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, protocol: str
 ) -> None:
     topic, group = world.topic(name("orders"), partitions=3), name("svc")
-    world.configure_group(group, **{"consumer.session.timeout.ms": "2000"})
-    settings = {"session_timeout_ms": 2000} if protocol == "classic" else {}
+    world.configure_group(group, **{"consumer.session.timeout.ms": "4000"})
+    settings = {"session_timeout_ms": 4000} if protocol == "classic" else {}
     stays = member(members, protocol, group, topic, client_id="stays", **settings)
     dies = member(members, protocol, group, topic, client_id="dies", **settings)
-    slow = member(members, protocol, group, topic, client_id="slow", max_poll_interval_ms=5000, **settings)
+    slow = member(members, protocol, group, topic, client_id="slow", max_poll_interval_ms=9000, **settings)
     members.stable(stays, dies, slow, partitions=3)
     for _ in range(4):
-        for one in (stays, dies, slow):
+        for one in (stays, slow, dies):  # who dies at last: its session has hardly begun
             one.commit()
     dies.kill()
     committing([stays, slow], lambda: len(stays.assignment or ()) + len(slow.assignment or ()) == 3, "2 members")

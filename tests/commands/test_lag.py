@@ -117,7 +117,7 @@ def test_groups_topics_partitions(kgroup: CommandLine, world: KafkaWorld, name: 
 def test_time_is_that_of_the_first_unread_record(
     kgroup: CommandLine, world: KafkaWorld, name: Name, at: At, bystander: str
 ) -> None:
-    topic, group, moment = world.topic(name("orders"), partitions=2), name("svc"), now_ms()
+    topic, group, moment = world.topic(name("orders"), partitions=2), name("svc"), now_ms() + 5 * MINUTE
     world.produce_at(topic, 0, [moment - 3 * HOUR, moment - HOUR, moment - MINUTE])
     world.produce_at(topic, 1, [moment - 2 * MINUTE])
     world.commit(group, {(topic, 0): 1, (topic, 1): 1})
@@ -164,6 +164,8 @@ def test_what_holds_no_record_is_no_lag(kgroup: CommandLine, world: KafkaWorld, 
         producer.commit_transaction(30)
     with transaction(world, aborted, 5, name("tx")) as producer:
         producer.abort_transaction(30)
+    # The end of a transaction is answered a moment before its marker is in the log.
+    wait_for(lambda: (world.end(marked), world.end(aborted)) == (4, 6), "markers")
     world.commit(group, {(emptied, 0): 4, (marked, 0): 3, (aborted, 0): 0})
 
     def lags(*arguments: str) -> dict[str, tuple[int, int]]:

@@ -23,7 +23,7 @@ from tests.commands.test_wait import come_and_go
 from tests.conversion import to_classic, to_consumer
 from tests.journals import WAITS, changes, documents, locked
 from tests.kafka_world import KafkaWorld
-from tests.members import Member, Members
+from tests.members import Member, Members, commit_to
 from tests.running import running
 from tests.waiting import wait_for
 from tests.wire import just_before, sent
@@ -213,10 +213,16 @@ def test_group_without_commits(kgroup: CommandLine, world: KafkaWorld, name: Nam
 
 
 @contextmanager
-def consuming(bootstrap: str, group: str, topic: str, file: Path, protocol: str) -> Iterator[subprocess.Popen[bytes]]:
-    """An application that writes down each record; told to end (SIGTERM) and waited for when the block ends."""
+def consuming(
+    bootstrap: str, group: str, topic: str, file: Path, protocol: str, most: int | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
+    """An application that writes down each record; told to end (SIGTERM) and waited for when the block ends.
+
+    It ends by itself after ``most`` records.
+    """
     settings = {"bootstrap.servers": bootstrap, "group.id": group, "group.protocol": protocol, "log_level": "0"}
-    process = subprocess.Popen([sys.executable, application.__file__, json.dumps(settings), topic, str(file)])
+    command = [sys.executable, application.__file__, json.dumps(settings), topic, str(file)]
+    process = subprocess.Popen(command if most is None else [*command, str(most)])
     try:
         yield process
         process.send_signal(signal.SIGTERM)
@@ -241,8 +247,8 @@ def test_consumers_go_on_exactly_where_they_were(
             world.produce(topic, count, partition)
 
     more(800)
-    for protocol, at_least in (("classic", 300), ("consumer", 900), ("classic", 2700)):
-        with consuming(bootstrap, group, topic, file, protocol):
+    for protocol, at_least, most in (("classic", 300, 600), ("consumer", 900, 1000), ("classic", 2700, None)):
+        with consuming(bootstrap, group, topic, file, protocol, most):
             wait_for(lambda least=at_least: len(processed()) >= least, f"{at_least} records")  # type: ignore[misc]
         wait_for(lambda kind=protocol: stands(world, group) == (kind, "empty"), "Empty")  # type: ignore[misc]
         if at_least == 2700:
@@ -503,7 +509,7 @@ def test_pending_transactional_commit(kgroup: CommandLine, world: KafkaWorld, sh
     shop.turned(world, OTHER[target])
     with world.pending(shop.group, {(shop.topic, 1): 9}) as producer:
         for execute in ((), ("--execute",)):
-            result = kgroup(*migrate(shop.group, target), *execute, "--timeout", "2s", exit_code=6)
+            result = kgroup(*migrate(shop.group, target), *execute, exit_code=6)
             assert "transaction" in result.stdout + result.stderr
             assert f"{shop.topic}:1" in result.stdout + result.stderr
             assert stands(world, shop.group) == (OTHER[target], "empty")
@@ -583,7 +589,7 @@ def test_live_group(
 
     with running(*wanted, "--wait-empty", "--within", "20s", "--execute", "-o", "json") as waits:
         waits.says(f"WAIT      {live.group} 1 member: pay-0 127.0.0.1")
-        live.member.commit()
+        commit_to(world, live.member, 10)
         live.member.close()
         result = waits.ends(0)
     assert f"WAIT      {live.group} is Empty" in result.stderr
@@ -677,8 +683,7 @@ def test_consumer_joins_meanwhile(
     wait_for(lambda: stands(world, shop.group)[1] == "stable", "Stable")
     assert member.assignment is not None
     assert len(member.assignment) == 2, "it keeps what it has"
-    member.commit()
-    assert {found[0] for found in world.exact(shop.group).values()} == {10}, "and goes on"
+    commit_to(world, member, 10)  # and goes on
 
 
 # --- the group's settings
@@ -772,7 +777,7 @@ def test_undo_after_the_group_moved_on(kgroup: CommandLine, world: KafkaWorld, m
     """Live: refused by name. Then the offsets stay where its consumers of the new protocol have left them."""
     kgroup(*migrate(shop.group, "consumer"), "--execute")
     member = join(members, "consumer", shop.group, shop.topic, client_id="pay-0")
-    member.commit()
+    commit_to(world, member, 10)
     for execute in ((), ("--execute",)):
         refused = kgroup("undo", *execute, exit_code=6)
         assert "[not-empty]" in refused.stderr

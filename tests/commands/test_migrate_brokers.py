@@ -199,7 +199,7 @@ def test_live_consumer_group(brokers: dict[str, Broker], policy: str, name: Name
     if possible:
         wait_for(lambda: broker.world.groups()[group] == ("classic", "stable"), "downgraded")
     else:
-        wait_for(lambda: broker.world.groups()[group][1] != "stable", "the other one gone")
+        broker.members.stable(classic, partitions=2)
         assert broker.world.groups()[group][0] == "consumer"
 
 

@@ -48,6 +48,8 @@ class Fleet:
     """The broker with these groups."""
 
     world: KafkaWorld
+    silent: tuple[by_hand.ClassicMember, ...] = ()
+    """Members that heartbeat only when they are told to."""
 
     def __call__(self, *arguments: str, exit_code: int = 0) -> Result:
         return CommandLine()(*arguments, "-b", self.world.bootstrap, exit_code=exit_code)
@@ -63,7 +65,7 @@ class Fleet:
 
 @pytest.fixture(scope="module")
 def settled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    """The groups of FLEET; raw members stay for a minute, which is longer than this module takes."""
+    """The groups of FLEET; raw members stay for a minute, and each test lets them stay for another."""
     sandbox = Sandbox(tmp_path_factory.mktemp("fleet"))
     try:
         status = sandbox.up(properties=BROKER_PROPERTIES, reporter=QuietReporter())
@@ -76,15 +78,15 @@ def settled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
                 world.commit(group, {(TOPIC, 0): (3, "mine", 0), (TOPIC, 1): 4})
             by_hand.join(world, GEO, both, assignors=["com.acme.Geo"]).leave()
             by_hand.join(world, "ledger-writer", both, session_ms=500).leave()
-            by_hand.join(world, "search-static", both, instance="search-0", session_ms=60_000)
-            by_hand.join(world, "data-stop", both, assignment_data=b"\1", session_ms=60_000)
+            static = by_hand.join(world, "search-static", both, instance="search-0", session_ms=60_000)
+            stopping = by_hand.join(world, "data-stop", both, assignment_data=b"\1", session_ms=60_000)
             for group in ("search-static", "data-stop"):
                 world.configure_group(group, consumer_session_timeout_ms="60000")
             by_hand.join(world, "nightly-report", both).leave()
             to_consumer(world, "new-empty")
             members.stable(live, partitions=2)
             members.stable(new, partitions=2)
-            yield Fleet(world)
+            yield Fleet(world, (static, stopping))
     finally:
         sandbox.down(wipe=True, reporter=QuietReporter())
 
@@ -92,6 +94,8 @@ def settled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
 @pytest.fixture
 def fleet(settled: Fleet) -> Iterator[Fleet]:
     """As it was before each test, and as it has to be after it, but for the READY ones, which are turned back."""
+    for member in settled.silent:
+        member.heartbeat()
     groups = settled.world.groups()
     before = {group: (groups[group], settled.world.exact(group)) for group in FLEET}
     yield settled

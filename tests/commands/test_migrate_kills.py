@@ -67,11 +67,9 @@ def groups_of(world: KafkaWorld, name: Name, count: int, kind: str = "classic") 
 
 def killed_at(proxied: ProxiedBroker, api_key: int, loss: Loss, skip: int, *arguments: str) -> None:
     """Run a command, and kill it when the (``skip`` + 1)-th request of this kind is on its way, or answered."""
-    fault = Fault(api_key, loss, skip=skip)
+    fault = proxied.proxy.expect(Fault(api_key, loss, skip=skip, then=lambda: process.kill()))
     process = CommandLine().start(*arguments)
     try:
-        fault.then = process.kill
-        proxied.proxy.expect(fault)
         wait_for(lambda: fault.met.is_set() or process.poll() is not None, "the moment")
         if fault.met.is_set():
             wait_for(lambda: process.poll() is not None, "its end")
@@ -209,7 +207,7 @@ def test_no_answer_in_time(proxied: ProxiedBroker, name: Name) -> None:
     """The conversion hangs on its way until the time is over: not called done, and the next run looks."""
     groups, before = groups_of(proxied.world, name, 1)
     held = proxied.proxy.expect(Fault(CONSUMER_GROUP_HEARTBEAT, Loss.NOTHING))
-    result = CommandLine()(*migrate("consumer", *groups), "--timeout", "2s", "-o", "json", exit_code=None)
+    result = CommandLine()(*migrate("consumer", *groups), "--timeout", "4s", "-o", "json", exit_code=None)
     assert held.met.is_set()
     assert result.exit_code in (3, 7), result
     assert result.data[0]["error"]

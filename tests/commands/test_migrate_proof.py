@@ -235,7 +235,7 @@ def test_refused_commit_is_not_believed(world: KafkaWorld, name: Name, tmp_path:
     world.commit(group, {(topic, number): (number, "m" * 4000, None) for number in range(10)})
     before, once = world.exact(group), records(world, group)
     with smaller_batches(world, name("probe"), 20_000):
-        result = CommandLine()("migrate", group, "--execute", "--timeout", "1s", exit_code=1)
+        result = CommandLine()("migrate", group, "--execute", "--timeout", "4s", exit_code=1)
     assert "identical" not in result.stdout
     assert "DONE" not in result.stdout
     assert group in result.stderr
@@ -478,7 +478,7 @@ def test_settings_go_back_though_the_group_is_classic_already(world: KafkaWorld,
 def test_answer_to_the_settings_is_lost_for_good(broker: Broker, world: KafkaWorld, shop: Shop, tmp_path: Path) -> None:
     """Whether they were set is unknown, and undo looks at what stands."""
     broker.proxy.expect(Fault(INCREMENTAL_ALTER_CONFIGS, Loss.ANSWER, always=True))
-    row = only(shop.migrate(*SETTING, "--timeout", "2s", "-o", "json", exit_code=7))
+    row = only(shop.migrate(*SETTING, "--timeout", "4s", "-o", "json", exit_code=7))
     broker.proxy.reset()
     assert (row["converted"], row["configured"]) == (True, None), "converted, and nobody knows of the rest"
     assert row["error"]
@@ -538,7 +538,7 @@ def test_fault_in_the_second_round(
 def test_commits_that_cannot_be_read_back(broker: Broker, world: KafkaWorld, shop: Shop, tmp_path: Path) -> None:
     """It was converted, and that its commits are there is not proved: 7, and the hint that looks."""
     fault = right_after_the_conversion(broker, Fault(OFFSET_FETCH, Loss.REQUEST, always=True))
-    result = shop.migrate("--timeout", "1s", exit_code=7)
+    result = shop.migrate("--timeout", "4s", exit_code=7)
     broker.proxy.reset()
     assert fault.met.is_set()
     assert "[not-verified]" in result.stdout + result.stderr

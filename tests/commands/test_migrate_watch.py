@@ -100,9 +100,9 @@ def test_one_classic_member_turns_the_converted_group_back(
         watch.says("joins first")
         member = members.classic(group, topic, client_id="old-0")
         members.stable(member, partitions=4)
-        said = watch.says("BACK")
-        assert "classic again" in said
-        assert "old-0" in said
+        # A look between both requests of its joining sees a classic group that is still empty.
+        assert "BACK" in watch.says("classic again")
+        watch.says("old-0")
 
 
 def test_watch_takes_nothing_that_changes(kgroup: CommandLine, world: KafkaWorld, bystander: str) -> None:

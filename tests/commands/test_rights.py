@@ -27,6 +27,13 @@ from tests.waiting import wait_for
 Right = tuple[ResourceType, str]
 CLUSTER: Right = (ResourceType.CLUSTER, "kafka-cluster")
 HISTORY: Right = (ResourceType.TOPIC, "__consumer_offsets")
+_EVERY_RULE = ACLFilter(
+    None,
+    None,
+    ACLOperation.ANY,
+    ACLPermissionType.ANY,
+    ResourcePatternFilter(ResourceType.ANY, None, ACLResourcePatternType.ANY),
+)
 
 
 def topic(name: str) -> Right:
@@ -69,21 +76,17 @@ class Bob:
     def may(self, *rights: Right) -> None:
         """Give bob DESCRIBE on these (READ on topics too), and nothing else."""
         admin = KafkaAdminClient(bootstrap_servers=self.broker.addresses["ADMIN"])
-        everything = ACLFilter(
-            None, None, ACLOperation.ANY, ACLPermissionType.ANY,
-            ResourcePatternFilter(ResourceType.ANY, None, ACLResourcePatternType.ANY),
-        )  # fmt: skip
         wanted = [
             ACL("User:bob", "*", operation, ACLPermissionType.ALLOW, ResourcePattern(kind, name))
             for kind, name in rights
             for operation in (ACLOperation.DESCRIBE, *([ACLOperation.READ] if kind is ResourceType.TOPIC else []))
         ]
         try:
-            admin.delete_acls([everything])
-            wait_for(lambda: not admin.describe_acls(everything)[0], "no rules")
+            admin.delete_acls([_EVERY_RULE])
+            wait_for(lambda: not admin.describe_acls(_EVERY_RULE)[0], "no rules")
             if wanted:
                 admin.create_acls(wanted)
-                wait_for(lambda: len(admin.describe_acls(everything)[0]) == len(wanted), "rules")
+                wait_for(lambda: len(admin.describe_acls(_EVERY_RULE)[0]) == len(wanted), "rules")
         finally:
             admin.close()
             admin._net.close()
@@ -92,7 +95,9 @@ class Bob:
         """Give bob DESCRIBE on a topic beside what he has, and not READ."""
         admin = KafkaAdminClient(bootstrap_servers=self.broker.addresses["ADMIN"])
         rule = ACL("User:bob", "*", ACLOperation.DESCRIBE, ACLPermissionType.ALLOW, ResourcePattern(*topic))
+        before = len(admin.describe_acls(_EVERY_RULE)[0])
         admin.create_acls([rule])
+        wait_for(lambda: len(admin.describe_acls(_EVERY_RULE)[0]) > before, "the rule")
         admin.close()
         admin._net.close()
 

@@ -199,7 +199,7 @@ def test_a_killed_member_with_an_instant_replacement(
     def start() -> Member:
         if assignor == "uniform":
             return members.consumer(group, topic)
-        return members.classic(group, topic, assignor=assignor, session_timeout_ms=4000)
+        return members.classic(group, topic, assignor=assignor, session_timeout_ms=8000)
 
     live = [start(), start(), start()]
     members.stable(*live, partitions=12)

@@ -399,7 +399,7 @@ def test_open_transaction_on_a_partition(
     before = world.exact(shop.group)
     done = change_id(kgroup("reset", shop.group, "--topic", f"{shop.orders}:0,1", "--to-latest", "--execute"))
     moved = world.exact(shop.group)
-    undo = ("undo", "--execute", "--timeout", "2s", "-o", "json")
+    undo = ("undo", "--execute", "-o", "json")
     with world.pending(shop.group, {(shop.orders, 1): 9}):
         refused = kgroup(*undo, "--accept", "moved-since", exit_code=6).json
         assert [(error["code"], error["partition"]) for error in refused["errors"]] == [("pending-transaction", 1)]

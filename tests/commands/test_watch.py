@@ -144,7 +144,7 @@ def test_an_unknown_group_is_the_end(kgroup: CommandLine, world: KafkaWorld, nam
 @pytest.mark.parametrize("said", [(), ("-o", "json")])
 @pytest.mark.parametrize("verb", ["describe", "lag"])
 def test_where_no_broker_answers_one_line_says_so(kgroup: CommandLine, verb: str, said: tuple[str, ...]) -> None:
-    where = ("--bootstrap-server", "127.0.0.1:1", "--timeout", "1s")
+    where = ("--bootstrap-server", "127.0.0.1:1", "--timeout", "8s")
     result = kgroup(verb, "svc", "--watch", *said, *where, exit_code=3)
     (line,) = result.stdout.splitlines()
     assert [error["message"] for error in json.loads(line)["errors"]] == ["127.0.0.1:1 refused the connection"]

@@ -248,7 +248,7 @@ def lost(members: list[Subscriber], assigned: Assigned) -> int:
 
 
 # No deadline: a busy machine is not a defect. Half the usual number of examples, since most run once an assignor.
-PROPERTY = settings(deadline=None, max_examples=50)
+PROPERTY = settings(max_examples=50)
 
 EVERY = pytest.mark.parametrize("name", sorted(ASSIGNORS))
 STICKY = pytest.mark.parametrize("name", ["sticky", "cooperative-sticky", "uniform"])

@@ -190,7 +190,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(data=st.data())
 def test_no_file_makes_it_fail(data: st.DataObject) -> None:
     """Whatever stands where a field should be: the groups, or a UsageError."""

@@ -278,7 +278,7 @@ def test_the_next_instance(present: list[str], following: str) -> None:
 
 
 @EVERY
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     sizes=st.tuples(st.integers(1, 7), st.integers(1, 15)),
     change=st.builds(

@@ -113,7 +113,7 @@ def logged(events: Sequence[Event], pauses: Sequence[int]) -> Log:
     return log
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.lists(EVENT, max_size=25),
     st.lists(st.sampled_from((0, 0, 0, 500, 5_000, 12_000, -3_000)), min_size=25, max_size=25),
@@ -142,7 +142,7 @@ def test_any_events(events: list[Event], pauses: list[int], whole_from: int | No
     assert len(list(records([replace(found, commits=None)]).rows)) == len(found.steps)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(EVENT, max_size=25), st.lists(st.sampled_from((0, 500, 5_000)), min_size=25, max_size=25))
 def test_what_was_said_of_steps_stays_as_the_log_grows(events: list[Event], pauses: list[int]) -> None:
     """``--follow`` says a step once it is over: nothing that comes later may change its number, kind or members."""
