@@ -194,8 +194,9 @@ def _execute(verb: str, run: Run, call: Callable[[Run], Result]) -> ExitCode:
         return ExitCode.INTERRUPTED if interrupted else ExitCode.TERMINATED
     except OSError as error:
         # What a cluster does wrong, and stdout, have become a KgroupError where it happened; this is a file.
-        what = error.strerror or str(error)
-        return _fail(path, KgroupError(f"{error.filename}: {what}", code="file"), output, reporter)
+        what = error.strerror or str(error) or type(error).__name__
+        where = "" if error.filename is None else f"{error.filename}: "
+        return _fail(path, KgroupError(f"{where}{what}", code="file"), output, reporter)
 
 
 def _so_far(run: Run) -> str:

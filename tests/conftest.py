@@ -22,6 +22,8 @@ from tests.kafka_world import KafkaWorld
 from tests.members import Members
 
 BROKER_PROPERTIES = {
+    # A machine that stands still must not let the controller take its broker for dead.
+    "broker.session.timeout.ms": "60000",
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "500",
     "group.consumer.min.session.timeout.ms": "1000",
@@ -36,7 +38,10 @@ BROKER_PROPERTIES = {
     "offsets.retention.check.interval.ms": "86400000",
     "auto.create.topics.enable": "false",  # else a consumer makes a topic anew that a test has deleted
 }
-"""What is static on a broker and would make tests slow with its defaults."""
+"""What is static on a broker and would make tests slow, or depend on the machine, with its defaults."""
+
+MORTAL = {**BROKER_PROPERTIES, "broker.session.timeout.ms": "2000"}
+"""For a broker that is killed: it comes back, and others take over, when that has passed."""
 
 
 # No example is wrong because the machine stood still for a moment; what loops is ended by the run's own limit.

@@ -117,6 +117,8 @@ def _reported(action: str) -> Iterator[None]:
         yield
     except KafkaException as error:
         raise SandboxError(f"the demo could not {action}: {error.args[0]}") from error
+    except TimeoutError as error:
+        raise SandboxError(f"the demo could not {action}: no answer in {_TIMEOUT_S:g} s") from error
 
 
 def _settings(bootstrap_servers: str) -> dict[str, str | int | bool]:

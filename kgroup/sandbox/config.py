@@ -20,8 +20,9 @@ CONTROLLER = "CONTROLLER"
 CONTROLLER_ID = 100
 
 OWN_DEFAULTS: Mapping[str, str] = {
-    # A broker that was killed can't come back before its old session ends: 11 s with Kafka's 9000.
-    "broker.session.timeout.ms": "2000",
+    # A broker that was killed can't come back before its old session ends: 11 s with Kafka's 9000. One that stands
+    # still for as long, on a busy machine, answers nobody for a while: its controller takes it for dead.
+    "broker.session.timeout.ms": "6000",
     "broker.heartbeat.interval.ms": "500",
     # Kafka's 128 MiB are never needed here; halves the broker's memory.
     "log.cleaner.dedupe.buffer.size": "2097152",

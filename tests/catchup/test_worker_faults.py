@@ -15,7 +15,7 @@ from tests.catchup import handler_functions
 from tests.catchup.ledgers import hurried_commits
 from tests.catchup.replays import replay, seen, sources
 from tests.command_line import QuietReporter
-from tests.conftest import BROKER_PROPERTIES
+from tests.conftest import BROKER_PROPERTIES, MORTAL
 from tests.kafka_proxy import Fault, Loss, ProxiedBroker, proxied_broker
 from tests.kafka_world import KafkaWorld
 from tests.waiting import wait_for
@@ -78,7 +78,7 @@ def test_where_no_commit_is_answered_it_is_looked_up_and_gone_on(proxied: Proxie
 @pytest.fixture
 def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
     sandbox = Sandbox(tmp_path / "broker")
-    sandbox.up(properties=BROKER_PROPERTIES, reporter=QuietReporter())
+    sandbox.up(properties=MORTAL, reporter=QuietReporter())
     try:
         yield sandbox
     finally:
@@ -112,7 +112,7 @@ def test_a_broker_that_is_killed_and_comes_back_costs_time_alone(sandbox: Sandbo
             worker.start()
             wait_for(lambda: bool(plan.told) and plan.told[-1].records > 500, "records")
             sandbox.kill(1)
-            sandbox.up(properties=BROKER_PROPERTIES, reporter=QuietReporter())
+            sandbox.up(properties=MORTAL, reporter=QuietReporter())
             worker.join(120)
 
             (result,) = results

@@ -22,7 +22,7 @@ from tests.catchup.spark_cluster import Cluster, running_cluster
 from tests.catchup.spark_kills import source_topic, workers_of
 from tests.command_line import CommandLine, QuietReporter, Result
 from tests.commands.catchups import LOCAL, copied, offsets, own_ledger, plan_id, plan_said, written
-from tests.conftest import BROKER_PROPERTIES
+from tests.conftest import MORTAL
 from tests.kafka_world import KafkaWorld
 from tests.running import running
 from tests.waiting import wait_for
@@ -123,7 +123,7 @@ def test_files_of_a_cluster(
 def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
     sandbox = Sandbox(tmp_path_factory.mktemp("three"))
     try:
-        sandbox.up(brokers=3, properties=BROKER_PROPERTIES, reporter=QuietReporter())
+        sandbox.up(brokers=3, properties=MORTAL, reporter=QuietReporter())
         yield sandbox
     finally:
         sandbox.down(wipe=True, reporter=QuietReporter())

@@ -29,7 +29,7 @@ from tests.commands.catchups import (
     replaying,
     written,
 )
-from tests.conftest import BROKER_PROPERTIES
+from tests.conftest import MORTAL
 from tests.kafka_world import KafkaWorld
 from tests.running import Running, running
 from tests.waiting import wait_for
@@ -181,7 +181,7 @@ def test_a_broker_that_is_killed_and_comes_back_costs_time_alone(
 ) -> None:
     sandbox, reporter = Sandbox(tmp_path / "broker"), QuietReporter()
     try:
-        address = sandbox.up(properties=BROKER_PROPERTIES, reporter=reporter).bootstrap_servers
+        address = sandbox.up(properties=MORTAL, reporter=reporter).bootstrap_servers
         assert address
         monkeypatch.setenv("KGROUP_BOOTSTRAP_SERVER", address)
         with KafkaWorld(address) as world:
@@ -193,7 +193,7 @@ def test_a_broker_that_is_killed_and_comes_back_costs_time_alone(
                     before = written(world, copy)
                     sandbox.kill(1)
                     assert process.process.poll() is None, process.lines
-                    sandbox.up(properties=BROKER_PROPERTIES, reporter=reporter)
+                    sandbox.up(properties=MORTAL, reporter=reporter)
                     wait_for(partial(_longer, world, copy, before, process), "more records", 60)
                 process.process.wait(180)
                 process.ends(0)

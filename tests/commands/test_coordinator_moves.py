@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC, partition_of
 from kgroup.sandbox import Sandbox
 from tests.command_line import CommandLine, QuietReporter
-from tests.conftest import BROKER_PROPERTIES
+from tests.conftest import MORTAL
 from tests.kafka_world import KafkaWorld
 from tests.waiting import wait_for
 
@@ -23,7 +23,7 @@ BROKERS = (1, 2, 3)
 def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
     sandbox = Sandbox(tmp_path_factory.mktemp("moves"))
     try:
-        sandbox.up(brokers=3, properties=BROKER_PROPERTIES, reporter=QuietReporter())
+        sandbox.up(brokers=3, properties=MORTAL, reporter=QuietReporter())
         yield sandbox
     finally:
         sandbox.down(wipe=True, reporter=QuietReporter())

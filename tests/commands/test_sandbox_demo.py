@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 
 from kgroup.catchup.spark.ready import INSTALL
+from kgroup.cluster import demo_clients
+from kgroup.errors import SandboxError
 from kgroup.sandbox import Sandbox
 from tests.command_line import CommandLine, QuietReporter
 from tests.waiting import wait_for
@@ -53,6 +55,15 @@ def test_without_pyspark_it_shows_the_crash_and_what_to_install(
     only = kgroup("sandbox", "demo", "--crash-only")
     assert "LAG    50 on demo-orders" in only.stdout
     assert INSTALL not in only.stderr
+
+
+def test_a_broker_that_does_not_answer_in_time_is_said_to_be_so(
+    bootstrap: str, name: Name, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demo_clients, "_TIMEOUT_S", 0.001)
+
+    with pytest.raises(SandboxError, match=r"could not create orders-.*: no answer in 0\.001 s"):
+        demo_clients.create_topic(bootstrap, name("orders"))
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from kgroup.sandbox import Sandbox
 from tests.command_line import CommandLine, QuietReporter, Result
-from tests.conftest import BROKER_PROPERTIES
+from tests.conftest import MORTAL
 from tests.journals import WAITS, documents, locked
 from tests.kafka_proxy import (
     CONSUMER_GROUP_DESCRIBE,
@@ -765,7 +765,7 @@ def test_large_commit_cut_between_its_parts(proxied: ProxiedBroker, name: Name, 
 def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
     sandbox = Sandbox(tmp_path_factory.mktemp("undo-moves"))
     try:
-        sandbox.up(brokers=3, properties=BROKER_PROPERTIES, reporter=QuietReporter())
+        sandbox.up(brokers=3, properties=MORTAL, reporter=QuietReporter())
         yield sandbox
     finally:
         sandbox.down(wipe=True, reporter=QuietReporter())

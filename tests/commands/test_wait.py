@@ -15,7 +15,7 @@ from kafka.protocol.consumer import JoinGroupRequest, LeaveGroupRequest
 
 from kgroup.sandbox import Sandbox
 from tests.command_line import CommandLine, QuietReporter, Result
-from tests.conftest import BROKER_PROPERTIES
+from tests.conftest import MORTAL
 from tests.kafka_world import KafkaWorld
 from tests.members import Members
 from tests.running import running
@@ -332,7 +332,7 @@ def fragile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
     """A broker that may be killed."""
     sandbox = Sandbox(tmp_path_factory.mktemp("fragile"))
     try:
-        sandbox.up(properties=BROKER_PROPERTIES, reporter=QuietReporter())
+        sandbox.up(properties=MORTAL, reporter=QuietReporter())
         yield sandbox
     finally:
         sandbox.down(wipe=True, reporter=QuietReporter())

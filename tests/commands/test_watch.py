@@ -13,7 +13,7 @@ import pytest
 
 from kgroup.sandbox import Sandbox
 from tests.command_line import CommandLine, QuietReporter
-from tests.conftest import BROKER_PROPERTIES
+from tests.conftest import MORTAL
 from tests.kafka_world import KafkaWorld
 from tests.terminals import NORMAL, Terminal
 from tests.waiting import wait_for
@@ -155,7 +155,7 @@ def test_where_no_broker_answers_one_line_says_so(kgroup: CommandLine, verb: str
 def test_the_broker_is_killed_and_comes_back(tmp_path: Path, name: Name, monkeypatch: pytest.MonkeyPatch) -> None:
     sandbox = Sandbox(tmp_path / "broker")
     try:
-        status = sandbox.up(properties=BROKER_PROPERTIES, reporter=QuietReporter())
+        status = sandbox.up(properties=MORTAL, reporter=QuietReporter())
         assert status.bootstrap_servers
         monkeypatch.setenv("KGROUP_BOOTSTRAP_SERVER", status.bootstrap_servers)
         with KafkaWorld(status.bootstrap_servers) as world:
@@ -167,7 +167,7 @@ def test_the_broker_is_killed_and_comes_back(tmp_path: Path, name: Name, monkeyp
                 os.kill(broker.pid, signal.SIGKILL)
             page = terminal.says("FAILED for")
             assert any("[unreachable]" in line or "[timed-out]" in line for line in page)
-            sandbox.up(properties=BROKER_PROPERTIES, reporter=QuietReporter())
+            sandbox.up(properties=MORTAL, reporter=QuietReporter())
             terminal.shows(lambda page: page[0].startswith("svc  Empty"), "it heals by itself")
             terminal.type("q")
             terminal.ends(0)
