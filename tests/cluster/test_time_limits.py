@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,6 +21,8 @@ from tests.command_line import QuietReporter
 from tests.kafka_world import KafkaWorld
 
 Name = Callable[[str], str]
+
+AMPLE_S = 30.0
 
 
 @pytest.fixture
@@ -68,3 +73,19 @@ def test_impatience_with_one_request_leaves_the_connection_to_the_others(
     assert isinstance(given_up, KafkaTimeoutError)
     assert answered.topics[0].partitions[0].offset == 3
     assert not client.unsettled, "nothing failed, so nothing need be read again"
+
+
+def test_a_signal_that_another_thread_was_given_ends_a_question(cluster: Cluster) -> None:
+    """The kernel may give it to any thread, and Python's handlers run in the main one alone, which waits."""
+    client = cluster._client
+    client.deadline = Deadline.after(AMPLE_S)
+    loop = client._net._io_thread.ident
+
+    def interrupted() -> None:
+        threading.Timer(0.3, signal.pthread_kill, [loop, signal.SIGINT]).start()
+        client.run(client.sleep, AMPLE_S)
+
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):  # around the timer too: what is not caught would end the whole run
+        interrupted()
+    assert time.monotonic() - began < AMPLE_S / 2

@@ -7,6 +7,7 @@ until its timeout and knows nothing of a deadline.
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -29,11 +30,10 @@ PRIVATE_NAMES = {
         "cluster",
         "get_connection",
         "least_loaded_node",
-        "run",
         "send",
         "wait_for",
     ),
-    "kafka.net.selector:NetworkSelector": ("close", "sleep", "start"),
+    "kafka.net.selector:NetworkSelector": ("_exception", "close", "sleep", "start"),
     "kafka.net.sasl:get_sasl_mechanism": (),
     "kafka.net.sasl.oauth:AbstractTokenProvider": ("register",),
     "kafka.cluster:ClusterMetadata": ("bootstrap_brokers", "broker_metadata", "brokers", "refresh_metadata"),
@@ -44,6 +44,7 @@ RETRY_PAUSE_S = 0.1
 """Between two tries of something that may work in a moment."""
 
 _SILENCE_MS = 1000
+_WAKE_S = 0.5
 _LEAST_PATIENCE_MS = 1000
 _PROBE_S, _SHORT_PROBE_S = 1.5, 0.3
 _RECONNECT_MAX_MS = 500
@@ -118,7 +119,16 @@ class Client:
 
     def run(self, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
         """Run a coroutine function on the connection's event loop until it returns."""
-        result: T = self._manager.run(function, *arguments)
+        ended = threading.Event()
+        future = self._manager.call_soon(function, *arguments)
+        future.add_both(lambda _: ended.set())
+        # A signal may be given to any thread, and Python acts on it in the main one alone: once that wakes.
+        while not ended.wait(_WAKE_S):
+            if self._net._exception is not None:  # the loop has crashed, and nobody answers any more
+                raise self._net._exception
+        if future.exception is not None:
+            raise future.exception
+        result: T = future.value
         return result
 
     def supports(self, api_key: int) -> bool:
