@@ -71,15 +71,16 @@ def test_a_runner_that_is_killed_leaves_whole_buckets(
     assert "[sink-set]" in other.stderr
     (owed,) = kgroup("catchup", "list", "-o", "json").data
     assert owed["totals"]["undelivered_offsets"] == 1000
-    before = len(seen(bootstrap, copy))
-    assert before > 0
+    # The ledger's word: what stands in the topic may wait for the transaction that the runner has left open there.
+    delivered = owed["totals"]["delivered"]
+    assert delivered > 0
 
     done = kgroup.process("catchup", "resume", plan, "--master", "local[2]", "--execute", "-o", "json")
 
     wanted = newest(records, topic=topic)
     found = sources(seen(bootstrap, copy))
     assert set(found) == wanted
-    assert len(found) == len(wanted) > before
+    assert len(found) == len(wanted) > delivered
     totals = _state(kgroup, plan)["totals"]
     assert isinstance(totals, dict)
     assert (totals["records"], totals["delivered"], totals["filtered"]) == (1000, len(wanted), 1000 - len(wanted))
