@@ -199,7 +199,7 @@ def test_live_consumer_group(brokers: dict[str, Broker], policy: str, name: Name
     if possible:
         wait_for(lambda: broker.world.groups()[group] == ("classic", "stable"), "downgraded")
     else:
-        broker.members.stable(classic, partitions=2)
+        wait_for(lambda: broker.world.groups()[group][1] != "stable", "the other one gone")
         assert broker.world.groups()[group][0] == "consumer"
 
 
