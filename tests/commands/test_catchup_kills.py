@@ -47,7 +47,14 @@ def ledger(monkeypatch: pytest.MonkeyPatch, name: Name) -> str:
 def filled(world: KafkaWorld, topic: str, counts: Sequence[int]) -> str:
     """A topic with so many records in each partition, each of which says where it stands."""
     world.topic(topic, len(counts))
-    producer = Producer({"bootstrap.servers": world.bootstrap, "linger.ms": 5, "queue.buffering.max.messages": 10**6})
+    producer = Producer(
+        {
+            "bootstrap.servers": world.bootstrap,
+            "enable.idempotence": True,  # else a batch that is sent again may stand behind the next one
+            "linger.ms": 5,
+            "queue.buffering.max.messages": 10**6,
+        }
+    )
     for partition, count in enumerate(counts):
         for offset in range(count):
             producer.produce(topic, b"%d:%d" % (partition, offset), partition=partition)
