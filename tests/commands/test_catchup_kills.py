@@ -52,7 +52,7 @@ def filled(world: KafkaWorld, topic: str, counts: Sequence[int]) -> str:
             "bootstrap.servers": world.bootstrap,
             "enable.idempotence": True,  # else a batch that is sent again may stand behind the next one
             "linger.ms": 5,
-            "queue.buffering.max.messages": 10**6,
+            "queue.buffering.max.messages": 2 * 10**6,
         }
     )
     for partition, count in enumerate(counts):
