@@ -75,7 +75,7 @@ async def set_configs(client: Client, wanted: Mapping[str, Mapping[str, str | No
         )
         answer = await client.send_any(request)
         results |= {row.resource_name: _refusal(row) for row in answer.responses}
-    await _applied(client, {group: configs for group, configs in wanted.items() if results.get(group) is None})
+    await _applied(client, {group: configs for group, configs in wanted.items() if configs and not results.get(group)})
     return {group: results.get(group) for group in wanted}
 
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 
 from kgroup.cluster.snapshot import Cluster
 from kgroup.errors import KgroupError
@@ -39,15 +39,6 @@ def produce(bootstrap: str, topic: str, count: int, size: int = 1, partition: in
     assert producer.flush(30) == 0
     if "transactional_id" in settings:
         producer.commit_transaction(30)
-
-
-def log_end(bootstrap: str, topic: str) -> int:
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused"})
-    try:
-        _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), 30)
-        return int(end)
-    finally:
-        consumer.close()
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
@@ -84,7 +75,7 @@ def test_transaction_markers_are_no_records(bootstrap: str, world: KafkaWorld, c
     topic = world.topic(name("orders"))
     for _ in range(2):
         produce(bootstrap, topic, 3, transactional_id=name("tx"))
-    wait_for(lambda: log_end(bootstrap, topic) == 8, "the last marker, which is written behind the answer")
+    wait_for(lambda: world.end(topic) == 8, "the last marker, which is written behind the answer")
     ranges = {7: None, 3: START_MS, 2: START_MS + 2000}
     for position, expected in ranges.items():
         told = cluster.first_timestamps({(topic, 0): LogRange(position, 8)})

@@ -318,7 +318,7 @@ def test_no_group_comes_into_being(config: Config, world: KafkaWorld, name: Name
     assert offsets(config, OffsetRange(place, 0, 0, 5)) == [*range(5)]
 
     assert "kgroup-reader" not in world.groups()
-    assert set(world.groups()) <= set(before)
+    assert set(world.groups()) == set(before)
 
 
 def test_a_cluster_that_does_not_answer(capfd: pytest.CaptureFixture[str]) -> None:

@@ -771,6 +771,12 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
         sandbox.down(wipe=True, reporter=QuietReporter())
 
 
+def follow_all(admin: AdminClient, *topics: str) -> bool:
+    """Whether every replica of these topics is in sync."""
+    known = admin.list_topics(timeout=10).topics
+    return all(len(one.isrs) == len(one.replicas) for topic in topics for one in known[topic].partitions.values())
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("turn", range(4))
 def test_coordinator_killed_while_it_runs(
@@ -790,8 +796,8 @@ def test_coordinator_killed_while_it_runs(
         groups = sorted(f"{stem}-{number:03}" for number in range(200))
         before = committed(world, groups, topic, 2)
         victim = world.coordinator(groups[turn])
-        # The last commits of a coordinator that dies may not be with the others yet, so these are let settle.
-        time.sleep(1)
+        # A broker that was restarted follows again in a moment; until then its partitions are short of it.
+        wait_for(lambda: follow_all(admin, "__consumer_offsets", topic), "all replicas in sync")
         process = CommandLine().start("reset", "--regex", f"{stem}-.*", "--topic", topic, "--to-latest", "--execute",
                                       "--timeout", "60s", "-o", "json")  # fmt: skip
         wait_for(lambda: bool(journal(tmp_path)) or process.poll() is not None, "a journal")
@@ -799,12 +805,13 @@ def test_coordinator_killed_while_it_runs(
         sandbox.kill(victim)
         result = ended(process)
         assert result.exit_code in (0, 7), result
-        time.sleep(1)
-        after = everything(world, groups)
-        for row in result.data:
-            offset = after[row["group"]].get((topic, row["partition"]), (None,))[0]
-            if row["error"] is None:
-                assert offset == RECORDS, row
+        done = [(row["group"], (topic, row["partition"])) for row in result.data if row["error"] is None]
+
+        def stored() -> bool:
+            after = everything(world, groups)
+            return all(after[group].get(place, (None,))[0] == RECORDS for group, place in done)
+
+        wait_for(stored, "what was reported done, at those who took over")
         assert (result.exit_code == 7) is any(row["error"] for row in result.data)
         sandbox.restart(victim, reporter=QuietReporter())
         CommandLine()("undo", "--execute", "--timeout", "60s")
