@@ -15,6 +15,7 @@ from typing import TypeVar
 from kgroup.changing.backup import write_backup
 from kgroup.changing.guards import guard, protected
 from kgroup.changing.owed import warn_of_plans
+from kgroup.changing.rights import with_rights
 from kgroup.changing.standing import Standing, moved_meanwhile, read_back, still, unproved
 from kgroup.clock import utc_now
 from kgroup.cluster.apply import ChangingCluster
@@ -74,7 +75,8 @@ def carry_out(
     """
     warn_of_plans(run, cluster, plan.concerned)
     guards = guard(run, cluster, how, plan, None if doing.live else doing.hindered)
-    found = (*refusals, *protected(run, how, backup=how.backup is not None), *guards)
+    plan, forbidden = with_rights(run, cluster, plan)
+    found = (*refusals, *protected(run, how, backup=how.backup is not None), *guards, *forbidden)
     result = Result(plan, found, partial=how.partial, waits=how.wait_empty and not how.execute)
     possible = result.possible
     if not (how.execute and possible.size) or (result.errors and not how.partial):

@@ -59,7 +59,8 @@ class Fit:
 
     def of(self, plan: Planned) -> Planned:
         """A plan with what is in the way of its replay, and what is not."""
-        refusals = tuple(Refusal(None, error) for error in self.blocked)
+        said = {refusal.error.hint for refusal in plan.refusals if isinstance(refusal.error, NotAuthorized)}
+        refusals = tuple(Refusal(None, error) for error in self.blocked if error.hint not in said or not error.hint)
         return replace(plan, refusals=(*plan.refusals, *refusals), checks=(*plan.checks, *self.checks))
 
     @property

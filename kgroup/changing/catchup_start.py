@@ -23,6 +23,7 @@ from kgroup.changing.catching_up import in_full, listed
 from kgroup.changing.catchup_show import commands
 from kgroup.changing.checks import wait_empty
 from kgroup.changing.guards import guard, protected
+from kgroup.changing.rights import may_not_release
 from kgroup.clock import utc_ms
 from kgroup.cluster.settled import PATIENCE_S
 from kgroup.errors import ExitCode, KgroupError, NotAuthorized, NotFound, Refused, Unreachable
@@ -202,6 +203,8 @@ def _refusals(
     how, checks = intent.how, []
     refusals = list(protected(run, how, backup=True))
     refusals += guard(run, engine.cluster, how, _rows(group, gap), "its offsets cannot be moved")
+    if gap.group is not None and gap.ranges:
+        refusals += may_not_release(run, engine.cluster, gap.group, {item.topic for item in gap.ranges})
     if group is not None and not any(refusal.error.code in _PASSED for refusal in refusals):
         checks.append(f"{group.name} is {group.state}, nobody commits")
     if gap.skips and "skip" not in (how.accept or ()):

@@ -85,11 +85,19 @@ async def names_of_topics(client: Client, ids: Collection[str]) -> dict[str, str
     }
 
 
-def metadata_request(topics: Iterable[str] | None) -> Any:
-    """What there is of the topics, of all (None) or of these; none is created."""
+def metadata_request(topics: Iterable[str] | None, *, operations: bool = False) -> Any:
+    """What there is of the topics, of all (None) or of these; none is created.
+
+    ``operations`` asks what this user may do to each as well.
+    """
     row = MetadataRequest.MetadataRequestTopic
     rows = None if topics is None else [row(name=name) for name in topics]
-    return MetadataRequest(topics=rows, allow_auto_topic_creation=False, max_version=12)
+    return MetadataRequest(
+        topics=rows,
+        allow_auto_topic_creation=False,
+        include_topic_authorized_operations=operations,
+        max_version=12,
+    )
 
 
 def _layout(topic: Any) -> TopicLayout | KgroupError:

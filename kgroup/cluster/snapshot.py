@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from kgroup.cluster.lag_reading import LagFacts, LagWants
     from kgroup.cluster.offsets_log.read import Dated, Generations
     from kgroup.cluster.offsets_topic import OffsetsTopic
+    from kgroup.cluster.rights import Rights
     from kgroup.cluster.sessions import Sessions
     from kgroup.cluster.topic_keeping import Keeping
     from kgroup.cluster.topic_shapes import TopicShape
@@ -250,6 +251,12 @@ class Cluster(LogQuestions):
         from kgroup.cluster.access import access
 
         return self._ask(access, self._client, groups)
+
+    def rights(self, groups: Sequence[str], topics: Collection[str]) -> Rights:
+        """What this user may do to groups, which need not exist, and to topics; see ``kgroup.cluster.rights``."""
+        from kgroup.cluster.rights import rights
+
+        return self._ask(rights, self._client, self._coordinators, groups, topics)
 
     def open_transactions(
         self, layouts: Mapping[str, TopicLayout | KgroupError], places: Iterable[TopicPartition]

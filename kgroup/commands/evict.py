@@ -14,6 +14,7 @@ import typer
 from kgroup.changing.carry_out import COMMITS, Doing, journaling, new_entry
 from kgroup.changing.checks import check_execution
 from kgroup.changing.guards import protected
+from kgroup.changing.rights import may_not_read
 from kgroup.cluster.apply import ChangingCluster
 from kgroup.errors import ExitCode, KgroupError, NotAuthorized, NotFound, Refused, UsageError
 from kgroup.groups.owners import foreign_owner, refuse_foreign_owner
@@ -129,6 +130,8 @@ def evict(
         found = snapshot.groups[0]
         plan = _plan(found, instance or (), member or ())
         refusal = _refusal(run, found, plan, how)
+        if plan and not refusal:
+            refusal = may_not_read(run, cluster, group)
         done, survivors, stopped = plan, None, None
         if how.execute and plan and not refusal:
             done, stopped = _executed(run, cluster, how, found, plan)

@@ -85,6 +85,14 @@ class Settings:
         return self.get("sasl.mechanism") if self.security_protocol.startswith("SASL_") else None
 
     @property
+    def user(self) -> str | None:
+        """Who brokers usually take this client for; None where only they know (certificates, tokens, Kerberos)."""
+        if self.security_protocol == "PLAINTEXT":
+            return "ANONYMOUS"
+        by_name = (self.sasl_mechanism or "").startswith(("PLAIN", "SCRAM-"))
+        return self.get("sasl.username") if by_name else None
+
+    @property
     def secrets(self) -> frozenset[str]:
         """Values that must not be shown or logged."""
         return frozenset(

@@ -89,7 +89,7 @@ def test_without_describe_configs(bob: Bob) -> None:
     assert policy["status"] == "unknown"
     assert "DESCRIBE_CONFIGS" in f"{policy['evidence']} {policy['remedy']}"
     assert not any(check["status"] == "blocked" for check in live["checks"].values())
-    idle = planned(bob, "idle", exit_code=0)
+    idle = planned(bob, "idle", exit_code=4)  # it is fit, and bob lacks READ on it, which converting it needs
     assert (idle["verdict"], idle["how"]) in (("READY", "now"), ("WARNING", "now"))
     assert planned(bob, "new", exit_code=0)["verdict"] == "DONE"
 
@@ -110,7 +110,7 @@ def test_without_the_history(bob: Bob) -> None:
     assert row["verdict"] in ("READY", "WARNING")
     unknown = [check for check in row["checks"].values() if check["status"] == "unknown"]
     assert row["checks"]["session"] in unknown
-    idle = planned(bob, "idle", exit_code=0)
+    idle = planned(bob, "idle", exit_code=4)
     assert idle["verdict"] in ("READY", "WARNING")
     assert "assignors" in [key for key, check in idle["checks"].items() if check["status"] == "unknown"]
     assert any(
@@ -129,11 +129,33 @@ def test_group_that_may_not_be_described(bob: Bob) -> None:
 
 
 def test_executing_without_the_right(bob: Bob) -> None:
-    """DESCRIBE is enough for a plan; committing again takes READ on the group. Nothing is half done."""
+    """DESCRIBE is enough to see a plan; committing again needs READ on the group: said by plan and execution alike."""
     bob.may(*EVERYTHING)
-    result = bob("migrate", "idle", "--execute", exit_code=4)
-    assert "READ" in result.stderr
-    assert "Done." not in result.stdout
+    for more in ((), ("--execute",)):
+        result = bob("migrate", "idle", *more, exit_code=4)
+        assert "no READ on Group idle" in result.stderr
+        assert "--allow-principal User:bob --operation Read --group idle" in result.stderr
+        assert result.stdout.endswith("Nothing was changed.\n")
+
+
+def test_configs_of_a_group_that_may_not_be_altered(bob: Bob, broker: SecureBroker) -> None:
+    """All that is missing is named at once: the configs are set after the conversion, which cannot be half done."""
+    bob.may(*EVERYTHING)
+    grant(broker, ("bob", group("idle"), CONFIGS, ACLPermissionType.ALLOW))
+    for more in ((), ("--execute",)):
+        result = bob("migrate", "idle", "--session-timeout", "50s", *more, exit_code=4)
+        assert "no ALTER_CONFIGS and no READ on Group idle" in result.stderr
+        assert "--operation AlterConfigs --operation Read --group idle" in result.stderr
+
+
+def test_a_topic_that_may_not_be_read_keeps_the_group_as_it_is(bob: Bob, broker: SecureBroker) -> None:
+    """Its commits could not be made again, and would expire after the conversion; --partial changes nothing in that."""
+    bob.may(*without(topic("secret")))
+    bob.may_describe(topic("secret"))
+    grant(broker, ("bob", group("idle"), READ, ACLPermissionType.ALLOW))
+    for more in ((), ("--execute",), ("--partial", "--execute")):
+        result = bob("migrate", "idle", *more, exit_code=4)
+        assert "no READ on Topic secret" in result.stderr
 
 
 def test_topic_that_a_principal_may_not_describe(bob: Bob, broker: SecureBroker) -> None:
@@ -163,5 +185,5 @@ def test_topic_that_a_principal_may_not_describe(bob: Bob, broker: SecureBroker)
 def test_rules_that_may_not_be_read(bob: Bob) -> None:
     """Without DESCRIBE on the cluster: unknown."""
     bob.may(*without(CLUSTER))
-    check = planned(bob, "idle", exit_code=0)["checks"]["topic-describe"]
+    check = planned(bob, "idle", exit_code=4)["checks"]["topic-describe"]
     assert check["status"] == "unknown"

@@ -16,6 +16,7 @@ import kafka.errors
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 
+from kgroup.acl import log_in_as
 from kgroup.cluster.coordinator.login import client_arguments
 from kgroup.cluster.deadline import Deadline
 from kgroup.errors import KgroupError, Unreachable
@@ -83,6 +84,7 @@ class Client:
         a wrong password does not get better by trying again.
         """
         self.settings = settings
+        log_in_as(settings.user)
         self.deadline = deadline
         self._closing = False
         self.unsettled = False

@@ -223,7 +223,7 @@ class GroupCoordinators:
                 dead = row.error_code == NONE and row.group_state == "Dead"
                 yield row.group_id, GROUP_ID_NOT_FOUND if dead else row.error_code, _classic(row)
 
-        return await self._ask(groups, lambda ids: DescribeGroupsRequest(groups=ids), read)
+        return await self.ask(groups, lambda ids: DescribeGroupsRequest(groups=ids), read)
 
     async def describe_consumer(
         self, groups: Sequence[str], patience_ms: int | None = None
@@ -240,7 +240,7 @@ class GroupCoordinators:
                 absent = row.error_code == UNSUPPORTED_VERSION
                 yield row.group_id, GROUP_ID_NOT_FOUND if absent else row.error_code, _consumer(row)
 
-        return await self._ask(
+        return await self.ask(
             groups,
             lambda ids: ConsumerGroupDescribeRequest(group_ids=ids, include_authorized_operations=False),
             read,
@@ -256,7 +256,7 @@ class GroupCoordinators:
         # The schema's default for topics is null: all topics of the group.
         entry = OffsetFetchRequest.OffsetFetchRequestGroup
         # From version 10 on, topics are named by id.
-        return await self._ask(
+        return await self.ask(
             groups,
             lambda ids: OffsetFetchRequest(
                 groups=[entry(group_id=group, topics=None) for group in ids],
@@ -267,7 +267,7 @@ class GroupCoordinators:
             lambda answer: ((row.group_id, row.error_code, _committed(row)) for row in answer.groups),
         )
 
-    async def _ask(
+    async def ask(
         self,
         groups: Sequence[str],
         make_request: Callable[[list[str]], Any],

@@ -239,11 +239,11 @@ def topic_describe(case: Case) -> Check | None:
     first, others = access.blind[0], len(access.blind) - _NAMED_PRINCIPALS
     named = "; ".join(f"{blind.principal} on {some_of(blind.topics)}" for blind in access.blind[:_NAMED_PRINCIPALS])
     more = f"; {plural(others, 'principal')} more" if others > 0 else ""
-    grant = acl_hint("Describe", "topic", first.topics[0]) if first.topics else acl_hint("Describe", "topic", "...")
+    topic = first.topics[0] if first.topics else "..."
     return ACCESS.warning(
         f"no DESCRIBE: {named}{more}; if it consumes in this group, its heartbeat fails (TOPIC_AUTHORIZATION_FAILED)",
         brief=f"no DESCRIBE for {first.principal}",
-        remedy=grant.replace("User:...", first.principal),
+        remedy=acl_hint("Describe", "topic", topic, principal=first.principal),
     )
 
 

@@ -1,0 +1,104 @@
+"""What this user may do to groups and topics, as the brokers themselves work it out (KIP-430); nothing is tried.
+
+DescribeGroups up to version 5 answers for every group id, also of other types and of groups that do not exist: for
+those it says "Dead", and the rights (seen on 4.3). Without an authorizer a broker names all operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafka.protocol.admin import DescribeGroupsRequest
+
+from kgroup.cluster.broker_errors import NONE, TOPIC_AUTHORIZATION_FAILED
+from kgroup.cluster.coordinator.client import Client
+from kgroup.cluster.coordinator.groups import GroupCoordinators
+from kgroup.cluster.logs import metadata_request
+from kgroup.errors import KgroupError, NotAuthorized
+
+Operations = frozenset[str]
+"""READ, DELETE, ALTER_CONFIGS, ...; those that others imply are among them."""
+
+_LAST_THAT_ANSWERS_FOR_ALL = 5
+_NAMES = {
+    3: "READ",
+    4: "WRITE",
+    5: "CREATE",
+    6: "DELETE",
+    7: "ALTER",
+    8: "DESCRIBE",
+    10: "DESCRIBE_CONFIGS",
+    11: "ALTER_CONFIGS",
+}
+"""org.apache.kafka.common.acl.AclOperation"""
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """What this user may do, by group and by topic; None is unknown, and ``why`` says why.
+
+    A topic that does not exist is left out.
+    """
+
+    groups: Mapping[str, Operations | None] = field(default_factory=dict)
+    topics: Mapping[str, Operations | None] = field(default_factory=dict)
+    why: str | None = None
+
+
+async def rights(client: Client, coordinators: GroupCoordinators, groups: list[str], topics: Collection[str]) -> Rights:
+    """The rights on these groups and topics: a request to each coordinator, and one for the topics, side by side."""
+    answers = await client.gather([_of_groups(coordinators, groups), _of_topics(client, topics)])
+    (of_groups, group_error), (of_topics, topic_error) = answers
+    error = group_error or topic_error
+    return Rights(of_groups, of_topics, error.message if error else None)
+
+
+async def _of_groups(
+    coordinators: GroupCoordinators, groups: list[str]
+) -> tuple[dict[str, Operations | None], KgroupError | None]:
+    def read(answer: Any) -> Iterator[tuple[str, int, tuple[Operations | None]]]:
+        for row in answer.groups:
+            yield row.group_id, row.error_code, (_named(row.authorized_operations),)
+
+    def request(ids: list[str]) -> Any:
+        return DescribeGroupsRequest(
+            groups=ids, include_authorized_operations=True, max_version=_LAST_THAT_ANSWERS_FOR_ALL
+        )
+
+    try:
+        answers = await coordinators.ask(groups, request, read)
+    except KgroupError as error:
+        return dict.fromkeys(groups), error
+    found: dict[str, Operations | None] = {}
+    failure: KgroupError | None = None
+    for group, answer in answers.items():
+        if isinstance(answer, NotAuthorized):
+            found[group] = frozenset()
+        elif isinstance(answer, KgroupError):
+            found[group], failure = None, answer
+        else:
+            (found[group],) = answer
+    return found, failure
+
+
+async def _of_topics(
+    client: Client, topics: Collection[str]
+) -> tuple[dict[str, Operations | None], KgroupError | None]:
+    if not topics:
+        return {}, None
+    request = metadata_request(sorted(topics), operations=True)
+    try:
+        answer = await client.send_any(request)
+    except KgroupError as error:
+        return dict.fromkeys(topics), error
+    return {
+        row.name: _named(row.authorized_operations) if row.error_code == NONE else frozenset()
+        for row in answer.topics
+        if row.error_code in (NONE, TOPIC_AUTHORIZATION_FAILED)
+    }, None
+
+
+def _named(operations: Iterable[int] | None) -> Operations | None:
+    return None if operations is None else frozenset(_NAMES[code] for code in operations if code in _NAMES)
