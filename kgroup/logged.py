@@ -193,6 +193,19 @@ class CommitWritten(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class ForeignGroupWritten:
+    """A group of another ``type`` (share, streams) was created or changed; not ``exists``: it went.
+
+    It was deleted then, or became a group of consumers. What happens in such a group is not decoded.
+    """
+
+    log_offset: int
+    at_ms: int
+    type: str
+    exists: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Unreadable:
     """A record of the group that could not be decoded: broken, or newer than this program.
 
@@ -215,6 +228,7 @@ Event: TypeAlias = (
     | TargetWritten
     | HoldingWritten
     | CommitWritten
+    | ForeignGroupWritten
     | Unreadable
 )
 

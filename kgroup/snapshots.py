@@ -57,12 +57,17 @@ def _by_name(run: Run, cluster: Cluster, which: Selection, want: Want) -> Snapsh
 
 def _described(run: Run, which: Selection, groups: Sequence[ListedGroup]) -> tuple[ListedGroup, ...]:
     """Those of the groups that kgroup describes. Raises Refused for a named one that it does not."""
-    refuse_foreign([group for group in groups if group.name in names_of(which)], run.verb)
-    described = tuple(group for group in groups if group.type in DESCRIBED_TYPES)
-    if len(described) < len(groups):
-        left_out = plural(len(groups) - len(described), "share or streams group")
-        run.reporter.note(f"left out, {left_out}: kgroup list")
-    return described
+    foreign = foreign_left_out(run, which, groups)
+    return tuple(group for group in groups if group.name not in foreign)
+
+
+def foreign_left_out(run: Run, which: Selection, groups: Sequence[ListedGroup], source: str = "") -> frozenset[str]:
+    """The names of the share and streams groups among these, after a note. Raises Refused for a named one."""
+    foreign = [group for group in groups if group.type not in DESCRIBED_TYPES]
+    refuse_foreign([group for group in foreign if group.name in names_of(which)], run.verb)
+    if foreign:
+        run.reporter.note(f"left out, {plural(len(foreign), 'share or streams group')}: kgroup list{source}")
+    return frozenset(group.name for group in foreign)
 
 
 def _without_vanished(snapshot: Snapshot) -> Snapshot:
@@ -71,9 +76,16 @@ def _without_vanished(snapshot: Snapshot) -> Snapshot:
 
 
 _THEIR_FLAGS = {
-    "reset": "--reset-offsets --dry-run --all-topics --to-earliest",
-    "delete": "--delete",
-    "delete-offsets": "--delete-offsets --topic TOPIC",
+    "share": {
+        "reset": "--reset-offsets --dry-run --all-topics --to-earliest",
+        "delete": "--delete",
+        "delete-offsets": "--delete-offsets --topic TOPIC",
+    },
+    "streams": {
+        "reset": "--reset-offsets --dry-run --all-input-topics --to-earliest",
+        "delete": "--delete",
+        "delete-offsets": "--delete-offsets --input-topic TOPIC",
+    },
 }
 
 
@@ -81,9 +93,10 @@ def refuse_foreign(groups: Sequence[ListedGroup], verb: str) -> None:
     """Groups of other kinds are refused by name, with the tool that does for them what ``verb`` does."""
     for group in groups:
         if group.type not in DESCRIBED_TYPES:
+            flags = _THEIR_FLAGS.get(group.type, {}).get(verb, "--describe")
             raise Refused(
-                f"{group.name} is a {group.type} group, which is not read through committed offsets",
+                f"{group.name} is a {group.type} group: kgroup reads and changes classic and consumer groups only",
                 code="foreign-owner",
-                hint=f"kafka-{group.type}-groups.sh --bootstrap-server BROKER {_THEIR_FLAGS.get(verb, '--describe')} "
+                hint=f"kafka-{group.type}-groups.sh --bootstrap-server BROKER {flags} "
                 f"--group {shlex.quote(group.name)}",
             )

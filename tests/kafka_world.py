@@ -206,11 +206,33 @@ class KafkaWorld:
     def share_group(self, group: str, topic: str) -> None:
         """A share group (KIP-932) of one member, that never comes back: one ShareGroupHeartbeat, by hand."""
 
-        def text(value: str) -> bytes:
-            return bytes([len(value.encode()) + 1]) + value.encode()
+        body = _text(group) + _text("m" * 22) + struct.pack(">i", 0) + b"\0" + b"\2" + _text(topic) + b"\0"
+        self._heartbeat(76, 1, body, f"share group {group}")
 
-        body = text(group) + text("m" * 22) + struct.pack(">i", 0) + b"\0" + b"\2" + text(topic) + b"\0"
-        request = struct.pack(">hhih", 76, 1, 1, -1) + b"\0" + body
+    def streams_group(self, group: str, topic: str, *, stopped: bool = False) -> None:
+        """A streams group (KIP-1071) of one member, by StreamsGroupHeartbeats by hand; ``stopped``: it left again.
+
+        Commits of an Empty group of consumers stay when it becomes one.
+        """
+        # A subtopology that reads the topic: no patterns, no topics of its own, nothing copartitioned.
+        reading = b"\2" + _text("0") + b"\2" + _text(topic) + b"\1" * 5 + b"\0"
+        topology = b"\1" + struct.pack(">i", 0) + reading + b"\0"
+        no_tasks, process, no_endpoint, no_tags, no_offsets = b"\1" * 3, _text("p" * 22), b"\xff", b"\1", b"\0" * 2
+
+        def body(epoch: int, of_first: bytes) -> bytes:
+            """Epoch -1 is a farewell."""
+            head = _text(group) + _text("m" * 22) + struct.pack(">ii", epoch, 0) + b"\0" * 2
+            return head + struct.pack(">i", 60_000) + of_first + no_offsets + b"\0" * 2
+
+        first = topology + no_tasks + process + no_endpoint + no_tags
+        self._heartbeat(88, 0, body(0, first), f"streams group {group}")
+        if stopped:
+            nothing = b"\xff" + b"\0" * 4 + b"\xff" + b"\0"
+            self._heartbeat(88, 0, body(-1, nothing), f"streams group {group} stopped")
+
+    def _heartbeat(self, api_key: int, version: int, body: bytes, what: str) -> None:
+        """Send a request of the newer heartbeats, until no coordinator is missing."""
+        request = struct.pack(">hhih", api_key, version, 1, -1) + b"\0" + body
         host, _, port = self.bootstrap.partition(",")[0].rpartition(":")
 
         def joined() -> bool:
@@ -218,10 +240,10 @@ class KafkaWorld:
                 connection.sendall(struct.pack(">i", len(request)) + request)
                 answer = connection.recv(4096)
             (error,) = struct.unpack_from(">h", answer, 4 + 4 + 1 + 4)
-            assert error in (0, 14, 15, 16), f"ShareGroupHeartbeat: error {error}"
+            assert error in (0, 14, 15, 16), f"{what}: error {error}"
             return bool(error == 0)
 
-        wait_for(joined, f"share group {group}")
+        wait_for(joined, what)
 
     def _to_coordinator(self, group: str, request: Any) -> Any:
         async def send() -> Any:
@@ -278,6 +300,11 @@ class KafkaWorld:
         # Of this one alone: there are hundreds of topics, and this client takes a tenth of a second to read them.
         (found,) = self._groups.describe_topics([topic])
         return len(found["partitions"])
+
+
+def _text(value: str) -> bytes:
+    """A compact string of a request."""
+    return bytes([len(value.encode()) + 1]) + value.encode()
 
 
 def partitions_of(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, int]]:

@@ -15,6 +15,7 @@ from kgroup.groups.change import Plan, committed
 from kgroup.looking.from_log import choose_logged, say_open
 from kgroup.options import LogBounds, Selection
 from kgroup.run import Run
+from kgroup.snapshots import refuse_foreign
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +30,14 @@ def plan_as_of(run: Run, cluster: ChangingCluster, group: str, at_ms: int, bound
     """What stood then and does not stand now, partition by partition.
 
     A group that was deleted since comes into being again. Raises NotFound where the log holds nothing of the group up
-    to then, and KgroupError where the log, or the group as it is now, can't be read.
+    to then, Refused for a share or streams group, then or now, and KgroupError where the log, or the group as it is
+    now, can't be read.
     """
     logged = choose_logged(run, cluster, Selection(names=[group]), bounds, at_ms)
     errors = [error for error in logged.errors if error.code != COMMIT_UNKNOWN]  # those are rows of the plan
     snapshot = cluster.describe([group], COMMITS)
+    if not snapshot.groups:  # it is gone, or it became another group since
+        refuse_foreign([found for found in cluster.list_groups().groups if found.name == group], run.verb)
     chosen = readable(snapshot.groups, [e for e in snapshot.errors if e.code != NotFound.code or e.topic is not None])
     if group not in logged.states or any(error.topic is None for error in chosen.errors):
         return AsOfPlan(Plan(chosen.groups, (), errors=(*errors, *chosen.errors)), {})

@@ -23,7 +23,7 @@ from kgroup.groups.timeline.news import Told
 from kgroup.logged import LOG_INCOMPLETE
 from kgroup.looking.group_histories import STATE_ONLY, Histories, Wish
 from kgroup.looking.scan_progress import scan_progress
-from kgroup.model import Outcome, RowError
+from kgroup.model import ListedGroup, Outcome, RowError
 from kgroup.options import SAFETY, WHAT, WHICH, Format, Groups, Selection
 from kgroup.run import Run
 from kgroup.screens.history import followed, outcome, quiet_outcome
@@ -155,10 +155,13 @@ def history(run: Run, which: Which, span: Span, view: View) -> Iterator[Outcome]
         histories = Histories(cluster, wish, states)
         with scan_progress(run.reporter) as progress:
             unread = histories.read(progress)
+        refuse_foreign(histories.foreign(), run.verb)
+        listed = cluster.list_groups().groups if (unnamed := histories.without_type()) else ()
+        refuse_foreign([group for group in listed if group.name in unnamed], run.verb)
         unseen = [name for name, state in states.items() if state is None and histories.has_nothing(name)]
         missing = [name for name in unseen if histories.stopped(name) is None]
         if missing:
-            errors += (_unknown(run, cluster, missing, all_of_them=len(missing) == len(states) and not errors),)
+            errors += (_unknown(listed, cluster, missing, all_of_them=len(missing) == len(states) and not errors),)
         errors += (*unread, *(_not_found(name, why) for name in unseen if (why := histories.stopped(name)) is not None))
         found = tuple(one for one in histories.found() if one.group not in unseen)
         _note_bounds(run, found)
@@ -167,10 +170,8 @@ def history(run: Run, which: Which, span: Span, view: View) -> Iterator[Outcome]
             yield from _follow(run, cluster, histories, found)
 
 
-def _unknown(run: Run, cluster: Cluster, missing: Sequence[str], *, all_of_them: bool) -> RowError:
+def _unknown(listed: Sequence[ListedGroup], cluster: Cluster, missing: Sequence[str], *, all_of_them: bool) -> RowError:
     """Neither the coordinator nor the log knows these. Raises where there is nothing else to show."""
-    listed = cluster.list_groups().groups
-    refuse_foreign([group for group in listed if group.name in missing], run.verb)
     error = unknown_groups(missing, listed, cluster.ref.label)
     if all_of_them:
         raise error

@@ -108,7 +108,7 @@ def _from_log(run: Run, which: Selection, broker: int | None, source: FromLog) -
             numbers = kept_by(broker, keepers, cluster.brokers)
             if not numbers:
                 run.reporter.note(f"broker {broker} keeps no groups: it leads no partition of __consumer_offsets")
-        logged = choose_logged(run, cluster, which, source, numbers=numbers)
+        logged = choose_logged(run, cluster, which, source, numbers=numbers, foreign=True)
         coordinators = coordinators_of(logged.states, keepers, cluster.brokers)
         lines = [
             Line(replace(listed_group(state), coordinator=coordinators[name]), state.newest_ms)

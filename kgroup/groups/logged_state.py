@@ -17,6 +17,7 @@ from kgroup.logged import (
     Ending,
     EpochWritten,
     Event,
+    ForeignGroupWritten,
     GenerationMember,
     GenerationWritten,
     GroupGone,
@@ -62,7 +63,8 @@ class Stood:
 class LoggedState:
     """A group at a moment.
 
-    ``type`` and ``state`` are None where only later records of them are left, or they may be in what was not read.
+    ``type`` and ``state`` are None where only later records of them are left, or they may be in what was not read. Of
+    share and streams groups the type alone is known, also where only later records say so.
     ``partitions`` are all that it ever committed for, as far as the log shows: those without a commit then are among
     them. ``newest_ms`` is the time of its newest record up to then, ``open`` the partitions for which a transaction had
     commits that did not count yet.
@@ -103,19 +105,23 @@ def state_at(name: str, events: Iterable[Event], reach: Reach, at_ms: int | None
     if kept.newest_ms is None and not any(stood.unknown for stood in partitions.values()):
         return None
     incomplete = None if reach.to_log_start else reach.stopped or "the log was not read to its start"
-    if kept.consumer is not None and not (
-        kept.classic is not None and kept.classic.log_offset > kept.consumer.log_offset
-    ):
-        return _consumer_group(name, kept, kept.consumer, partitions, incomplete)
-    if kept.classic is not None:
-        return _classic_group(name, kept, kept.classic, partitions, incomplete)
+    match kept.newest_state:
+        case GenerationWritten() as classic:
+            return _classic_group(name, kept, classic, partitions, incomplete)
+        case EpochWritten() as consumer:
+            return _consumer_group(name, kept, consumer, partitions, incomplete)
+        case ForeignGroupWritten(type=foreign):
+            return _other_group(name, kept, partitions, incomplete, type_=foreign)
     if kept.gone_at is not None and not kept.state_is_lost:
         # Its offsets are deleted with a group; what is committed later belongs to a new one of that name. Where the
         # record behind it is lost, it may have been converted, which leaves them where they are.
         partitions = {place: stood for place, stood in partitions.items() if kept.is_later(place)}
     if not any(stood.commit or stood.unknown for stood in partitions.values()):
         return None
-    return _simple_group(name, kept, partitions, incomplete)
+    if kept.state_is_lost or incomplete is not None:
+        later = None if kept.first_later is None or not kept.first_later.exists else kept.first_later.type
+        return _other_group(name, kept, partitions, incomplete, type_=later)
+    return _other_group(name, kept, partitions, incomplete, type_="classic", state="Empty", protocol_type="")
 
 
 def log_line(state: LoggedState, now_ms: int) -> str:
@@ -133,6 +139,8 @@ class _Kept:
     newest_ms: int | None = None
     classic: GenerationWritten | None = None
     consumer: EpochWritten | None = None
+    foreign: ForeignGroupWritten | None = None
+    first_later: ForeignGroupWritten | None = None
     gone_at: int | None = None
     target_epoch: int | None = None
     details: dict[str, MemberDetails] = field(default_factory=dict)
@@ -149,7 +157,10 @@ class _Kept:
         if self.at_ms is not None and event.at_ms > self.at_ms:
             if isinstance(event, CommitWritten) and event.ending in _COUNTED:
                 self._later.setdefault((event.topic, event.partition), event)
-            elif isinstance(event, GenerationWritten | EpochWritten | GroupGone):
+            elif isinstance(event, GenerationWritten | EpochWritten | GroupGone | ForeignGroupWritten):
+                # A group that changed its type since has the end of the old one before the new one.
+                if isinstance(event, ForeignGroupWritten) and not self.state_is_lost:
+                    self.first_later = event
                 self.state_is_lost = True
             return
         if isinstance(event, CommitWritten):
@@ -185,12 +196,21 @@ class _Kept:
                 self.classic = event
             case EpochWritten():
                 self.consumer = event
+            case ForeignGroupWritten(exists=True):
+                self.foreign = event
+            case ForeignGroupWritten():
+                self.foreign, self.gone_at = None, event.log_offset
             case GroupGone(protocol=Protocol.CLASSIC):
                 self.classic, self.gone_at = None, event.log_offset
             case GroupGone():
                 self.consumer, self.target_epoch, self.gone_at = None, None, event.log_offset
                 for kept in (self.details, self.targets, self.holdings):
                     kept.clear()
+            case _:
+                self._take_member(event)
+
+    def _take_member(self, event: Event) -> None:
+        match event:
             case MemberWritten(member_id=member_id, details=details):
                 _put(self.details, member_id, details)
             case TargetEpochWritten(epoch=epoch):
@@ -201,6 +221,12 @@ class _Kept:
                 _put(self.holdings, member_id, holding)
             case _:
                 pass
+
+    @property
+    def newest_state(self) -> GenerationWritten | EpochWritten | ForeignGroupWritten | None:
+        """The record that says what the group is; None: there is none."""
+        states = [state for state in (self.classic, self.consumer, self.foreign) if state is not None]
+        return max(states, key=lambda state: state.log_offset, default=None)
 
     def is_later(self, place: TopicPartition) -> bool:
         """Whether it was committed after the group went, or nobody knows."""
@@ -332,15 +358,22 @@ def _consumer_member(kept: _Kept, member_id: str, said: MemberDetails) -> Member
     )
 
 
-def _simple_group(
-    name: str, kept: _Kept, partitions: Mapping[TopicPartition, Stood], incomplete: str | None
+def _other_group(
+    name: str,
+    kept: _Kept,
+    partitions: Mapping[TopicPartition, Stood],
+    incomplete: str | None,
+    *,
+    type_: str | None,
+    state: str | None = None,
+    protocol_type: str | None = None,
 ) -> LoggedState:
-    lost = kept.state_is_lost or incomplete is not None
+    """One without members of its own that the log tells of."""
     return LoggedState(
         name=name,
-        type=None if lost else "classic",
-        state=None if lost else "Empty",
-        protocol_type=None if lost else "",
+        type=type_,
+        state=state,
+        protocol_type=protocol_type,
         assignor=None,
         generation=None,
         leader=None,

@@ -24,6 +24,7 @@ from kgroup.looking.scan_progress import scan_progress
 from kgroup.model import Coordinator, Group, ListedGroup, RowError
 from kgroup.options import FromLog, LogBounds, Selection
 from kgroup.run import Run
+from kgroup.snapshots import foreign_left_out
 
 if TYPE_CHECKING:
     from kgroup.cluster.coordinator.client import Broker
@@ -130,10 +131,13 @@ def choose_logged(
     bounds: LogBounds,
     at_ms: int | None = None,
     numbers: Collection[int] | None = None,
+    *,
+    foreign: bool = False,
 ) -> Logged:
     """The groups that ``which`` means, out of the log alone; of all, those in these partitions of it (None: in any).
 
-    Raises as ``choose`` does, and Refused (--expect).
+    Share and streams groups are left out, after a note, unless ``foreign``. Raises as ``choose`` does, and Refused
+    (--expect, and a share or streams group that was named).
     """
     if which.topic and (missing := cluster.check_topics(which.topic)):
         run.reporter.note(f"there is no topic {', '.join(missing)} now")
@@ -163,6 +167,12 @@ def choose_logged(
         chosen = {name: state for name, state in chosen.items() if _concerns(state, which.topic)}
         kept = tuple(e for e in logged.errors if e.group is None or e.group in chosen or e.code == LOG_INCOMPLETE)
         logged = replace(logged, errors=kept)
+    if not foreign:
+        # (Of a type that the log does not show is not known that it is another.)
+        others = [listed_group(state) for state in chosen.values() if state.type is not None]
+        left_out = foreign_left_out(run, which, others, " --from-log")
+        chosen = {name: state for name, state in chosen.items() if name not in left_out}
+        logged = replace(logged, errors=tuple(e for e in logged.errors if e.group not in left_out))
     check_expected(which, len(chosen))
     return replace(logged, states=chosen)
 

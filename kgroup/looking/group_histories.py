@@ -12,8 +12,17 @@ from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC
 from kgroup.cluster.snapshot import Cluster, Want
 from kgroup.errors import KgroupError, NotAuthorized, NotFound, Unreachable
 from kgroup.groups.timeline.history import Asked, History, history
-from kgroup.logged import CommitWritten, Ending, Event, Reach
-from kgroup.model import RowError
+from kgroup.logged import (
+    CommitWritten,
+    Ending,
+    EpochWritten,
+    Event,
+    ForeignGroupWritten,
+    GenerationWritten,
+    GroupGone,
+    Reach,
+)
+from kgroup.model import ListedGroup, RowError
 
 STATE_ONLY = Want(offsets=False, logs=False, generation_budget_s=0)
 MOST_BYTES = 1024**3
@@ -96,6 +105,21 @@ class Histories:
         """Whether the log was read, and nothing of the group is in that."""
         return self._events.get(group) == ()
 
+    def foreign(self) -> tuple[ListedGroup, ...]:
+        """The groups that are of another type, or were when they were deleted: their records tell no history."""
+        return tuple(
+            ListedGroup(group, state.type, "Unknown", None, None)
+            for group, state in self._last_states().items()
+            if isinstance(state, ForeignGroupWritten)
+        )
+
+    def without_type(self) -> frozenset[str]:
+        """The groups that no coordinator knows as groups of consumers, and of which what was read says no more."""
+        return frozenset(group for group, state in self._last_states().items() if state is None)
+
+    def _last_states(self) -> dict[str, Event | None]:
+        return {group: _last_state(events) for group, events in self._events.items() if self._states[group] is None}
+
     def stopped(self, group: str) -> str | None:
         """Why the log was not read as far back as it had to be; None: it was. Of a group that was read."""
         return self._reach[group].stopped
@@ -123,6 +147,11 @@ class Histories:
             mark=_plan_of,
         )
         return history(group, self._events[group], self._reach[group], asked)
+
+
+def _last_state(events: Sequence[Event]) -> Event | None:
+    kinds = (GenerationWritten, EpochWritten, GroupGone, ForeignGroupWritten)
+    return next((event for event in reversed(events) if isinstance(event, kinds)), None)
 
 
 def _last_ms(events: Sequence[Event], now_ms: int) -> int:

@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 
 from kgroup.cluster.offsets_log.batches import Marker, RawRecord
 from kgroup.cluster.offsets_log.events import TYPES, event_of, topic_ids
-from kgroup.cluster.offsets_log.records import RecordType
+from kgroup.cluster.offsets_log.records import RecordType, key_prefix
 from kgroup.groups.timeline.history import Asked, history
 from kgroup.logged import (
     CommitWritten,
     Ending,
     EpochWritten,
+    ForeignGroupWritten,
     GenerationWritten,
     GroupGone,
     HoldingWritten,
@@ -45,7 +46,9 @@ EVENTS: dict[int, type[object]] = {
     6: TargetEpochWritten,
     7: TargetWritten,
     8: HoldingWritten,
+    11: ForeignGroupWritten,
     16: PatternResolved,
+    17: ForeignGroupWritten,
 }
 
 
@@ -123,6 +126,13 @@ def test_tombstones_tell_of_which_protocol_they_are() -> None:
     for name, protocol in (("classic group v0", Protocol.CLASSIC), ("consumer group v0", Protocol.CONSUMER)):
         event = event_of(raw_of(named(name), value=None), Ending.PLAIN, {})
         assert event == GroupGone(7, 1_000, protocol)
+
+
+@pytest.mark.parametrize(("number", "type_"), [(11, "share"), (17, "streams")])
+@pytest.mark.parametrize("value", [None, b"", b"\0\x63 of a version that nobody knows"])
+def test_share_and_streams_groups_go_by_their_keys(number: int, type_: str, value: bytes | None) -> None:
+    event = event_of(RawRecord(7, 1_000, key_prefix(number, "svc"), value, None), Ending.PLAIN, {})
+    assert event == ForeignGroupWritten(7, 1_000, type_, exists=value is not None)
 
 
 def test_the_outcome_of_transactions() -> None:

@@ -159,6 +159,73 @@ def test_undo_as_of_takes_back_what_another_tool_did(
     assert "holds no group" in result.stderr
 
 
+@pytest.mark.parametrize("kind", ["share", "streams", "streams, stopped"])
+def test_groups_of_other_types_are_named_and_refused_as_without_the_log(
+    kgroup: CommandLine, world: KafkaWorld, name: Name, kind: str
+) -> None:
+    """A streams group commits as every group does, and its log must not make an Empty classic group of it."""
+    topic, group, plain = world.topic(name("orders")), name("g"), name("g")
+    world.produce(topic, 9)
+    before = a_moment()
+    world.commit(plain, {(topic, 0): 5})
+    if kind == "share":
+        world.share_group(group, topic)
+    else:
+        world.commit(group, {(topic, 0): 5})
+        world.streams_group(group, topic, stopped="stopped" in kind)
+    then = a_moment()
+    world.commit(plain, {(topic, 0): 7})
+    type_ = kind.partition(",")[0]
+
+    both = f"({plain}|{group})"
+    logged = {row["group"]: row for row in kgroup("list", "--from-log", "--regex", both, "-o", "json").data}
+    asked = {row["group"]: row for row in kgroup("list", "--regex", both, "-o", "json").data}
+    assert [row["type"] for row in (logged[group], asked[group])] == [type_, type_]
+    assert (logged[group]["state"], logged[group]["members"]) == ("Unknown", None)
+    assert (logged[plain]["type"], logged[plain]["state"]) == ("classic", "Empty")
+
+    refusals: tuple[tuple[str, ...], ...] = (
+        ("describe", group),
+        ("describe", group, "--from-log"),
+        ("describe", plain, group, "--from-log"),
+        ("export", group, "--from-log"),
+        ("export", group, "--as-of", then),
+        ("undo", group, "--as-of", then),
+        ("undo", group, "--as-of", then, "--execute", "--accept", "moved-since"),
+        ("reset", name("new"), "--create", "--from-group", group, "--from-log"),
+        ("history", group),
+        ("history", group, "--commits"),
+        ("history", group, plain),
+    )
+    for words in refusals:
+        refused = kgroup(*words, exit_code=6)
+        assert refused.stdout == ""
+        assert f"{group} is a {type_} group" in refused.stderr
+        assert "[foreign-owner]" in refused.stderr
+    if kind != "share":
+        assert world.committed(group) == {(topic, 0): (5, "")}
+        # Then there was none of that name.
+        assert kgroup("undo", group, "--as-of", before, exit_code=5).stdout == ""
+
+    for words in (
+        ("describe", "--regex", both, "--from-log", "-o", "json"),
+        ("export", "--regex", both, "--from-log", "-o", "json"),
+        ("history", "--regex", both, "-o", "json"),
+    ):
+        found = kgroup(*words)
+        assert [row["group"] for row in found.data] == [plain]
+        assert "left out, 1 share or streams group: kgroup list" in found.stderr
+
+
+def test_history_of_a_streams_group_that_was_deleted(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
+    topic, group = world.topic(name("orders")), name("g")
+    world.commit(group, {(topic, 0): 5})
+    world.streams_group(group, topic, stopped=True)
+    world.delete_group(group)
+    assert f"{group} is a streams group" in kgroup("history", group, exit_code=6).stderr
+    assert "holds no group" in kgroup("describe", group, "--from-log", exit_code=5).stderr
+
+
 def test_offsets_of_a_topic_that_was_made_anew_go_nowhere(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
     """Not into a file, as little as into a plan: they would be applied to a topic of which they say nothing."""
     topic, other, group = world.topic(name("orders")), world.topic(name("clicks")), name("svc")

@@ -19,6 +19,7 @@ from kgroup.logged import (
     Ending,
     EpochWritten,
     Event,
+    ForeignGroupWritten,
     GenerationMember,
     GenerationWritten,
     GroupGone,
@@ -82,6 +83,10 @@ def target(at: int, member_id: str, *partitions: int) -> TargetWritten:
     return TargetWritten(at, at, member_id, frozenset(("orders", number) for number in partitions))
 
 
+def foreign(at: int, type_: str, *, exists: bool = True) -> ForeignGroupWritten:
+    return ForeignGroupWritten(at, at, type_, exists)
+
+
 def at_end(*events: Event, reach: Reach = WHOLE) -> LoggedState:
     found = state_at("svc", events, reach)
     assert found is not None
@@ -137,6 +142,20 @@ def commits(state: LoggedState | None) -> dict[int, int]:
             [joined(1, "a"), EpochWritten(2, 2, 3, None), MemberWritten(3, 3, "a", None), EpochWritten(4, 4, 4, None)],
             ("consumer", "Empty", "consumer", None, 4),
         ),
+        # Of other types of groups no more is decoded; they commit, or not.
+        ([foreign(1, "share")], ("share", None, None, None, None)),
+        ([foreign(1, "streams"), commit(2, 5), foreign(3, "streams")], ("streams", None, None, None, None)),
+        ([commit(1, 5), foreign(2, "streams")], ("streams", None, None, None, None)),
+        (
+            [generation(1, 4), commit(2, 5), GroupGone(3, 3, Protocol.CLASSIC), foreign(3, "streams")],
+            ("streams", None, None, None, None),
+        ),
+        (
+            [foreign(1, "streams"), commit(2, 5), foreign(3, "streams", exists=False), generation(4, 1, "a")],
+            ("classic", "Stable", "consumer", 1, None),
+        ),
+        ([foreign(1, "streams"), commit(2, 5), foreign(3, "streams", exists=False)], None),
+        ([foreign(1, "share"), foreign(2, "share", exists=False)], None),
     ],
 )
 def test_what_a_group_is(events: list[Event], expected: tuple[object, ...] | None) -> None:
@@ -147,6 +166,24 @@ def test_what_a_group_is(events: list[Event], expected: tuple[object, ...] | Non
     else:
         assert found is not None
         assert (found.type, found.state, found.protocol_type, found.generation, found.group_epoch) == expected
+
+
+@pytest.mark.parametrize(
+    ("events", "at_ms", "type_"),
+    [
+        # Compaction has left the newest record of each key alone: a group that was of consumers has left its end too.
+        ([commit(5, 5), foreign(50, "streams")], 10, "streams"),
+        ([commit(5, 5), GroupGone(49, 49, Protocol.CLASSIC), foreign(50, "streams")], 10, None),
+        ([commit(5, 5), foreign(50, "streams", exists=False)], 10, None),
+        ([generation(4, 1), commit(5, 5), foreign(50, "streams")], 10, "classic"),
+        ([foreign(4, "streams"), commit(5, 5), foreign(50, "streams", exists=False), generation(51, 1)], 10, "streams"),
+        ([commit(5, 5), generation(50, 2)], 10, None),
+    ],
+)
+def test_what_a_group_was(events: list[Event], at_ms: int, type_: str | None) -> None:
+    found = state_at("svc", events, COMPACTED, at_ms)
+    assert found is not None
+    assert (found.type, commits(found)) == (type_, {0: 5})
 
 
 def test_members_of_a_classic_group() -> None:

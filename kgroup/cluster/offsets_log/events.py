@@ -17,6 +17,7 @@ from kgroup.logged import (
     Ending,
     EpochWritten,
     Event,
+    ForeignGroupWritten,
     GenerationMember,
     GenerationWritten,
     GroupGone,
@@ -42,12 +43,14 @@ TYPES = (
     records.RecordType.TARGET_ASSIGNMENT_MEMBER,
     records.RecordType.CURRENT_MEMBER_ASSIGNMENT,
     records.RecordType.REGULAR_EXPRESSION,
+    *records.FOREIGN,
 )
 """The types of records that a reader has to ask for, with ``key_prefix``."""
 
 WITH_TOPIC_IDS = frozenset({records.RecordType.TARGET_ASSIGNMENT_MEMBER, records.RecordType.CURRENT_MEMBER_ASSIGNMENT})
 """Those in which topics go by their ids."""
 
+_FOREIGN: Mapping[int | None, str] = {kind.value: of for kind, of in records.FOREIGN.items()}
 _new = tuple.__new__
 
 
@@ -75,7 +78,7 @@ def topic_ids(raws: Iterable[RawRecord]) -> set[str]:
 
 
 def event_of(raw: RawRecord, ending: Ending, topics: Mapping[str, str], ended_ms: int | None = None) -> Event | None:
-    """The event of one record; None for types that say nothing here (partition metadata, other kinds of groups).
+    """The event of one record; None for types that say nothing here (partition metadata, members of share groups).
 
     ``ended_ms`` is when its transaction ended.
     """
@@ -84,6 +87,8 @@ def event_of(raw: RawRecord, ending: Ending, topics: Mapping[str, str], ended_ms
         topic, partition, offset, epoch, metadata, topic_id = usual
         fields = (at, time, topic, partition, offset, metadata, topic_id, raw.producer_id, ending, epoch, ended_ms)
         return _new(CommitWritten, fields)  # as CommitWritten(...) does it, in half the time
+    if (foreign := _FOREIGN.get(_type_of(raw.key))) is not None:
+        return ForeignGroupWritten(at, time, foreign, raw.value is not None)
     try:
         record = records.decode(raw.key, raw.value)
     except MalformedRecord as error:

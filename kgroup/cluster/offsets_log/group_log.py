@@ -24,7 +24,7 @@ from kgroup.cluster.offsets_log.backwards import (
 from kgroup.cluster.offsets_log.batches import Marker, RawRecord, key_head
 from kgroup.cluster.offsets_log.events import TYPES, WITH_TOPIC_IDS, ending_of, event_of, topic_ids
 from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC
-from kgroup.cluster.offsets_log.records import RecordType, key_prefix
+from kgroup.cluster.offsets_log.records import FOREIGN, RecordType, key_prefix
 from kgroup.errors import KgroupError, NotAuthorized
 from kgroup.logged import CommitWritten, Ending, Event, Reach
 from kgroup.model import LogRange
@@ -33,7 +33,7 @@ from kgroup.units import human_bytes
 Progress = Callable[[int, int], None]
 """Told how many offsets were read, of how many there are likely to be."""
 
-_STATES = frozenset({RecordType.GROUP_METADATA, RecordType.CONSUMER_GROUP_METADATA})
+_STATES = frozenset({RecordType.GROUP_METADATA, RecordType.CONSUMER_GROUP_METADATA, *FOREIGN})
 _OF_MEMBERS = (
     RecordType.CONSUMER_GROUP_MEMBER,
     RecordType.TARGET_ASSIGNMENT_MEMBER,

@@ -20,7 +20,7 @@ A reader filters raw keys with ``key_prefix`` or ``group_of`` first, then::
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
@@ -31,7 +31,11 @@ from kgroup.cluster.wire import FAULTS, MalformedRecord, Reader, topic_id
 
 
 class RecordType(IntEnum):
-    """The int16 that begins a key. Share groups (10-15) and streams groups (17-23) are not decoded."""
+    """The int16 that begins a key.
+
+    Of share groups (10-15) and streams groups (17-23) only the record that says that there is one is known, by its key:
+    see ``FOREIGN``. ``decode`` has no layout for it.
+    """
 
     LEGACY_OFFSET_COMMIT = 0
     OFFSET_COMMIT = 1
@@ -42,7 +46,16 @@ class RecordType(IntEnum):
     TARGET_ASSIGNMENT_METADATA = 6
     TARGET_ASSIGNMENT_MEMBER = 7
     CURRENT_MEMBER_ASSIGNMENT = 8
+    SHARE_GROUP_METADATA = 11
     REGULAR_EXPRESSION = 16
+    STREAMS_GROUP_METADATA = 17
+
+
+FOREIGN: Mapping[RecordType, str] = {
+    RecordType.SHARE_GROUP_METADATA: "share",
+    RecordType.STREAMS_GROUP_METADATA: "streams",
+}
+"""The type of group that a record of this type belongs to: without a value the group is gone, or of another type."""
 
 
 class MemberState(IntEnum):

@@ -7,7 +7,16 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from statistics import median
 
-from kgroup.logged import CommitWritten, Ending, Event, Partitions, Reach, TopicPartition, Unreadable
+from kgroup.logged import (
+    CommitWritten,
+    Ending,
+    Event,
+    ForeignGroupWritten,
+    Partitions,
+    Reach,
+    TopicPartition,
+    Unreadable,
+)
 
 _GAPS_FOR_A_RHYTHM = 3
 _LARGEST_SCAN = 200_000
@@ -24,7 +33,7 @@ class Evidence:
         self._by_partition: dict[TopicPartition, _Commits] = {}
         self._plain_by_partition: dict[TopicPartition, _Commits] = {}
         for event in events:
-            if isinstance(event, Unreadable):
+            if isinstance(event, Unreadable | ForeignGroupWritten):  # what happens in such a group is not read
                 self._broken.append(event.log_offset)
             elif isinstance(event, CommitWritten) and event.offset is not None and event.ending is not Ending.ABORTED:
                 self._add(event)
