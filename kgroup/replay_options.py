@@ -8,14 +8,12 @@ from typing import Annotated
 
 import typer
 
-from kgroup.catchup.choice import check_topic_name, parse_rate
+from kgroup.catchup.choice import check_topic_name
 from kgroup.catchup.model import Order
 from kgroup.catchup.replaying import DEAD_LETTERS, Wanted
 from kgroup.catchup.replaying import WHERE as ROWS_WANTED
 from kgroup.catchup.sinks.spark import parse_options
 from kgroup.catchup.spark.settings import SparkSettings, parse_conf
-from kgroup.catchup.task_spec import Handling
-from kgroup.durations import parse_duration
 from kgroup.errors import UsageError
 
 WHERE = "Where to"
@@ -210,7 +208,12 @@ class Speed:
     ] = None
     rate: Annotated[
         str | None,
-        typer.Option("--rate", metavar="500/s|20MiB/s", rich_help_panel=SPEED, help="At most so much, over all tasks."),
+        typer.Option(
+            "--rate",
+            metavar="500/s|20MiB/s|none",
+            rich_help_panel=SPEED,
+            help="At most so much, over all tasks; none: no limit, where the plan keeps one.",
+        ),
     ] = None
     retries: Annotated[
         int | None,
@@ -284,10 +287,6 @@ class Speed:
         sink, options = to.sink, to.options()
         if to.latest_per_key and self.order is not None:
             raise UsageError(f"--latest-per-key with --order {self.order}: each key comes once, in no order")
-        if self.lanes is not None and self.lanes < 1:
-            raise UsageError(f"--lanes {self.lanes}: at least 1 handler has to work")
-        if self.retries is not None and self.retries < 0:
-            raise UsageError(f"--retries {self.retries}: 0 or more")
         if sink == "spark":
             if to.latest_per_key:
                 raise UsageError("--latest-per-key is not for --to-spark", hint="--to-files DIR, and Spark reads those")
@@ -297,20 +296,18 @@ class Speed:
         if self.dead_letter_topic is not None:
             check_topic_name("--dead-letter-topic", self.dead_letter_topic)
             options[DEAD_LETTERS] = self.dead_letter_topic
-        usual = Handling()
-        handling = Handling(
-            lanes=self.lanes or usual.lanes,
-            retries=usual.retries if self.retries is None else self.retries,
-            backoff_s=usual.backoff_s if self.backoff is None else parse_duration(self.backoff, "--backoff"),
-            timeout_s=usual.timeout_s
-            if self.handler_timeout is None
-            else parse_duration(self.handler_timeout, "--handler-timeout"),
-        )
-        if handling.timeout_s <= 0:
-            raise UsageError(f"--handler-timeout {self.handler_timeout}: no handler answers in no time")
         settings = SparkSettings(self.master or "local[*]", parse_conf(self.conf or ()), self.parallelism)
-        rate = None if self.rate is None else parse_rate(self.rate)
-        return Wanted(sink, options, self.order, handling, rate, settings, to.latest_per_key)
+        said = {
+            "rate": self.rate,
+            "lanes": self.lanes,
+            "retries": self.retries,
+            "backoff": self.backoff,
+            "handler-timeout": self.handler_timeout,
+        }
+        tuning = {name: str(value).strip() for name, value in said.items() if value is not None}
+        return Wanted.tuned(
+            tuning, sink=sink, options=options, order=self.order, spark=settings, latest=to.latest_per_key
+        )
 
     def check_released_only(self, to: To) -> None:
         """Refuse beside ``--release-only`` what says how a gap is replayed: it would be ignored."""

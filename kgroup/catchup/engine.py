@@ -15,7 +15,7 @@ from kgroup.catchup import decisions, transactional_ids
 from kgroup.catchup.evidence import Evidence, SetBack, find_evidence, set_back
 from kgroup.catchup.ledger import Ledger
 from kgroup.catchup.look import log_starts, topic_ids
-from kgroup.catchup.model import Ledgered, Place, Plan, State
+from kgroup.catchup.model import Delivery, Ledgered, Place, Plan, State
 from kgroup.catchup.proof import ChunkResult, Proof, dispute, prove
 from kgroup.catchup.release import States, carry_out, check, group_of, hold, move_back, read_history, release
 from kgroup.catchup.runner import Runner
@@ -93,11 +93,11 @@ class Engine:
     note: Callable[[str], None] = _unheard
     """Is told what people should know, and what stops nothing."""
 
-    def create(self, plan: Plan) -> Ledgered:
+    def create(self, plan: Plan, delivery: Delivery | None = None) -> Ledgered:
         """Write a plan down; nothing is moved. Raises what ``Ledger.prepare`` and ``create`` do."""
         self.ledger.expect(transactional_ids.of_plan(plan.id))
         self.ledger.prepare()
-        return self.ledger.create(plan, now_ms=self.now_ms())
+        return self.ledger.create(plan, delivery, now_ms=self.now_ms())
 
     def take_over(self, found: Ledgered) -> Runner:
         """Become the runner of a plan, as ``Ledger.take_over``. Raises Refused [other-cluster] too."""

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from kgroup.catchup import ledger_topic, transactional_ids
 from kgroup.catchup.ledger_topic import LEDGER_TOPIC, LedgerTopic
 from kgroup.catchup.ledger_view import View, no_plan, refuse_overlap
-from kgroup.catchup.model import Epoch, Ledgered, Plan, State, StateRecord
+from kgroup.catchup.model import Delivery, Epoch, Ledgered, Plan, State, StateRecord
 from kgroup.catchup.records import Key, Kind, encode, key_of
 from kgroup.catchup.runner import Runner
 from kgroup.cluster.settled import PATIENCE_S, SettledReader
@@ -126,8 +126,8 @@ class Ledger:
         known = None if looked is None else looked.result()
         return known or ledger_topic.prepare(self._config, self.topic, timeout_s=self._timeout_s)
 
-    def create(self, plan: Plan, *, now_ms: int) -> Ledgered:
-        """Write a plan down, in state PLANNED, and read it back.
+    def create(self, plan: Plan, delivery: Delivery | None = None, *, now_ms: int) -> Ledgered:
+        """Write a plan down, in state PLANNED, with where its records go where that was said, and read it back.
 
         It happens under the id of the plan's group, so of two at once one wins at most. Raises Refused with code
         ``plan-overlaps``, ``plan-exists``, ``fenced`` (another start was faster), ``too-large``; CommitUnknown where no
@@ -142,7 +142,7 @@ class Ledger:
                 end = self._reader.end
             refuse_overlap(view, plan)
             transactions.begin()
-            for value in (plan, state):
+            for value in (plan, state) if delivery is None else (plan, state, delivery):
                 transactions.produce(self.topic, key_of(plan.id, value).encode(), encode(value), 0)
             lost: KgroupError | None = None
             try:
@@ -278,7 +278,8 @@ class Ledger:
         View(plan_id).add(found).ledgered(plan_id)
 
     def _written(self, plan_id: str, offset: int | None) -> tuple[int, frozenset[int]]:
-        """A number that no runner of this plan has had, and the tasks that may have workers.
+        """A number that no runner of this plan has had, and the tasks that may have workers: none before the first
+        runner, so that the release of a new plan waits for no task's id.
 
         Uncommitted records count: they cost a number, or the fencing of an id that nobody has, and need not be waited
         for. Each is read by itself, since the newest of them may be one that was aborted.
@@ -293,7 +294,7 @@ class Ledger:
                 epoch, delivery = view.epoch(plan_id), view.delivery(plan_id)
                 numbers.append(epoch.number if epoch is not None else 0)
                 tasks |= {task.number for task in delivery.tasks} if delivery is not None else set()
-        return max(numbers) + 1, frozenset(tasks)
+        return max(numbers) + 1, frozenset(tasks if any(numbers) else ())
 
     def fence_tasks(self, plan_id: str, numbers: Iterable[int]) -> None:
         """Take the ids of these tasks: their workers commit nothing any more, and what they had open is aborted."""

@@ -7,7 +7,7 @@ integers, half open ranges, times in ms since 1970; None is unknown, never -1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from kgroup.model import Commit
@@ -129,12 +129,14 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """Where the records go; set once, at the first replay, since it decides what is delivered already.
+    """Where the records go; kept with the plan's own record where that was said, and fixed once anything is delivered,
+    since it decides what is delivered already.
 
     ``sink`` is ``topic``, ``files``, ``command``, ``python`` or ``spark``; ``options`` are its own settings, without
     secrets, as strings. ``buckets`` is into how many buckets keys are dealt out by their hash where only the newest
     record of each is delivered (``--latest-per-key``), 0: every record is. The chunks of its tasks are buckets then,
-    whose numbers begin at ``buckets.first``.
+    whose numbers begin at ``buckets.first``. ``tuning`` is how fast, and how often a refused record is tried again, as
+    it was typed (``rate``, ``lanes``, ``retries``, ``backoff``, ``handler-timeout``): each run may say others.
     """
 
     sink: str
@@ -142,6 +144,7 @@ class Delivery:
     tasks: tuple[Task, ...]
     options: dict[str, str]
     buckets: int = 0
+    tuning: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -323,6 +323,7 @@ def _delivery(delivery: Delivery) -> dict[str, Any]:
         "tasks": [{"number": task.number, "chunks": list(task.chunks)} for task in delivery.tasks],
         "options": dict(delivery.options),
         "buckets": delivery.buckets,
+        "tuning": dict(delivery.tuning),
     }
 
 
@@ -333,6 +334,7 @@ def _read_delivery(fields: Fields) -> Delivery:
         tasks=tuple(Task(item.count("number"), item.counts("chunks")) for item in fields.objects("tasks")),
         options=fields.options("options"),
         buckets=fields.count("buckets") if fields.has("buckets") else 0,
+        tuning=fields.options("tuning") if fields.has("tuning") else {},
     )
 
 

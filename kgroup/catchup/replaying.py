@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING, Any
 from kgroup.catchup.bucket_run import ByKey
 from kgroup.catchup.buckets import as_chunk, begun, numbers, reading, with_buckets
 from kgroup.catchup.buckets import unfinished as unfinished_buckets
+from kgroup.catchup.choice import parse_rate
 from kgroup.catchup.chunks import RateLimit, deal
 from kgroup.catchup.delivered import touched, unfinished
-from kgroup.catchup.model import Delivery, Ledgered, Order, Progress, Task
+from kgroup.catchup.model import Delivery, Ledgered, Order, Plan, Progress, Task
 from kgroup.catchup.proof import ChunkResult
 from kgroup.catchup.rate import share
 from kgroup.catchup.runner import Runner
 from kgroup.catchup.spark.settings import SparkSettings, slots
 from kgroup.catchup.task_ledger import Work
 from kgroup.catchup.task_spec import Handling, Stopped, TaskResult, TaskSpec
+from kgroup.durations import parse_duration
 from kgroup.errors import KgroupError, Refused, UsageError
 
 if TYPE_CHECKING:
@@ -32,6 +34,9 @@ DEAD_LETTERS = "dead-letter-topic"
 
 WHERE = "where"
 """The option of a Delivery that says in Spark SQL which records are wanted: it decides what is delivered."""
+
+NO_RATE = "none"
+"""``--rate none``: no limit, where the plan keeps one."""
 
 HANDLERS = ("command", "python")
 """Sinks that hand records to somebody else's code, several at a time where ``--lanes`` says so."""
@@ -55,6 +60,18 @@ class Wanted:
     spark: SparkSettings = field(default_factory=SparkSettings)
     latest: bool = False
     """Only the newest record of each key (``--latest-per-key``); False where nothing was said."""
+    tuning: Mapping[str, str] = field(default_factory=dict)
+    """What ``handling`` and ``rate`` were read from, as typed: kept with the plan (``Delivery.tuning``)."""
+
+    @classmethod
+    def tuned(cls, tuning: Mapping[str, str], **more: Any) -> Wanted:
+        """With ``handling`` and ``rate`` as these texts say. Raises UsageError for what has no meaning."""
+        return cls(handling=_handling(tuning), rate=_rate(tuning), tuning=tuning, **more)
+
+    def with_kept(self, delivery: Delivery) -> Wanted:
+        """With what the plan keeps of how fast and how often, where this run says nothing else."""
+        tuning = {**delivery.tuning, **self.tuning}
+        return replace(self, handling=_handling(tuning), rate=_rate(tuning), tuning=tuning) if tuning else self
 
     def check_lanes(self) -> None:
         """Raise UsageError for ``--lanes`` where handlers can't work at the same time: it would be ignored."""
@@ -108,20 +125,21 @@ _KEPT = (DEAD_LETTERS, WHERE)
 """Options of every sink: another one has them too, where they are not said anew."""
 
 
-def delivery_of(found: Ledgered, wanted: Wanted) -> Delivery:
+def delivery_of(found: Ledgered, wanted: Wanted, typed: str | None = None) -> Delivery:
     """Where a plan's records go: as the ledger says, or as is wanted now, as long as nothing of it is delivered.
 
-    Raises Refused [no-sink] where nobody ever said, [sink-set] where something else was said before.
+    ``typed`` is the command line that a hint adds to. Raises Refused [no-sink] where nobody ever said, [sink-set] where
+    something else was said before.
     """
     plan, known = found.plan, found.delivery
     if known is None:
         if wanted.sink is None:
             raise Refused(
                 f"nobody has said where the records of {plan.id} go",
-                hint=f"kgroup catchup resume {plan.id} --to-topic TOPIC",
+                hint=f"{typed or f'kgroup catchup resume {plan.id}'} --to-topic TOPIC",
                 code="no-sink",
             )
-        return _new(found, wanted.sink, dict(wanted.options or {}), wanted)
+        return new_delivery(plan, wanted)
     said = {name: text for name, text in (wanted.options or {}).items() if name != DEAD_LETTERS}
     differs = wanted.sink not in (None, known.sink) or any(known.options.get(name) != said[name] for name in said)
     if differs or wanted.order not in (None, known.order) or (wanted.latest and not known.buckets):
@@ -129,7 +147,9 @@ def delivery_of(found: Ledgered, wanted: Wanted) -> Delivery:
         if not any(touched(plan, found.progress)) and not any(begun(plan, found.progress)):
             latest = wanted.latest or known.buckets > 0
             options = {**kept, **(wanted.options or {})}
-            return _new(found, wanted.sink or known.sink, options, replace(wanted, latest=latest), known.order)
+            sink, order = wanted.sink or known.sink, wanted.order or known.order
+            tuning = {**_fitting(known.tuning, known.sink, sink, order, latest=latest), **wanted.tuning}
+            return _new(plan, sink, options, replace(wanted, latest=latest, order=order, tuning=tuning))
         shown = " ".join(f"{name}={text}" for name, text in sorted(known.options.items()))
         raise Refused(
             f"{plan.id} goes to {known.sink} ({shown}) in order {known.order}: it is set, as it decides what is "
@@ -138,18 +158,67 @@ def delivery_of(found: Ledgered, wanted: Wanted) -> Delivery:
             code="sink-set",
         )
     dead = (wanted.options or {}).get(DEAD_LETTERS)
-    return known if dead is None else replace(known, options={**known.options, DEAD_LETTERS: dead})
+    options = known.options if dead is None else {**known.options, DEAD_LETTERS: dead}
+    return replace(known, options=options, tuning={**known.tuning, **wanted.tuning})
 
 
-def _new(
-    found: Ledgered, sink: str, options: dict[str, str], wanted: Wanted, before: Order = Order.PARTITION
-) -> Delivery:
-    plan, order = found.plan, wanted.order or before
+def _fitting(tuning: Mapping[str, str], before: str, sink: str, order: Order, *, latest: bool) -> dict[str, str]:
+    """What of a plan's tuning still has a meaning where its records go elsewhere, or in another order."""
+    kept = {name: text for name, text in tuning.items() if sink == before or name == "rate"}
+    if order is Order.PARTITION and not latest:
+        kept.pop("lanes", None)
+    return kept
+
+
+def new_delivery(plan: Plan, wanted: Wanted) -> Delivery:
+    """Where the records of a plan go, of which nobody has said it before; ``wanted`` names a sink."""
+    assert wanted.sink is not None
+    return _new(plan, wanted.sink, dict(wanted.options or {}), wanted)
+
+
+def _new(plan: Plan, sink: str, options: dict[str, str], wanted: Wanted) -> Delivery:
+    order, tuning = wanted.order or Order.PARTITION, dict(wanted.tuning)
     if wanted.latest:
         if sink == "spark":
             raise UsageError("--latest-per-key is not for --to-spark", hint="--to-files DIR, and Spark reads those")
-        return with_buckets(plan, sink, options, parallelism=wanted.at_once, rate=wanted.rate)
-    return Delivery(sink, order, deal(plan.ranges, plan.chunks, order, wanted.at_once), options)
+        made = with_buckets(plan, sink, options, parallelism=wanted.at_once, rate=wanted.rate)
+        return replace(made, tuning=tuning)
+    return Delivery(sink, order, deal(plan.ranges, plan.chunks, order, wanted.at_once), options, tuning=tuning)
+
+
+def _handling(tuning: Mapping[str, str]) -> Handling:
+    usual = Handling()
+    lanes, retries = _number(tuning, "lanes", usual.lanes), _number(tuning, "retries", usual.retries)
+    if lanes < 1:
+        raise UsageError(f"--lanes {lanes}: at least 1 handler has to work")
+    if retries < 0:
+        raise UsageError(f"--retries {retries}: 0 or more")
+    made = Handling(
+        lanes=lanes,
+        retries=retries,
+        backoff_s=_duration(tuning, "backoff", usual.backoff_s),
+        timeout_s=_duration(tuning, "handler-timeout", usual.timeout_s),
+    )
+    if made.timeout_s <= 0:
+        raise UsageError(f"--handler-timeout {tuning['handler-timeout']}: no handler answers in no time")
+    return made
+
+
+def _number(tuning: Mapping[str, str], name: str, usual: int) -> int:
+    try:
+        return int(tuning[name]) if name in tuning else usual
+    except ValueError:
+        raise UsageError(f"--{name} {tuning[name]}: not a number") from None
+
+
+def _duration(tuning: Mapping[str, str], name: str, usual: float) -> float:
+    return parse_duration(tuning[name], f"--{name}") if name in tuning else usual
+
+
+def _rate(tuning: Mapping[str, str]) -> RateLimit | None:
+    """None: no limit, which ``none`` says of a plan that keeps one."""
+    text = tuning.get("rate", NO_RATE)
+    return None if text == NO_RATE else parse_rate(text)
 
 
 def specs(

@@ -183,7 +183,7 @@ def replayed(
         if delivery != found.delivery:
             runner.write(delivery)
             found = runner.found
-        came = _worked(run, engine, runner, session, wanted, delivery)
+        came = _worked(run, engine, runner, session, wanted.with_kept(delivery), delivery)
         return _proved(run, engine, runner, came, report)
     except (KeyboardInterrupt, Terminated):
         engine.sign_off(runner)

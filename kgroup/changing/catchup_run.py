@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -108,9 +109,10 @@ def resume_outcome(run: Run, engine: Engine, text: str, wanted: Wanted, assume: 
     refusal = refusal_of(would)
     if refusal is not None and not (doing.execute and refusal.code == "went-on"):
         return _refused(run, engine, found, refusal)
-    delivery = delivery_of(found, wanted)
+    delivery = delivery_of(found, wanted, shlex.join(run.typed))
     latest = delivery.buckets > 0
     effective = replace(wanted, sink=delivery.sink, options=delivery.options, order=delivery.order, latest=latest)
+    effective = effective.with_kept(delivery)
     effective.check_lanes()
     fits = fit(run, effective, found.plan.ranges, ledger=engine.ledger.topic)
     fits.warn(run)

@@ -26,9 +26,7 @@ from kgroup.screens.catchup_plans import (
 )
 
 _LOOK_EVERY_S = 1.0
-_NOT_KEPT = (
-    "--rate", "--lanes", "--retries", "--backoff", "--handler-timeout", "--master", "--parallelism", "--conf"
-)  # fmt: skip
+_NOT_KEPT = ("--master", "--parallelism", "--conf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +59,7 @@ def commands(run: Run, found: Ledgered) -> Commands:
 
 
 def _said_each_time(words: Sequence[str]) -> Iterator[str]:
-    """What the ledger does not keep of a replay, as it was typed: a rate that is forgotten is no limit any more."""
+    """What the ledger does not keep of a replay, as it was typed: where Spark runs, which is each machine's own."""
     for word, following in pairwise([*words, ""]):
         if word in _NOT_KEPT:
             yield from (word, following)

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from kgroup.catchup.engine import Engine
 from kgroup.catchup.model import Ledgered, State
 from kgroup.catchup.proof import prove
-from kgroup.catchup.replaying import Wanted, delivery_of
+from kgroup.catchup.replaying import Wanted, new_delivery
 from kgroup.catchup.runner import Runner
 from kgroup.changing.catchup_show import commands
 from kgroup.changing.catchup_start import Planned, Started, plan_of
@@ -96,19 +96,18 @@ def released(
 ) -> Iterator[Runner]:
     """Write the plan down and release its head; its runner, for as long as the block runs.
 
-    Where its records go (``wanted``) is written before the release: whoever goes on after a crash need not know it.
+    Where its records go (``wanted``) is written with the plan: whoever goes on after a crash need not know it.
     A signal is put off until the head is released, and raised then. Raises what ``Engine.create`` and ``release_new``
     do.
     """
     made = plan_of(run, engine, plan, reason)
     with ExitStack() as stack:
         with put_off() as pending:
-            found = engine.create(made)
+            delivery = None if wanted is None or wanted.sink is None else new_delivery(made, wanted)
+            found = engine.create(made, delivery)
             run.result.touched = None
             run.reporter.event("PLANNED", f"{made.id}  {sizes(plan)}")
             runner = stack.enter_context(engine.take_over(found))
-            if wanted is not None and wanted.sink is not None:
-                runner.write(delivery_of(runner.found, wanted))
             with half_released(run, runner):
                 found = engine.release_new(runner)
             run.reporter.event("RELEASED", released_text(found))

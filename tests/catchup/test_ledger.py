@@ -18,6 +18,7 @@ from kgroup.catchup import transactional_ids
 from kgroup.catchup.ledger import Ledger
 from kgroup.catchup.model import State
 from kgroup.cluster.settled import SettledReader
+from kgroup.cluster.transactions import Fenced
 from kgroup.errors import NotFound, Refused
 from tests.catchup.ledgers import (
     ME,
@@ -53,6 +54,28 @@ def test_a_plan_is_made_and_read_back(ledger: Ledger, name: Name) -> None:
     assert ledger.read(one.id) == ledger.read(one.id, made.offset) == made
     assert ledger.read(other.id, later.offset) == later
     assert [found.plan for found in ledger.list().plans] == [one, other]
+
+
+def test_where_records_go_is_written_with_the_plan_and_costs_its_first_runner_nothing(
+    ledger: Ledger, name: Name, config: Config
+) -> None:
+    """A task's id is taken at a takeover only once there was a runner, that may have workers."""
+    plan, where = new_plan(name("group")), delivery((0,))
+    made = ledger.create(plan, where, now_ms=NOW_MS)
+    with ledger.transactions(transactional_ids.of_task(plan.id, 0)) as worker:
+        worker.fence()
+        worker.begin()
+        with taken(ledger, plan) as first:
+            worker.produce(ledger.topic, b"unknown", b"1", 0)
+            worker.commit()
+            worker.begin()
+            with taken(ledger, plan):
+                worker.produce(ledger.topic, b"unknown", b"2", 0)
+                with pytest.raises(Fenced):
+                    worker.commit()
+
+    assert (made.delivery, first.found.delivery) == (where, where)
+    assert ledger.read(plan.id).delivery == where
 
 
 def test_there_is_no_such_plan(ledger: Ledger, config: Config, name: Name) -> None:

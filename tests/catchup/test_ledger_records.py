@@ -45,7 +45,7 @@ PLAN = replace(
     ),
 )
 STATE = StateRecord(State.RELEASING, 1, "me@here", 2, 500, note=None)
-ADDED_LATER = {"buckets", "shares"}
+ADDED_LATER = {"buckets", "tuning", "shares"}
 EVERY: list[Value] = [
     PLAN,
     replace(PLAN, group=None, group_type=None, cluster_id=None, reason="\x00\u2028é", ranges=(), chunks=()),
@@ -53,7 +53,7 @@ EVERY: list[Value] = [
     replace(STATE, state=State.CANCELLING, targets=(("orders", 1, 70),), expected=(("orders", 1, None),), note="so"),
     replace(STATE, log_position=None, expected=(("orders", 1, 120),)),
     Epoch(3, "me@here", 10, 20),
-    Delivery("topic", Order.KEY, (Task(0, (1, 0)), Task(1, ())), {"topic": "t", "": "ü"}),
+    Delivery("topic", Order.KEY, (Task(0, (1, 0)), Task(1, ())), {"topic": "t", "": "ü"}, tuning={"rate": "500/s"}),
     Progress(12, 90, 20, 1, 2, 300, 5, 3, (Lost(70, 75, "log start"),), 4),
     Progress(0, 0, 0, 0, 0, 0, 0, 0),
     Delivery("files", Order.NONE, (Task(0, (4, 6)), Task(1, (5,))), {"dir": "/x"}, 3),

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 
+from kgroup.catchup.chunks import RateLimit
 from kgroup.catchup.model import Delivery, Ledgered, Order, Progress, State, StateRecord
 from kgroup.catchup.replaying import Wanted, delivery_of
 from kgroup.catchup.sinks.spark import parse_options, resolved, secrets_of
@@ -17,6 +18,7 @@ from kgroup.catchup.spark.failures import explain
 from kgroup.catchup.spark.notebook import Asked, parse, ranges_of, split
 from kgroup.catchup.spark.source import Part
 from kgroup.catchup.spark.where import message_lines
+from kgroup.catchup.task_spec import Handling
 from kgroup.errors import KgroupError, Refused, UsageError
 from kgroup.stored import OffsetRange
 from tests.catchup.plans import gap_range, make_plan
@@ -217,6 +219,38 @@ def test_it_may_not_once_something_is(wanted: Wanted, progress: dict[int, Progre
         delivery_of(found(progress), wanted)
 
     assert raised.value.code == "sink-set"
+
+
+KEPT = {"rate": "5/s", "lanes": "4", "retries": "1", "handler-timeout": "9s"}
+COMMAND = Delivery("command", Order.KEY, (), {"command": "cat"}, tuning=KEPT)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "tuning"),
+    [
+        (Wanted(), KEPT),
+        (Wanted.tuned({"rate": "none"}), {**KEPT, "rate": "none"}),
+        (Wanted.tuned({"retries": "7"}), {**KEPT, "retries": "7"}),
+        (Wanted(options={"command": "tee"}), KEPT),
+        (Wanted(order=Order.NONE), KEPT),
+        # What would be refused if it was typed beside the new sink, or the new order, goes.
+        (Wanted(order=Order.PARTITION), {name: text for name, text in KEPT.items() if name != "lanes"}),
+        (Wanted("topic", {"topic": "copy"}), {"rate": "5/s"}),
+        (Wanted.tuned({"lanes": "2"}, sink="python", options={"function": "a:b"}), {"rate": "5/s", "lanes": "2"}),
+    ],
+)
+def test_how_fast_and_how_often_is_kept_where_nothing_else_is_said(wanted: Wanted, tuning: dict[str, str]) -> None:
+    made = delivery_of(found({}, COMMAND), wanted)
+
+    assert made.tuning == tuning
+
+
+def test_what_is_kept_of_it_is_what_the_tasks_get() -> None:
+    said = Wanted.tuned({"retries": "7", "backoff": "10ms"}).with_kept(COMMAND)
+
+    assert said.rate == RateLimit(records_per_s=5)
+    assert said.handling == Handling(lanes=4, retries=7, backoff_s=0.01, timeout_s=9.0)
+    assert Wanted.tuned({"rate": "none"}).with_kept(COMMAND).rate is None
 
 
 def test_another_order_deals_the_chunks_anew() -> None:

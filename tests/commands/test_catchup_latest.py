@@ -75,7 +75,8 @@ def test_a_runner_that_is_killed_leaves_whole_buckets(
     delivered = owed["totals"]["delivered"]
     assert delivered > 0
 
-    done = kgroup.process("catchup", "resume", plan, "--master", "local[2]", "--execute", "-o", "json")
+    go_on = ("--master", "local[2]", "--rate", "none", "--execute", "-o", "json")
+    done = kgroup.process("catchup", "resume", plan, *go_on)
 
     wanted = newest(records, topic=topic)
     found = sources(seen(bootstrap, copy))

@@ -24,7 +24,7 @@ from kgroup.errors import KgroupError
 from kgroup.model import Outcome
 from tests.catchup.replays import seen
 from tests.command_line import CommandLine
-from tests.commands.catchups import Crash, crash, offsets, own_ledger, plan_id, released, written
+from tests.commands.catchups import LOCAL, Crash, crash, offsets, own_ledger, plan_id, released, written
 from tests.kafka_world import KafkaWorld
 from tests.members import Members
 from tests.waiting import wait_for
@@ -179,11 +179,11 @@ def test_a_signal_ends_it_cleanly_and_it_is_gone_on_with(
         stderr = process.communicate(timeout=60)[1]
     assert process.returncode == code, stderr
     assert "STOPPED" in stderr
-    assert f"kgroup catchup resume {plan} --master 'local[2]' --rate 4/s --execute" in stderr
+    assert f"kgroup catchup resume {plan} --master 'local[2]' --execute" in stderr  # the plan keeps its rate
     assert "stopped" in kgroup("catchup", "show", plan).stdout.splitlines()[0]
 
     dry = kgroup("catchup", "resume", plan)
-    done = kgroup.process("catchup", "resume", plan, "--master", "local[2]", "--execute")
+    done = kgroup.process("catchup", "resume", plan, "--master", "local[2]", "--rate", "none", "--execute")
 
     assert "Nothing was changed. To go on, to topic" in dry.stdout
     assert "PROVED" in done.stdout
@@ -228,7 +228,7 @@ def test_released_first_and_replayed_later_to_files(
     kgroup: CommandLine, world: KafkaWorld, crashed: Crash, tmp_path: Path
 ) -> None:
     plan = released(kgroup, crashed)
-    nowhere = kgroup("catchup", "resume", plan, "--execute", exit_code=6)
+    nowhere = kgroup("catchup", "resume", plan, "--where", "offset > 1", "--order", "key", "--execute", exit_code=6)
     manifest = tmp_path / plan / MANIFEST
     manifest.mkdir(parents=True)
 
@@ -250,6 +250,7 @@ def test_released_first_and_replayed_later_to_files(
     done = kgroup("catchup", "resume", plan, "--execute")
 
     assert "[no-sink]" in nowhere.stderr
+    assert f"kgroup catchup resume {plan} --where 'offset > 1' --order key --execute --to-topic TOPIC" in nowhere.stderr
     assert "could not be written" in unlisted.stderr
     assert state == "released"  # it is not done before its files are listed
     assert "PROVED" in done.stdout
@@ -324,6 +325,31 @@ def test_what_forbids_the_replay_is_found_before_anything_moves(
             assert said in kgroup(*start, *words, *execute, exit_code=code).stderr, words
     assert world.exact(crashed.group) == before
     assert kgroup("catchup", "list", "-o", "json").data == []
+
+
+def test_killed_before_its_replay_it_is_gone_on_with_as_it_was_asked_for(
+    kgroup: CommandLine, world: KafkaWorld, crashed: Crash, tmp_path: Path
+) -> None:
+    """All that decides what is delivered, and how fast, is in the ledger with the plan's first record."""
+    asked = ("--to-files", str(tmp_path), "--format", "json", "--where", "partition = 0", "--order", "none")
+    slow = ("--rate", "50/s", "--retries", "1")
+    with running(kgroup, "catchup", "start", crashed.group, *asked, *slow, *LOCAL, "--execute") as process:
+        plan = plan_id_of(until(process, "PLANNED"))
+        process.kill()
+        process.communicate()
+    (killed,) = kgroup("catchup", "show", plan, "-o", "json").data
+    shown = kgroup("catchup", "show", plan).stdout
+
+    done = kgroup.process("catchup", "resume", plan, *LOCAL, "--execute", "-o", "json")
+
+    assert (killed["sink"], killed["order"]) == ("files", "none")
+    assert killed["tuning"] == {"rate": "50/s", "retries": "1"}
+    assert f"-> kgroup catchup resume {plan} --execute" in shown
+    (proved,) = done.data
+    assert (proved["totals"]["delivered"], proved["totals"]["filtered"], proved["state"]) == (50, 30, "done")
+    files = [path for path in (tmp_path / plan).rglob("*.json") if path.name[0] not in "_."]
+    lines = [json.loads(line) for path in files for line in path.read_text().splitlines()]
+    assert sorted((line["partition"], line["offset"]) for line in lines) == [(0, offset) for offset in range(70, 120)]
 
 
 def test_the_plan_names_the_sink_and_what_it_checked(

@@ -65,7 +65,8 @@ def test_broken_off_and_gone_on_with(
     assert len(copied(world, copy)) < 25, stderr
 
     other = kgroup("catchup", "resume", plan, "--where", "partition = 1", "--execute", exit_code=6)
-    kgroup("catchup", "resume", plan, "--master", "local[2]", "--report", str(report), "--execute")
+    go_on = ("--master", "local[2]", "--rate", "none", "--report", str(report), "--execute")
+    kgroup("catchup", "resume", plan, *go_on)
 
     assert "[sink-set]" in other.stderr
     wanted = {place for place in gap_of(crashed) if ":0:" in place and int(place.rpartition(":")[2]) % 2 == 0}
