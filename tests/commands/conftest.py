@@ -6,38 +6,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from kgroup.commands import describe
-from kgroup.durations import parse_duration
 from tests.conftest import BROKER_PROPERTIES
 from tests.kafka_proxy import ProxiedBroker, proxied_broker
 
 Name = Callable[[str], str]
-
-_PATIENCE_S = 20.0
-
-
-@pytest.fixture(autouse=True)
-def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Time for what kgroup does without when it does not come in a moment, so that a busy machine hides nothing.
-
-    For commands in this process; a test of such a limit says its own.
-    """
-    for limit in (
-        "kgroup.changing.evidence._PAST_BUDGET_S",
-        "kgroup.cluster.log_questions._ACTIVITY_BUDGET_S",
-        "kgroup.cluster.sessions._BUDGET_S",
-        "kgroup.commands.simulate._LOG_BUDGET_S",
-        "kgroup.rollout.SHORTEST_LOOK_S",
-        "kgroup.skipped._PREVIEW_S",
-        "kgroup.waiting.SHORTEST_LOOK_S",
-    ):
-        monkeypatch.setattr(limit, _PATIENCE_S)
-    usual = describe._DEFAULT_BUDGET
-
-    def parsed(text: str, option: str) -> float:
-        return _PATIENCE_S if text == usual else parse_duration(text, option)
-
-    monkeypatch.setattr(describe, "parse_duration", parsed)
 
 
 @pytest.fixture(scope="module")
