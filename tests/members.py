@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +18,13 @@ from kafka.admin import KafkaAdminClient
 from tests.kafka_world import KafkaWorld
 from tests.waiting import wait_for
 
-_PATIENCE_S = 12.0
 _SCRIPT = Path(__file__).with_name("consumer_process.py")
 
 
 class Member:
     """One consumer; ``assignment`` is what it holds now, None before its first rebalance.
 
-    ``generation`` and ``member_id`` are what the client itself knows (kafka-python only, else None).
+    ``generation`` and ``member_id`` are what the client itself knows, if it is ``telling``, else None.
     """
 
     def __init__(self, what: dict[str, Any]) -> None:
@@ -57,14 +56,7 @@ class Member:
         """Commit what it has polled, and wait until that is done."""
         before = self.commits
         self._tell("commit")
-        try:
-            wait_for(lambda: self.commits > before, "a commit")
-        except AssertionError:
-            if self.what["client"] != "kafka-python":
-                raise
-            self.start_again()  # it stays out of a rebalance for good, once in a while
-            self._tell("commit")
-            wait_for(lambda: self.commits > 0, "a commit of a member that was started again")
+        wait_for(lambda: self.commits > before, "a commit")
 
     def hold(self) -> None:
         """Stop polling, so that it can neither give partitions up nor rejoin; its heartbeats go on."""
@@ -150,30 +142,26 @@ class Members:
         self._admin._net.close()  # which its own close() forgets
 
     def classic(self, group: str, *topics: str, assignor: str = "range", **settings: Any) -> Member:
-        """A classic member (librdkafka; sticky: kafka-python). ``group_instance_id`` for ``group.instance.id``."""
-        if assignor == "sticky":
-            return self.telling(group, *topics, assignor=assignor, **settings)
-        # A machine that stands still for a moment must not expel it: tests that wait for the end of a session say so.
-        usual = {"partition.assignment.strategy": assignor, "session.timeout.ms": 15_000, "heartbeat.interval.ms": 100}
-        return self._start("confluent", group, topics, {**usual, **_dotted(settings)})
+        """A classic member (librdkafka). ``group_instance_id`` for ``group.instance.id``."""
+        return self._classic(group, topics, assignor, settings, telling=False)
 
     def telling(self, group: str, *topics: str, assignor: str = "range", **settings: Any) -> Member:
-        """A classic member that tells its generation and its member id (kafka-python).
+        """A classic member that tells its generation and its member id."""
+        return self._classic(group, topics, assignor, settings, telling=True)
 
-        Only where these are needed: now and then it stays out of a rebalance, or never commits.
-        """
-        if assignor == "cooperative-sticky":
-            return self.classic(group, *topics, assignor=assignor, **settings)
-        # With a heartbeat each 100 ms it stays out more often.
-        timeouts = {"session_timeout_ms": 15_000, "heartbeat_interval_ms": 500}
-        return self._start("kafka-python", group, topics, {"assignor": assignor, **timeouts, **settings})
+    def _classic(
+        self, group: str, topics: tuple[str, ...], assignor: str, settings: dict[str, Any], *, telling: bool
+    ) -> Member:
+        # A machine that stands still for a moment must not expel it: tests that wait for the end of a session say so.
+        usual = {"partition.assignment.strategy": assignor, "session.timeout.ms": 15_000, "heartbeat.interval.ms": 100}
+        return self._start(group, topics, {**usual, **_dotted(settings)}, telling=telling)
 
     def consumer(self, group: str, *topics: str, **settings: Any) -> Member:
         """A member of the consumer protocol (KIP-848, librdkafka). ``group_instance_id`` for ``group.instance.id``."""
-        return self._start("confluent", group, topics, {"group.protocol": "consumer", **_dotted(settings)})
+        return self._start(group, topics, {"group.protocol": "consumer", **_dotted(settings)}, telling=False)
 
     def stable(self, *members: Member, partitions: int, idle: int | None = None, within_s: float = 40.0) -> None:
-        """Wait until these members hold ``partitions`` partitions in all, each at one member only.
+        """Wait until these members hold ``partitions`` partitions in all, each at one member only, and are Stable.
 
         ``idle`` is how many of them hold none; None: only those that are more than there are partitions.
         """
@@ -187,26 +175,20 @@ class Members:
             return known and agreed and without == left_over and len(held) == partitions == len(set(held))
 
         what = f"{partitions} partitions over {len(members)} members"
-        classic = [member for member in members if member.what["client"] == "kafka-python"]
-        try:
-            wait_for(settled, what, _PATIENCE_S if len(classic) > 1 else within_s)
-        except AssertionError:
-            if len(classic) < 2:
-                raise
-            # Of two such clients one stays out of a rebalance for good, once in some fifty times.
-            for member in classic:
-                member.start_again()
-            wait_for(settled, what, within_s)
+        wait_for(settled, what, within_s)
         for group in {member.what["group"] for member in members if member.may_idle_unseen and not member.assignment}:
             self._have_joined([member for member in members if member.what["group"] == group])
         # The members have settled; the broker may be a moment behind, or a rebalance ahead.
         groups = {member.what["group"] for member in members}
-        with contextlib.suppress(AssertionError):
-            wait_for(lambda: all(self._state(group) == "stable" for group in groups) and settled(), "Stable", 10.0)
+        wait_for(
+            lambda: self._states(groups) == dict.fromkeys(groups, "stable") and settled(),
+            f"{what}, and Stable",
+            within_s,
+        )
 
-    def _state(self, group: str) -> str:
-        states = {found["group_id"]: found["group_state"].lower() for found in self._admin.list_groups()}
-        return str(states.get(group))
+    def _states(self, groups: Collection[str]) -> dict[str, str]:
+        listed = {found["group_id"]: found["group_state"].lower() for found in self._admin.list_groups()}
+        return {group: str(listed.get(group)) for group in groups}
 
     def _have_joined(self, members: Sequence[Member]) -> None:
         """Wait for those of a group that say nothing of their own."""
@@ -218,10 +200,10 @@ class Members:
 
         wait_for(there, f"{len(members)} members of {group}")
 
-    def _start(self, client: str, group: str, topics: tuple[str, ...], settings: dict[str, Any]) -> Member:
+    def _start(self, group: str, topics: tuple[str, ...], settings: dict[str, Any], *, telling: bool) -> Member:
         member = Member(
             {
-                "client": client,
+                "telling": telling,
                 "bootstrap": self.bootstrap,
                 "group": group,
                 "topics": list(topics),

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests import by_hand
 from tests.command_line import CommandLine
 from tests.kafka_world import KafkaWorld, partitions_of
 from tests.members import Member, Members
@@ -17,27 +18,36 @@ from tests.waiting import wait_for
 Name = Callable[[str], str]
 
 
-@pytest.mark.parametrize("assignor", ["range", "roundrobin", "sticky", "cooperative-sticky"])
+@pytest.mark.parametrize("assignor", ["range", "roundrobin", "cooperative-sticky"])
 def test_live_classic_group(
     kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, bystander: str, assignor: str
 ) -> None:
     topic, group = world.topic(name("orders"), partitions=4), name("svc")
     world.produce(topic, 10, partition=1)
-    both = members.classic(group, topic, assignor=assignor), members.classic(group, topic, assignor=assignor)
+    both = members.telling(group, topic, assignor=assignor), members.telling(group, topic, assignor=assignor)
     document = stable(kgroup, group, members, *both)
 
     assert (document["type"], document["protocol_type"]) == ("classic", "consumer")
     assert document["assignor"] == assignor
-    assert document["generation"] >= 1
-    if assignor == "sticky":  # whose client tells it
-        assert document["generation"] == both[0].generation
+    assert document["generation"] == both[0].generation == both[1].generation
     assert document["leader"] in {member["member_id"] for member in document["members"]}
+    assert {member["member_id"] for member in document["members"]} == {member.member_id for member in both}
     assert document["group_epoch"] is document["assignment_epoch"] is None
     assert len(document["members"]) == 2
     assert all(member["assignment"] for member in document["members"])
     assert [row["partition"] for row in document["partitions"]] == [0, 1, 2, 3]
     assert all(row["member_id"] for row in document["partitions"])
     assert document["totals"]["unassigned_partitions"] == 0
+
+
+def test_live_sticky_group(kgroup: CommandLine, world: KafkaWorld, name: Name, bystander: str) -> None:
+    """Which librdkafka does not offer: a member made of single requests."""
+    topic, group = world.topic(name("orders"), partitions=2), name("svc")
+    member = by_hand.join(world, group, {topic: [0, 1]}, assignors=["sticky"])
+    (document,) = kgroup("describe", group, "-o", "json").data
+    assert (document["state"], document["assignor"], document["generation"]) == ("Stable", "sticky", member.generation)
+    assert document["leader"] == member.member_id
+    member.leave()
 
 
 def test_live_consumer_group(
@@ -63,13 +73,7 @@ def stable(kgroup: CommandLine, group: str, members: Members, *both: Member) -> 
         return document if document["state"] == "Stable" and document["totals"]["unassigned_partitions"] == 0 else None
 
     members.stable(*both, partitions=4)
-    try:
-        return wait_for(look, f"{group} Stable", 10)
-    except AssertionError:  # kafka-python joins once more now and then, and one of two stays out
-        for member in both:
-            member.start_again()
-        members.stable(*both, partitions=4)
-        return wait_for(look, f"{group} Stable")
+    return wait_for(look, f"{group} Stable")
 
 
 # The shape
@@ -170,8 +174,7 @@ def test_expect(kgroup: CommandLine, world: KafkaWorld, name: Name, bystander: s
     assert len(chosen(kgroup, a, b, "--expect", "2")) == 2
     result = kgroup("describe", a, b, "--expect", "3", exit_code=6)
     assert result.stdout == ""
-    assert "2" in result.stderr
-    assert "3" in result.stderr
+    assert result.stderr.splitlines()[0].endswith("2 groups chosen, 3 expected (--expect) [unexpected-count]")
 
 
 def test_unknown_group(kgroup: CommandLine, world: KafkaWorld, name: Name, bystander: str) -> None:
@@ -183,7 +186,6 @@ def test_unknown_group(kgroup: CommandLine, world: KafkaWorld, name: Name, bysta
     assert first.startswith(f'kgroup: no group "{a}z" on ')
     assert first.endswith("[not-found]")
     assert f"{a} (classic, Empty)" in near
-    assert "Nothing was created" in result.stderr or "nothing" not in result.stderr
     kgroup("describe", "--regex", name("never") + ".*", exit_code=5)
     kgroup("describe", a.upper(), exit_code=5)
     assert set(world.groups()) <= set(before), "nothing was created (groups of other tests may go meanwhile)"
