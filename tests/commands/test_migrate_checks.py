@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import ConfigResource
 
 from tests import by_hand
 from tests.command_line import CommandLine
@@ -26,7 +25,6 @@ from tests.waiting import wait_for
 Name = Callable[[str], str]
 Row = dict[str, Any]
 STATUSES = {"ok", "info", "unknown", "warning", "blocked"}
-_OF_THE_GROUP = 8  # DYNAMIC_GROUP_CONFIG, which librdkafka has no name for
 CHECK = {"id", "status", "evidence", "remedy", "source", "offline_only"}
 
 pytestmark = pytest.mark.usefixtures("bystander")
@@ -151,9 +149,13 @@ def test_unknown_group_is_not_created(kgroup: CommandLine, world: KafkaWorld, na
 
 
 def test_no_group_named(kgroup: CommandLine) -> None:
-    kgroup("migrate", exit_code=2)
-    kgroup("migrate", "--execute", exit_code=2)
-    kgroup("migrate", "svc", "--protocol", "streams", exit_code=2)
+    for words in ((), ("--execute",)):
+        assert "kgroup: no group is named [usage]" in kgroup("migrate", *words, exit_code=2).stderr
+
+
+def test_protocol_that_is_no_choice(kgroup: CommandLine) -> None:
+    refused = kgroup("migrate", "svc", "--protocol", "streams", exit_code=2)
+    assert "'--protocol': 'streams' is not one of 'consumer', 'classic'" in refused.stderr
 
 
 def test_read_only_context(
@@ -189,7 +191,7 @@ def test_assignor_of_real_members(
     members.stable(member, partitions=2)
     for exit_code in (6, 0):
         check = about(planned(kgroup, group, exit_code=exit_code), "assignor")
-        assert check["status"] in ("ok", "info")
+        assert check["status"] == "ok"
         assert assignor in check["evidence"]
         assert ASSIGNORS[assignor] in words_of(check)
         member.close()
@@ -203,7 +205,7 @@ def test_assignor_of_an_empty_group(
     group = name("svc")
     by_hand.join(world, group, {topic: [0, 1]}, assignors=[assignor]).leave()
     check = about(planned(kgroup, group), "assignor")
-    assert check["status"] in ("ok", "info")
+    assert check["status"] == "ok"
     assert assignor in check["evidence"]
     assert ASSIGNORS[assignor] in words_of(check)
 
@@ -213,7 +215,7 @@ def test_several_assignors(kgroup: CommandLine, world: KafkaWorld, name: Name, t
     group = name("svc")
     by_hand.join(world, group, {topic: [0, 1]}, assignors=["range", "cooperative-sticky"])
     check = about(planned(kgroup, group, exit_code=6), "assignor")
-    assert check["status"] in ("ok", "info")
+    assert check["status"] == "ok"
     assert "range" in check["evidence"]
 
 
@@ -276,7 +278,7 @@ def test_static_members(kgroup: CommandLine, world: KafkaWorld, members: Members
     row = planned(kgroup, group, exit_code=6)
     check = about(row, "static")
     assert check["status"] == "warning"
-    assert "pay-0" in check["evidence"] or "1" in check["evidence"]
+    assert check["evidence"].startswith("1 static member: pay-0;")
     assert "refused" in words_of(check), "the newcomer"
     assert (row["verdict"], row["how"]) == ("WARNING", "rolling")
     assert "static" in row["reason"]
@@ -291,7 +293,7 @@ def test_racks(kgroup: CommandLine, world: KafkaWorld, name: Name, topic: str) -
     by_hand.join(world, group, {topic: [0, 1]}, rack="eu-1a")
     by_hand.join(world, plain, {topic: [0, 1]})
     check = about(planned(kgroup, group, exit_code=6), "rack")
-    assert check["status"] in ("warning", "info")
+    assert check["status"] == "info"
     assert "eu-1a" in check["evidence"]
     assert about(planned(kgroup, plain, exit_code=6), "rack")["status"] == "ok"
 
@@ -331,13 +333,6 @@ def test_session_timeout_of_live_members(
     assert {20_000: "20s", 90_000: "1m30s"}[session_ms] in check["evidence"]
 
 
-def group_settings(world: KafkaWorld, group: str) -> dict[str, str]:
-    """The group's own dynamic settings."""
-    resource = ConfigResource(ConfigResource.Type.GROUP, group)
-    found = world._admin.describe_configs([resource])[resource].result(10)
-    return {key: entry.value for key, entry in found.items() if entry.source == _OF_THE_GROUP}
-
-
 def test_session_timeout_that_is_kept(kgroup: CommandLine, world: KafkaWorld, name: Name, topic: str) -> None:
     """A session in the range but not the broker's own: the group config that keeps it is printed, and can be set."""
     group = name("svc")
@@ -346,11 +341,11 @@ def test_session_timeout_that_is_kept(kgroup: CommandLine, world: KafkaWorld, na
     by_hand.join(world, group, {topic: [0, 1]}, session_ms=20_000).leave()
     check = about(planned(kgroup, group), "session")
     assert "consumer.session.timeout.ms" in check["remedy"]
-    assert "20000" in check["remedy"] or "20s" in check["remedy"]
+    assert "--session-timeout 20s (the group config consumer.session.timeout.ms=20000)" in check["remedy"]
     wanted = ("--session-timeout", "20s", "--heartbeat-interval", "2s")
     plan = kgroup("migrate", group, *wanted).stdout
-    assert "20" in plan
-    assert group_settings(world, group) == {}
+    assert "consumer.session.timeout.ms=20000, consumer.heartbeat.interval.ms=2000: to be set" in plan
+    assert world.group_config(group) == {}
     kgroup("migrate", group, *wanted, "--execute")
     ours = world.group_config(group).items()
     assert {key: value for key, value in ours if key.startswith("consumer.")} == {
@@ -402,13 +397,19 @@ def test_group_settings_out_of_range(
             assert word in result.stderr
     assert world.groups()[group] == ("classic", "empty")
     assert world.exact(group) == before
-    assert group_settings(world, group) == {}
+    assert world.group_config(group) == {}
     assert changes(tmp_path / "state") == []
 
 
-@pytest.mark.parametrize("flags", [("--session-timeout", "20"), ("--heartbeat-interval", "soon")], ids=" ".join)
-def test_group_settings_need_a_unit(kgroup: CommandLine, bystander: str, flags: tuple[str, ...]) -> None:
-    kgroup("migrate", bystander, *flags, exit_code=2)
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--session-timeout", "20"), "--session-timeout 20: 20 what?"),
+        (("--heartbeat-interval", "soon"), "--heartbeat-interval soon: not a duration"),
+    ],
+)
+def test_group_settings_need_a_unit(kgroup: CommandLine, bystander: str, flags: tuple[str, ...], said: str) -> None:
+    assert said in kgroup("migrate", bystander, *flags, exit_code=2).stderr
 
 
 # What members read
@@ -423,7 +424,7 @@ def test_regex_of_a_live_consumer_group(
     members.stable(member, partitions=2)
     row = planned(kgroup, group, "--protocol", "classic", exit_code=6)
     check = about(row, "regex")
-    assert check["status"] in ("warning", "info")
+    assert check["status"] == "warning"
     assert f"^{topic}.*" in check["evidence"]
     assert row["how"] == "rolling"
 
@@ -436,8 +437,8 @@ def test_regex_of_a_classic_group_cannot_be_seen(
     member = members.classic(group, f"^{topic}.*", assignor="cooperative-sticky")
     members.stable(member, partitions=2)
     check = about(planned(kgroup, group, exit_code=6), "regex")
-    assert check["status"] in ("info", "unknown", "warning")
-    assert "full" in words_of(check) or "whole" in words_of(check)
+    assert check["status"] == "unknown"
+    assert "the server matches whole names" in words_of(check)
 
 
 def test_commits_in_an_open_transaction(kgroup: CommandLine, world: KafkaWorld, name: Name, topic: str) -> None:

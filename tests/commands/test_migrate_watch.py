@@ -86,7 +86,7 @@ def test_over_already(world: KafkaWorld, members: Members, name: Name, topic: st
     group = name("svc")
     member = members.consumer(group, topic)
     members.stable(member, partitions=4)
-    kgroup("migrate", group, "--watch", "--within", "9s")
+    assert kgroup("migrate", group, "--watch", "--within", "9s").stdout.startswith("DONE")
 
 
 def test_one_classic_member_turns_the_converted_group_back(
@@ -106,12 +106,16 @@ def test_one_classic_member_turns_the_converted_group_back(
 
 
 def test_watch_takes_nothing_that_changes(kgroup: CommandLine, world: KafkaWorld, bystander: str) -> None:
-    kgroup("migrate", bystander, "--watch", "--execute", "--within", "1s", exit_code=2)
+    refused = kgroup("migrate", bystander, "--watch", "--execute", "--within", "1s", exit_code=2)
+    assert "--watch only looks: without --execute" in refused.stderr
     assert world.groups()[bystander][0] == "classic"
 
 
 def test_unknown_group(kgroup: CommandLine, name: Name) -> None:
-    kgroup("migrate", name("nope"), "--watch", "--within", "9s", exit_code=5)
+    absent = name("nope")
+    refused = kgroup("migrate", absent, "--watch", "--within", "9s", exit_code=5)
+    assert f'no group "{absent}"' in refused.stderr
+    assert "[not-found]" in refused.stderr
 
 
 @pytest.mark.parametrize(
