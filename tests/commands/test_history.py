@@ -125,6 +125,30 @@ def test_a_member_that_died_and_one_that_was_too_slow_are_told_apart(
     assert "session-expired (by the times): dies" in page
 
 
+@pytest.mark.parametrize("protocol", ["classic", pytest.param("consumer", marks=pytest.mark.soak)])
+def test_a_rollout_and_three_of_them_that_are_a_crash_loop(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, protocol: str
+) -> None:
+    """Each of two members is replaced by a new one of its name, once, and then twice more."""
+    topic, group = world.topic(name("orders"), partitions=2), name("svc")
+    both = [member(members, protocol, group, topic, client_id=f"pod-{number}") for number in range(2)]
+    members.stable(*both, partitions=2)
+
+    def roll() -> list[tuple[str, tuple[str, ...], str]]:
+        for one, other in (both, both[::-1]):
+            one.close()
+            members.stable(other, partitions=2)
+            one.start_again()
+            members.stable(*both, partitions=2)
+        named = document(kgroup, group)["signatures"]
+        return [(one["signature"], tuple(one["members"]), one["text"].partition(", in ")[0]) for one in named]
+
+    assert roll() == [("rollout", ("pod-0", "pod-1"), "2 of 2 members replaced once")]
+    assert "CAUSE    4  rollout " in kgroup("history", group).stdout
+    assert [one[0] for one in roll()] == ["rollout", "rollout"]
+    assert roll() == [("crash-loop", ("pod-0", "pod-1"), "all members replaced 3 times")]
+
+
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_static_members_and_partitions_added(
     kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, protocol: str
