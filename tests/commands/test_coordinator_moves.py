@@ -89,7 +89,7 @@ def test_coordinator_killed(three: KafkaWorld, sandbox: Sandbox, name: Name, ver
 
 
 def test_deadline_is_kept(three: KafkaWorld, sandbox: Sandbox, name: Name) -> None:
-    """Two of three brokers dead, the controller alive: kgroup says so within its timeout, not after minutes."""
+    """All brokers dead: kgroup says so within its timeout, not after minutes."""
     topic, group = topic_on(three, name("orders"), 1), name("svc")
     three.commit(group, {(topic, 0): 2})
     sandbox.kill(1)

@@ -199,18 +199,20 @@ def test_empty_and_unknown_groups(kgroup: CommandLine, world: KafkaWorld, name: 
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    ("arguments", "said"),
     [
-        ("svc",),
-        ("--all-members",),
-        ("svc", "--all-members", "--instance", "pay-0"),
-        ("svc", "--all-members", "--member", "pay-0"),
-        ("svc", "other", "--all-members"),
-        ("svc", "--instance", ""),
+        (("svc",), "which members?"),
+        (("--all-members",), "Missing argument 'GROUP'"),
+        (("svc", "--all-members", "--instance", "pay-0"), "--all-members, and some of them are named"),
+        (("svc", "--all-members", "--member", "pay-0"), "--all-members, and some of them are named"),
+        (("svc", "other", "--all-members"), "extra argument(s) (other)"),
+        (("svc", "--instance", ""), "--instance is empty"),
     ],
 )
-def test_usage(kgroup: CommandLine, arguments: tuple[str, ...]) -> None:
-    kgroup("evict", *arguments, exit_code=2)
+def test_usage(kgroup: CommandLine, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], said: str) -> None:
+    """Said before a broker is asked: there is none at this address."""
+    monkeypatch.setenv("KGROUP_BOOTSTRAP_SERVER", "127.0.0.1:1")
+    assert said in kgroup("evict", *arguments, exit_code=2).stderr
 
 
 @PROTOCOLS

@@ -188,7 +188,7 @@ def test_closed_pipe_that_nobody_reads(kgroup: CommandLine) -> None:
     assert process.stderr
     process.stdout.close()
     assert process.stderr.read() == ""
-    assert process.wait(30) in (0, 141, -13)
+    assert process.wait(30) == 0
     process.stderr.close()
 
 

@@ -281,8 +281,9 @@ def test_groups_of_which_nothing_can_be_said(
     kgroup_cli: CommandLine, tmp_path: Path, change: dict[str, Any], code: str
 ) -> None:
     path = write(tmp_path, described(**change))
-    result = kgroup_cli("simulate", "svc", "--from-file", str(path), "--add", "1", "-o", "json", exit_code=None)
-    assert (result.exit_code, result.json["errors"][0]["code"]) == (5 if code == "not-found" else 6, code)
+    simulate = ("simulate", "svc", "--from-file", str(path), "--add", "1", "-o", "json")
+    result = kgroup_cli(*simulate, exit_code=5 if code == "not-found" else 6)
+    assert result.json["errors"][0]["code"] == code
 
 
 @pytest.mark.parametrize(

@@ -233,16 +233,14 @@ def test_moved_since(kgroup: CommandLine, world: KafkaWorld, shop: Shop) -> None
     assert world.exact(shop.group) == before
 
 
-@pytest.mark.parametrize("given", [(9, "other metadata", 0), (9, "", None)])
+@pytest.mark.parametrize("given", [(9, "other metadata", 0), (9, "", 7)])
 def test_moved_to_the_same_offset(
     kgroup: CommandLine, world: KafkaWorld, shop: Shop, given: tuple[int, str, int | None]
 ) -> None:
     """Somebody committed the same offset with something else beside it: that would be lost."""
     kgroup("reset", shop.group, "--topic", f"{shop.orders}:0", "--to-offset", "9", "--execute")
-    ours = world.exact(shop.group)[shop.orders, 0]
+    assert world.exact(shop.group)[shop.orders, 0] == (9, "", None)
     world.commit(shop.group, {(shop.orders, 0): given})
-    if ours == given:
-        return
     moved = world.exact(shop.group)
     assert "[moved-since]" in (refused := kgroup("undo", "--execute", exit_code=6)).stdout + refused.stderr
     assert world.exact(shop.group) == moved
@@ -421,7 +419,7 @@ def test_created_group_with_an_open_transaction(kgroup: CommandLine, world: Kafk
     kgroup("reset", created, "--create", "--topic", f"{shop.orders}:0", "--to-earliest", "--execute")
     world.commit(created, {(shop.clicks, 0): 1})
     with world.pending(created, {(shop.clicks, 0): 3}) as producer:
-        kgroup("undo", "--execute", "--timeout", "2s", exit_code=None)
+        kgroup("undo", "--execute", "--timeout", "4s")
         assert (shop.clicks, 0) in world.exact(created)
         producer.commit_transaction(30)
     wait_for(lambda: world.exact(created).get((shop.clicks, 0), (None,))[0] == 3, "the transaction's commit")
@@ -601,7 +599,7 @@ def test_topic_recreated_since(kgroup: CommandLine, world: KafkaWorld, shop: Sho
     for accept in ((), ("--accept", "moved-since")):
         refused = kgroup("undo", "--execute", *accept, exit_code=6)
         assert world.exact(shop.group) == moved
-        assert re.search("recreated|made anew|another topic|new topic", refused.stdout + refused.stderr)
+        assert "[topic-recreated]" in refused.stderr
 
 
 def test_offsets_that_retention_took_since(kgroup: CommandLine, world: KafkaWorld, shop: Shop) -> None:
@@ -610,7 +608,8 @@ def test_offsets_that_retention_took_since(kgroup: CommandLine, world: KafkaWorl
     kgroup("reset", shop.group, "--topic", f"{shop.orders}:0", "--to-latest", "--execute")
     world.delete_records(shop.orders, 0, 9)
     plan = kgroup("undo")
-    assert re.search(r"below|gone|log start|outside", plan.stdout + plan.stderr)
+    (line,) = [line for line in plan.stdout.splitlines() if line.startswith(f"{shop.orders}:0 ")]
+    assert "below the log start 9 by now" in " ".join(line.split())
     kgroup("undo", "--execute")
     assert world.exact(shop.group) == before
 
@@ -718,7 +717,7 @@ def test_secrets_stay_secret(
     for way in ways:
         said += [kgroup(*latest(shop), *way), kgroup("undo", *way), kgroup("undo", "--execute", *way)]
         said += [kgroup("reset", shop.group, "--topic", shop.orders, "--to-latest", *way)]
-        said += [kgroup("undo", *way, exit_code=None), kgroup("undo", "-o", "json", *way, exit_code=None)]
+        said += [kgroup("undo", *way, exit_code=5), kgroup("undo", "-o", "json", *way, exit_code=5)]
     assert len(journal()) == 2 * len(ways)
     for path in tmp_path.rglob("*"):
         if path.is_file() and path != properties:
@@ -798,7 +797,7 @@ def nobody() -> Iterator[None]:
 def test_state_below_a_directory_that_may_not_be_entered(
     kgroup: CommandLine, world: KafkaWorld, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No journal: refused with that code, and the plan is shown all the same."""
+    """No journal: refused with that code, and without --execute the plan is shown all the same."""
     before = world.exact(shop.group)
     kgroup(*latest(shop)[:-1])
     kgroup("undo", exit_code=5)
@@ -809,10 +808,11 @@ def test_state_below_a_directory_that_may_not_be_entered(
         monkeypatch.setenv("KGROUP_STATE_DIR", str(closed / "state"))
         monkeypatch.setenv("KGROUP_CONFIG", f"{directory}/config.yaml")
         with nobody():
-            for arguments in (latest(shop)[:-1], latest(shop)):
-                result = kgroup(*arguments, exit_code=6)
-                assert "[no-journal]" in result.stderr
-                assert f"{shop.orders}:2" in result.stdout or "--execute" in arguments
+            planned, refused = (kgroup(*arguments, exit_code=6) for arguments in (latest(shop)[:-1], latest(shop)))
+            assert "[no-journal]" in planned.stderr
+            assert "[no-journal]" in refused.stderr
+            assert f"{shop.orders}:2" in planned.stdout
+            assert refused.stdout == "", "refused at once"
             kgroup("undo", exit_code=6)
     assert world.exact(shop.group) == before
 
@@ -849,9 +849,8 @@ def test_no_journal(
     """Refused, unless the offsets are kept elsewhere; the plan is shown all the same."""
     monkeypatch.setenv("KGROUP_STATE_DIR", str(nowhere(kind, tmp_path)))
     before, backup = world.exact(shop.group), tmp_path / "backup.json"
-    plan = kgroup(*latest(shop)[:-1], exit_code=None)
     # As the execution would exit, where that can be told without trying to write.
-    assert plan.exit_code == 6 or kind == "proc"
+    plan = kgroup(*latest(shop)[:-1], exit_code=0 if kind == "proc" else 6)
     assert plan.stdout.startswith("PLAN")
     assert f"{shop.orders}:2" in plan.stdout
     for arguments in (latest(shop), ("delete", shop.group, "--execute")):
@@ -1060,6 +1059,14 @@ def test_read_only_context(
     assert world.exact(shop.group) == moved
 
 
-@pytest.mark.parametrize("arguments", [("a", "b"), ("--all-groups",), ("--to-latest",), ("--force",)])
-def test_usage(kgroup_cli: CommandLine, arguments: tuple[str, ...]) -> None:
-    kgroup_cli("undo", *arguments, exit_code=2)
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("a", "b"), "extra argument(s) (b)"),
+        (("--all-groups",), "has no option --all-groups"),
+        (("--to-latest",), "has no option --to-latest"),
+        (("--force",), "there is no --force"),
+    ],
+)
+def test_usage(kgroup_cli: CommandLine, arguments: tuple[str, ...], said: str) -> None:
+    assert said in kgroup_cli("undo", *arguments, exit_code=2).stderr

@@ -12,7 +12,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -169,21 +168,19 @@ def test_moved_by_somebody_after_the_loss(
     went_on = (9, "went on", 0)
     fault = Fault(OFFSET_COMMIT, loss, then=lambda: proxied.world.commit(group, {(topic, 1): went_on}))
     proxied.proxy.expect(fault)
-    result = CommandLine()(*command("reset", group, topic), "-o", "json", exit_code=None)
+    result = CommandLine()(*command("reset", group, topic), "-o", "json", exit_code=7)
     assert fault.met.is_set()
     found = proxied.world.exact(group)
     assert found[topic, 1] == went_on
-    assert result.exit_code in (6, 7), result
     rows = rows_of(result)
     assert rows[1]["error"]
-    assert any("9" in error["message"] and error["partition"] == 1 for error in result.json["errors"]), "where it is"
+    assert any("committed offset 9" in error["message"] and error["partition"] == 1 for error in result.json["errors"])
     for number in (0, 2):
         is_there = found.get((topic, number), (None,))[0] == RECORDS
         assert is_there is (rows[number]["error"] is None), "what is said of the other partitions is true"
-    refused = CommandLine()("undo", "--execute", exit_code=None)
-    assert refused.exit_code in (0, 6)
-    if refused.exit_code == 6:
-        CommandLine()("undo", "--execute", "--accept", "moved-since", "--accept", "active-committer")
+    refused = CommandLine()("undo", "--execute", exit_code=6)
+    assert "[active-committer]" in refused.stderr
+    CommandLine()("undo", "--execute", "--accept", "moved-since", "--accept", "active-committer")
     assert {place: given for place, given in proxied.world.exact(group).items() if place[1] != 1} == {
         place: given for place, given in before.items() if place[1] != 1
     }
@@ -196,7 +193,7 @@ def test_group_that_came_back_after_the_lost_answer_to_its_deletion(
     group, topic, _ = svc
     fault = Fault(DELETE_GROUPS, Loss.ANSWER, then=lambda: proxied.world.commit(group, {(topic, 0): (9, "new", 0)}))
     proxied.proxy.expect(fault)
-    CommandLine()("delete", group, "--execute", exit_code=None)
+    CommandLine()("delete", group, "--execute", exit_code=6)
     assert fault.met.is_set()
     assert proxied.world.exact(group) == {(topic, 0): (9, "new", 0)}
 
@@ -222,10 +219,9 @@ def test_no_answer_in_time(proxied: ProxiedBroker, svc: tuple[str, str, Commits]
     """The commit hangs on its way until the time is over, and arrives after all: not called done, and undone."""
     group, topic, before = svc
     held = proxied.proxy.expect(Fault(OFFSET_COMMIT, Loss.NOTHING))
-    result = CommandLine()(*command("reset", group, topic), "--timeout", "2s", "-o", "json", exit_code=None)
+    result = CommandLine()(*command("reset", group, topic), "--timeout", "2s", "-o", "json", exit_code=3)
     assert held.met.is_set()
     assert proxied.world.exact(group) == before, "still on its way"
-    assert result.exit_code in (3, 7), result
     assert all(row["error"] for row in result.data)
     held.go_on.set()
     wait_for(lambda: proxied.world.exact(group) != before, "the commit that was held")
@@ -395,15 +391,11 @@ def killed(arguments: Sequence[str], ready: Callable[[], bool], delay_s: float) 
     return was_running
 
 
-def more_than(tmp_path: Path, known: int) -> bool:
-    """Whether a change has been written down."""
-    return len(journal(tmp_path)) > known
-
-
 def kill_many_times(
     world: KafkaWorld, many: tuple[str, list[str], dict[str, Commits]], tmp_path: Path, turns: int, seed: int
 ) -> None:
     topic, groups, before = many
+    sys.stdout.write(f"seed {seed}\n")
     chosen = random.Random(seed)
     stem = groups[0].rpartition("-")[0]
     reset = ("reset", "--regex", f"{stem}-.*", "--topic", topic, "--to-latest", "--execute")
@@ -425,7 +417,8 @@ def kill_many_times(
         if early:
             killed(reset, lambda: True, chosen.uniform(0, whole_s))
         else:
-            killed(reset, partial(more_than, tmp_path, known), chosen.uniform(0, applying_s))
+            delay_s = chosen.choice((0.0, 0.0, chosen.uniform(0, applying_s)))
+            killed(reset, lambda: world.exact(groups[0]) != before[groups[0]], delay_s)
         note = f"seed {seed}, turn {turn}"
         after = everything(world, groups)
         changed = [group for group in groups if after[group] != before[group]]
@@ -434,8 +427,8 @@ def kill_many_times(
             assert len(journal(tmp_path)) == known + 1, note
         if chosen.random() < 0.3:  # the undo is killed too
             killed(("undo", "--execute"), lambda: True, chosen.uniform(0.2, whole_s))
-        undone = cli("undo", "--execute", exit_code=None)
-        assert undone.exit_code in (0, 5), (note, undone)
+        # Nothing is left to take back where the kill came before the first commit, or the undo was through.
+        cli("undo", "--execute", exit_code=5 if everything(world, groups) == before else 0)
         assert everything(world, groups) == before, note
         if turn % 5 == 0:
             cli(*reset)
@@ -444,17 +437,7 @@ def kill_many_times(
             ), note
             cli("undo", "--execute")
             assert everything(world, groups) == before, note
-    assert in_the_middle or turns < 10
-
-
-def test_killed_at_a_few_moments(
-    kgroup: CommandLine,
-    world: KafkaWorld,
-    many: tuple[str, list[str], dict[str, Commits]],
-    tmp_path: Path,
-    bystander: str,
-) -> None:
-    kill_many_times(world, many, tmp_path, turns=4, seed=random.randrange(10**6))
+    assert in_the_middle, f"seed {seed}"
 
 
 @pytest.mark.soak
@@ -738,9 +721,9 @@ def test_large_commits(kgroup: CommandLine, world: KafkaWorld, name: Name, tmp_p
     assert world.exact(group) == before
 
 
-@pytest.mark.parametrize("skip", [0, 1])
-def test_large_commit_cut_between_its_parts(proxied: ProxiedBroker, name: Name, skip: int) -> None:
-    """kgroup dies when one part is stored: undo takes back the whole."""
+@pytest.mark.parametrize("stored", [1, 2])
+def test_large_commit_cut_between_its_parts(proxied: ProxiedBroker, name: Name, stored: int) -> None:
+    """kgroup dies when one of both parts is stored: undo takes back the whole; with both there is nothing left to."""
     topic, group = proxied.world.topic(name("large"), partitions=300), name("large")
     commits = {(topic, number): (0, f"{number:04}" + "m" * 4092, None) for number in range(300)}
     for first in range(0, 300, 100):
@@ -748,13 +731,15 @@ def test_large_commit_cut_between_its_parts(proxied: ProxiedBroker, name: Name, 
     before = proxied.world.exact(group)
     CommandLine()("delete", group, "--execute")
     proxied.proxy.reset()
-    fault = proxied.proxy.expect(Fault(OFFSET_COMMIT, Loss.ANSWER, skip=skip, then=lambda: process.kill()))
+    fault = Fault(OFFSET_COMMIT, Loss.ANSWER, skip=stored - 1, then=lambda: process.kill())
+    proxied.proxy.expect(fault)
+    proxied.proxy.expect(Fault(OFFSET_COMMIT, Loss.REQUEST, always=True, after=fault))
     process = CommandLine().start("undo", "--execute")
     ended(process)
     assert fault.met.is_set()
-    # The other part may have been on its way, so that all of it is there; then there is nothing left to take back.
-    undone = CommandLine()("undo", "--execute", exit_code=None)
-    assert undone.exit_code in (0, 5), undone
+    proxied.proxy.reset()
+    assert (proxied.world.exact(group) == before) is (stored == 2)
+    CommandLine()("undo", "--execute", exit_code=0 if stored == 1 else 5)
     assert proxied.world.exact(group) == before
 
 
@@ -804,7 +789,8 @@ def test_coordinator_killed_while_it_runs(
         time.sleep(0.02 * turn)
         sandbox.kill(victim)
         result = ended(process)
-        assert result.exit_code in (0, 7), result
+        # Which rows fail is the broker's affair; the exit code is that of the rows.
+        assert result.exit_code == (7 if any(row["error"] for row in result.data) else 0), result
         done = [(row["group"], (topic, row["partition"])) for row in result.data if row["error"] is None]
 
         def stored() -> bool:
@@ -812,7 +798,6 @@ def test_coordinator_killed_while_it_runs(
             return all(after[group].get(place, (None,))[0] == RECORDS for group, place in done)
 
         wait_for(stored, "what was reported done, at those who took over")
-        assert (result.exit_code == 7) is any(row["error"] for row in result.data)
         sandbox.restart(victim, reporter=QuietReporter())
         CommandLine()("undo", "--execute", "--timeout", "60s")
         assert everything(world, groups) == before
