@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.waiting import read_line
+
 _ROOT = Path(__file__).parent.parent
 
 
@@ -33,8 +35,7 @@ class Holder:
 
     def says(self) -> dict[str, Any]:
         """Its next line."""
-        assert self.process.stdout
-        said: dict[str, Any] = json.loads(self.process.stdout.readline() or "{}")
+        said: dict[str, Any] = json.loads(read_line(self.process.stdout) or "{}")
         return said
 
     def ask(self, command: str) -> str | None:

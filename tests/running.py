@@ -27,8 +27,17 @@ class Running:
     def ends(self, exit_code: int) -> Result:
         """Wait for its end."""
         assert self.process.stdout
-        stdout = self.process.stdout.read()
+        stdout = ""
+
+        def read() -> None:
+            nonlocal stdout
+            assert self.process.stdout
+            stdout = self.process.stdout.read()
+
+        reader = threading.Thread(target=read, daemon=True)
+        reader.start()
         code = self.process.wait(60)
+        reader.join(10)
         self.listener.join(10)  # it may not have read the last line yet
         result = Result(code, stdout, "\n".join(self.lines))
         assert code == exit_code, f"exited {code}, not {exit_code}\n--- stdout\n{stdout}\n--- stderr\n{result.stderr}"

@@ -24,6 +24,7 @@ from kgroup.cluster.settled import SettledReader
 from kgroup.cluster.transactions import CommitUnknown, Transactions
 from kgroup.errors import KgroupError
 from tests.catchup.plans import gap_range, make_plan
+from tests.waiting import read_line
 
 _SCRIPT = Path(__file__).with_name("open_transaction.py")
 
@@ -75,8 +76,7 @@ def open_in_process(
         text=True,
         cwd=_SCRIPT.parents[2],
     )
-    assert process.stdout
-    assert process.stdout.readline() == "open\n"
+    assert read_line(process.stdout) == "open\n"
     return process
 
 

@@ -23,7 +23,7 @@ from kgroup.catchup.spark.session import Session
 from kgroup.catchup.spark.settings import SparkSettings
 from kgroup.errors import ExitCode, KgroupError, Refused, Unreachable
 from tests.catchup.spark_tasks import Task, counting, deaf, dying, failing, pids, sign, task, waiting
-from tests.waiting import wait_for
+from tests.waiting import read_line, wait_for
 
 SECRET = "hunter2-of-the-task"
 
@@ -321,8 +321,7 @@ with Session(settings, check(settings, timeout_s=5)) as session:
     run(session, [task(0, {str(tmp_path)!r})], work=deaf)
 """
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout
-        jvm = int(re.findall(r"\d+", process.stdout.readline())[0])
+        jvm = int(re.findall(r"\d+", read_line(process.stdout))[0])
         worker = wait_for(lambda: pids(one), "the task runs")[0]
         process.kill()
 

@@ -180,7 +180,9 @@ def _messages(world: KafkaWorld, spans: Spans) -> Iterator[Message]:
     try:
         consumer.assign([TopicPartition(*place, start) for place, (start, _) in spans.items()])
         left = set(spans)
+        until = time.monotonic() + 300
         while left:
+            assert time.monotonic() < until, f"nothing more of {left}"
             for message in consumer.consume(1000, 0.2):
                 if message.error() is None:
                     yield message

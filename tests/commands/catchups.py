@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -98,7 +99,9 @@ def copies(world: KafkaWorld, topic: str, isolation: str = "read_committed") -> 
     try:
         left = set(consumer.list_topics(topic, 10).topics[topic].partitions)
         consumer.assign([TopicPartition(topic, partition, 0) for partition in left])
+        until = time.monotonic() + 300
         while left:
+            assert time.monotonic() < until, f"{topic}: nothing more of {left}"
             messages = consumer.consume(10_000, 1.0) if len(found) > 10_000 else consumer.consume(50, 0.2)
             for message in messages:
                 if message.error() is not None:

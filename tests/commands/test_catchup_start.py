@@ -28,7 +28,7 @@ from tests.command_line import CommandLine, QuietReporter
 from tests.commands.catchups import KINDS, Crash, crash, offsets, own_ledger, plan_id, released
 from tests.kafka_world import KafkaWorld
 from tests.members import Members
-from tests.waiting import wait_for
+from tests.waiting import read_line, wait_for
 from tests.wire import just_before
 
 Name = Callable[[str], str]
@@ -250,8 +250,7 @@ def test_it_waits_for_the_group_to_be_empty(
     member = members.classic(group, topic)
     members.stable(member, partitions=1)
     process = kgroup.start("catchup", "start", group, "--release-only", "--wait-empty", "--execute")
-    assert process.stderr is not None
-    assert "WAIT" in process.stderr.readline()
+    assert "WAIT" in read_line(process.stderr)
 
     member.close()
 

@@ -12,7 +12,7 @@ import pytest
 from tests.command_line import CommandLine
 from tests.kafka_world import KafkaWorld
 from tests.members import Member, Members
-from tests.waiting import wait_for
+from tests.waiting import read_line, wait_for
 
 Name = Callable[[str], str]
 PROTOCOLS = ("classic", "consumer")
@@ -237,8 +237,7 @@ def test_followed(kgroup: CommandLine, world: KafkaWorld, members: Members, name
     first.commit()
     following = kgroup.start("history", group, "--follow", "-o", "json")
     try:
-        assert following.stdout
-        begun = json.loads(following.stdout.readline())
+        begun = json.loads(read_line(following.stdout))
         (page,) = begun["data"]
         assert begun["kind"] == "kgroup.history/v1"
         assert causes(page) == [("join", ("a",))]
@@ -246,7 +245,7 @@ def test_followed(kgroup: CommandLine, world: KafkaWorld, members: Members, name
         members.stable(first, second, partitions=2)
         told: list[tuple[str, tuple[str, ...]]] = []
         while not told:
-            (news,) = json.loads(following.stdout.readline())["data"]
+            (news,) = json.loads(read_line(following.stdout))["data"]
             told = causes(news)
         assert ("join", ("b",)) in told
     finally:

@@ -16,7 +16,7 @@ from tests.command_line import CommandLine, QuietReporter
 from tests.conftest import MORTAL
 from tests.kafka_world import KafkaWorld
 from tests.terminals import NORMAL, Terminal
-from tests.waiting import wait_for
+from tests.waiting import read_line, wait_for
 
 Name = Callable[[str], str]
 
@@ -109,17 +109,16 @@ def test_lines_of_json(kgroup: CommandLine, world: KafkaWorld, name: Name, verb:
     single = kgroup(verb, group, "-o", "json")
 
     with kgroup.start(verb, group, "--watch", "--every", "500ms") as process:
-        assert process.stdout
-        first = json.loads(process.stdout.readline())
+        first = json.loads(read_line(process.stdout))
         world.commit(group, {(topic, 0): 3})
 
         def grown() -> bool:
-            assert process.stdout
-            document = json.loads(process.stdout.readline())
+            document = json.loads(read_line(process.stdout))
             data = document["data"][0]
             return bool((data["totals"] if verb == "describe" else data)["lag"] == 2)
 
         wait_for(grown, "the commit in a line")
+        assert process.stdout
         process.stdout.close()
         assert process.wait(30) == 0, "who reads no more ends it"
         assert process.stderr

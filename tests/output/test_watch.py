@@ -12,7 +12,7 @@ import pytest
 
 from tests.command_line import CommandLine
 from tests.terminals import ALTERNATE, Terminal
-from tests.waiting import wait_for
+from tests.waiting import read_line, wait_for
 
 
 def in_terminal(*looks: str, lines: int = 24) -> Terminal:
@@ -120,8 +120,7 @@ def lines_of(*words: str, count: int) -> tuple[list[str], subprocess.Popen[str]]
         text=True,
         env=os.environ,
     )
-    assert process.stdout
-    return [process.stdout.readline() for _ in range(count)], process
+    return [read_line(process.stdout) for _ in range(count)], process
 
 
 def test_a_line_of_json_a_look_until_nobody_reads() -> None:

@@ -20,6 +20,7 @@ from kgroup.paths import cache_dir
 from kgroup.sandbox import Sandbox, State, ports, ready
 from kgroup.sandbox.tools import CONSUMER_GROUPS, run_tool
 from tests.sandbox.reporters import Recorder
+from tests.waiting import wait_for
 
 LONG_S = 60
 
@@ -153,8 +154,8 @@ def test_two_ups_at_once_make_one_sandbox(sandbox: Sandbox) -> None:
 def test_interrupted_up_leaves_nothing_running(sandbox: Sandbox) -> None:
     """As soon as a broker's process is there."""
     run = _start_kgroup(sandbox.directory.parent, "sandbox", "up")
-    while not (sandbox.directory / "node-1" / "pid").exists():
-        assert run.poll() is None
+    wait_for((sandbox.directory / "node-1" / "pid").exists, "a broker's process")
+    assert run.poll() is None
     run.send_signal(signal.SIGINT)
     run.communicate(timeout=LONG_S)
     assert run.returncode == 130
@@ -163,8 +164,8 @@ def test_interrupted_up_leaves_nothing_running(sandbox: Sandbox) -> None:
 
 def test_up_killed_hard_leaves_what_down_can_stop(sandbox: Sandbox, reporter: Recorder) -> None:
     run = _start_kgroup(sandbox.directory.parent, "sandbox", "up")
-    while not (sandbox.directory / "node-1" / "pid").exists():
-        assert run.poll() is None
+    wait_for((sandbox.directory / "node-1" / "pid").exists, "a broker's process")
+    assert run.poll() is None
     run.kill()
     run.communicate(timeout=LONG_S)
     assert sandbox.down(reporter=reporter)
