@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.command_line import CommandLine
+from tests.kafka_world import KafkaWorld
 from tests.waiting import wait_for
 
 Handler = Callable[[socket.socket], None]
@@ -379,19 +380,32 @@ def test_a_server_that_never_answers_costs_the_time_limit(
     assert quickest < 8, "about 4 s, and no second time limit for the diagnosis"
 
 
+@pytest.fixture
+def group(world: KafkaWorld, name: Callable[[str], str]) -> str:
+    """One that is there."""
+    group = name("svc")
+    world.commit(group, {(world.topic(name("orders")), 0): 1})
+    return group
+
+
 def test_a_server_that_never_answers_does_not_hide_the_one_that_does(
-    kgroup: CommandLine, bootstrap: str, serve: Callable[[Handler], Server]
+    kgroup: CommandLine, bootstrap: str, group: str, serve: Callable[[Handler], Server]
 ) -> None:
     server = serve(silent)
 
-    result = kgroup.process("list", "-b", f"{server.address},{bootstrap}", "--timeout", "6s")
+    result = kgroup.process("list", "-b", f"{server.address},{bootstrap}", "--timeout", "6s", "-o", "csv")
 
+    assert group in [row["group"] for row in result.rows]
     assert result.stderr == ""
 
 
 @pytest.mark.parametrize("first", [NOBODY, "no-such-host.invalid:9092"])
-def test_one_server_that_is_gone_does_not_hide_the_others(kgroup: CommandLine, bootstrap: str, first: str) -> None:
-    kgroup.process("list", "-b", f"{first},{bootstrap}")
+def test_one_server_that_is_gone_does_not_hide_the_others(
+    kgroup: CommandLine, bootstrap: str, group: str, first: str
+) -> None:
+    result = kgroup.process("list", "-b", f"{first},{bootstrap}", "-o", "csv")
+
+    assert group in [row["group"] for row in result.rows]
 
 
 def test_a_name_that_does_not_exist(kgroup_cli: CommandLine) -> None:
@@ -432,7 +446,9 @@ def test_an_empty_address_or_context_is_not_taken_for_none(
     """``-b "$PROD"`` with a variable that is not set must not fall back on another cluster."""
     monkeypatch.setenv("KGROUP_BOOTSTRAP_SERVER", NOBODY)
 
-    kgroup_cli("list", *arguments, exit_code=2)
+    result = kgroup_cli("list", *arguments, exit_code=2)
+
+    assert "empty" in result.stderr
 
 
 @pytest.mark.parametrize("value", ["1000000000000s", "9" * 30, "9" * 400 + "s"])

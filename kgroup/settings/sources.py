@@ -104,9 +104,15 @@ def resolve(connection: Connection, reporter: Reporter, environ: Mapping[str, st
 
 
 def _flag_level(connection: Connection) -> _Level:
-    given = {"-b": connection.bootstrap_server, "--context": connection.context, "--timeout": connection.timeout}
+    given = {
+        "-b": connection.bootstrap_server,
+        "--context": connection.context,
+        "--command-config": connection.command_config,
+        "--timeout": connection.timeout,
+    }
     for option, value in given.items():
-        if value is not None and not value.strip():
+        # Path("") is the current directory.
+        if value is not None and str(value).strip() in ("", "."):
             # Else `-b "$PROD"` without PROD would ask another cluster.
             raise UsageError(f"{option} is empty", hint="Is a variable of the script not set?")
     parts: list[tuple[Setting, ...]] = []

@@ -19,19 +19,17 @@ from kgroup.catchup.model import Chunk, Delivery, Ledgered, Order, Plan, Progres
 from kgroup.catchup.records import Value, encode, key_of
 from kgroup.catchup.runner import Runner
 from kgroup.catchup.task_ledger import TaskLedger, Work
-from kgroup.cluster.reading import OffsetRange, read_ranges
 from kgroup.cluster.settled import SettledReader
 from kgroup.cluster.transactions import CommitUnknown, Transactions
 from kgroup.errors import KgroupError
-from tests.catchup.plans import gap_range, make_plan
+from tests.catchup.plans import ME, NOW_MS, gap_range, make_plan
+from tests.catchup.replays import seen
 from tests.waiting import read_line
 
 _SCRIPT = Path(__file__).with_name("open_transaction.py")
 
 TIMEOUT_S = 15.0
 Config = dict[str, Any]
-NOW_MS = 1_700_000_000_000
-ME = "me@here"
 
 
 def new_plan(group: str | None, *partitions: int, start: int = 70, end: int = 120, chunks: int = 1) -> Plan:
@@ -112,8 +110,8 @@ def ended(ledger: Ledger, transactional_id: str) -> None:
 
 
 def delivered(config: Config, topic: str) -> list[str]:
-    with_end = read_ranges(config, [OffsetRange(topic, 0, 0, end_of(config, topic))], timeout_s=TIMEOUT_S)
-    return [(record.value or b"").decode() for record in with_end]
+    """The values that are committed in a topic, by a plain consumer."""
+    return [(record.value or b"").decode() for record in seen(str(config["bootstrap.servers"]), topic)]
 
 
 def end_of(config: Config, topic: str) -> int:

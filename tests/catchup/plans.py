@@ -18,6 +18,9 @@ from kgroup.catchup.model import (
 )
 from kgroup.model import Commit
 
+NOW_MS = 1_700_000_000_000
+ME = "me@here"
+
 PLAN_ID = "cu-7f3a"
 OWN = Commit(70, 3, "the app's own\x00")
 

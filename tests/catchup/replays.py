@@ -22,8 +22,7 @@ from kgroup.catchup.told import Told
 from kgroup.catchup.worker import run_task
 from kgroup.cluster.batches import Batch, BatchReader, Gone
 from kgroup.stored import OffsetRange, merged
-from tests.catchup.ledgers import ME, NOW_MS
-from tests.catchup.plans import gap_range, make_plan
+from tests.catchup.plans import ME, NOW_MS, gap_range, make_plan
 
 TIMEOUT_S = 15.0
 

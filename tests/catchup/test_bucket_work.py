@@ -27,7 +27,7 @@ from kgroup.catchup.spark.source import MARK, Part, Reading, rows
 from kgroup.catchup.task_spec import Handling
 from kgroup.errors import KgroupError, Refused
 from tests.catchup.latest import Latest, newest
-from tests.catchup.ledgers import NOW_MS
+from tests.catchup.plans import NOW_MS
 from tests.catchup.replays import Span, producer, replay, seen, sources
 from tests.kafka_world import KafkaWorld
 from tests.waiting import wait_for

@@ -25,7 +25,7 @@ from kgroup.catchup.task_run import TaskRun
 from kgroup.catchup.worker import run_task
 from kgroup.cluster.batches import Batch
 from kgroup.errors import KgroupError, Refused, UsageError
-from tests.catchup.ledgers import ME, NOW_MS
+from tests.catchup.plans import ME, NOW_MS
 from tests.catchup.replays import Replay, producer
 from tests.catchup.test_sifted import batch, mark
 from tests.catchup.test_topic_sink import SHAPES, produce_shapes

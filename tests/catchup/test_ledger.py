@@ -20,18 +20,8 @@ from kgroup.catchup.model import State
 from kgroup.cluster.settled import SettledReader
 from kgroup.cluster.transactions import Fenced
 from kgroup.errors import NotFound, Refused
-from tests.catchup.ledgers import (
-    ME,
-    NOW_MS,
-    code_of,
-    created,
-    delivery,
-    new_plan,
-    progress,
-    state,
-    taken,
-    written,
-)
+from tests.catchup.ledgers import code_of, created, delivery, new_plan, progress, state, taken, written
+from tests.catchup.plans import ME, NOW_MS
 from tests.kafka_world import KafkaWorld
 from tests.waiting import wait_for
 

@@ -14,8 +14,6 @@ from kgroup.catchup.runner import Runner
 from kgroup.cluster.transactions import CommitUnknown
 from kgroup.errors import Unreachable
 from tests.catchup.ledgers import (
-    ME,
-    NOW_MS,
     Waits,
     code_of,
     created,
@@ -29,6 +27,7 @@ from tests.catchup.ledgers import (
     taken,
     task,
 )
+from tests.catchup.plans import ME, NOW_MS
 from tests.conftest import BROKER_PROPERTIES
 from tests.kafka_proxy import Fault, Loss, ProxiedBroker, proxied_broker
 

@@ -22,7 +22,8 @@ from kgroup.catchup.ledger import Ledger
 from kgroup.catchup.ledger_topic import LEDGER_TOPIC, LedgerTopic, check, prepare
 from kgroup.cluster.topic_admin import TopicAdmin
 from kgroup.errors import KgroupError, NotAuthorized, Refused, Unreachable
-from tests.catchup.ledgers import ME, NOW_MS, new_plan
+from tests.catchup.ledgers import new_plan
+from tests.catchup.plans import ME, NOW_MS
 from tests.command_line import QuietReporter
 from tests.kafka_world import KafkaWorld
 from tests.secure_broker import USERS, SecureBroker, secure_broker

@@ -17,8 +17,6 @@ from kgroup.catchup.model import Epoch, State
 from kgroup.catchup.runner import Runner
 from kgroup.errors import Refused
 from tests.catchup.ledgers import (
-    ME,
-    NOW_MS,
     code_of,
     created,
     delivery,
@@ -29,6 +27,7 @@ from tests.catchup.ledgers import (
     taken,
     written,
 )
+from tests.catchup.plans import ME, NOW_MS
 
 Name = Callable[[str], str]
 Config = dict[str, Any]

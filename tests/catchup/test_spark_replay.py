@@ -16,7 +16,7 @@ from kgroup.catchup.spark.ready import check
 from kgroup.catchup.spark.session import Session
 from kgroup.catchup.spark.settings import SparkSettings
 from kgroup.errors import KgroupError, Refused
-from tests.catchup.ledgers import NOW_MS
+from tests.catchup.plans import NOW_MS
 from tests.catchup.replays import replay, seen
 from tests.catchup.spark_kills import END, Killer, replayed_exactly_once, source_topic, workers_of
 from tests.kafka_world import KafkaWorld

@@ -24,7 +24,7 @@ from kgroup.catchup.spark.where import check as check_where
 from kgroup.catchup.task_spec import Bounds, TaskSpec
 from kgroup.errors import KgroupError, NotFound, Refused, UsageError
 from tests.catchup import handler_functions
-from tests.catchup.ledgers import NOW_MS
+from tests.catchup.plans import NOW_MS
 from tests.catchup.replays import Replay, producer, replay, seen, sources
 from tests.catchup.spark_kills import END, PARTITIONS, Killer, source_topic, workers_of
 from tests.catchup.test_topic_sink import SHAPES, produce_shapes

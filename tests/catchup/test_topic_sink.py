@@ -19,7 +19,7 @@ from kgroup.catchup.task_spec import Bounds
 from kgroup.cluster.batches import Batch
 from kgroup.errors import KgroupError, Refused, UsageError
 from tests.catchup import handler_functions
-from tests.catchup.ledgers import ME, NOW_MS
+from tests.catchup.plans import ME, NOW_MS
 from tests.catchup.replays import Replay, hurried_at_the_end, producer, seen, sources
 from tests.kafka_world import KafkaWorld
 from tests.waiting import wait_for

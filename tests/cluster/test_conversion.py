@@ -303,8 +303,9 @@ def test_the_broker_refuses_us_when_somebody_joined_under_the_policy_disabled(
     world = proxied.world
     with connected(world.bootstrap) as cluster:
         group = fresh(proxied, cluster, kind, name)
-        just_before(monkeypatch, request_, lambda: enter(world, kind, group, "orders"))
+        happened = just_before(monkeypatch, request_, lambda: enter(world, kind, group, "orders"))
         error = refusal(cluster.convert({group: OTHER[kind]}), group)
+        assert happened
         assert (error.code, error.exit_code) == ("joined-meanwhile", 6)
         after = described(cluster, group)
         assert (after.type, len(after.members or ())) == (kind, 1)

@@ -276,6 +276,8 @@ def test_a_long_timeout_is_no_reason_to_refuse(config: Config, place: str, name:
     # librdkafka wants socket.timeout.ms below the transaction's limit; --timeout 300 gives more.
     with taken(config | {"socket.timeout.ms": "300000"}, name("id"), place) as transactions:
         write(transactions, place, "a")
+    with SettledReader(config, place, timeout_s=TIMEOUT_S) as reader:
+        assert keys(reader.committed()) == ["a"]
 
 
 def test_the_brokers_limit_for_transactions(config: Config, place: str, name: Name) -> None:
