@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,7 @@ _CONFIG = {
     "segment.bytes": "16777216",
 }
 _NEEDED = ("READ", "WRITE")
+_CONFIGS = "DESCRIBE_CONFIGS"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +53,13 @@ def prepare(config: Mapping[str, Any], topic: str, *, timeout_s: float) -> Ledge
 
 def found(config: Mapping[str, Any], topic: str, *, timeout_s: float) -> LedgerTopic | None:
     """What ``prepare`` returns for a topic that is there, None where it is not. Raises as it does; changes nothing."""
-    facts = TopicAdmin(config, timeout_s=timeout_s).facts(topic)
+    facts = _facts(TopicAdmin(config, timeout_s=timeout_s), topic)
     return None if facts is None else _fit(topic, facts)
 
 
 def _checked(config: Mapping[str, Any], topic: str, timeout_s: float, *, make: bool) -> LedgerTopic:
     admin = TopicAdmin(config, timeout_s=timeout_s)
-    facts = admin.facts(topic)
+    facts = _facts(admin, topic)
     if facts is None:
         wanted = _wanted(admin, topic)
         try:
@@ -78,9 +79,16 @@ def _checked(config: Mapping[str, Any], topic: str, timeout_s: float, *, make: b
     return fit
 
 
+def _facts(admin: TopicAdmin, topic: str) -> TopicFacts | None:
+    try:
+        return admin.facts(topic)
+    except NotAuthorized:  # not even DESCRIBE: all that is needed is named at once
+        raise _lacks(topic, [*_NEEDED, _CONFIGS]) from None
+
+
 def _fit(topic: str, facts: TopicFacts) -> LedgerTopic:
-    notes = _refuse_unfit(topic, facts)
     _refuse_without_rights(topic, facts)
+    notes = _refuse_unfit(topic, facts)
     return LedgerTopic(topic, exists=True, notes=notes)
 
 
@@ -114,11 +122,7 @@ def _refuse_unfit(topic: str, facts: TopicFacts) -> tuple[str, ...]:
             hint=another,
             code="ledger-unfit",
         )
-    if facts.config is None:
-        raise NotAuthorized(
-            f"whether {topic} is compacted can't be seen: no DESCRIBE_CONFIGS on Topic",
-            hint=acl_hint("DescribeConfigs", "topic", topic),
-        )
+    assert facts.config is not None
     policy = facts.config.get("cleanup.policy", "delete")
     if policy != "compact":
         raise Refused(
@@ -139,14 +143,20 @@ def _refuse_unfit(topic: str, facts: TopicFacts) -> tuple[str, ...]:
 
 
 def _refuse_without_rights(topic: str, facts: TopicFacts) -> None:
-    if facts.operations is None:
-        return
-    for operation in _NEEDED:
-        if operation not in facts.operations:
-            raise NotAuthorized(
-                f"the ledger can't be kept: no {operation} on Topic {topic}",
-                hint=acl_hint(operation.title(), "topic", topic),
-            )
+    """Raise NotAuthorized with all that are missing; without DESCRIBE_CONFIGS it is unknown whether it is compacted."""
+    may = facts.operations
+    missing = [operation for operation in _NEEDED if may is not None and operation not in may]
+    missing += [_CONFIGS] if facts.config is None else []
+    if missing:
+        raise _lacks(topic, missing)
+
+
+def _lacks(topic: str, operations: Sequence[str]) -> NotAuthorized:
+    *others, last = (f"no {operation}" for operation in operations)
+    missing = f"{', '.join(others)} and {last}" if others else last
+    return NotAuthorized(
+        f"the ledger cannot be kept: {missing} on Topic {topic}", hint=acl_hint(operations, "topic", topic)
+    )
 
 
 def _may_take(config: Mapping[str, Any], topic: str | None, timeout_s: float) -> None:

@@ -42,7 +42,7 @@ class Finding:
 
 def check_target(
     topic: str,
-    facts: TopicFacts | None,
+    facts: TopicFacts | Finding | None,
     ranges: tuple[GapRange, ...],
     sources: Mapping[str, TopicFacts | None],
     options: Mapping[str, str],
@@ -50,10 +50,14 @@ def check_target(
     replay_s: float | None,
     ledger: str | None = None,
 ) -> tuple[Finding, ...]:
-    """What there is to say of ``--to-topic``; ``sources`` are the topics of the gap, ``ledger`` the plans' own.
+    """What there is to say of ``--to-topic``; ``facts`` may be why they are unknown.
+
+    ``sources`` are the topics of the gap, ``ledger`` is the plans' own.
 
     Kept timestamps can kill the copy: two-hour-old records in a topic with an hour of retention are gone in minutes.
     """
+    if isinstance(facts, Finding):
+        return (facts,)
     if facts is None:
         make = f"kafka-topics.sh --create --topic {topic} --partitions N ..."
         return (Finding(Level.BLOCKED, f"--to-topic {topic}: there is no such topic", make),)
@@ -76,17 +80,19 @@ def check_sources(sources: Mapping[str, TopicFacts | None]) -> tuple[Finding, ..
 
 
 def check_dead_letters(
-    topic: str, facts: TopicFacts | None, gap: Collection[str], ledger: str | None = None
+    topic: str, facts: TopicFacts | Finding | None, gap: Collection[str], ledger: str | None = None
 ) -> tuple[Finding, ...]:
     """What there is to say of ``--dead-letter-topic``; ``gap`` are the topics that the records come from."""
     named = f"--dead-letter-topic {topic}"
+    if isinstance(facts, Finding):
+        return (facts,)
     if facts is None:
         return (Finding(Level.BLOCKED, f"{named}: there is no such topic"),)
     if topic == ledger or topic in BROKERS_OWN:
         whose = "the ledger of all catch-ups" if topic == ledger else "written by brokers alone"
         return (Finding(Level.BLOCKED, f"{named}: it is {whose}"),)
     if facts.operations is not None and "WRITE" not in facts.operations:
-        return (_may_not_write(topic),)
+        return (may_not_write(topic),)
     if topic in gap:
         said = f"{named}: the gap itself lies there, and the group would get what was refused as new records"
         return (Finding(Level.WARNING, said),)
@@ -103,7 +109,7 @@ def _found(
     replay_s: float | None,
 ) -> Iterator[Finding]:
     if facts.operations is not None and "WRITE" not in facts.operations:
-        yield _may_not_write(topic)
+        yield may_not_write(topic)
     yield from _partitions(topic, facts, sources, options)
     config = facts.config
     if config is None:
@@ -119,7 +125,8 @@ def _found(
     yield from _sizes(topic, config, sources)
 
 
-def _may_not_write(topic: str) -> Finding:
+def may_not_write(topic: str) -> Finding:
+    """The right to write to a topic is missing."""
     return Finding(Level.BLOCKED, f"no WRITE on Topic {topic}", acl_hint("Write", "topic", topic), missing_right=True)
 
 

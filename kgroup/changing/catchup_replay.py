@@ -17,7 +17,7 @@ from kgroup.catchup.proof import dispute
 from kgroup.catchup.replaying import DEAD_LETTERS, WHERE, Replay, Replayed, Wanted, by_key, delivery_of, specs
 from kgroup.catchup.risks import Level
 from kgroup.catchup.runner import Runner
-from kgroup.catchup.sink_checks import Finding, check_dead_letters, check_sources, check_target
+from kgroup.catchup.sink_checks import Finding, check_dead_letters, check_sources, check_target, may_not_write
 from kgroup.catchup.sinks import command, files, python
 from kgroup.catchup.sinks import spark as spark_sink
 from kgroup.catchup.spark import sql_job, to_spark, where
@@ -31,7 +31,7 @@ from kgroup.catchup.task_spec import TaskSpec
 from kgroup.changing.catchup_show import PlanRow, commands
 from kgroup.changing.catchup_start import Planned
 from kgroup.clock import utc_ms
-from kgroup.cluster.topic_admin import TopicAdmin
+from kgroup.cluster.topic_admin import TopicAdmin, TopicFacts
 from kgroup.durations import format_duration
 from kgroup.errors import ExitCode, KgroupError, NotAuthorized, Refused
 from kgroup.groups.result import Refusal
@@ -97,7 +97,8 @@ def fit(
     match wanted.sink:
         case "topic":
             target = options["topic"]
-            found += check_target(target, admin.facts(target), ranges, sources, options, utc_ms(), replay_s, ledger)
+            facts = _facts(admin, target)
+            found += check_target(target, facts, ranges, sources, options, utc_ms(), replay_s, ledger)
         case "files":
             files.check(options)
             unit = "bucket of keys" if wanted.latest else "chunk"
@@ -116,8 +117,16 @@ def fit(
     if wanted.where is not None:
         found.append(Finding(Level.READ, "--where is looked at by Spark at --execute, before anything moves"))
     if dead := options.get(DEAD_LETTERS):
-        found += check_dead_letters(dead, admin.facts(dead), sources.keys(), ledger)
+        found += check_dead_letters(dead, _facts(admin, dead), sources.keys(), ledger)
     return Fit(ready, tuple(found))
+
+
+def _facts(admin: TopicAdmin, topic: str) -> TopicFacts | Finding | None:
+    """What a topic is like that is to be written to; one that may not be described may not be written to either."""
+    try:
+        return admin.facts(topic)
+    except NotAuthorized:
+        return may_not_write(topic)
 
 
 def _loaded(function: str) -> tuple[Finding, ...]:

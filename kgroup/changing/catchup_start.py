@@ -225,13 +225,13 @@ def _refusals(
     return refusals, checks
 
 
-def _of_ledger(run: Run, engine: Engine, intent: Intent, gap: Gap) -> list[Refused]:
+def _of_ledger(run: Run, engine: Engine, intent: Intent, gap: Gap) -> list[KgroupError]:
     """Why the plan could not be written down, or must not be; with ``execute`` the first is tried in a moment."""
     execute = intent.how.execute
     if gap.ranges and not execute:
         try:
             ledger = engine.ledger.check()
-        except Refused as error:
+        except (Refused, NotAuthorized) as error:
             return [error]
         for note in ledger.notes:
             run.reporter.warn(note)

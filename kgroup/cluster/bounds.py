@@ -56,5 +56,5 @@ def _answer(admin: Any, watch: Watch, place: TopicPartition, asked: Future[Any])
                 raise watch.fault(f"the offsets of {where} could not be asked for") from None
         except KafkaException as error:
             if error.args[0].code() not in NOT_YET:
-                raise of_topic(error.args[0], place.topic, where, "Describe") from error
+                raise of_topic(error.args[0], place.topic, where, "Read") from error
             raise watch.fault(f"the offsets of {where} could not be asked for") from error

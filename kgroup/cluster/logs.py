@@ -15,6 +15,7 @@ from kafka.protocol.metadata import MetadataRequest
 from kgroup.cluster.broker_errors import NO_LEADER, NONE, UNKNOWN_TOPIC_OR_PARTITION, of_topic
 from kgroup.cluster.coordinator.client import RETRY_PAUSE_S, Client
 from kgroup.cluster.deadline import Deadline
+from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC
 from kgroup.cluster.wire import raw_topic_id, topic_id
 from kgroup.errors import KgroupError, Unreachable
 from kgroup.model import LogRange, Position, Positions
@@ -102,7 +103,8 @@ def metadata_request(topics: Iterable[str] | None, *, operations: bool = False) 
 
 def _layout(topic: Any) -> TopicLayout | KgroupError:
     if topic.error_code != NONE:
-        return of_topic(topic.error_code, topic.name)
+        # DESCRIBE would do here, but of this topic it is the records that are wanted, which needs READ.
+        return of_topic(topic.error_code, topic.name, "Read" if topic.name == OFFSETS_TOPIC else "Describe")
     leaders = {item.partition_index: item.leader_id if item.leader_id >= 0 else None for item in topic.partitions}
     raw = getattr(topic, "topic_id", None)
     return TopicLayout(leaders, topic_id(raw.bytes) if raw else None)

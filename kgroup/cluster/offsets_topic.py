@@ -54,17 +54,17 @@ async def offsets_topic(client: Client) -> OffsetsTopic:
 
 async def keepers(client: Client) -> dict[int, Replicas]:
     """Who keeps each partition, and with it the groups in it. Raises KgroupError where nobody can tell."""
-    found = _partitions(await client.send_any(metadata_request([OFFSETS_TOPIC])))
+    found = _partitions(await client.send_any(metadata_request([OFFSETS_TOPIC])), "Read")  # their records come next
     if isinstance(found, KgroupError):
         found.message = f"{OFFSETS_TOPIC} {found.message}"
         raise found
     return {row.partition: row for row in found}
 
 
-def _partitions(answer: Any) -> tuple[Replicas, ...] | KgroupError:
+def _partitions(answer: Any, operation: str = "Describe") -> tuple[Replicas, ...] | KgroupError:
     (topic,) = answer.topics
     if topic.error_code != NONE:
-        return of_topic(topic.error_code, OFFSETS_TOPIC)
+        return of_topic(topic.error_code, OFFSETS_TOPIC, operation)
     return tuple(
         Replicas(
             row.partition_index,

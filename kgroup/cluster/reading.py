@@ -117,7 +117,7 @@ def partitions_of(consumer: Any, watch: Watch, topic: str) -> frozenset[int]:
             watch.progress()
             return frozenset(found.partitions)
         if not may_pass(error) or error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART or watch.over:
-            raise of_topic(error, topic, topic, "Describe")
+            raise of_topic(error, topic, topic, "Read")
         consumer.poll(_POLL_S)
 
 

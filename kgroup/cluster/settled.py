@@ -108,7 +108,7 @@ class SettledReader:
             if error.code() in _NO_TOPIC:
                 _require_topic(consumer, self.topic)
             elif not may_pass(error):
-                raise of_topic(error, self.topic, self.topic, "Describe")
+                raise of_topic(error, self.topic, self.topic, "Read")
             if self._watch.over:
                 raise self._watch.fault(f"the end of {self.topic} could not be asked for")
 
@@ -231,7 +231,7 @@ def _require_topic(consumer: Any, topic: str) -> None:
     with suppress(KafkaException):
         error = consumer.list_topics(topic, _ASK_S).topics[topic].error
         if error is not None and (error.code() in _NO_TOPIC or not may_pass(error)):
-            raise of_topic(error, topic, topic, "Describe")
+            raise of_topic(error, topic, topic, "Read")
 
 
 _NO_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})

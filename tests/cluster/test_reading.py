@@ -392,10 +392,10 @@ def test_rights(broker: SecureBroker, secured: KafkaWorld, name: Name, capfd: py
     wanted, bob = OffsetRange(place, 0, 0, 5), Bob(broker)
 
     bob.may()
-    with pytest.raises(NotAuthorized, match="no DESCRIBE on Topic") as raised:
+    with pytest.raises(NotAuthorized, match="no READ on Topic") as raised:
         offsets(login(broker), wanted)
     assert raised.value.hint is not None
-    assert f"--operation Describe --topic {place}" in raised.value.hint
+    assert f"--operation Read --topic {place}" in raised.value.hint
 
     bob.may(topic(place))  # and no group at all
     assert offsets(login(broker), wanted) == [*range(5)]

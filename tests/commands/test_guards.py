@@ -901,6 +901,14 @@ def test_a_release_that_cannot_be_noted_is_not_planned(
     assert oncall("catchup", "list", "-o", "json").data == []
     assert inside.committed(guarded) == before
 
+    oncall.given(*of_group(guarded, ACLOperation.READ), *KNOWN, READ_SECRET)
+    listed = oncall("catchup", "list", exit_code=4)
+    assert f"--operation Read --topic {ledger}" in listed.stderr
+    named = oncall("catchup", "start", guarded, "--release-only", exit_code=4).stderr
+    assert "--operation Describe --topic __consumer_offsets" in named
+    assert f"no READ, no WRITE and no DESCRIBE_CONFIGS on Topic {ledger}" in named
+    assert f"--operation Read --operation Write --operation DescribeConfigs --topic {ledger}" in named
+
     oncall.given(*rules, (ResourceType.TOPIC, "__consumer_offsets", ACLOperation.DESCRIBE))
     oncall("catchup", "start", guarded, "--release-only")
     oncall("catchup", "start", guarded, "--release-only", "--execute")

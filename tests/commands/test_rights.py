@@ -205,6 +205,12 @@ def test_topic_of_a_consumer_group_that_may_not_be_described(bob: Bob) -> None:
     assert "not-authorized" in screen.stderr
 
 
+def test_a_note_is_said_once(bob: Bob) -> None:
+    bob.may(group("idle"), topic("open"), topic("secret"))
+    notes = [line for line in bob("lag", "--topic", "open").stderr.splitlines() if line.startswith("note:")]
+    assert len(notes) == len(set(notes)) == 3
+
+
 @pytest.mark.parametrize("missing", ["history", "cluster"])
 def test_without_the_history(bob: Bob, missing: str) -> None:
     """Without READ on __consumer_offsets the generation is unknown, which is said and no failure."""
@@ -318,7 +324,7 @@ def test_lag_says_what_it_may_not_read(bob: Bob) -> None:
     assert rows["secret", 0]["lag_ms"] is None
     for verb in ("lag", "describe"):
         page = " ".join(bob(verb, "idle").stdout.split())
-        assert "STUCK unknown: __consumer_offsets could not be read: no DESCRIBE on Topic" in page, page
+        assert "STUCK unknown: __consumer_offsets could not be read: no READ on Topic" in page, page
         assert "oldest unread record at least" in page
         assert "SAFE unknown: no DESCRIBE_CONFIGS on open" in page
     assert "age unknown: no READ on secret" in " ".join(bob("lag", "idle", "--topic", "secret").stdout.split())
@@ -365,10 +371,13 @@ def test_the_log_that_may_not_be_read(bob: Bob) -> None:
         ("list", "--coordinator", "1", "--from-log"),
         ("reset", "new-one", "--create", "--from-group", "idle", "--from-log"),
         ("undo", "idle", "--as-of", "2026-01-01"),
+        ("history", "idle"),
+        ("list", "--from-log"),
     ):
         result = bob(*words, exit_code=4)
         assert result.stdout == ""
         assert "__consumer_offsets" in result.stderr
-        assert "kafka-acls" in result.stderr
+        assert "no READ on Topic" in result.stderr
+        assert "User:bob --operation Read --topic __consumer_offsets" in result.stderr, "and not DESCRIBE first"
     bob.may((ResourceType.TOPIC, "*"))
     assert bob("export", "idle", "--from-log").stdout == "open,0,1\nsecret,0,2\n"
