@@ -49,6 +49,10 @@ def past(ago_ms: int, end: int) -> LogPoint:
     return LogPoint(NOW - ago_ms, end)
 
 
+def each_second(last_ago: int) -> list[LoggedCommit]:
+    return [at(last_ago + n * SECOND, 500) for n in reversed(range(60))]
+
+
 SAME = [at(n * 5 * SECOND, 500) for n in reversed(range(1, 13))]
 
 
@@ -90,6 +94,12 @@ SAME = [at(n * 5 * SECOND, 500) for n in reversed(range(1, 13))]
         # STALL: commits go on, all of one offset, while something waits.
         (STALL, judged(SAME, 900, unread_ago=22 * MINUTE)),
         (STALL, judged(SAME, 900, past=[past(10 * MINUTE, 700)])),
+        # ... and do not any more where a member was killed that had committed each second.
+        (STOP, judged(each_second(27 * SECOND), 900, unread_ago=MINUTE)),
+        (STOP, judged(each_second(11 * SECOND), 900, unread_ago=MINUTE)),
+        (STALL, judged(each_second(9 * SECOND), 900, unread_ago=MINUTE)),
+        (STOP, judged([c for c in SAME if c.timestamp_ms < NOW - 15 * SECOND], 900, unread_ago=22 * MINUTE)),
+        (STALL, judged([c for c in SAME if c.timestamp_ms <= NOW - 15 * SECOND], 900, unread_ago=22 * MINUTE)),
         (OK, judged(SAME, 501, unread_ago=3 * SECOND)),
         # ... while it had read all at one of the last ten, that is no stall yet.
         (OK, judged(SAME, 900, unread_ago=40 * SECOND)),

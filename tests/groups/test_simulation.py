@@ -22,7 +22,7 @@ from kgroup.groups.simulation.model import (
     Stops,
     Timing,
 )
-from kgroup.groups.simulation.names import member_id_like, next_instance_id
+from kgroup.groups.simulation.names import following_client, member_id_like, next_instance_id, own_client_ids
 
 TIMING = Timing(restart_s=25, session_timeout_s=60, rebalance_s=8, handover_s=5)
 STYLES = {
@@ -275,6 +275,47 @@ def test_made_up_ids_look_like_the_groups_own() -> None:
 )
 def test_the_next_instance(present: list[str], following: str) -> None:
     assert next_instance_id(present) == following
+
+
+_A_UUID = "5b1f8a1e-0d53-4a3c-9f0e-6d4c8c3f7a11"
+
+
+@pytest.mark.parametrize(
+    ("clients", "following"),
+    [
+        (["j-range-0", "j-range-1"], "j-range-2"),
+        (["pod-10", "pod-9", "pod-8"], "pod-11"),
+        (["app-x7k2m", "app-9qz4d"], None),
+        (["left-1", "right-1"], None),
+    ],
+)
+def test_the_next_client_of_its_own(clients: list[str], following: str | None) -> None:
+    ids = [f"{client}-{_A_UUID}" for client in clients]
+    assert own_client_ids(ids)
+    assert following_client(ids) == (None if following is None else f"{following}-{_A_UUID}")
+
+
+@pytest.mark.parametrize("ids", [[], [f"app-{_A_UUID}"], [f"rdkafka-{_A_UUID}"] * 2, ["gdWm1DKlSXyKXsLlCxzvVQ", "x"]])
+def test_members_without_client_ids_of_their_own(ids: list[str]) -> None:
+    assert not own_client_ids(ids)
+
+
+def test_a_newcomer_with_the_next_client_id_is_among_what_is_said() -> None:
+    """Seen: j-range-0 and j-range-1 under range, 4 and 2 partitions: the third member takes 1, and 2 to 5 was said."""
+    topics = (Topic("a", 4), Topic("b", 2))
+    ids = [f"j-range-{number}-{_A_UUID}" for number in range(2)]
+    owned = ((("a", 0), ("a", 1), ("b", 0)), (("a", 2), ("a", 3), ("b", 1)))
+    members = tuple(
+        Subscriber(member_id, frozenset({"a", "b"}), owned=held) for member_id, held in zip(ids, owned, strict=True)
+    )
+    played = [
+        simulate(SimulatedGroup("classic", "range", members, topics), Change(add=1), TIMING, seed) for seed in range(20)
+    ]
+    (new,) = played[0].after.keys() - set(ids)
+    assert new.startswith("j-range-2-")
+    assert min(run.moved for run in played) == played[0].moved == 1
+    two = simulate(SimulatedGroup("classic", "range", members, topics), Change(add=2), TIMING, 0)
+    assert sorted(name[:9] for name in two.after) == ["j-range-0", "j-range-1", "j-range-2", "j-range-3"]
 
 
 @EVERY

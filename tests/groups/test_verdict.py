@@ -267,12 +267,12 @@ POISON = judged(
         ),
         # A stuck partition that nobody owns.
         (judged([*FINE, replace(STUCK, owner=None)]), {"->": "orders:7 has no owner"}),
-        (judged([*FINE, STUCK]), {"->": "enrich-1 (10.0.3.4) owns orders:7 and still heartbeats"}),
+        (judged([*FINE, STUCK]), {"->": "enrich-1 (10.0.3.4) owns orders:7 and is still a member"}),
         (
             judged([*FINE, STUCK, replace(STUCK, number=8)]),
             {
                 "STUCK": "orders:7 at 10000000: no commit for 38m while 1700/s arrive; also orders:8",
-                "->": "enrich-1 (10.0.3.4) owns orders:7 and 1 more that stand still and still heartbeats",
+                "->": "enrich-1 (10.0.3.4) owns orders:7 and 1 more that stand still and is still a member",
             },
         ),
         # No records at all since: phantom lag.

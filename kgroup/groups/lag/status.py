@@ -4,7 +4,8 @@ Burrow samples for minutes before it can tell (linkedin/Burrow, core/internal/ev
 commits, and where it ended at their times is known from a few points. Where that made a rule unfair, it is bounded,
 and said at the rule. In this order:
 
-STOP    no commit for longer than the last commits took together, while a record waited unread
+STOP    no commit for longer than the last commits took together, while a record waited unread; or for three times
+        their usual pause, where they were all of one offset
 REWIND  the committed offset went down
 OK      the lag was at or under what is allowed, now or at one of the last commits
 STALL   commits go on, and all are of one offset
@@ -48,7 +49,8 @@ class Rules:
 
     ``allowed`` is a lag that is none. Of the commits the last ``window`` count, those at least ``distance_ms`` apart:
     ten commits within a second would make a pause of two a STOP. Below ``least_span_ms`` nothing is a STOP or STALL,
-    below ``lone_ms`` not after a single commit. A REWIND is remembered for ``rewind_ms``.
+    below ``lone_ms`` not after a single commit. Commits of one offset continue until none came for three of their
+    usual pauses, and for ``pause_ms``. A REWIND is remembered for ``rewind_ms``.
     """
 
     allowed: int = 0
@@ -57,10 +59,12 @@ class Rules:
     least_span_ms: int = 30_000
     lone_ms: int = 600_000
     rewind_ms: int = 600_000
+    pause_ms: int = 10_000
 
 
 DEFAULT_RULES = Rules()
 _FEW = 3
+"""Commits that prove a rhythm, or pauses without one that prove its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +202,10 @@ def _stalled(reading: Reading, recent: Sequence[LoggedCommit], rules: Rules) -> 
     since = max(first_ms, reading.waiting_since_ms or first_ms)
     if reading.now_ms - since < rules.least_span_ms:
         return None
+    silence_ms = reading.now_ms - same[0].timestamp_ms
+    if silence_ms > max(_FEW * (usual_pause_ms(recent) or 0), rules.pause_ms):
+        # It stood still before, so half a minute need not pass again before it is known that nothing is read.
+        return Judged(Status.STOP, same[0].timestamp_ms)
     # Nothing older was read, so it may stand there for longer.
     at_least = len(same) == len(reading.commits) and since == first_ms
     return Judged(Status.STALL, since, at_least=at_least, repeats=len(same))

@@ -9,9 +9,11 @@ from __future__ import annotations
 import base64
 import re
 import uuid
+from collections.abc import Sequence
 
 _NAMESPACE = uuid.UUID("a3d1f0f6-4a53-5a4e-9c1c-1d4c6b1f7a10")
 _WITH_UUID = re.compile(r"(?P<stem>.*-)[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.DOTALL)
+_UUID_LENGTH = 36
 _BASE64_UUID = re.compile(r"[A-Za-z0-9_+/-]{22}")
 """Of Java in the alphabet for URLs, of librdkafka in the standard one."""
 _NUMBERED = re.compile(r"(?P<stem>.*?)(?P<number>[0-9]+)", re.DOTALL)
@@ -29,6 +31,24 @@ def member_id_like(pattern: str, instance_id: str | None, seed: int, count: int)
     if _BASE64_UUID.fullmatch(pattern):
         return base64.urlsafe_b64encode(made_up.bytes).decode().rstrip("=")
     return f"{instance_id or 'member'}-{made_up}"
+
+
+def own_client_ids(member_ids: Sequence[str]) -> bool:
+    """Whether several dynamic members of a classic group have a client id each, such as the names of their pods."""
+    stems = [found["stem"] for name in member_ids if (found := _WITH_UUID.fullmatch(name))]
+    return len(stems) > 1 and len(set(stems)) == len(stems) == len(member_ids)
+
+
+def following_client(member_ids: Sequence[str]) -> str | None:
+    """The member that would come next where client ids are numbered, app-0-UUID, app-1-UUID -> app-2-UUID; else None.
+
+    It is a pattern for a new id: its UUID is that of one that is there.
+    """
+    clients = [name[: -_UUID_LENGTH - 1] for name in member_ids]
+    numbered = [found for client in clients if (found := _NUMBERED.fullmatch(client))]
+    if len(numbered) < len(member_ids) or len({found["stem"] for found in numbered}) != 1:
+        return None
+    return f"{next_instance_id(clients)}-{member_ids[0][-_UUID_LENGTH:]}"
 
 
 def numbers_apart(name: str) -> list[tuple[bool, int, str]]:

@@ -8,7 +8,13 @@ from dataclasses import dataclass, field, replace
 
 from kgroup.groups.assignors.model import Assigned, Subscriber, Topic, TopicPartition
 from kgroup.groups.simulation.model import SimulatedGroup, Standstill, Step, Style, Timing
-from kgroup.groups.simulation.names import member_id_like, next_instance_id, numbers_apart
+from kgroup.groups.simulation.names import (
+    following_client,
+    member_id_like,
+    next_instance_id,
+    numbers_apart,
+    own_client_ids,
+)
 from kgroup.groups.simulation.rebalancing import asked_by_balance, rebalance
 
 
@@ -204,11 +210,23 @@ class Run:
         topics = Counter(member.topics for member in members)
         racks = Counter(member.rack for member in members)
         return Subscriber(
-            member_id=self._new_id(members[0].member_id if members else "", instance_id),
+            member_id=self._new_id(self._pattern(members), instance_id),
             instance_id=instance_id,
             topics=topics.most_common(1)[0][0] if topics else frozenset(topic.name for topic in self.group.topics),
             rack=min(racks, key=lambda rack: (racks[rack], rack or ""), default=None),
         )
+
+    def _pattern(self, members: Sequence[Subscriber]) -> str:
+        """The member id that a newcomer's shall look like.
+
+        Where each member has a client id of its own, nobody knows the newcomer's: in every second run it is the next
+        number (app-2 behind app-0 and app-1), in the others it sorts beside one of those that are there.
+        """
+        ids = [member.member_id for member in members]
+        if not own_client_ids(ids):
+            return ids[0] if ids else ""
+        following = None if self.seed % 2 else following_client(ids)
+        return ids[self.seed // 2 % len(ids)] if following is None else following
 
     def _new_id(self, pattern: str, instance_id: str | None) -> str:
         self._made_up += 1

@@ -63,15 +63,25 @@ def _of_stuck(group: Group, evidence: Evidence, shape: Shape, stuck: list[Partit
     if others:
         owns += f" and {others} more that stand still"
     facts = evidence.members.get(owner.member_id)
+    owns += _alive(first, evidence.now_ms, None if facts is None else facts.session_timeout_ms)
     if facts is None or facts.max_poll_interval_ms is None:
-        return f"{owns} and still heartbeats"
+        return owns
     until = ""
     if first.last_commit_ms is not None:
         end_ms = first.last_commit_ms + facts.max_poll_interval_ms
         if end_ms > evidence.now_ms:
             until = f", so the group keeps it until about {_clock(end_ms, evidence.now_ms)}"
     interval = format_duration(facts.max_poll_interval_ms / 1000)
-    return f"{owns} and still heartbeats; its max.poll.interval.ms is {interval}{until}"
+    return f"{owns}; its max.poll.interval.ms is {interval}{until}"
+
+
+def _alive(row: PartitionLag, now_ms: int, session_ms: int | None) -> str:
+    """What is known of a member: one that was killed stays in the group until its session ends."""
+    if session_ms is None:
+        return " and is still a member"
+    if row.last_commit_ms is not None and now_ms - row.last_commit_ms > session_ms:
+        return " and still heartbeats"
+    return f" and still heartbeats, or did less than {format_duration(session_ms / 1000)} ago"
 
 
 def _of_shape(group: Group, report: GroupLag, shape: Shape, siblings: Siblings | None) -> str | None:
