@@ -326,7 +326,7 @@ class GroupCoordinators:
                 failed.update(dict.fromkeys(ids, answer))
                 nodes.update(dict.fromkeys(ids, node))
                 continue
-            for group, code, result in read(answer):
+            for group, (code, result) in row_of_each_group(read(answer)).items():
                 if code in RETRIABLE_COORDINATOR_ERRORS:
                     failed[group] = code
                 else:
@@ -353,6 +353,21 @@ class GroupCoordinators:
                 node = nodes[group]
                 errors[group] = causes[node] = causes.get(node) or self._client.failure(cause, node)
         return errors
+
+
+def row_of_each_group(rows: Iterable[tuple[str, int, T | None]]) -> dict[str, tuple[int, T | None]]:
+    """The row to believe of each group in an answer of (group, error code, result).
+
+    Kafka 4.0.0 answers ConsumerGroupDescribe once for each partition of ``__consumer_offsets`` that keeps one of
+    the groups, each time for all groups: the rows of the wrong partitions say GROUP_ID_NOT_FOUND (seen). So a row
+    without an error wins, and any other error tells more than this one.
+    """
+    found: dict[str, tuple[int, T | None]] = {}
+    for group, code, result in rows:
+        known = found[group][0] if group in found else GROUP_ID_NOT_FOUND
+        if group not in found or code == NONE or (known == GROUP_ID_NOT_FOUND != code):
+            found[group] = (code, result)
+    return found
 
 
 def _no_coordinator(partitions: int) -> KgroupError:
