@@ -41,7 +41,8 @@ class BrokerFacts:
     does not exist is answered rather than refused as unsupported. ``group_version`` is the finalized feature (0: off),
     ``rebalance_protocols`` is ``group.coordinator.rebalance.protocols``. ``heartbeat_version`` is the highest version
     of ConsumerGroupHeartbeat (API 68) that is offered, None where it is not offered at all. ``release`` is the broker's
-    minor release as its highest supported ``metadata.version`` tells ("4.3"); the patch level can't be read.
+    minor release as its highest supported ``metadata.version`` tells ("4.3"); the patch level can't be read. ``kraft``
+    is whether it names that feature at all: brokers on ZooKeeper, and those before 3.3, do not.
     ``policy`` is ``group.consumer.migration.policy`` in upper case, ``assignors`` are the names of
     ``group.consumer.assignors``. Sizes are members.
     """
@@ -51,6 +52,7 @@ class BrokerFacts:
     rebalance_protocols: tuple[str, ...] | None = None
     heartbeat_version: int | None = None
     release: str | None = None
+    kraft: bool | None = None
     policy: str | None = None
     assignors: tuple[str, ...] | None = None
     consumer_max_size: int | None = None

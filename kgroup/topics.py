@@ -95,6 +95,8 @@ TOPICS = {
         active-committer *   Empty, but somebody goes on committing
         foreign-owner *      Connect, Streams, Flink, Spark; share groups (never *)
         blocked              migrate: a check says why, and what to do
+        broker-too-old       the brokers are older than Kafka 3.0: upgrade them
+        unsupported          a broker does not support a request of kgroup
         joined-meanwhile     migrate: somebody joined just then; nothing was lost
         unread-commits       migrate: an offset can't be read, so not be kept
         unread-configs       migrate: --session-timeout could not be put back

@@ -138,9 +138,9 @@ def features_of(answer: Any) -> _Read:
     """What an answer to ApiVersions tells."""
     versions = {row.api_key: row.max_version for row in answer.api_keys}
     supported = {row.name: row.max_version for row in getattr(answer, "supported_features", None) or ()}
-    found: dict[str, Any] = {"heartbeat_version": versions.get(_HEARTBEAT_API)}
-    unread: dict[str, str] = {}
     level = supported.get("metadata.version")
+    found: dict[str, Any] = {"heartbeat_version": versions.get(_HEARTBEAT_API), "kraft": level is not None}
+    unread: dict[str, str] = {}
     if level is None:
         unread["release"] = "the broker names no metadata.version, as before KRaft"
     else:

@@ -16,10 +16,13 @@ from kgroup.changing.migrating import Intention, choose, migration_of
 from kgroup.changing.shown import outcome, with_rows
 from kgroup.cluster.apply import ChangingCluster
 from kgroup.durations import parse_duration
-from kgroup.errors import ExitCode, UsageError
-from kgroup.groups.readiness.check import Verdict
+from kgroup.errors import ExitCode, Refused, UsageError
+from kgroup.facts import BrokerFacts
+from kgroup.groups.readiness.about_brokers import protocol_available
+from kgroup.groups.readiness.case import Case
+from kgroup.groups.readiness.check import Status, Verdict
 from kgroup.groups.readiness.clients import minimum_versions
-from kgroup.groups.readiness.evidence import Wanted
+from kgroup.groups.readiness.evidence import Evidence, Wanted
 from kgroup.groups.readiness.migrated import Migrated, migrated
 from kgroup.groups.readiness.rolling import rolling_steps
 from kgroup.groups.readiness.rules import Rules
@@ -27,7 +30,7 @@ from kgroup.groups.readiness.summary import summary
 from kgroup.groups.readiness.verdict import cluster_notes
 from kgroup.groups.result import Result
 from kgroup.groups.selection import check_groups
-from kgroup.model import Outcome
+from kgroup.model import Group, Outcome
 from kgroup.options import WHAT, WHICH, Change, Groups
 from kgroup.rollout import follow
 from kgroup.run import Run
@@ -166,7 +169,7 @@ def migrate(
     wanted = goal.wanted(how)
     if watch:
         _check_watching(how, goal, application, only)
-        return _watched(run, groups, how, wanted.target)
+        return _watched(run, groups, how, wanted)
     check_change(run, how)
     rules = load_rules()
     clients = Clients.parsed(application.client or (), rules)
@@ -285,16 +288,30 @@ def _check_watching(how: Change, goal: Goal, application: Application, only: str
         raise UsageError(f"--watch only looks: without {', '.join(said)}")
 
 
-def _watched(run: Run, groups: Groups, how: Change, target: str) -> Outcome:
+def _refuse_unavailable(cluster: ChangingCluster, groups: Sequence[Group], wanted: Wanted) -> None:
+    """Raise Refused [blocked] where the brokers do not speak the protocol: the rollout can never come."""
+    facts = cluster.broker_facts({group.coordinator.id for group in groups if group.coordinator})
+    rules = load_rules()
+    for group in groups:
+        broker = facts[group.coordinator.id] if group.coordinator else BrokerFacts()
+        evidence = Evidence(group, group.type, broker, past=None, configs=None, access=None, now_ms=0)
+        check = protocol_available(Case(evidence, wanted, rules))
+        if check is not None and check.status is Status.BLOCKED:
+            text = f"{group.name} cannot move to the {wanted.target} protocol: {check.evidence}"
+            raise Refused(text, hint=check.remedy, code="blocked")
+
+
+def _watched(run: Run, groups: Groups, how: Change, wanted: Wanted) -> Outcome:
     """Follow a rollout; nothing is changed."""
     within_s = parse_duration(how.within, "--within") if how.within is not None else None
     with ChangingCluster(run.settings) as cluster:
-        names = [group.name for group in choose(run, cluster, groups).chosen.groups]
-        rollout = follow(run.reporter, cluster, names, target, within_s)
+        chosen = choose(run, cluster, groups).chosen.groups
+        _refuse_unavailable(cluster, chosen, wanted)
+        rollout = follow(run.reporter, cluster, [group.name for group in chosen], wanted.target, within_s)
     documents = [group.document() for group in rollout.groups]
     return Outcome(
         data=rollout.groups,
-        screen=lambda: rollout_screen.page(documents, target),
+        screen=lambda: rollout_screen.page(documents, wanted.target),
         records=lambda: rollout_screen.records(documents),
         cluster=cluster.ref,
         check_failed=not rollout.finished,

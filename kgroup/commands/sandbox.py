@@ -47,7 +47,7 @@ class Wanted:
             metavar="DIR",
             exists=True,
             file_okay=False,
-            help="A Kafka distribution that is already here, instead of fetching one.",
+            help="A Kafka (3.3 or newer) that is already here, instead of fetching one.",
         ),
     ] = None
     set: Annotated[

@@ -16,8 +16,9 @@ from kgroup.sandbox import jvm
 from kgroup.sandbox.ivy import Ivy, ivy_jar, ivy_settings
 from kgroup.sandbox.jars import are_whole, fetch
 from kgroup.sandbox.java import Java
-from kgroup.sandbox.manifest import data_text, sandbox_manifest
+from kgroup.sandbox.manifest import Manifest, data_text, sandbox_manifest
 
+_OLD_LOG4J_JAR = re.compile(r"(reload4j|log4j)-1\.\d[\w.-]*\.jar")
 _BROKER_JAR = re.compile(r"kafka_2\.\d+-(\d[\w.-]*?)\.jar")
 
 
@@ -63,23 +64,28 @@ class Distribution:
             main_class,
             *arguments,
             flags=(*flags, *jvm.archive_flags(archive)),
-            log_config=self.log_config(quiet=quiet),
+            log_flag=self.log_flag(quiet=quiet),
         )
 
-    def log_config(self, *, quiet: bool) -> Path:
-        """The log settings, as a file that Java can read (ours may be inside a zip)."""
-        name = "tool_log4j2.properties" if quiet else "broker_log4j2.properties"
+    def log_flag(self, *, quiet: bool) -> str:
+        """The log settings, as a file that Java can read (ours may be inside a zip).
+
+        Brokers before 4.0 log through Log4j 1 (or reload4j, its successor), which has settings of its own: without
+        them a broker that cannot start says nothing of why.
+        """
+        old = any(_OLD_LOG4J_JAR.fullmatch(jar.name) for jar in self.classpath)
+        name = f"{'tool' if quiet else 'broker'}_{'log4j' if old else 'log4j2'}.properties"
         path, wanted = self.home / name, data_text(name)
         if not path.exists() or path.read_text(encoding="utf-8") != wanted:
             aside = self.home / f"{name}.{os.getpid()}.part"
             aside.write_text(wanted, encoding="utf-8")
             aside.replace(path)
-        return path
+        return f"-Dlog4j.configuration={path.as_uri()}" if old else f"-Dlog4j2.configurationFile={path}"
 
 
-def fetched(cache: Path, java: Java, reporter: Reporter) -> Distribution:
-    """The Kafka of our manifest, fetched at the first use; raises Refused [no-pyspark] or SandboxError."""
-    manifest = sandbox_manifest()
+def fetched(cache: Path, java: Java, reporter: Reporter, manifest: Manifest | None = None) -> Distribution:
+    """The Kafka of a manifest (None: ours), fetched at the first use; raises Refused [no-pyspark] or SandboxError."""
+    manifest = manifest or sandbox_manifest()
     home = cache / f"kafka-{manifest.kafka_version}"
     jars = home / "jars"
     if not are_whole(manifest, jars):

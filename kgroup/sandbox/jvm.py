@@ -41,13 +41,13 @@ def command(
     main_class: str,
     *arguments: str,
     flags: Sequence[str],
-    log_config: Path,
+    log_flag: str,
 ) -> list[str]:
     """The whole command line. The class path is explicit and ordered, as a class data archive demands."""
     return [
         str(java.executable),
         *flags,
-        f"-Dlog4j2.configurationFile={log_config}",
+        log_flag,
         "-cp",
         ":".join(map(str, classpath)),
         main_class,

@@ -63,6 +63,7 @@ def test_the_shared_broker(bootstrap: str, bystander: str) -> None:
         rebalance_protocols=("classic", "consumer", "streams"),
         heartbeat_version=1,
         release="4.3",
+        kraft=True,
         policy="BIDIRECTIONAL",
         assignors=("uniform", "range"),
         consumer_max_size=2**31 - 1,
@@ -209,10 +210,10 @@ def test_a_broker_before_kraft_or_behind_an_old_proxy_names_no_features() -> Non
         error_code=0, api_keys=[row], throttle_time_ms=0, supported_features=[], finalized_features=[]
     )
     found, unread = features_of(answer)
-    assert found == {"heartbeat_version": 0}
+    assert found == {"heartbeat_version": 0, "kraft": False}
     assert set(unread) == {"group_version", "release"}
     answer.api_keys = []
-    assert features_of(answer)[0] == {"heartbeat_version": None}
+    assert features_of(answer)[0] == {"heartbeat_version": None, "kraft": False}
 
 
 def test_settings_that_a_broker_does_not_have_or_writes_otherwise() -> None:

@@ -19,7 +19,7 @@ from kafka.net.selector import NetworkSelector
 from kgroup.acl import log_in_as
 from kgroup.cluster.coordinator.login import client_arguments
 from kgroup.cluster.deadline import Deadline
-from kgroup.errors import KgroupError, Unreachable
+from kgroup.errors import KgroupError, Refused, Unreachable
 from kgroup.model import ClusterRef
 from kgroup.settings import Settings
 
@@ -43,6 +43,9 @@ PRIVATE_NAMES = {
 
 RETRY_PAUSE_S = 0.1
 """Between two tries of something that may work in a moment."""
+
+_FIND_COORDINATOR, _FIND_COORDINATOR_SINCE_3_0 = 10, 4
+"""The API, and the version of it that came with Kafka 3.0 (KIP-699) and that kgroup needs."""
 
 _SILENCE_MS = 1000
 _WAKE_S = 0.5
@@ -211,7 +214,22 @@ class Client:
         if isinstance(error, kafka.errors.KafkaTimeoutError | kafka.errors.RequestTimedOutError):
             text = f"broker {broker} did not answer in time"
             return Unreachable(text, code="timed-out", hint="a longer --timeout may help")
+        if isinstance(error, kafka.errors.IncompatibleBrokerVersion):
+            return self._unsupported(broker, error)
         return self._explained(broker.host, broker.port, error)
+
+    def _unsupported(self, broker: Broker, error: BaseException) -> KgroupError:
+        """Why a broker does not know a request: more time does not help."""
+        _, newest = self._manager.broker_version_data.api_versions.get(_FIND_COORDINATOR, (0, 0))
+        text = str(error).partition("IncompatibleBrokerVersion: ")[2] or str(error)
+        if newest >= _FIND_COORDINATOR_SINCE_3_0:
+            return Refused(f"broker {broker} does not support a request of kgroup", code="unsupported", details=(text,))
+        return Refused(
+            f"broker {broker} is older than Kafka 3.0, the oldest release that kgroup supports",
+            code="broker-too-old",
+            details=(text,),
+            hint="Upgrade the brokers. On older ones, list, describe and export work with --from-log.",
+        )
 
     def _known_brokers(self) -> dict[int, Broker]:
         return {

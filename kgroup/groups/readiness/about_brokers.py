@@ -87,6 +87,12 @@ def _hindrance(case: Case) -> tuple[str, str] | None:
     broker = case.broker
     if case.release and case.release < FIRST_RELEASE:
         return f"brokers of {broker.release}; the protocol came with 4.0", "upgrade the brokers to 4.0 or newer"
+    if broker.kraft is False and broker.group_version == 0:
+        # Its remedy, kafka-features.sh, fails there: such a cluster has no feature to switch on.
+        return (
+            "brokers of 3.x on ZooKeeper (they name no metadata.version); the protocol came with 4.0, on KRaft",
+            "move the cluster to KRaft, and upgrade the brokers to 4.0 or newer",
+        )
     found = []
     if broker.rebalance_protocols is not None and "consumer" not in broker.rebalance_protocols:
         listed = ",".join(broker.rebalance_protocols)

@@ -26,6 +26,7 @@ from tests.groups.readiness.cases import (
 )
 
 REFUSED: dict[str, Any] = {"serves_consumer": False}
+ON_ZOOKEEPER: dict[str, Any] = {"heartbeat_version": None, "release": None, "kraft": False, "group_version": 0}
 
 
 @pytest.mark.parametrize(
@@ -51,6 +52,13 @@ REFUSED: dict[str, Any] = {"serves_consumer": False}
         ({**REFUSED, "release": "3.6", "heartbeat_version": None}, Status.BLOCKED, "brokers of 3.6"),
         ({**REFUSED, "heartbeat_version": None}, Status.BLOCKED, "a proxy hides it"),
         ({**REFUSED, "heartbeat_version": None, "release": None}, Status.BLOCKED, "older than 4.0, or no Apache Kafka"),
+        ({**REFUSED, **ON_ZOOKEEPER}, Status.BLOCKED, "brokers of 3.x on ZooKeeper"),
+        (
+            {**REFUSED, **ON_ZOOKEEPER, "rebalance_protocols": ("classic",)},
+            Status.BLOCKED,
+            "brokers of 3.x on ZooKeeper",
+        ),
+        ({**REFUSED, **ON_ZOOKEEPER, "group_version": None}, Status.BLOCKED, "older than 4.0, or no Apache Kafka"),
         (REFUSED, Status.BLOCKED, "refuse them (UNSUPPORTED_VERSION)"),
         ({"release": "3.9", "heartbeat_version": 0}, Status.WARNING, "early access"),
         ({"heartbeat_version": 0}, Status.INFO, "brokers are of 4.3, so it is a proxy (Kroxylicious does so)"),
@@ -72,6 +80,8 @@ def test_the_consumer_protocol(facts: dict[str, Any], status: Status, words: str
     if status is Status.BLOCKED:
         assert check.brief == "no consumer protocol"
         assert check.remedy
+        feature_off = "group.version is 0" in check.evidence
+        assert ("kafka-features.sh" in check.remedy) is feature_off, "it fails where there is no such feature"
 
 
 @pytest.mark.parametrize(

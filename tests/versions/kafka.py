@@ -1,0 +1,137 @@
+"""A real broker of another version: jars, pinned as the sandbox's own are, and ``sandbox up --jars``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from kgroup.sandbox.cluster import cache_directory, distribution
+from kgroup.sandbox.distribution import Distribution, fetched
+from kgroup.sandbox.java import find_java
+from kgroup.sandbox.manifest import Manifest, parse_manifest
+from kgroup.sandbox.tools import run_tool
+from tests.command_line import CommandLine, QuietReporter
+from tests.conftest import BROKER_PROPERTIES
+from tests.kafka_world import KafkaWorld
+from tests.members import Members
+from tests.versions.zookeeper import broker_with_zookeeper
+
+MANIFESTS = Path(__file__).parent / "jars"
+FIRST_KRAFT = "3.3"
+"""The first release whose KRaft is for production; the sandbox knows no ZooKeeper."""
+
+_TOOL_OF_OLD = "kafka.admin.ConsumerGroupCommand"
+_TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+"""kafka-consumer-groups.sh, before Kafka 3.5 and since."""
+
+Cell = tuple[str, str, int]
+"""Group, topic, partition."""
+
+
+@dataclass(frozen=True)
+class Described:
+    """A partition of a group in the own tool's ``--describe``; what it has no number for is ``-``."""
+
+    committed: str
+    end: str
+    lag: str
+    client_id: str
+
+
+@dataclass(frozen=True)
+class Kafka:
+    """A running broker of ``version``, its own tool, and plain clients of it."""
+
+    version: str
+    bootstrap: str
+    world: KafkaWorld
+    members: Members
+    distribution: Distribution
+    state_directory: Path
+
+    @property
+    def kraft(self) -> bool:
+        """Whether it runs without ZooKeeper."""
+        return self.version >= FIRST_KRAFT
+
+    @property
+    def new_protocol(self) -> bool:
+        """Whether it speaks the consumer protocol (KIP-848), as 4.0 and later do by default."""
+        return self.version >= "4"
+
+    def __call__(self, *arguments: str) -> str:
+        """What its own kafka-consumer-groups.sh prints."""
+        main = _TOOL_OF_OLD if self.version < "3.5" else _TOOL
+        done = run_tool(main, ["--bootstrap-server", self.bootstrap, *arguments], kafka=self.distribution)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "Error" not in done.stdout, done.stdout
+        return done.stdout
+
+    def listed(self) -> set[tuple[str, str]]:
+        """(group, state) of ``--list --state``, in lower case."""
+        rows = _table(self("--list", "--state", "--timeout", "30000"))
+        return {(row["GROUP"], row["STATE"].lower()) for row in rows}
+
+    def described(self) -> dict[Cell, Described]:
+        """``--describe --all-groups``."""
+        rows = _table(self("--describe", "--all-groups", "--timeout", "30000"))
+        return {
+            (row["GROUP"], row["TOPIC"], int(row["PARTITION"])): Described(
+                row["CURRENT-OFFSET"], row["LOG-END-OFFSET"], row["LAG"], row["CLIENT-ID"]
+            )
+            for row in rows
+        }
+
+    def planned(self, group: str, topic: str, *scenario: str) -> dict[Cell, int]:
+        """The offsets of ``--reset-offsets --dry-run``."""
+        said = self("--reset-offsets", "--group", group, "--topic", topic, *scenario, "--dry-run", "--timeout", "30000")
+        return {(row["GROUP"], row["TOPIC"], int(row["PARTITION"])): int(row["NEW-OFFSET"]) for row in _table(said)}
+
+
+def _table(text: str) -> list[dict[str, str]]:
+    """Rows by heading; a heading begins each group's part, and lines that are not as long are said in between."""
+    heading: list[str] = []
+    rows = []
+    for line in text.splitlines():
+        cells = line.split()
+        if cells[:1] == ["GROUP"]:
+            heading = cells
+        elif heading and len(cells) == len(heading):
+            rows.append(dict(zip(heading, cells, strict=True)))
+    return rows
+
+
+def manifest_of(version: str) -> Manifest:
+    """The jars of a version."""
+    return parse_manifest((MANIFESTS / f"{version}.txt").read_text(encoding="utf-8"))
+
+
+@contextmanager
+def running_kafka(version: str, directory: Path) -> Iterator[Kafka]:
+    """Fetched where it is not there yet (a failure, where that can't be), and up while the block runs."""
+    found = fetched(cache_directory(), find_java(), QuietReporter(), manifest_of(version))
+    jars = found.classpath[0].parent
+    kraft = version >= FIRST_KRAFT
+    broker = _sandbox(version, jars, directory) if kraft else broker_with_zookeeper(found, directory)
+    with broker as bootstrap, KafkaWorld(bootstrap) as world, Members(bootstrap) as members:
+        # The sandbox has made a class data archive for these jars, with which the tool starts faster.
+        tool = distribution(jars, QuietReporter()) if kraft else found
+        yield Kafka(version, bootstrap, world, members, tool, directory)
+
+
+@contextmanager
+def _sandbox(version: str, jars: Path, directory: Path) -> Iterator[str]:
+    kgroup = CommandLine()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KGROUP_STATE_DIR", str(directory))
+        settings = [word for key, value in BROKER_PROPERTIES.items() for word in ("--set", f"{key}={value}")]
+        try:
+            (status,) = kgroup("sandbox", "up", "--jars", str(jars), *settings, "-o", "json").data
+            assert status["version"] == version
+            yield status["bootstrap_servers"]
+        finally:
+            kgroup("sandbox", "down", "--wipe")

@@ -1,0 +1,16 @@
+"""Every verb on Kafka 3.3.2."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.versions.smoke import SMOKE, Stage
+
+VERSION = "3.3.2"
+
+pytestmark = pytest.mark.soak
+
+
+@pytest.mark.parametrize("verb", SMOKE)
+def test_a_verb(stage: Stage, verb: str) -> None:
+    SMOKE[verb](stage)
