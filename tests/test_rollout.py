@@ -6,7 +6,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pytest
@@ -213,11 +213,8 @@ def test_many_groups_are_said_in_one_line(bootstrap: str, world: KafkaWorld, nam
     groups = tuple(f"{stem}-{number}" for number in range(7))
     for group in groups:
         world.commit(group, {(topic, 0): 0})
-    for within_s in (0.7, 5.0, 20.0):  # a look may take all of a short time, where the machine stands still
-        with following(bootstrap, groups, "consumer", within_s=within_s) as watch, suppress(Unreachable):
-            assert not watch.ends().finished
-        if not any("no answer" in line for line in watch.reporter.lines):
-            break
+    with following(bootstrap, groups, "consumer", within_s=3.0) as watch:
+        assert not watch.ends().finished
     (line,) = watch.reporter.lines
     assert line == (
         "ROLLOUT 0 of 7 groups finished: 0 of 0 members speak consumer, 0 partitions moved; "

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from confluent_kafka import Producer
+from kafka.codec import has_lz4, has_snappy, has_zstd
 
 from kgroup.cluster.snapshot import Cluster
 from kgroup.errors import KgroupError
@@ -43,13 +44,14 @@ def produce(bootstrap: str, topic: str, count: int, size: int = 1, partition: in
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_every_codec(bootstrap: str, world: KafkaWorld, cluster: Cluster, name: Name, codec: str) -> None:
-    """A batch that can't be unpacked tells the time of its first record."""
+    """A batch that kgroup's dependencies cannot unpack tells the time of its first record."""
+    unpacked = {"none": True, "gzip": True, "snappy": has_snappy(), "lz4": has_lz4(), "zstd": has_zstd()}[codec]
     topic = world.topic(name("orders"), partitions=2)
     produce(bootstrap, topic, 10, size=200, compression_type=codec)
     for position in (0, 4, 9):
         told = cluster.first_timestamps({(topic, 0): LogRange(position, 10)})[topic, 0]
         exact = START_MS + position * 1000
-        assert told == exact or (codec in ("snappy", "lz4", "zstd") and told == START_MS)
+        assert told == (exact if unpacked else START_MS)
 
 
 def test_broker_time(bootstrap: str, world: KafkaWorld, cluster: Cluster, name: Name) -> None:
