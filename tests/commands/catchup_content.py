@@ -13,7 +13,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from tests.kafka_world import KafkaWorld
 from tests.waiting import wait_for
@@ -184,9 +184,11 @@ def _messages(world: KafkaWorld, spans: Spans) -> Iterator[Message]:
         while left:
             assert time.monotonic() < until, f"nothing more of {left}"
             for message in consumer.consume(1000, 0.2):
-                if message.error() is None:
+                error = message.error()
+                if error is None:
                     yield message
                 else:
+                    assert error.code() == KafkaError._PARTITION_EOF, error
                     left.discard((message.topic(), message.partition()))
     finally:
         consumer.close()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from tests.catchup.spark_kills import workers_of
 from tests.command_line import CommandLine, Result
@@ -104,7 +104,9 @@ def copies(world: KafkaWorld, topic: str, isolation: str = "read_committed") -> 
             assert time.monotonic() < until, f"{topic}: nothing more of {left}"
             messages = consumer.consume(10_000, 1.0) if len(found) > 10_000 else consumer.consume(50, 0.2)
             for message in messages:
-                if message.error() is not None:
+                error = message.error()
+                if error is not None:
+                    assert error.code() == KafkaError._PARTITION_EOF, error
                     left.discard(message.partition())
                     continue
                 headers = dict(message.headers() or [])

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer
 
 from kgroup.catchup.engine import Engine
 from kgroup.catchup.model import Ledgered
@@ -24,7 +24,7 @@ from kgroup.errors import KgroupError
 from kgroup.model import Outcome
 from tests.catchup.replays import seen
 from tests.command_line import CommandLine
-from tests.commands.catchups import LOCAL, Crash, crash, offsets, own_ledger, plan_id, released, written
+from tests.commands.catchups import LOCAL, Crash, copied, crash, offsets, own_ledger, plan_id, released, written
 from tests.kafka_world import KafkaWorld
 from tests.members import Members
 from tests.waiting import wait_for
@@ -42,33 +42,6 @@ def ledger(monkeypatch: pytest.MonkeyPatch, name: Name) -> str:
 @pytest.fixture
 def crashed(world: KafkaWorld, name: Name) -> Crash:
     return crash(world, name("orders"), name("svc"))
-
-
-def copied(world: KafkaWorld, topic: str, partitions: int = 2) -> list[str]:
-    """Where the committed records of a copy say that they come from."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": world.bootstrap,
-            "group.id": "unused",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "isolation.level": "read_committed",
-        }
-    )
-    try:
-        consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
-        found: list[str] = []
-        ended: set[int] = set()
-        while len(ended) < partitions:
-            for message in consumer.consume(100, 1.0):
-                if message.error() is not None:
-                    ended.add(message.partition())
-                    continue
-                headers = dict(message.headers() or [])
-                found.append(headers["kgroup.source"].decode())
-        return found
-    finally:
-        consumer.close()
 
 
 def gap_of(crashed: Crash) -> set[str]:
@@ -290,7 +263,7 @@ def test_a_handler_that_refuses_a_record_stops_its_partition(
     assert "offset 5 was refused 2 times" in stopped.stderr
     assert "not delivered" in stopped.stdout
     assert len(out.read_text().splitlines()) == 9
-    assert copied(world, dead, 1) == [f"{topic}:0:5"]
+    assert copied(world, dead) == [f"{topic}:0:5"]
     assert "PROVED" in done.stdout
 
 

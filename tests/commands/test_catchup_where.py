@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.command_line import CommandLine
-from tests.commands.catchups import Crash, crash, offsets, own_ledger, plan_id
-from tests.commands.test_catchup_replay import copied, gap_of, running, until
+from tests.commands.catchups import Crash, copied, crash, offsets, own_ledger, plan_id
+from tests.commands.test_catchup_replay import gap_of, running, until
 from tests.kafka_world import KafkaWorld
 
 Name = Callable[[str], str]
