@@ -40,7 +40,7 @@ from tests.waiting import wait_for
 
 Name = Callable[[str], str]
 
-JOIN_GROUP, INIT_PRODUCER_ID, END_TXN = 11, 22, 26
+JOIN_GROUP, INIT_PRODUCER_ID, ADD_PARTITIONS_TO_TXN, END_TXN = 11, 22, 24, 26
 RELEASE = ("--release-only", "--execute")
 ONE_OFTEN = ["classic", pytest.param("consumer", marks=pytest.mark.soak)]
 OTHER_OFTEN = ["consumer", pytest.param("classic", marks=pytest.mark.soak)]
@@ -179,27 +179,40 @@ def test_a_release_that_hangs_at_its_commit_moves_nothing_when_it_is_woken(
 
 
 @pytest.mark.parametrize("kind", ONE_OFTEN)
-def test_of_two_starts_at_once_one_makes_a_plan(proxied: ProxiedBroker, name: Name, kind: str) -> None:
-    """Both have planned, and found no open plan, when they go to the ledger."""
+@pytest.mark.parametrize("code", ["fenced", "plan-overlaps"])
+def test_of_two_starts_at_once_one_makes_a_plan(proxied: ProxiedBroker, name: Name, kind: str, code: str) -> None:
+    """Both have planned, and found no open plan, when they go to the ledger.
+
+    One takes the group's transactional id from the other, who has not written its plan yet; or finds that plan there.
+    """
     kgroup, world = CommandLine(), proxied.world
     crashed = crash(world, name("orders"), name("svc"), kind)
     own = f"kgroup-catchup-group-{crashed.group}".encode()
     faults = [proxied.proxy.expect(Fault(INIT_PRODUCER_ID, Loss.NOTHING, having=own)) for _ in range(2)]
+    writes = Fault(ADD_PARTITIONS_TO_TXN, Loss.NOTHING, having=own)
+    if code == "fenced":
+        proxied.proxy.expect(writes)
     kgroup("catchup", "start", crashed.group)  # makes no ledger, takes no id
 
     with ExitStack() as stack:
         both = [stack.enter_context(running("catchup", "start", crashed.group, *RELEASE)) for _ in faults]
         for fault in faults:
             wait_for(fault.met.is_set, "both at the ledger")
-        for fault in faults:
-            fault.go_on.set()
+        faults[0].go_on.set()
+        if code == "fenced":
+            wait_for(writes.met.is_set, "the first one about to write")
+        else:
+            wait_for(lambda: any(one.process.poll() is not None for one in both), "the end of the first one")
+        faults[1].go_on.set()
+        wait_for(lambda: any(one.process.poll() is not None for one in both), "the end of one")
+        writes.go_on.set()
         codes = [one.process.wait(60) for one in both]
         (winner,) = (one for one, code in zip(both, codes, strict=True) if code == 0)
         (loser,) = (one for one in both if one is not winner)
         won, lost = winner.ends(0), loser.ends(6)
 
     assert "it may start now" in won.stderr
-    assert "[fenced]" in lost.stderr or "[plan-overlaps]" in lost.stderr
+    assert f"[{code}]" in lost.stderr
     (listed,) = kgroup("catchup", "list", "-o", "json").data
     assert (listed["plan_id"], listed["state"]) == (plan_said(winner), "released")
     assert offsets(world, crashed.group) == crashed.released
@@ -249,9 +262,10 @@ def test_offsets_that_are_moved_after_a_release_that_died_before_its_commit(
     world.commit(crashed.group, {(crashed.topic, 0): 120, (crashed.topic, 1): 50})
     before = world.exact(crashed.group)
 
-    dry = kgroup("catchup", "resume", plan, "--release-only", exit_code=None)
+    dry = kgroup("catchup", "resume", plan, "--release-only", exit_code=6)
     refused = kgroup("catchup", "resume", plan, "--release-only", "--execute", exit_code=6)
 
+    assert "[went-on]" in dry.stderr
     assert "[went-on]" in refused.stderr
     assert "Nothing was changed" in dry.stdout
     assert world.exact(crashed.group) == before

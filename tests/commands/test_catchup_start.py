@@ -7,7 +7,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
@@ -18,14 +18,13 @@ from kgroup.changing.catching_up import opened, with_connection
 from kgroup.changing.catchup_show import show_outcome
 from kgroup.changing.catchup_start import Intent, plan_of, planned
 from kgroup.changing.catchup_started import may_start
-from kgroup.cluster.holding import Holding
 from kgroup.cluster.holding_requests import INSTANCE_ID
-from kgroup.errors import Unreachable
 from kgroup.groups.targets import TopicChoice
 from kgroup.options import Change, Connection, Presentation
 from kgroup.run import Run
 from tests.command_line import CommandLine, QuietReporter
 from tests.commands.catchups import KINDS, Crash, crash, offsets, own_ledger, plan_id, released
+from tests.kafka_proxy import OFFSET_COMMIT, Fault, Loss, ProxiedBroker
 from tests.kafka_world import KafkaWorld
 from tests.members import Members
 from tests.waiting import read_line, wait_for
@@ -445,21 +444,18 @@ def _no_spark(*_: object, **__: object) -> Iterator[None]:
 
 @pytest.mark.parametrize("verb", ["start", "resume"])
 def test_a_run_that_is_ended_in_its_release_says_how_to_go_on_and_need_not_be_told_where_to(
-    kgroup: CommandLine,
-    world: KafkaWorld,
-    crashed: Crash,
-    bootstrap: str,
-    ledger: str,
-    name: Name,
-    monkeypatch: pytest.MonkeyPatch,
-    verb: str,
+    proxied: ProxiedBroker, ledger: str, name: Name, monkeypatch: pytest.MonkeyPatch, verb: str
 ) -> None:
     """Where the records go is in the ledger before its group is moved; and nobody is said to work on it any more."""
+    kgroup, world, bootstrap = CommandLine(), proxied.world, proxied.bootstrap
+    crashed = crash(world, name("orders"), name("svc"))
     copy, known = world.topic(name("copy"), 2), ("-b", bootstrap, "--ledger-topic", ledger)
     if verb == "resume":
-        with monkeypatch.context() as patch:
-            patch.setattr(Holding, "commit", _lost)
-            kgroup("catchup", "start", crashed.group, "--release-only", "--execute", exit_code=3)
+        fault = Fault(OFFSET_COMMIT, Loss.REQUEST, then=lambda: first.kill())
+        proxied.proxy.expect(fault)
+        first = kgroup.start("catchup", "start", crashed.group, "--release-only", "--execute")
+        first.communicate(timeout=60)
+        assert fault.met.is_set()
     kept: list[str | None] = []
 
     def ended() -> None:
@@ -481,10 +477,6 @@ def test_a_run_that_is_ended_in_its_release_says_how_to_go_on_and_need_not_be_to
     page = kgroup("catchup", "show", crashed.group).stdout
     assert f"{plan['plan_id']}  stopped  0%  {crashed.group} -> {copy}  " in page
     assert offsets(world, crashed.group) == crashed.released
-
-
-def _lost(self: Holding, offsets: object) -> NoReturn:
-    raise Unreachable("no answer came")
 
 
 def test_hints_are_for_the_same_cluster_and_the_same_ledger(

@@ -149,6 +149,26 @@ def test_a_rollout_and_three_of_them_that_are_a_crash_loop(
     assert roll() == [("crash-loop", ("pod-0", "pod-1"), "all members replaced 3 times")]
 
 
+def test_a_member_that_joined_and_was_never_heard_of_again(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name
+) -> None:
+    """It hangs as soon as it has its partition, while the other one commits: a session timeout later it is out."""
+    topic, group = world.topic(name("orders"), partitions=2), name("svc")
+    stays = members.classic(group, topic, client_id="stays", session_timeout_ms=4000)
+    members.stable(stays, partitions=2)
+    for _ in range(3):
+        stays.commit()
+    lost = members.classic(group, topic, client_id="lost", session_timeout_ms=4000)
+    members.stable(stays, lost, partitions=2)
+    lost.stop()
+    committing([stays], lambda: len(stays.assignment or ()) == 2, "alone again")
+
+    (signature,) = document(kgroup, group)["signatures"]
+
+    assert (signature["signature"], signature["members"]) == ("never-synced", ["lost"])
+    assert signature["text"] == "lost joined, never committed, and was gone, exactly a session timeout"
+
+
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_static_members_and_partitions_added(
     kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, protocol: str
