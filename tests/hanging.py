@@ -13,7 +13,7 @@ from typing import Any
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 from kafka.admin import KafkaAdminClient
-from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest
+from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest, TxnOffsetCommitRequest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from tests.waiting import wait_for
@@ -38,20 +38,44 @@ def hang(bootstrap: str, topic: str, *, partition: int = 0, records: int = 3, ag
     return name
 
 
+def hang_offsets(bootstrap: str, group: str, topic: str) -> str:
+    """Leave one in ``__consumer_offsets``: a pending commit of 7 on partition 0; its transactional id."""
+    name = f"hanging-{group}"
+    quiet = {"bootstrap.servers": bootstrap, "log_level": 0}
+    Producer({**quiet, "transactional.id": name, "transaction.timeout.ms": _LONGEST_MS}).init_transactions(60)
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+    rows = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
+    partition = rows.TxnOffsetCommitRequestPartition(
+        partition_index=0, committed_offset=7, committed_leader_epoch=-1, committed_metadata=""
+    )
+    try:
+        producer = _producer(admin, name)
+
+        def pending() -> bool:
+            request = TxnOffsetCommitRequest(
+                transactional_id=name,
+                group_id=group,
+                producer_id=producer.producer_id,
+                producer_epoch=producer.producer_epoch,
+                generation_id=-1,
+                member_id="",
+                group_instance_id=None,
+                topics=[rows(name=topic, partitions=[partition])],
+                max_version=4,
+            )
+            answer = _ask(admin, request)
+            return [row.error_code for found in answer.topics for row in found.partitions] == [0]
+
+        with _no_verification(bootstrap):
+            wait_for(pending, "a pending commit")
+    finally:
+        admin.close()
+        admin._net.close()  # which its own close() forgets
+    return name
+
+
 def _append(admin: Any, name: str, topic: str, partition: int, records: int, at_ms: int) -> None:
-    node = min(broker.node_id for broker in admin._manager.cluster.brokers())
-
-    def ask(request: Any) -> Any:
-        return admin._manager.run(lambda: admin._manager.send(request, node))
-
-    def taken() -> Any:
-        request = InitProducerIdRequest(
-            transactional_id=name, transaction_timeout_ms=_LONGEST_MS, producer_id=-1, producer_epoch=-1
-        )
-        answer = ask(request)
-        return answer if answer.error_code == 0 else None
-
-    producer = wait_for(taken, "a producer id")
+    producer = _producer(admin, name)
     batch = DefaultRecordBatchBuilder(2, 0, True, producer.producer_id, producer.producer_epoch, 0, 1 << 20)
     for number in range(records):
         batch.append(number, at_ms, None, b"held", [])
@@ -59,18 +83,37 @@ def _append(admin: Any, name: str, topic: str, partition: int, records: int, at_
     data = rows.PartitionProduceData(index=partition, records=bytes(batch.build()))
 
     def appended() -> bool:
-        answer = ask(
+        answer = _ask(
+            admin,
             ProduceRequest(
                 transactional_id=name,
                 acks=-1,
                 timeout_ms=5000,
                 topic_data=[rows(name=topic, partition_data=[data])],
                 max_version=11,
-            )
+            ),
         )
         return [row.error_code for found in answer.responses for row in found.partition_responses] == [0]
 
     wait_for(appended, "an open transaction")
+
+
+def _ask(admin: Any, request: Any) -> Any:
+    node = min(broker.node_id for broker in admin._manager.cluster.brokers())
+    return admin._manager.run(lambda: admin._manager.send(request, node))
+
+
+def _producer(admin: Any, name: str) -> Any:
+    """Its producer id and epoch, of the transactional id's coordinator."""
+
+    def taken() -> Any:
+        request = InitProducerIdRequest(
+            transactional_id=name, transaction_timeout_ms=_LONGEST_MS, producer_id=-1, producer_epoch=-1
+        )
+        answer = _ask(admin, request)
+        return answer if answer.error_code == 0 else None
+
+    return wait_for(taken, "a producer id")
 
 
 @contextmanager

@@ -1,0 +1,280 @@
+"""Rules of ``kgroup doctor`` that need a past: commits that repeat, stand, expire, or belong to another log.
+
+The offsets that expire, the transaction in ``__consumer_offsets`` and the three brokers have brokers of their own.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from kgroup.groups.doctor import about_lag
+from kgroup.sandbox import Sandbox
+from kgroup.sandbox.tools import run_tool
+from tests.command_line import CommandLine, QuietReporter
+from tests.commands.test_coordinator_moves import topic_on
+from tests.commands.test_doctor import TRANSACTIONS, rules_of, severities
+from tests.conftest import BROKER_PROPERTIES, MORTAL
+from tests.hanging import hang_offsets
+from tests.kafka_world import KafkaWorld
+from tests.members import Members
+from tests.waiting import wait_for
+
+Name = Callable[[str], str]
+OFFSETS_TOPIC = "__consumer_offsets"
+RETENTION_S, CHECK_S = 60, 5
+
+
+def test_a_large_group_with_an_eager_assignor(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, bystander: str
+) -> None:
+    topic = world.topic(name("orders"), partitions=100)
+    eager, cooperative = name("eager"), name("cooperative")
+    live = [members.classic(eager, topic), members.classic(cooperative, topic, assignor="cooperative-sticky")]
+    for member in live:
+        members.stable(member, partitions=100)
+
+    found = rules_of(kgroup, eager, cooperative)
+
+    assert found[eager]["eager-assignor"]["severity"] == "info"
+    assert found[eager]["eager-assignor"]["numbers"]["partitions"] == 100
+    assert "eager-assignor" not in found[cooperative]
+
+
+def test_a_static_member_that_came_back_too_late(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, bystander: str
+) -> None:
+    """Its session had ended, and the group had become Empty."""
+    topic, group = world.topic(name("orders"), partitions=2), name("svc")
+    pod = members.classic(group, topic, group_instance_id="pod-0", session_timeout_ms=1000)
+    members.stable(pod, partitions=2)
+    pod.close()
+    wait_for(lambda: world.groups()[group][1] == "empty", "the end of its session")
+    pod.start_again()
+    members.stable(pod, partitions=2)
+
+    finding = rules_of(kgroup, group)[group]["session-restart"]
+
+    assert (finding["severity"], finding["places"]) == ("warning", ["pod-0"])
+    numbers = finding["numbers"]
+    assert (numbers["restarts"], numbers["too_long"], numbers["session_timeout_ms"]) == (1, 1, 1000)
+    assert numbers["longest_away_ms"] > 1000
+
+
+def test_commits_that_repeat(kgroup: CommandLine, world: KafkaWorld, name: Name, bystander: str) -> None:
+    """As auto-commit does over a quiet partition."""
+    topic, group, works = world.topic(name("orders")), name("svc"), name("works")
+    world.produce(topic, 120)
+    for offset in range(120):
+        world.commit(group, {(topic, 0): 120})
+        world.commit(works, {(topic, 0): offset + 1})
+
+    found = rules_of(kgroup, group, works)
+
+    assert found[group]["idle-commits"]["severity"] == "info"
+    assert found[group]["idle-commits"]["numbers"]["without_progress"] == 119
+    assert found[group]["idle-commits"]["places"] == [f"{topic}:0"]
+    assert "idle-commits" not in found[works]
+
+
+@pytest.mark.parametrize("tries", [1, 3])
+def test_a_member_whose_commits_stand(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, monkeypatch: pytest.MonkeyPatch, tries: int
+) -> None:
+    """While records wait: it hangs, or goes round a record. After two seconds here, not after five minutes."""
+    topic, group = world.topic(name("orders"), partitions=2), name("svc")
+    monkeypatch.setattr(about_lag, "STALLED", replace(about_lag.STALLED, value=2000))
+    member = members.classic(group, topic)
+    members.stable(member, partitions=2)
+    for _ in range(tries):
+        member.commit()  # of what it has polled: nothing yet
+    member.hold()
+    world.produce(topic, 150)
+
+    def found() -> dict[str, Any] | None:
+        return rules_of(kgroup, group)[group].get("stalled-commits")
+
+    assert found() is None, "not at once"
+    finding = wait_for(found, "a stall")
+    assert (finding["severity"], finding["places"]) == ("warning", [f"{topic}:0"])
+    numbers = finding["numbers"]
+    assert (numbers["partitions"], numbers["attempts"], numbers["lag"]) == (1, tries, 150)
+    assert ("no commit since" in finding["evidence"]) is (tries == 1)
+    member.go()
+
+
+# Brokers of their own
+
+
+@contextmanager
+def brokers(directory: Path, monkeypatch: pytest.MonkeyPatch, count: int, **properties: str) -> Iterator[Sandbox]:
+    """A cluster for one test, as KGROUP_BOOTSTRAP_SERVER; properties with _ for the dots."""
+    sandbox = Sandbox(directory)
+    usual = MORTAL if count > 1 else BROKER_PROPERTIES
+    try:
+        given = {key.replace("_", "."): value for key, value in properties.items()}
+        status = sandbox.up(brokers=count, properties={**usual, **given}, reporter=QuietReporter())
+        assert status.bootstrap_servers
+        monkeypatch.setenv("KGROUP_BOOTSTRAP_SERVER", status.bootstrap_servers)
+        yield sandbox
+    finally:
+        sandbox.down(wipe=True, reporter=QuietReporter())
+
+
+def bootstrap_of(sandbox: Sandbox) -> str:
+    status = sandbox.up(reporter=QuietReporter())
+    assert status.bootstrap_servers
+    return status.bootstrap_servers
+
+
+def of_the_cluster(exit_code: int = 0) -> dict[str, dict[str, Any]]:
+    """The cluster's findings by their rules."""
+    (found,) = CommandLine()("doctor", "--cluster", "-o", "json", exit_code=exit_code).data
+    return {finding["rule"]: finding for finding in found["findings"]}
+
+
+@pytest.mark.soak
+def test_offsets_that_are_about_to_expire(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: Name) -> None:
+    """Warned of, then critical, then gone: of a group that became Empty, of one that only commits, of a topic left."""
+    retention = {"offsets_retention_minutes": "1", "offsets_retention_check_interval_ms": str(CHECK_S * 1000)}
+    with (
+        brokers(tmp_path, monkeypatch, 1, **retention) as sandbox,
+        KafkaWorld(bootstrap_of(sandbox)) as world,
+        Members(world.bootstrap) as members,
+    ):
+        kgroup, topic, left = CommandLine(), world.topic(name("orders")), world.topic(name("left"))
+        world.produce(topic, 3)
+        gone, simple, live = name("gone"), name("simple"), name("live")
+        rules = {gone: "offsets-expire", simple: "offsets-expire-in-use", live: "offsets-expire-in-use"}
+        was = members.classic(gone, topic)
+        members.stable(was, partitions=1)
+        was.commit()
+        was.close()
+        wait_for(lambda: world.groups()[gone] == ("classic", "empty"), "Empty")
+        world.commit(simple, {(topic, 0): 3})
+        world.commit(live, {(left, 0): 0})
+        members.stable(members.classic(live, topic), partitions=1)
+        said: dict[str, list[tuple[str, tuple[str, ...]]]] = {group: [] for group in rules}
+
+        def over() -> bool:
+            found = {
+                one["group"]: {finding["rule"]: finding for finding in one["findings"]}
+                for one in kgroup("doctor", "--all-groups", "-o", "json").data
+            }
+            for group, rule in rules.items():
+                finding = found.get(group, {}).get(rule)
+                if finding and (now := (finding["severity"], tuple(finding["places"]))) not in said[group]:
+                    assert finding["numbers"]["retention_ms"] == RETENTION_S * 1000
+                    said[group].append(now)
+            return not {gone, simple} & world.groups().keys() and (left, 0) not in world.committed(live)
+
+        assert not over()
+        assert list(said.values()) == [[], [], []], "not yet"
+        wait_for(over, "all of them gone", RETENTION_S + 8 * CHECK_S)
+        for group, place in ((gone, f"{topic}:0"), (simple, f"{topic}:0"), (live, f"{left}:0")):
+            assert said[group] == [("warning", (place,)), ("critical", (place,))], group
+
+
+@pytest.mark.soak
+def test_a_topic_that_was_made_again_while_the_coordinator_was_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: Name
+) -> None:
+    """Else the broker forgets the commits of a topic that is deleted."""
+    with (
+        brokers(tmp_path, monkeypatch, 3, offsets_topic_replication_factor="1") as sandbox,
+        KafkaWorld(bootstrap_of(sandbox)) as world,
+    ):
+        kgroup, topic, stem = CommandLine(), name("orders"), name("svc")
+        topic_on(world, topic, 1)
+        group = next(group for number in range(100) if world.coordinator(group := f"{stem}-{number}") == 3)
+        world.commit(group, {(topic, 0): 3})
+        assert severities(rules_of(kgroup, group)[group]) == {}
+        sandbox.kill(3)
+        admin = AdminClient({"bootstrap.servers": world.bootstrap, "log_level": 0})
+        wait_for(lambda: set(admin.list_topics(timeout=10).brokers) == {1, 2}, "that the broker is gone")
+        with KafkaWorld(world.bootstrap) as anew:  # whose clients never knew that broker
+            anew.delete_topic(topic)
+            topic_on(anew, topic, 1)
+        sandbox.restart(3, reporter=QuietReporter())
+        assert world.committed(group) == {(topic, 0): (3, "")}
+
+        found = rules_of(kgroup, group)[group]
+
+        assert severities(found) == {"topic-recreated": "critical"}
+        finding = found["topic-recreated"]
+        assert finding["places"] == [f"{topic}:0"]
+        assert finding["numbers"] == {"topics": 1, "commits": 1, "by_topic_id": 1, "inside_log": 1}
+        (command,) = finding["commands"]
+        assert kgroup(*shlex.split(command)[1:]).stdout.startswith("PLAN  reset ")
+
+
+@pytest.mark.soak
+def test_a_transaction_that_hangs_in_the_topic_of_offsets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: Name
+) -> None:
+    """Its commit is pending until the command that is printed has aborted it."""
+    with (
+        brokers(tmp_path, monkeypatch, 1, transaction_max_timeout_ms="2000") as sandbox,
+        KafkaWorld(bootstrap_of(sandbox)) as world,
+    ):
+        topic, group = world.topic(name("orders")), name("svc")
+        world.commit(group, {(topic, 0): (1, "kept", 0)})
+        assert "hanging-offsets-transaction" not in of_the_cluster()
+        transactional_id = hang_offsets(world.bootstrap, group, topic)
+        finding = wait_for(lambda: of_the_cluster().get("hanging-offsets-transaction"), "that it hangs")
+        assert finding["severity"] == "critical"
+        assert transactional_id in finding["evidence"]
+        assert finding["places"][0].startswith(f"{OFFSETS_TOPIC}:")
+        (abort,) = finding["commands"]
+        tool, *arguments = shlex.split(abort)
+        assert tool == "kafka-transactions.sh"
+        done = run_tool(TRANSACTIONS, arguments)
+        assert done.returncode == 0, done.stderr
+        assert "hanging-offsets-transaction" not in of_the_cluster()
+        assert world.exact(group) == {(topic, 0): (1, "kept", 0)}
+
+
+@pytest.mark.soak
+def test_replicas_and_coordinators(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: Name) -> None:
+    """One broker coordinates nearly all groups; then one broker is gone."""
+    with (
+        brokers(tmp_path, monkeypatch, 3, offsets_topic_num_partitions="6") as sandbox,
+        KafkaWorld(bootstrap_of(sandbox)) as world,
+    ):
+        topic, stem = world.topic(name("orders")), name("svc")
+        world.commit(stem, {(topic, 0): 0})
+        counts = Counter((world.coordinator(stem),))
+        for number in range(1000):
+            group = f"{stem}-{number}"
+            broker = world.coordinator(group)
+            if counts[broker] < (110 if broker == 1 else 1):
+                world.commit(group, {(topic, 0): 0})
+                counts[broker] += 1
+            if counts == {1: 110, 2: 1, 3: 1}:
+                break
+        found = of_the_cluster()
+        assert set(found) == {"coordinator-load"}
+        load = found["coordinator-load"]
+        assert (load["severity"], load["places"][0]) == ("warning", "broker 1")
+        assert load["numbers"] == {"groups": 112, "busiest": 110, "fair_share": 38, "brokers": 3}
+
+        sandbox.kill(3)
+        admin = AdminClient({"bootstrap.servers": world.bootstrap, "log_level": 0})
+
+        def in_sync(count: int) -> bool:
+            partitions = admin.list_topics(OFFSETS_TOPIC, 10).topics[OFFSETS_TOPIC].partitions.values()
+            return all(len(partition.isrs) == count for partition in partitions)
+
+        wait_for(lambda: in_sync(2), "two in sync")
+        finding = of_the_cluster()["offsets-topic-replication"]
+        assert finding["severity"] == "warning"
+        assert (finding["numbers"]["under_replicated"], finding["numbers"]["partitions"]) == (6, 6)
+        assert (finding["numbers"]["without_leader"], finding["numbers"]["replication_factor"]) == (0, 3)
