@@ -29,8 +29,9 @@ def snapshots(
         return
     chosen = choose_groups(run, cluster, which)
     described = _described(run, which, chosen.groups)
-    if chosen.errors:
-        yield Snapshot((), chosen.errors, ())
+    notes = () if described else chosen.notes
+    if chosen.errors or notes:
+        yield Snapshot((), chosen.errors, notes)
     step = at_a_time or max(1, len(described))
     for at in range(0, len(described), step):
         yield _without_vanished(cluster.describe(described[at : at + step], want))

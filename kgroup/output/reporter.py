@@ -31,17 +31,14 @@ class StderrReporter:
         self._stream = stream
         self._paint = painter(stream)
         self._live: LiveProgress | None = None
-        self._noted: set[str] = set()
 
     def event(self, word: str, text: str) -> None:
         """``03:16:03Z  RELEASED  text``."""
         self._line(f"{utc_now():%H:%M:%SZ}  {word:<8}  {text}")
 
     def note(self, text: str) -> None:
-        """A fact about the result. It is said once, however many parts of a command find it."""
-        if text not in self._noted:
-            self._noted.add(text)
-            self._line(text, "note:", "dim")
+        """A fact about the result."""
+        self._line(text, "note:", "dim")
 
     def warn(self, text: str) -> None:
         """Something that the user ought to change."""
