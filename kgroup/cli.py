@@ -12,8 +12,8 @@ import shlex
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext, redirect_stdout, suppress
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext, redirect_stdout, suppress
 from dataclasses import replace
 from itertools import pairwise
 from typing import Annotated, Any, NoReturn
@@ -179,9 +179,12 @@ def _execute(verb: str, run: Run, call: Callable[[Run], Result]) -> ExitCode:
                 from kgroup.output.watch import watch
 
                 return watch(verb, result, reporter)
-            outcomes: Iterator[Outcome] = iter((result,)) if isinstance(result, Outcome) else result
             with _where_it_belongs(run):
-                return present(verb, outcomes, output, run.typed, reporter)
+                if isinstance(result, Outcome):
+                    return present(verb, (result,), output, run.typed, reporter)
+                # However it ends: Python 3.13 waits for ever for the thread of a connection that is closed at its exit.
+                with closing(result):
+                    return present(verb, result, output, run.typed, reporter)
     except KgroupError as error:
         if change := run.result.change:
             error.details += (f"The change was made: {change}. To take it back:  {run.command('undo', change)}",)

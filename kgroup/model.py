@@ -6,11 +6,11 @@ read at one moment; nothing in it changes afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from kgroup.clock import utc_now
 from kgroup.cluster_ref import ClusterRef as ClusterRef
@@ -495,3 +495,7 @@ class Outcome:
         if self.errors:
             return ExitCode.PARTLY if self.data else self.errors[0].exit_code
         return ExitCode.CHECK_FAILED if self.check_failed else ExitCode.DONE
+
+
+Outcomes: TypeAlias = Generator[Outcome, None, None]
+"""What a verb returns that reads while it is shown. Connections are open in it: whoever is given one closes it."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import MISSING, Field, fields, is_dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_args, get_type_hints
@@ -22,10 +22,10 @@ from kgroup.options import Connection, Presentation
 from kgroup.run import Run
 
 if TYPE_CHECKING:
-    from kgroup.model import Outcome
+    from kgroup.model import Outcome, Outcomes
     from kgroup.watching import Watched
 
-Result: TypeAlias = "Outcome | Iterator[Outcome] | Watched"
+Result: TypeAlias = "Outcome | Outcomes | Watched"
 Execute = Callable[[str, Run, Callable[[Run], Result]], ExitCode]
 """Runs a verb (its full name, the run, what calls it) and shows what it returns."""
 

@@ -6,7 +6,7 @@ resume --to-topic``. At the end the target is read by somebody else than the rep
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from kgroup.catchup.choice import Wish
@@ -22,7 +22,7 @@ from kgroup.cluster import demo_clients
 from kgroup.cluster.reading import read_ranges
 from kgroup.cluster.snapshot import Want
 from kgroup.errors import ExitCode, KgroupError, Refused, SandboxError
-from kgroup.model import Outcome, RowError
+from kgroup.model import Outcome, Outcomes, RowError
 from kgroup.options import Change, Connection, Format
 from kgroup.run import Run
 from kgroup.sandbox.demo import END, Application, Crashed
@@ -36,7 +36,7 @@ from kgroup.units import plural
 _REASON = "kgroup sandbox demo"
 
 
-def demo_outcomes(run: Run, crashed: Crashed, *, crash_only: bool) -> Iterator[Outcome]:
+def demo_outcomes(run: Run, crashed: Crashed, *, crash_only: bool) -> Outcomes:
     """The pages of the demo, one by one; where they are not for people the last one alone, which is the proof.
 
     It ends early where a step is refused. Raises what the steps do.
@@ -70,7 +70,7 @@ class _Play:
             self._connection, self._settings, (*words, "-b", self._crashed.bootstrap_servers) if words else ()
         )
 
-    def pages(self, engine: Engine) -> Iterator[Outcome]:
+    def pages(self, engine: Engine) -> Outcomes:
         """All of it: the crash, the plan, the release, the group as it goes on, the proof."""
         try:
             check(self._wanted.spark, timeout_s=self._settings.timeout_s)

@@ -16,7 +16,7 @@ from kgroup.durations import parse_duration
 from kgroup.errors import UsageError
 from kgroup.groups.selection import check
 from kgroup.looking.judging import Judgement, judged
-from kgroup.model import Outcome
+from kgroup.model import Outcomes
 from kgroup.options import WHAT, Format, FromLog, Selection, Watch
 from kgroup.run import Run
 from kgroup.screens.describe import LogSource, outcome
@@ -85,7 +85,7 @@ class View:
         return self.part is Part.PAGE and output in (Format.TABLE, Format.WIDE, Format.MARKDOWN)
 
 
-def describe(run: Run, which: Selection, view: View, watch: Watch, source: FromLog) -> Iterator[Outcome] | Watched:
+def describe(run: Run, which: Selection, view: View, watch: Watch, source: FromLog) -> Outcomes | Watched:
     """Show a group: state, generation or epochs, members, partitions, lag.
 
     The page has the 20 partitions with the largest lag; json and csv always have all rows. Without a group,
@@ -116,7 +116,7 @@ def _reading(run: Run, view: View) -> Want:
     return replace(want, generation_budget_s=0) if view.judges(run.format) else want
 
 
-def _from_log(run: Run, which: Selection, view: View, source: FromLog) -> Iterator[Outcome]:
+def _from_log(run: Run, which: Selection, view: View, source: FromLog) -> Outcomes:
     """The groups as ``__consumer_offsets`` tells them: a page each for people, all at once otherwise."""
     # Imported here: few look at a group this way.
     from kgroup.groups.logged_state import log_line
@@ -149,7 +149,7 @@ def _from_log(run: Run, which: Selection, view: View, source: FromLog) -> Iterat
         run.reporter.note("no group is chosen: nothing to do")
 
 
-def _once(run: Run, which: Selection, view: View) -> Iterator[Outcome]:
+def _once(run: Run, which: Selection, view: View) -> Outcomes:
     want = _reading(run, view)
     with Cluster(run.settings) as cluster:
         # Many rows are written as they come; what is asked once for all groups is not asked in parts.
@@ -167,7 +167,7 @@ def _opened(run: Run, which: Selection, view: View) -> Iterator[Look]:
         yield lambda: _outcomes(run, view, cluster, snapshots(run, cluster, which, want), kept)
 
 
-def _outcomes(run: Run, view: View, cluster: Cluster, found: Iterable[Snapshot], kept: _Kept) -> Iterator[Outcome]:
+def _outcomes(run: Run, view: View, cluster: Cluster, found: Iterable[Snapshot], kept: _Kept) -> Outcomes:
     """One outcome for each batch of groups; for people, one for each group, worst first."""
     something = False
     said: set[str] = set()

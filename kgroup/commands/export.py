@@ -8,7 +8,7 @@ from kgroup.cluster.snapshot import Cluster, Snapshot, Want
 from kgroup.errors import NotFound
 from kgroup.groups.offset_files import CSV_HEADER, GroupOffsets
 from kgroup.groups.selection import check, names_of, names_only
-from kgroup.model import ClusterRef, Commit, Group, Outcome, RowError
+from kgroup.model import ClusterRef, Commit, Group, Outcome, Outcomes, RowError
 from kgroup.options import AsOf, Format, FromLog, Selection
 from kgroup.run import Run
 from kgroup.screen import Column, Records, Screen, Table, Text, Title
@@ -27,7 +27,7 @@ _COLUMNS = (
 )
 
 
-def export(run: Run, which: Selection, when: AsOf, source: FromLog) -> Iterator[Outcome]:
+def export(run: Run, which: Selection, when: AsOf, source: FromLog) -> Outcomes:
     """Write committed offsets to stdout, for reset --from-file.
 
     The default, -o kcg, is the CSV without a header of kafka-consumer-groups.sh: topic,partition,offset where
@@ -65,7 +65,7 @@ def export(run: Run, which: Selection, when: AsOf, source: FromLog) -> Iterator[
     notes.say_last()
 
 
-def _from_log(run: Run, which: Selection, when: AsOf, source: FromLog) -> Iterator[Outcome]:
+def _from_log(run: Run, which: Selection, when: AsOf, source: FromLog) -> Outcomes:
     """The same out of ``__consumer_offsets``, all groups at once."""
     # Imported here: few export groups this way.
     from kgroup.looking.from_log import check_bounds, choose_logged, moment_of, say_open, stood_at, without_stale

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Annotated
@@ -23,7 +23,7 @@ from kgroup.groups.timeline.news import Told
 from kgroup.logged import LOG_INCOMPLETE
 from kgroup.looking.group_histories import STATE_ONLY, Histories, Wish
 from kgroup.looking.scan_progress import scan_progress
-from kgroup.model import ListedGroup, Outcome, RowError
+from kgroup.model import ListedGroup, Outcomes, RowError
 from kgroup.options import SAFETY, WHAT, WHICH, Format, Groups, Selection
 from kgroup.run import Run
 from kgroup.screens.history import followed, outcome, quiet_outcome
@@ -122,7 +122,7 @@ class View:
     ] = False
 
 
-def history(run: Run, which: Which, span: Span, view: View) -> Iterator[Outcome]:
+def history(run: Run, which: Which, span: Span, view: View) -> Outcomes:
     """Show when and why a group rebalanced, who caused it, what moved.
 
     It is read from __consumer_offsets: no coordinator tells it. The page says how far back the log reaches and what
@@ -246,7 +246,7 @@ def _pages(
     view: View,
     found: Sequence[History],
     errors: tuple[RowError, ...],
-) -> Iterator[Outcome]:
+) -> Outcomes:
     """For people an outcome for each group, the most restless first; those that were not named and did nothing last."""
     if run.format not in _PAGES:
         whole = outcome(found, cluster.ref, errors, verbose=view.verbose, limit=view.limit)
@@ -266,7 +266,7 @@ def _jumped(one: History) -> bool:
     return one.commits is not None and bool(one.commits.jumps)
 
 
-def _follow(run: Run, cluster: Cluster, histories: Histories, found: Sequence[History]) -> Iterator[Outcome]:
+def _follow(run: Run, cluster: Cluster, histories: Histories, found: Sequence[History]) -> Outcomes:
     """What happens from now on, until ctrl-C; a cluster that does not answer for a while is waited for."""
     told = {one.group: Told(one) for one in found}
     failing = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from kgroup.errors import UsageError
-from kgroup.model import ClusterRef, Outcome
+from kgroup.model import ClusterRef, Outcome, Outcomes
 from kgroup.run import Run
 from kgroup.sandbox import BrokerStatus, Sandbox, SandboxStatus, State
 from kgroup.screen import Block, Column, Records, Screen, Style, Styled, Table, Text, Title
@@ -122,7 +122,7 @@ def demo(
     crash_only: Annotated[
         bool, typer.Option("--crash-only", help="Stop after the crash: the rest is for you to try.")
     ] = False,
-) -> Iterator[Outcome]:
+) -> Outcomes:
     """Crash a real consumer on the sandbox, and catch its group up.
 
     A consumer commits at 70, is killed at 100, and the log goes on to 120. Its group is released at the head, and

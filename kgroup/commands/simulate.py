@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated
@@ -27,7 +27,7 @@ from kgroup.groups.simulation.subject import (
     topics_as_described,
     topics_of,
 )
-from kgroup.model import ClusterRef, Group, ListedGroup, Outcome, RowError
+from kgroup.model import ClusterRef, Group, ListedGroup, Outcomes, RowError
 from kgroup.options import WHAT, WHICH, Selection
 from kgroup.run import Run
 from kgroup.screens.simulate import outcome
@@ -169,7 +169,7 @@ class WhatIf:
         )
 
 
-def simulate(run: Run, which: Selection, what_if: WhatIf) -> Iterator[Outcome]:
+def simulate(run: Run, which: Selection, what_if: WhatIf) -> Outcomes:
     """Show what a change of members, partitions or assignor would do.
 
     Plays it through from the live assignment, with Kafka's own assignors, and compares ways to go about it: how
@@ -223,7 +223,7 @@ class _Subjects:
     errors: tuple[RowError, ...] = ()
 
 
-def _outcomes(run: Run, what_if: WhatIf, subjects: _Subjects) -> Iterator[Outcome]:
+def _outcomes(run: Run, what_if: WhatIf, subjects: _Subjects) -> Outcomes:
     """One outcome for each group, and one for what failed."""
     change, given, errors = what_if.change(), what_if.durations(), subjects.errors
     for group, topics in subjects.found:

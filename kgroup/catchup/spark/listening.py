@@ -23,6 +23,7 @@ LONGEST = 1_000
 """Bytes of a datagram, at most."""
 
 _LOOK_EVERY_S = 0.2
+_JOIN_S = 5.0
 _FIELDS = 6
 
 
@@ -78,7 +79,7 @@ class Listener:
         self._closed = True
         with suppress(OSError), socket.socket(self._socket.family, socket.SOCK_DGRAM) as waking:
             waking.sendto(b"", ("::1" if self._socket.family == socket.AF_INET6 else "127.0.0.1", self.ear.port))
-        self._thread.join()
+        self._thread.join(_JOIN_S)
         self._socket.close()
 
     def stop(self) -> None:

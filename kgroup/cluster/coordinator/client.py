@@ -34,7 +34,7 @@ PRIVATE_NAMES = {
         "send",
         "wait_for",
     ),
-    "kafka.net.selector:NetworkSelector": ("_exception", "close", "sleep", "start"),
+    "kafka.net.selector:NetworkSelector": ("_exception", "_io_thread", "close", "sleep", "start", "stop"),
     "kafka.net.sasl:get_sasl_mechanism": (),
     "kafka.net.sasl.oauth:AbstractTokenProvider": ("register",),
     "kafka.cluster:ClusterMetadata": ("bootstrap_brokers", "broker_metadata", "brokers", "refresh_metadata"),
@@ -49,6 +49,9 @@ _FIND_COORDINATOR, _FIND_COORDINATOR_SINCE_3_0 = 10, 4
 
 _SILENCE_MS = 1000
 _WAKE_S = 0.5
+_STOP_MS = 3000
+"""What the event loop does without yielding is a probe of ``kgroup.cluster.diagnosis``: half of this at most."""
+
 _LEAST_PATIENCE_MS = 1000
 _PROBE_S, _SHORT_PROBE_S = 1.5, 0.3
 _RECONNECT_MAX_MS = 500
@@ -120,7 +123,10 @@ class Client:
         """Close all connections; requests under way are given up."""
         self._closing = True
         self._manager.close()
-        self._net.close()
+        thread = self._net._io_thread
+        self._net.stop(timeout_ms=_STOP_MS)
+        if thread is None or not thread.is_alive():  # else it still uses what would be closed; it ends with the process
+            self._net.close()
 
     def run(self, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
         """Run a coroutine function on the connection's event loop until it returns."""
