@@ -29,6 +29,7 @@ from kgroup.errors import KgroupError, NotFound, Refused
 from kgroup.locks import exclusive
 from kgroup.model import Commit, Reporter
 
+_SUFFIX = ".jsonl"
 _VERSION = 1
 _ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
 _NAMED = 5
@@ -161,7 +162,7 @@ class Journal:
         """Raise the Refused that ``require_writable`` would, as far as it can be told without making anything."""
         self._require_home()
         try:
-            there = next(path for path in (self.directory, *self.directory.parents) if path.exists())
+            there = paths.nearest(self.directory)
             if not there.is_dir():
                 raise NotADirectoryError(ENOTDIR, os.strerror(ENOTDIR))
             if not os.access(there, os.W_OK | os.X_OK):
@@ -240,7 +241,7 @@ class Journal:
         return entry
 
     def _found(self, path: Path) -> Entry | None:
-        if not (_is_id(path.stem) and path.exists()):
+        if not _is_id(path.stem) or path.name not in self._names():
             return None
         try:
             return _read(path)
@@ -261,13 +262,10 @@ class Journal:
         )
 
     def files(self, since: datetime | None) -> Iterator[Path]:
-        """The journal's files that were written to since then."""
+        """The journal's files that were written to since then. Raises Refused where the directory cannot be read."""
         oldest = since.timestamp() if since else 0.0
-        try:
-            paths = sorted(self.directory.glob("ch-*.jsonl"))
-        except OSError as error:
-            raise _unwritable(self.directory, error) from error
-        for path in paths:
+        for name in sorted(self._names()):
+            path = self.directory / name
             try:
                 recent = path.stat().st_mtime >= oldest
             except OSError:
@@ -275,8 +273,20 @@ class Journal:
             if recent:
                 yield path
 
+    def _names(self) -> list[str]:
+        # Path.glob, and from Python 3.14 on Path.exists, take a directory that may not be entered for an empty one.
+        try:
+            names = [path.name for path in self.directory.iterdir()]
+            with suppress(FileNotFoundError):
+                (self.directory / _LOCK).stat()  # raises where the directory may be listed, and not entered
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as error:
+            raise _unreadable(self.directory, error) from error
+        return [name for name in names if name.startswith("ch-") and name.endswith(_SUFFIX)]
+
     def _path(self, change_id: str) -> Path:
-        return self.directory / f"{change_id}.jsonl"
+        return self.directory / f"{change_id}{_SUFFIX}"
 
 
 def whoami() -> str:
@@ -438,6 +448,15 @@ def _sync_directory(directory: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _unreadable(path: Path, error: OSError) -> Refused:
+    return Refused(
+        f"the journal cannot be read: {path}: {error.strerror}",
+        details=("Which changes were made from this machine is unknown.",),
+        hint="run kgroup as the user that owns the journal, or set KGROUP_STATE_DIR",
+        code="no-journal",
+    )
 
 
 def _unwritable(path: Path, error: OSError) -> Refused:

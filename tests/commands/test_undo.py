@@ -817,6 +817,29 @@ def test_state_below_a_directory_that_may_not_be_entered(
     assert world.exact(shop.group) == before
 
 
+@pytest.mark.parametrize("mode", [0o000, 0o400], ids=["closed", "listed only"])
+def test_a_journal_that_cannot_be_read_is_not_an_empty_one(
+    kgroup: CommandLine, world: KafkaWorld, shop: Shop, monkeypatch: pytest.MonkeyPatch, mode: int
+) -> None:
+    """Exit 5, no such change, would be a conclusion from what nobody has read."""
+    with TemporaryDirectory() as directory:
+        monkeypatch.setenv("KGROUP_STATE_DIR", f"{directory}/state")
+        done = change_id(kgroup(*latest(shop)))
+        moved = world.exact(shop.group)
+        journal = Path(directory) / "state" / "journal"
+        journal.parent.chmod(0o755)
+        Path(directory).chmod(0o755)
+        os.chown(journal, os.geteuid() or 65534, -1)
+        journal.chmod(mode)
+        with nobody():
+            for arguments in (("undo",), ("undo", done), ("undo", done, "--execute"), ("undo", "ch-zzzz")):
+                result = kgroup(*arguments, exit_code=6)
+                assert "[no-journal]" in result.stderr, arguments
+                assert str(journal) in result.stderr
+        journal.chmod(0o700)
+    assert world.exact(shop.group) == moved
+
+
 def test_a_torn_last_line(
     kgroup: CommandLine, world: KafkaWorld, shop: Shop, journal: Callable[[], list[Path]]
 ) -> None:

@@ -27,6 +27,7 @@ from kgroup.catchup.shares import read_share, share_document
 from kgroup.catchup.sinks.formats import Hashing, digest_of, writer
 from kgroup.catchup.task_run import TaskRun
 from kgroup.errors import KgroupError, Refused, UsageError
+from kgroup.paths import nearest
 
 MANIFEST = "_manifest.json"
 
@@ -169,9 +170,10 @@ def check(options: Mapping[str, str]) -> None:
 
 def unwritable(options: Mapping[str, str]) -> str | None:
     """Why this machine can't write there; None where nothing speaks against it. Nothing is made."""
-    there = Path(options["dir"])
-    while not there.exists() and there != there.parent:
-        there = there.parent
+    try:
+        there = nearest(Path(options["dir"]))
+    except OSError as error:
+        return f"{options['dir']} cannot be reached: {error.strerror}"
     if not there.is_dir():
         return f"{there} is no directory"
     return None if os.access(there, os.W_OK | os.X_OK) else f"{there} may not be written"
