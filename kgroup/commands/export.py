@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from kgroup.cluster.snapshot import Cluster, Snapshot, Want
-from kgroup.errors import NotFound
+from kgroup.errors import ExitCode, NotFound
 from kgroup.groups.offset_files import CSV_HEADER, GroupOffsets
 from kgroup.groups.selection import check, names_of, names_only
 from kgroup.model import ClusterRef, Commit, Group, Outcome, Outcomes, RowError
@@ -25,6 +25,9 @@ _COLUMNS = (
     Column("EPOCH", right=True, drop=2),
     Column("METADATA", drop=1),
 )
+
+
+_Row = tuple[str | int | None, ...]
 
 
 def export(run: Run, which: Selection, when: AsOf, source: FromLog) -> Outcomes:
@@ -143,16 +146,39 @@ def _offsets(group: Group, topics: Sequence[str] | None) -> GroupOffsets:
 def _outcome(
     output: Format, groups: tuple[GroupOffsets, ...], errors: tuple[RowError, ...], ref: ClusterRef, *, with_group: bool
 ) -> Outcome:
+    columns = slice(None)
+    if output is Format.KCG:
+        columns = slice(0 if with_group else 1, CSV_HEADER.index("offset") + 1)
+    rows = list(_records(groups)) if output in (Format.KCG, Format.CSV) else []
+    errors += tuple(_unwritable(row, output) for row in rows if _has_nul(row[columns]))
+
     def records() -> Records:
-        if output is Format.KCG:
-            columns = slice(0 if with_group else 1, CSV_HEADER.index("offset") + 1)
-            return Records(CSV_HEADER[columns], (row[columns] for row in _records(groups)))
-        return Records(CSV_HEADER, _records(groups))
+        kept = (row[columns] for row in rows)
+        return Records(CSV_HEADER[columns], (row for row in kept if not _has_nul(row)))
 
     return Outcome(data=groups, screen=lambda: _screen(groups), records=records, cluster=ref, errors=errors)
 
 
-def _records(groups: Iterable[GroupOffsets]) -> Iterator[tuple[str | int | None, ...]]:
+def _has_nul(row: Iterable[str | int | None]) -> bool:
+    return any("\0" in value for value in row if isinstance(value, str))
+
+
+def _unwritable(row: _Row, output: Format) -> RowError:
+    """A file with a NUL is no text for whoever reads it, kgroup and Kafka's tool among them."""
+    group, topic, partition = str(row[0]), str(row[1]), int(row[2] or 0)
+    what = "its group id" if "\0" in group else "its metadata"
+    return RowError(
+        "not-text",
+        f"left out: {what} has a NUL character, which -o {output} cannot carry",
+        group,
+        topic,
+        partition,
+        hint="-o json and -o yaml carry it",
+        exit_code=ExitCode.PARTLY,
+    )
+
+
+def _records(groups: Iterable[GroupOffsets]) -> Iterator[_Row]:
     for group in groups:
         for topic, partition, commit in group.offsets:
             if commit:

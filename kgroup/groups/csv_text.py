@@ -13,11 +13,15 @@ _AFTER_FIELD = re.compile(r",|\r?\n|\Z")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The fields of a row; ``line`` is where it begins, from 1, and ``starts`` where each field does, from 0."""
+    """The fields of a row; ``line`` is where it begins, from 1, and ``starts`` where each field does, from 0.
+
+    ``said_empty`` are the numbers of the fields that are written as ``""``, and not left out.
+    """
 
     fields: tuple[str, ...]
     line: int
     starts: tuple[int, ...]
+    said_empty: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,7 @@ def read_rows(text: str) -> Iterator[Row | Fault]:
         first_line = line
         fields: list[str] = []
         starts: list[int] = []
+        said_empty: set[int] = set()
         while True:
             field = _FIELD.match(text, at)
             assert field, "it may be empty, so there always is one"
@@ -47,13 +52,15 @@ def read_rows(text: str) -> Iterator[Row | Fault]:
                 unclosed = quoted is None and text[at] == '"'
                 at, line = (len(text) if newline < 0 or unclosed else newline + 1), line + 1
                 break
+            if quoted == "":
+                said_empty.add(len(fields))
             fields.append(plain if quoted is None else quoted.replace('""', '"'))
             starts.append(at)
             at = end.end()
             if end[0] != ",":
                 line += 1
                 if fields != [""] or quoted is not None:
-                    yield Row(tuple(fields), first_line, tuple(starts))
+                    yield Row(tuple(fields), first_line, tuple(starts), frozenset(said_empty))
                 break
 
 

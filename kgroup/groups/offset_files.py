@@ -231,7 +231,8 @@ class _Layout:
         group, epoch, metadata = (self._text(row, name) for name in ("group", "leader_epoch", "metadata"))
         offset = self._offset(row)
         return FileRow(
-            group=None if group is None else _named(group, "group"),
+            # Kafka knows a group whose id is empty, but an empty field is more often a variable that is not set.
+            group=group if group is None or self.columns["group"] in row.said_empty else _named(group, "group"),
             topic=_named(row.fields[self.columns["topic"]], "topic"),
             partition=_number(row.fields[self.columns["partition"]], "partition", _MOST_INT32),
             offset=offset,
@@ -263,12 +264,17 @@ def _is_csv(first: Row | Fault | None) -> bool:
     """Whether the first row can only be one of offsets, or a header of them."""
     if not isinstance(first, Row):
         return False
-    numbers = len(first.fields) in (3, 4) and all(re.fullmatch("[0-9]+", text) for text in first.fields[-2:])
-    return numbers or _header(first) is not None
+    return _has_numbers(first) or _header(first) is not None
+
+
+def _has_numbers(row: Row) -> bool:
+    return len(row.fields) in (3, 4) and all(re.fullmatch("[0-9]+", text) for text in row.fields[-2:])
 
 
 def _header(row: Row) -> list[str] | None:
-    """The names of the columns; no row of offsets has the word ``partition`` where its number belongs."""
+    """The names of the columns. Numbers make it a row, though its group be ``topic`` and its topic ``partition``."""
+    if _has_numbers(row):
+        return None
     names = [text.strip().lower() for text in row.fields]
     return names if {"topic", "partition"} <= set(names) else None
 
@@ -346,7 +352,9 @@ def _document_rows(document: Any, faults: _Faults) -> Iterator[tuple[str, FileRo
     for number, group in enumerate(groups):
         path = f"data[{number}]"
         try:
-            name = _named(_value(group, "group", str), "group")
+            name = _value(group, "group", str)
+            if name:  # Kafka knows a group whose id is empty
+                _named(name, "group")
             offsets = group["offsets"] if isinstance(group.get("offsets"), list) else None
             if offsets is None:
                 raise _BadValue("offsets", "no list of offsets")

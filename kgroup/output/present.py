@@ -152,10 +152,12 @@ def _write_metrics(outcome: Outcome) -> None:
 
 def _write_records(outcome: Outcome, *, with_header: bool) -> None:
     records = outcome.records()
-    writer = csv.writer(_UnixLines(sys.stdout))
+    plain, quoting = (csv.writer(_UnixLines(sys.stdout), quoting=how) for how in (csv.QUOTE_MINIMAL, csv.QUOTE_ALL))
     if with_header:
-        writer.writerow(records.header)
-    writer.writerows(records.rows)
+        plain.writerow(records.header)
+    for row in records.rows:
+        # Unquoted, the empty id of a group would be a field left out, and U+FEFF the mark of an encoding.
+        (quoting if row[0] == "" or str(row[0]).startswith("\ufeff") else plain).writerow(row)
 
 
 class _UnixLines:
