@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
+import io
 import json
 import re
 import subprocess
@@ -15,8 +17,15 @@ import pytest
 from rich.cells import cell_len
 
 import kgroup as package
-from kgroup import habits
+from kgroup import cli, habits
 from kgroup.errors import EXIT_MEANINGS, ExitCode, KgroupError
+from kgroup.model import Outcome, Outcomes
+from kgroup.options import Connection, Format, Presentation
+from kgroup.output import present, streams
+from kgroup.output.reporter import StderrReporter
+from kgroup.run import Run
+from kgroup.screen import Records, Screen
+from kgroup.signals import Terminated
 from kgroup.table import VERBS
 from kgroup.topics import TOPICS
 from kgroup.verbs import verb_name
@@ -610,3 +619,56 @@ def test_the_debug_log_is_opened_by_every_verb(
     kgroup_cli("context", "list")
     assert (tmp_path / "flag.log").exists()
     assert (tmp_path / "variable.log").exists()
+
+
+# How a verb ends
+
+
+class Full(io.StringIO):
+    """An output that fails with ``error`` when it is written."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__()
+        self._error = error
+
+    def write(self, text: str) -> int:
+        raise self._error
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (None, ExitCode.DONE),
+        (BrokenPipeError(), ExitCode.DONE),
+        (OSError(errno.ENOSPC, "No space left on device"), ExitCode.FAILED),
+        (KeyboardInterrupt(), ExitCode.INTERRUPTED),
+        (Terminated(), ExitCode.TERMINATED),
+    ],
+    ids=["read to the end", "closed pipe", "full disk", "ctrl-C", "SIGTERM"],
+)
+@pytest.mark.parametrize("fails", [False, True], ids=["", "the second outcome fails"])
+def test_a_verb_is_closed_however_it_ends(
+    monkeypatch: pytest.MonkeyPatch, error: BaseException | None, code: ExitCode, fails: bool
+) -> None:
+    """What it leaves open, a connection with a thread, would be closed while Python exits: 3.13 then never ends."""
+    closed = []
+
+    def outcomes() -> Outcomes:
+        try:
+            for _ in range(2):
+                yield Outcome(data=(), screen=lambda: Screen(()), records=lambda: Records(("a",), [("1",)]))
+                if fails:
+                    raise KgroupError("in the middle")
+        finally:
+            closed.append(True)
+
+    held = outcomes()
+    monkeypatch.setattr(streams, "drop_stdout", lambda: None)
+    monkeypatch.setattr(present, "drop_stdout", lambda: None)
+    monkeypatch.setattr(sys, "stdout", io.StringIO() if error is None else Full(error))
+    run = Run(Connection(), Presentation(output=Format.CSV), StderrReporter(io.StringIO()))
+
+    found = cli._execute("list", run, lambda run: held)
+
+    assert closed == [True]
+    assert found == (ExitCode.FAILED if fails and error is None else code)
