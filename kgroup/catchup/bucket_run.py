@@ -172,11 +172,24 @@ class BucketRun:
         shares = [Share(one, 0, 0, 0, 0, before.get(one, 0) + handed_over.get(one, 0)) for one in chunks]
         self.ledger.commit(self._progress(bucket.number, 0, shares))
 
-    def finish(self, bucket: Bucket, delivered: int, dead: Mapping[int, int] | None = None) -> None:
-        """Commit what was sent, and that the bucket is delivered; ``dead`` of its records by chunk are dead letters."""
-        dead, before = dead or {}, self._repeated
+    def finish(
+        self,
+        bucket: Bucket,
+        delivered: int,
+        dead: Mapping[int, int] | None = None,
+        again: Mapping[int, int] | None = None,
+    ) -> None:
+        """Commit what was sent, and that the bucket is delivered.
+
+        By chunk, ``dead`` of its records are dead letters, and ``again`` were handed over once more in this run.
+        """
+        dead, before, again = dead or {}, self._repeated, again or {}
         shares = [
-            replace(share, dead=dead.get(share.chunk, 0), may_repeat=before.get(share.chunk, 0))
+            replace(
+                share,
+                dead=dead.get(share.chunk, 0),
+                may_repeat=before.get(share.chunk, 0) + again.get(share.chunk, 0),
+            )
             for share in bucket.shares
         ]
         self.ledger.commit(self._progress(bucket.number, DONE, shares))

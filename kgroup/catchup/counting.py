@@ -89,6 +89,14 @@ class Count:
         wanted = self.records - self.filtered
         return replace(self, records=records, filtered=records - wanted, visible=visible, filtered_now=visible - passed)
 
+    def again(self, records: int) -> Count:
+        """So many more may have come twice."""
+        return replace(self, repeated=self.repeated + records)
+
+    def handled(self, since: Count) -> int:
+        """How many records a handler has answered for since an earlier count of the same run."""
+        return self.delivered - since.delivered + self.dead_now - since.dead_now
+
     def without(self, lost: Lost) -> Count:
         """These offsets are lost: it counts once the position has passed them."""
         return replace(self, lost=(*self.lost, lost))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, Self
@@ -23,17 +23,24 @@ from kgroup.stored import StoredRecord
 Where = tuple[str, int, int]
 """(topic, partition, offset)"""
 
+WRONG_ANSWER = "handler-answer"
+"""The code of an error: a handler's answers are not those to the records that it was given, nobody knows since when."""
+
 _LONGEST_BACKOFF_S = 60.0
 _CLOSING_S = 5.0
 
 
 class Refusal(Exception):
-    """A handler did not take what it was given. ``final``: it never will, so there is no use in trying again."""
+    """A handler did not take what it was given. ``final``: it never will, so there is no use in trying again.
 
-    def __init__(self, reason: str, *, final: bool = False) -> None:
+    ``given`` is False where it surely got nothing of it, so that nothing of it can come twice.
+    """
+
+    def __init__(self, reason: str, *, final: bool = False, given: bool = True) -> None:
         super().__init__(reason)
         self.reason = reason
         self.final = final
+        self.given = given
 
 
 class Handler(Protocol):
@@ -49,7 +56,7 @@ class Handler(Protocol):
         """Return when they are handled. Raises Refusal, and KgroupError where it can't work at all."""
 
     def close(self) -> None:
-        """End what it has started, in a few seconds."""
+        """End what it has started, in a few seconds. Raises KgroupError where its answers turn out to be wrong."""
 
     def kill(self) -> None:
         """End at once what ``handle`` is doing, from another thread."""
@@ -67,37 +74,85 @@ class Outcome:
 
 
 class _Turn:
-    """What is handed over until it is halted. What comes of it later is nobody's: others are at work by then."""
+    """What is handed over until it is halted. What comes of it later is nobody's: others are at work by then.
 
-    def __init__(self) -> None:
+    What was given before is given again only once that is allowed: whoever allows it has written down that it may come
+    twice. ``news`` is set when a lane waits for that.
+    """
+
+    def __init__(self, news: threading.Event) -> None:
         self.halted = threading.Event()
         self.outcomes: deque[Outcome] = deque()
+        self.asked = 0
+        self._news = news
+        self._allowed = 0
         self._given: set[Where] = set()
-        self._lock = threading.Lock()
+        self._asked: Counter[Where] = Counter()
+        self._again: Counter[Where] = Counter()
+        self._changed = threading.Condition()
 
     def begins(self, records: Sequence[StoredRecord]) -> bool:
         """Whether these may be given to a handler: from here on they count as given."""
-        with self._lock:
+        places = [_where(record) for record in records]
+        with self._changed:
+            again = [where for where in places if where in self._given]
+            if again and not self.halted.is_set():
+                self._asked.update(again)
+                self.asked += len(again)
+                number = self.asked
+                self._news.set()
+                self._changed.wait_for(lambda: self._allowed >= number or self.halted.is_set())
             if self.halted.is_set():
                 return False
-            self._given.update((record.topic, record.partition, record.offset) for record in records)
+            self._given.update(places)
+            self._again.update(again)
             return True
+
+    def not_given(self, records: Sequence[StoredRecord]) -> None:
+        """These never came to the handler, though they were about to."""
+        with self._changed:
+            for where in map(_where, records):
+                if self._again[where] > 0:
+                    self._again[where] -= 1
+                else:
+                    self._given.discard(where)
+
+    def allow(self, asked: int) -> None:
+        """So many may be given again, all that were asked for by then."""
+        with self._changed:
+            self._allowed = asked
+            self._changed.notify_all()
+
+    def asked_again(self) -> Counter[Where]:
+        """How often each was to be given again, which ``allow`` may still be waited for."""
+        with self._changed:
+            return Counter(self._asked)
+
+    def given_again(self) -> Counter[Where]:
+        """How often each was given again."""
+        with self._changed:
+            return +self._again
 
     def halt(self) -> None:
         """Nothing is given to a handler any more once this has returned."""
-        with self._lock:
+        with self._changed:
             self.halted.set()
+            self._changed.notify_all()
 
     def given(self) -> frozenset[Where]:
         """All that were ever given, and not forgotten."""
-        with self._lock:
+        with self._changed:
             return frozenset(self._given)
 
     def given_from(self, position: int) -> int:
         """How many records at this offset and behind it were ever given; those below are forgotten."""
-        with self._lock:
+        with self._changed:
             self._given = {where for where in self._given if where[2] >= position}
             return len(self._given)
+
+
+def _where(record: StoredRecord) -> Where:
+    return record.topic, record.partition, record.offset
 
 
 class _Inbox:
@@ -106,7 +161,7 @@ class _Inbox:
     def __init__(self, readers: int) -> None:
         self._readers = readers
         self._waiting: deque[StoredRecord] = deque()
-        self._turn = _Turn()
+        self._turn: _Turn | None = None
         self._changed = threading.Condition()
         self._closed = False
 
@@ -116,7 +171,7 @@ class _Inbox:
             self._waiting.extend(records)
             self._changed.notify(self._readers)
 
-    def take(self, most: int) -> tuple[_Turn, list[StoredRecord]]:
+    def take(self, most: int) -> tuple[_Turn | None, list[StoredRecord]]:
         """Some of the next; none when it was closed. One of several readers leaves the others their part."""
         with self._changed:
             while not self._waiting and not self._closed:
@@ -161,9 +216,9 @@ class Lanes:
         number = 1 if order is Order.PARTITION else max(1, handling.lanes)
         shared = _Inbox(number) if order is Order.NONE else None
         self._lanes = [_Lane(shared or _Inbox(1)) for _ in range(number)]
-        self._turn = _Turn()
         self._news = threading.Event()
-        self._fault: BaseException | None = None
+        self._turn = _Turn(self._news)
+        self._faults: list[BaseException] = []
 
     def __enter__(self) -> Self:
         for number, lane in enumerate(self._lanes):
@@ -172,6 +227,13 @@ class Lanes:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> KgroupError | None:
+        """End the handlers; what one has answered wrongly, which may be known only when it has ended.
+
+        None too where something else was wrong, which ``outcomes`` raises.
+        """
         self._turn.halt()
         for lane in self._lanes:
             lane.inbox.close()
@@ -182,6 +244,8 @@ class Lanes:
                 lane.handler.kill()
             if not (hangs and lane.handler is not None and lane.handler.hangs_for_ever):
                 lane.thread.join(max(0.0, until - time.monotonic()))
+        wrong = (fault for fault in self._faults if isinstance(fault, KgroupError) and fault.code == WRONG_ANSWER)
+        return next(wrong, None)
 
     def put(self, records: Sequence[StoredRecord]) -> None:
         """Hand these over, in the order of their offsets."""
@@ -203,14 +267,35 @@ class Lanes:
         Raises what a handler said that can't work at all, and KgroupError with code ``handler-timeout`` for one that
         does not return, and that nothing can end.
         """
-        known = self._turn.outcomes
-        if wait_s > 0 and not known:
+        if wait_s > 0 and not self._turn.outcomes:
             self._news.wait(wait_s)
         self._news.clear()
-        if self._fault is not None:
-            raise self._fault
+        if self._faults:
+            raise self._faults[0]
         self._refuse_hanging()
+        return self.known()
+
+    def known(self) -> list[Outcome]:
+        """The same, without waiting, and whatever is wrong with a handler."""
+        known = self._turn.outcomes
         return [known.popleft() for _ in range(len(known))]
+
+    @property
+    def asked(self) -> int:
+        """How many records that were given before were to be given again since ``go_on``; lanes wait for ``allow``."""
+        return self._turn.asked
+
+    def asked_again(self) -> Counter[Where]:
+        """Which those are, and how often."""
+        return self._turn.asked_again()
+
+    def allow(self, asked: int) -> None:
+        """Let lanes give records again, once it is written down that so many, ``asked``, may come twice."""
+        self._turn.allow(asked)
+
+    def given_again(self) -> Counter[Where]:
+        """Which records were given to a handler again since ``go_on``, and how often, whatever became of them."""
+        return self._turn.given_again()
 
     def _refuse_hanging(self) -> None:
         longest_s, now = self._handling.timeout_s, time.monotonic()
@@ -244,32 +329,35 @@ class Lanes:
         for lane in self._lanes:
             lane.inbox.clear()
         until = time.monotonic() + within_s
-        while any(lane.turn is turn for lane in self._lanes) and time.monotonic() < until and self._fault is None:
+        while any(lane.turn is turn for lane in self._lanes) and time.monotonic() < until and not self._faults:
             self._news.wait(0.02)
             self._news.clear()
         return sum(len(lane.doing) for lane in self._lanes if lane.turn is turn)
 
     def go_on(self) -> None:
         """After ``halt``, with what comes next: what is still under way then is not told any more."""
-        self._turn = _Turn()
+        self._turn = _Turn(self._news)
 
     def _live(self, lane: _Lane) -> None:
         try:
             lane.handler = self._make()
-            while True:
-                turn, records = lane.inbox.take(lane.handler.most)
-                if not records:
-                    return
-                self._work(lane, turn, records, 0)
-                lane.turn = None
-                self._news.set()
+            try:
+                self._serve(lane, lane.handler)
+            finally:
+                lane.handler.close()
         except BaseException as error:
-            self._fault = error
+            self._faults.append(error)
             self._turn.halt()
             self._news.set()
-        finally:
-            if lane.handler is not None:
-                lane.handler.close()
+
+    def _serve(self, lane: _Lane, handler: Handler) -> None:
+        while True:
+            turn, records = lane.inbox.take(handler.most)
+            if turn is None or not records:
+                return
+            self._work(lane, turn, records, 0)
+            lane.turn = None
+            self._news.set()
 
     def _work(self, lane: _Lane, turn: _Turn, records: Sequence[StoredRecord], tried: int) -> None:
         """Hand them over; of several that are refused, one by one, to find which."""
@@ -304,6 +392,8 @@ class Lanes:
                 lane.handler.handle(records)
             except Refusal as error:
                 refusal = error
+                if not error.given:
+                    turn.not_given(records)
             finally:
                 lane.doing = ()
             if refusal is None or refusal.final or attempts > self._handling.retries:

@@ -160,6 +160,24 @@ class TaskRun:
             self.ledger.commit(*progress)
             self.committed = dict(self.counts)
 
+    def withdraw(self, begun: Mapping[int, Count], beyond: Mapping[int, int]) -> None:
+        """Go back to these counts: what was delivered since then counts no more, and comes again.
+
+        ``beyond`` is, by chunk, how many records behind its position were handed over too.
+        """
+        progress = []
+        for number, count in begun.items():
+            now = self.counts[number]
+            if now == count == self.committed[number] and not beyond.get(number):
+                continue
+            back = count.again(now.repeated - count.repeated + now.handled(count) + beyond.get(number, 0))
+            self.counts[number] = back
+            progress.append(back.progress(self.spec.work.epoch, _now_ms()))
+        self._read.clear()
+        if progress:
+            self.ledger.commit(*progress)
+        self.committed = dict(self.counts)
+
     def begin_anew(self) -> None:
         """After a transaction that failed: go back to what the ledger has."""
         self.ledger.open()

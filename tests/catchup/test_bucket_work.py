@@ -284,7 +284,7 @@ def test_handlers_dead_letters_and_what_may_come_again(
             one for number, one in plan.progress().items() if number >= len(plan.chunks) and not one.delivered_to
         ]
         # What was handed over and is not in a bucket that is done may come again.
-        assert left.may_repeat == handled + 1 - proof.delivered  # the refused one was given too
+        assert left.may_repeat == handled + 2 - proof.delivered  # the refused one was given too, twice
         assert not proof.complete
 
         proof = latest.proof(latest.run(handling=handling, dead_letters=dead))
@@ -293,8 +293,35 @@ def test_handlers_dead_letters_and_what_may_come_again(
     assert set(out.read_text().splitlines()) == wanted - {f"{topic}:0:103"}
     assert sources(seen(bootstrap, dead)) == [f"{topic}:0:103"]
     totals = proof.totals()
-    assert (totals["delivered"], totals["dead"], totals["may_repeat"]) == (len(wanted) - 1, 1, left.may_repeat)
+    # It was given twice again before it was a dead letter.
+    assert (totals["delivered"], totals["dead"], totals["may_repeat"]) == (len(wanted) - 1, 1, left.may_repeat + 1)
     assert proof.complete
+
+
+def test_a_bucket_comes_again_where_its_handler_dies_or_answers_wrongly(
+    world: KafkaWorld, bootstrap: str, name: Name, tmp_path: Path
+) -> None:
+    """Each time counts that a record came again; of a bucket whose answers are too many nothing is delivered."""
+    topic, spans = keyed_topic(world, bootstrap, name)
+    script, got = tmp_path / "handler.sh", tmp_path / "got"
+    keep = f'while read -r l; do echo "$l" >> {got}; '
+    options = {"command": f"exec sh {script}", "ack": "line"}
+    with replay(bootstrap, name("ledger"), spans) as plan:
+        latest = Latest(plan, "command", options, 1)
+        script.write_text(f"{keep} echo ok; done; echo ok")
+        with pytest.raises(KgroupError) as caught:
+            latest.run()
+        (wrong,) = [one for number, one in plan.progress().items() if number >= len(plan.chunks)]
+        script.write_text(f"{keep} [ -e {tmp_path}/died ] || {{ touch {tmp_path}/died; exit 1; }}; echo ok; done")
+        proof = latest.proof(latest.run(handling=Handling(retries=1, backoff_s=0.01)))
+
+    wanted = newest(seen(bootstrap, topic), topic=topic)
+    assert caught.value.code == "handler-answer"
+    assert (wrong.delivered_to, wrong.may_repeat) == (0, len(wanted))
+    came = len(got.read_text().splitlines())
+    assert came == 2 * len(wanted) + 1
+    assert proof.complete
+    assert proof.totals()["may_repeat"] == came - len(wanted)
 
 
 def test_a_record_that_the_broker_refuses(world: KafkaWorld, bootstrap: str, name: Name) -> None:

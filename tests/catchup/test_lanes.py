@@ -84,6 +84,7 @@ def gathered(made: Lanes, number: int) -> list[Outcome]:
 
     def enough() -> bool:
         found.extend(made.outcomes(0.1))
+        made.allow(made.asked)
         return len(found) >= number
 
     wait_for(enough, f"{number} outcomes")
@@ -292,6 +293,92 @@ def test_what_was_refused_and_waits_for_its_retry_was_given_too(most: int) -> No
 
         assert made.given_from(0) == 3
         assert made.given_from(2) == 1
+
+
+def test_nothing_is_given_again_before_that_is_allowed() -> None:
+    shop = Shop(3, work=refuse(1, times=2))
+    with lanes(shop, Order.PARTITION, retries=3) as made:
+        made.put([record(offset) for offset in range(3)])
+        wait_for(lambda: made.asked == 3, "the first retry")
+        assert shop.calls == [[0, 1, 2]]
+        made.allow(3)
+        wait_for(lambda: made.asked == 6, "the second one")
+        assert shop.calls == [[0, 1, 2]] * 2
+        assert made.given_again().total() == 3
+        found = gathered(made, 3)
+
+        assert found == [outcome(offset, 3, None) for offset in range(3)]
+        assert made.asked_again() == made.given_again() == {("orders", 0, offset): 2 for offset in range(3)}
+
+
+@pytest.mark.parametrize(
+    ("most", "refused", "retries", "stop", "again"),
+    [
+        (1, {}, 3, True, 0),
+        (1, {2: 1}, 3, True, 1),
+        (1, {2: 9}, 3, True, 3),  # it was given 4 times
+        (4, {2: 1}, 3, True, 4),  # with the others of its batch
+        (4, {2: 9}, 1, False, 9),  # the batch twice, each alone, and the refused one again
+    ],
+)
+def test_each_time_that_a_record_is_given_again_counts(
+    most: int, refused: dict[int, int], retries: int, stop: bool, again: int
+) -> None:
+    calls = list[int]()
+
+    def work(records: Sequence[StoredRecord]) -> None:
+        calls.extend(one.offset for one in records)
+        for one in records:
+            if refused.get(one.offset, 0) > 0:
+                refused[one.offset] -= 1
+                raise Refusal("no")
+
+    with lanes(Shop(most, work=work), Order.PARTITION, retries=retries, stop=stop) as made:
+        made.put([record(offset) for offset in range(4)])
+        gathered(made, 4 if not any(refused.values()) or not stop else 3)
+        counted = made.given_again().total()
+
+    assert counted == len(calls) - len(set(calls)) == again
+
+
+def test_what_surely_never_came_to_a_handler_does_not_count() -> None:
+    refusals = [Refusal("not text", final=True, given=False), Refusal("died", given=False), Refusal("died")]
+
+    def work(records: Sequence[StoredRecord]) -> None:
+        if refusals:
+            raise refusals.pop(0)
+
+    with lanes(Shop(2, work=work), Order.PARTITION, retries=3) as made:
+        made.put([record(0), record(1)])
+        gathered(made, 2)
+
+        assert made.given_again() == {("orders", 0, 0): 1}  # the third time alone was not its first
+        assert made.given_from(0) == 2
+
+
+def test_what_waits_to_be_allowed_ends_when_it_is_halted() -> None:
+    shop = Shop(work=refuse(0))
+    with lanes(shop, Order.PARTITION, retries=5) as made:
+        made.put([record(0)])
+        wait_for(lambda: made.asked, "a retry")
+
+        assert made.halt(20) == 0
+        assert shop.calls == [[0]]
+        assert (made.given_again().total(), made.given_from(0)) == (0, 1)
+
+
+@pytest.mark.parametrize("code", ["handler-answer", "handler-missing"])
+def test_what_is_found_wrong_when_a_handler_ends_is_told(code: str) -> None:
+    class Late(Shop):
+        def close(self) -> None:
+            raise KgroupError("one too many", code=code)
+
+    with lanes(Late(), Order.PARTITION) as made:
+        made.put([record(0)])
+        gathered(made, 1)
+        found = made.end()
+
+    assert (None if found is None else found.code) == (code if code == "handler-answer" else None)
 
 
 def test_one_that_hangs_and_cannot_be_ended_is_named() -> None:

@@ -1,28 +1,37 @@
 """``--to-command CMD``: records as lines of JSON to a shell command, that says which of them it has taken.
 
-``--ack exit``: a process for each batch; exit status 0 says that it has all. ``--ack line``: one process a lane, which
-answers each line with one of its own, ``ok`` or ``error: reason``, before it gets the next.
+``--ack exit``: a process for each batch; exit status 0 says that it has all, which it must have read. ``--ack line``:
+one process a lane, which answers each line with one of its own, ``ok`` or ``error: reason``, before it gets the next.
+An answer too many shifts all that follow. So one that comes before its record was read, or that is left when the
+process has ended, ends the task; an answer may name its record, ``ok orders:0:17``, and is compared then.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
+import re
 import select
 import signal
+import struct
 import subprocess
 import tempfile
+import termios
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from itertools import accumulate
 from typing import IO
 
-from kgroup.catchup.lanes import Handler, Refusal
+from kgroup.catchup.lanes import WRONG_ANSWER, Handler, Refusal
 from kgroup.catchup.ndjson import NotWritable, ValueFormat, line
 from kgroup.catchup.task_spec import TaskSpec
 from kgroup.errors import KgroupError, UsageError
 from kgroup.redact import tells_secret
 from kgroup.stored import StoredRecord
+from kgroup.units import plural
 
 _CANNOT_RUN = (126, 127)  # what a shell says of a command that is not there
 _TAIL = 500
@@ -31,6 +40,31 @@ _CLOSING_S = 3.0
 _LAST_WORDS_S = 1.0
 _PIPE = 65_536
 _LOOK_S = 0.01
+_STALLED_S = 0.05
+
+UNREAD = "handler-unread"
+"""The code of an error: a handler ended with exit status 0 before it had read what it was given."""
+
+_ANSWER = re.compile(r"(?s)(?:(ok)|error)(?:\s+([^\s:]+:\d+:\d+))?\s*(?::(.*))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a handler says of a record: ``reason`` is None where it has it; ``record`` names it, None: it does not."""
+
+    record: str | None
+    reason: str | None
+
+
+def answer_of(text: str) -> Answer | None:
+    """``ok``, ``error: reason``, each with the record where it names it; None for anything else.
+
+    ``error orders:0:17: no such customer`` is about the record at offset 17.
+    """
+    found = _ANSWER.fullmatch(text.strip())
+    if found is None or (found[3] is None) is not (found[1] is not None):
+        return None
+    return Answer(found[2], None if found[1] else found[3].strip() or "error")
 
 
 def check(options: Mapping[str, str]) -> None:
@@ -83,13 +117,13 @@ class _Command:
         try:
             return line(record, self._form, maybe_processed=maybe)
         except NotWritable as error:
-            raise Refusal(f"not {self._form}: {error}", final=True) from error
+            raise Refusal(f"not {self._form}: {error}", final=True, given=False) from error
 
-    def _start(self, stdout: int, stderr: int | IO[bytes]) -> subprocess.Popen[bytes]:
+    def _start(self, stdout: int, stderr: int | IO[bytes], stdin: int = subprocess.PIPE) -> subprocess.Popen[bytes]:
         try:
             process = subprocess.Popen(
                 ("/bin/sh", "-c", self._command),
-                stdin=subprocess.PIPE,
+                stdin=stdin,
                 stdout=stdout,
                 stderr=stderr,
                 bufsize=0,
@@ -100,7 +134,7 @@ class _Command:
         self._process = process
         return process
 
-    def _ended(self, status: int, said: bytes) -> Refusal | KgroupError:
+    def _ended(self, status: int, said: bytes, *, given: bool = True) -> Refusal | KgroupError:
         """What to raise for a process that ended so."""
         why = said.decode("utf-8", "replace").strip()[-_TAIL:]
         if status in _CANNOT_RUN:
@@ -109,7 +143,7 @@ class _Command:
         if status < 0:
             with suppress(ValueError):
                 how = f"killed by {signal.Signals(-status).name}"
-        return Refusal(f"handler-died: {how}" + (f": {why}" if why else ""))
+        return Refusal(f"handler-died: {how}" + (f": {why}" if why else ""), given=given)
 
     def _missing(self, why: str) -> KgroupError:
         return KgroupError(
@@ -131,21 +165,58 @@ class _Batches(_Command):
         self.most = max(1, spec.handling.batch)
 
     def handle(self, records: Sequence[StoredRecord]) -> None:
-        """Exit status 0 is all that it has to say."""
-        data = b"".join(map(self._line, records))
-        with tempfile.TemporaryFile() as said:
-            process = self._start(subprocess.DEVNULL, said)
-            try:
-                process.communicate(data, self._timeout_s)
-            except subprocess.TimeoutExpired:
-                self.kill()
-                process.communicate()
-                raise self._too_slow() from None
-            finally:
-                self._process = None
+        """Exit status 0 is all that it has to say, once it has read everything."""
+        lines = [self._line(record) for record in records]
+        with ExitStack() as open_ones:
+            said = open_ones.enter_context(tempfile.TemporaryFile())
+            reading, writing = os.pipe()
+            open_ones.callback(os.close, reading)
+            with os.fdopen(writing, "wb", buffering=0) as into:
+                process = self._start(subprocess.DEVNULL, said, reading)
+                try:
+                    left = self._feed(process, into, b"".join(lines))
+                except subprocess.TimeoutExpired:
+                    self.kill()
+                    process.wait()
+                    raise self._too_slow() from None
+                finally:
+                    self._process = None
             if process.returncode:
                 said.seek(max(0, said.tell() - _TAIL))
                 raise self._ended(process.returncode, said.read())
+            self._require_read(records, lines, _unread(reading) + left)
+
+    def _feed(self, process: subprocess.Popen[bytes], into: IO[bytes], data: bytes) -> int:
+        """Hand it all over, and wait for the end; how many bytes found no place in the pipe before that.
+
+        This process has the pipe open for reading too, to see what is left in it: it is not told when nobody reads.
+        """
+        os.set_blocking(into.fileno(), False)
+        until, left = time.monotonic() + self._timeout_s, memoryview(data)
+        poll = select.poll()
+        poll.register(into, select.POLLOUT)
+        while left and not _has_ended(process, 0):
+            if time.monotonic() >= until:
+                raise subprocess.TimeoutExpired(process.args, self._timeout_s)
+            if poll.poll(_STALLED_S * 1000):
+                left = left[into.write(left[:_PIPE]) or 0 :]
+        into.close()
+        process.wait(max(0.0, until - time.monotonic()))
+        return len(left)
+
+    def _require_read(self, records: Sequence[StoredRecord], lines: Sequence[bytes], unread: int) -> None:
+        """Raise KgroupError where lines are left; the last line's end alone says nothing more."""
+        if unread <= 1:
+            return
+        size = sum(map(len, lines))
+        first = next(number for number, end in enumerate(accumulate(map(len, lines))) if end > size - unread)
+        raise KgroupError(
+            f"the handler ended with exit status 0, but {len(records) - first} of the {len(records)} records that it "
+            f"was given were not read, from {_name(records[first])} on",
+            details=("None of the batch counts as delivered.",),
+            hint="with --ack exit a handler must read its input to the end; exit status 0 means that it has all of it",
+            code=UNREAD,
+        )
 
     def close(self) -> None:
         """Each process has ended with its batch."""
@@ -153,7 +224,7 @@ class _Batches(_Command):
 
 
 class _Lines(_Command):
-    """A process that goes on."""
+    """A process that goes on. ``_last`` is the record that it has answered for last."""
 
     most = 1
 
@@ -162,6 +233,7 @@ class _Lines(_Command):
         self._said = b""
         self._answers = b""
         self._listener: threading.Thread | None = None
+        self._last = ""
 
     def handle(self, records: Sequence[StoredRecord]) -> None:
         """One line, one answer."""
@@ -169,21 +241,13 @@ class _Lines(_Command):
             data = self._line(record)
             process = self._ready()
             try:
-                answer = self._exchange(process, data)
+                answer = self._exchange(process, data, _name(record))
             except (Refusal, KgroupError):
-                self._end(0)
+                self._discard()  # whose answer the next one would be, nobody knows
                 raise
-            self._judge(answer)
-
-    def _judge(self, answer: bytes) -> None:
-        text = answer.decode("utf-8", "replace").strip()
-        if text == "ok":
-            return
-        word, colon, reason = text.partition(":")
-        if colon and word == "error":
-            raise Refusal(reason.strip() or "error")
-        self._end(0)  # whose answer the next one would be, nobody knows
-        raise Refusal(f"handler-answer: neither 'ok' nor 'error: reason': {text[:_TAIL]!r}")
+            self._last = _name(record)
+            if answer.reason is not None:
+                raise Refusal(answer.reason)
 
     def _ready(self) -> subprocess.Popen[bytes]:
         process = self._process
@@ -205,48 +269,72 @@ class _Lines(_Command):
             while some := stderr.read(_PIPE):
                 self._said = (self._said + some)[-_TAIL:]
 
-    def _exchange(self, process: subprocess.Popen[bytes], data: bytes) -> bytes:
+    def _exchange(self, process: subprocess.Popen[bytes], data: bytes, record: str) -> Answer:
+        """Hand a line over, and wait for its answer, which must not come before the line was read."""
         assert process.stdin
         assert process.stdout
         into, out_of = process.stdin.fileno(), process.stdout.fileno()
         until = time.monotonic() + self._timeout_s
         poll = select.poll()
         poll.register(out_of, select.POLLIN)
+        while poll.poll(0):
+            self._hear(process, given=False)
+            if b"\n" in self._answers:
+                raise self._early(f"before it was given {record}")
         poll.register(into, select.POLLOUT)
         left = memoryview(data)
         while left or b"\n" not in self._answers:
             wait_s = until - time.monotonic()
             if wait_s <= 0:
-                self.kill()
                 raise self._too_slow()
+            given = len(left) < len(data)
             for descriptor, events in poll.poll(wait_s * 1000):
                 if descriptor == into and left:
-                    left = left[self._write(into, left, process) :]
+                    left = left[self._write(into, left, process, given=given) :]
                     if not left:
                         poll.unregister(into)
                 elif descriptor == out_of and events:
-                    some = os.read(out_of, _PIPE)
-                    if not some:
-                        raise self._died(process)
-                    self._answers += some
-                    if len(self._answers) > _LONGEST_ANSWER:
-                        self.kill()
-                        raise Refusal("handler-answer: it does not end")
-        answer, _, self._answers = self._answers.partition(b"\n")
-        if self._answers:
-            self.kill()
-            raise Refusal(f"handler-answer: more than one: {self._answers[:_TAIL].decode('utf-8', 'replace')!r}")
+                    self._hear(process, given=given)
+                    if b"\n" in self._answers and (left or _unread(into)):
+                        raise self._early(f"before it had read {record}")
+        return self._answer_for(record)
+
+    def _hear(self, process: subprocess.Popen[bytes], *, given: bool) -> None:
+        """Take in what it says."""
+        assert process.stdout
+        some = os.read(process.stdout.fileno(), _PIPE)
+        if not some:
+            raise self._died(process, given=given)
+        self._answers += some
+        if len(self._answers) > _LONGEST_ANSWER:
+            raise Refusal("handler-answer: it does not end")
+
+    def _answer_for(self, record: str) -> Answer:
+        said, self._answers = self._answers, b""
+        answer = _answer_in(said)
+        if said.partition(b"\n")[2]:
+            raise _wrong(f"the handler answered more than once to {record}: {_shown(said)}")
+        if answer.record not in (None, record):
+            raise _wrong(f"the handler answered for {answer.record} when it was given {record}")
         return answer
 
-    def _write(self, into: int, left: memoryview, process: subprocess.Popen[bytes]) -> int:
+    def _early(self, when: str) -> Refusal | KgroupError:
+        """What to raise for an answer that can't be the record's."""
+        try:
+            _answer_in(self._answers)
+        except Refusal as refusal:
+            return refusal
+        return _wrong(f"the handler answered {when}: {_shown(self._answers)}")
+
+    def _write(self, into: int, left: memoryview, process: subprocess.Popen[bytes], *, given: bool) -> int:
         try:
             return os.write(into, left[:_PIPE])
         except BlockingIOError:
             return 0
         except BrokenPipeError:
-            raise self._died(process) from None
+            raise self._died(process, given=given) from None
 
-    def _died(self, process: subprocess.Popen[bytes]) -> Refusal | KgroupError:
+    def _died(self, process: subprocess.Popen[bytes], *, given: bool) -> Refusal | KgroupError:
         """It closed its end; what it has said of that stands in a pipe, to be read by another thread."""
         assert process.stdin
         assert self._listener
@@ -257,11 +345,14 @@ class _Lines(_Command):
         status = process.wait()
         # That thread ends with the pipe, unless the process has left somebody behind who holds it.
         self._listener.join(_LAST_WORDS_S)
-        return self._ended(status, self._said)
+        return self._ended(status, self._said, given=given)
 
     def _end(self, within_s: float) -> None:
-        """Let the process end by itself, having nothing more to read, or make it."""
-        process, self._process = self._process, None
+        """Let the process end by itself, having nothing more to read, or make it.
+
+        Raises KgroupError for an answer that is left then: it has given more of them than it got records.
+        """
+        process = self._process
         if process is None:
             return
         assert process.stdin
@@ -270,12 +361,80 @@ class _Lines(_Command):
             process.stdin.close()
         _has_ended(process, within_s)
         _kill_all(process)
+        left = self._answers + _at_once(process.stdout.fileno())
+        self._discard()
+        answers = [text for text in left.decode("utf-8", "replace").splitlines() if answer_of(text) is not None]
+        if answers:
+            many = f"{plural(len(answers), 'answer')} too many"
+            raise _wrong(
+                f"the handler gave {many} by its end: {answers[0][:_TAIL]!r} behind {self._last or 'no record'}"
+            )
+
+    def _discard(self) -> None:
+        """End the process, whatever it has said."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        assert process.stdin
+        assert process.stdout
+        with suppress(OSError):
+            process.stdin.close()
+        _kill_all(process)
         process.wait()
         process.stdout.close()
 
     def close(self) -> None:
         """It has answered for all; a moment to end by itself."""
         self._end(_CLOSING_S)
+
+
+def _name(record: StoredRecord) -> str:
+    return f"{record.topic}:{record.partition}:{record.offset}"
+
+
+def _answer_in(said: bytes) -> Answer:
+    """The first line of what a handler has said. Raises Refusal for what is no answer."""
+    text = said.partition(b"\n")[0].decode("utf-8", "replace").strip()
+    answer = answer_of(text)
+    if answer is None:
+        raise Refusal(f"handler-answer: neither 'ok' nor 'error: reason': {text[:_TAIL]!r}")
+    return answer
+
+
+def _shown(said: bytes) -> str:
+    return repr(said.decode("utf-8", "replace").rstrip("\n")[:_TAIL])
+
+
+def _wrong(what: str) -> KgroupError:
+    return KgroupError(
+        what,
+        details=(
+            "An answer too many shifts all that follow. So nothing that this run of the task delivered counts as "
+            "delivered, and all of it comes again.",
+        ),
+        hint="with --ack line a handler prints 'ok' or 'error: WHY' once for each line that it has read; "
+        "'ok TOPIC:PARTITION:OFFSET' lets kgroup compare",
+        code=WRONG_ANSWER,
+    )
+
+
+def _unread(pipe: int) -> int:
+    """How many bytes wait in a pipe, seen from any of its ends; 0 where the system does not tell."""
+    try:
+        (waiting,) = struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))
+    except OSError:
+        return 0
+    return int(waiting)
+
+
+def _at_once(pipe: int) -> bytes:
+    """What can be read without waiting: another process may hold the pipe open."""
+    os.set_blocking(pipe, False)
+    found = b""
+    with suppress(OSError):
+        while len(found) <= _LONGEST_ANSWER and (some := os.read(pipe, _PIPE)):
+            found += some
+    return found
 
 
 def _has_ended(process: subprocess.Popen[bytes], within_s: float) -> bool:

@@ -1,7 +1,8 @@
 """``--to-command``, ``--to-python``: at least once. What may come again is bounded, and written down before it is so.
 
 A handler's work and the ledger are no one transaction. So it is written, each second or whenever ``window`` records
-were handed over since, that all below an offset is handled and that so many behind it may have been.
+were handed over since, that all below an offset is handled and that so many behind it may have been. What is handed
+over again in the same run, since a handler died, hung or refused it, is counted too, before it is.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from collections import deque
 from collections.abc import Callable
 
 from kgroup.catchup import provenance
-from kgroup.catchup.lanes import Handler, Lanes, Outcome
+from kgroup.catchup.lanes import WRONG_ANSWER, Handler, Lanes, Outcome
 from kgroup.catchup.model import Chunk
+from kgroup.catchup.sinks import command
 from kgroup.catchup.sinks.topic import AGAIN
 from kgroup.catchup.task_run import TaskRun
 from kgroup.catchup.task_spec import Stopped
@@ -29,10 +31,25 @@ _ATTEMPTS = 3
 
 def deliver(run: TaskRun, make: Callable[[], Handler]) -> None:
     """Hand a task's records to handlers that ``make`` makes."""
-    spec = run.spec
+    spec, begun = run.spec, dict(run.counts)
     with Lanes(make, spec.order, spec.handling, stop_at_refusal=spec.dead_letters is None) as lanes:
-        for chunk in run.chunks():
-            _Handing(run, lanes, chunk).work()
+        handing: _Handing | None = None
+        failed: KgroupError | None = None
+        try:
+            for chunk in run.chunks():
+                handing = _Handing(run, lanes, chunk)
+                handing.work()
+        except KgroupError as error:
+            if handing is None or error.code not in (WRONG_ANSWER, command.UNREAD):
+                raise
+            failed = error
+            handing.end()
+        failed = lanes.end() or failed
+        if failed is not None and failed.code == WRONG_ANSWER:
+            # Each process was in step with its records when it began, and that is the last moment of which it is sure.
+            run.withdraw(begun, {} if handing is None else handing.beyond)
+        if failed is not None:
+            raise failed
 
 
 class _Handing:
@@ -53,6 +70,10 @@ class _Handing:
         self._noted = False
         self._noted_at = self._told_at = time.monotonic()
         self._dead: list[Row] = []
+        self._allowed = 0
+        """Records that handlers may be given again, as it is written down."""
+        self.beyond: dict[int, int] = {}
+        """By chunk, how many records behind the position were given to a handler, once it has ended."""
 
     def work(self) -> None:
         """From what is committed to the end; less where it is asked to stop, or a record is refused for good."""
@@ -68,7 +89,7 @@ class _Handing:
                 break
         while self._pending and not self._is_refused and not run.asked_to_stop():
             self._settle(_WAIT_S)
-        self._end()
+        self.end()
 
     def _room(self) -> int:
         return self._window - len(self._pending)
@@ -89,12 +110,25 @@ class _Handing:
     def _settle(self, wait_s: float) -> None:
         """Take in what the handlers have answered, and write it down when it is time."""
         self._take_in(self._lanes.outcomes(wait_s))
+        self._allow(self._lanes.asked)
         now = time.monotonic()
         if now - self._told_at >= _TELL_S:
             self._told_at = now
             self._run.tell(self._chunk)
         if self._noted and now - self._noted_at >= _NOTE_S:
             self._commit(self._at_most())
+
+    def _allow(self, asked: int) -> None:
+        """Let handlers have records again, once it is written down that these may come twice."""
+        if asked > self._allowed:
+            self._count_again(asked)
+            self._commit(self._at_most())
+            self._lanes.allow(asked)
+
+    def _count_again(self, records: int) -> None:
+        number = self._chunk.number
+        self._run.counts[number] = self._run.counts[number].again(records - self._allowed)
+        self._allowed = records
 
     def _take_in(self, outcomes: list[Outcome]) -> None:
         own = (self._chunk.topic, self._chunk.partition)
@@ -137,13 +171,15 @@ class _Handing:
         maybe = record.offset < spec.maybe_until((record.topic, record.partition))
         return provenance.dead_letter(spec.dead_letters, spec.plan_id, record, outcome.attempts, outcome.error, maybe)
 
-    def _end(self) -> None:
+    def end(self) -> None:
         """Write down where it ended, and which records behind it were given to a handler, whatever it did with them."""
         run, chunk = self._run, self._chunk
         if self._pending:
             self._lanes.halt(_GRACE_S)
-            self._take_in(self._lanes.outcomes(0))
+            self._take_in(self._lanes.known())
+        self._count_again(self._lanes.given_again().total())
         beyond = self._lanes.given_from(run.counts[chunk.number].position)
+        self.beyond = {chunk.number: beyond}
         self._lanes.go_on()
         if self._is_refused:
             first = min(self._refused(), key=lambda outcome: outcome.offset)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kgroup.catchup import provenance
 from kgroup.catchup.bucket_run import BucketRun
-from kgroup.catchup.lanes import Handler, Lanes, Outcome
+from kgroup.catchup.lanes import Handler, Lanes, Outcome, Where
 from kgroup.catchup.model import Order
 from kgroup.catchup.newest import Bucket, RowBatch
 from kgroup.catchup.sinks import command, files, python
@@ -231,13 +231,15 @@ def _to_handlers(run: BucketRun, bucket: Bucket, make: Callable[[], Handler]) ->
     spec = run.spec
     if bucket.records:
         run.note(bucket, _by_chunk(bucket))
-    handing = _Handing(run)
+    handing = _Handing(run, bucket)
     with Lanes(make, Order.NONE, spec.handling, stop_at_refusal=spec.dead_letters is None) as lanes:
         for place in dict.fromkeys((batch.topic, batch.partition) for batch in bucket.batches):
             batches = [batch for batch in bucket.batches if (batch.topic, batch.partition) == place]
             if not handing.hand_over(lanes, batches):
-                run.note(bucket, handing.given)
+                run.note(bucket, handing.given + handing.again)
                 return
+        if (wrong := lanes.end()) is not None:
+            raise wrong
     for attempt in range(_ATTEMPTS):
         try:
             if attempt:
@@ -245,7 +247,7 @@ def _to_handlers(run: BucketRun, bucket: Bucket, make: Callable[[], Handler]) ->
             if handing.letters:
                 run.ledger.begin()
                 run.ledger.send(handing.letters)
-            run.finish(bucket, sum(handing.handled.values()), handing.dead)
+            run.finish(bucket, sum(handing.handled.values()), handing.dead, handing.again)
             return
         except KgroupError as error:
             if error.code not in AGAIN or attempt + 1 == _ATTEMPTS:
@@ -253,12 +255,17 @@ def _to_handlers(run: BucketRun, bucket: Bucket, make: Callable[[], Handler]) ->
 
 
 class _Handing:
-    """A bucket that is handed over. ``handled``, ``dead`` and ``given`` are by chunk; the last one is all that handlers
-    were ever given, known where it broke off.
+    """A bucket that is handed over. ``handled``, ``dead``, ``given`` and ``again`` are by chunk: ``given`` is all that
+    handlers were ever given, known where it broke off, ``again`` how much of it they were given once more.
     """
 
-    def __init__(self, run: BucketRun) -> None:
+    def __init__(self, run: BucketRun, bucket: Bucket) -> None:
         self._run = run
+        self._bucket = bucket
+        self._chunks: dict[int, int] = {}
+        """Of the partition that is handed over: each record's chunk, by its offset."""
+        self._allowed = 0
+        self.again: Counter[int] = Counter()
         self._waiting: dict[int, tuple[StoredRecord, int]] = {}
         """What was handed over and not answered for, by offset, with its chunk."""
         self.handled: Counter[int] = Counter()
@@ -270,6 +277,8 @@ class _Handing:
         """Records of one partition; whether all of them are handled, or dead letters."""
         window = max(1, self._run.spec.handling.window)
         lanes.go_on()  # all before is answered for
+        self._allowed = 0
+        self._chunks = {row.offset: row.chunk for batch in batches for row in batch.rows}
         for piece in self._run.pieces(batches, within_s=None):
             records = piece.records()
             self._waiting |= {row.offset: (record, row.chunk) for record, row in zip(records, piece.rows, strict=True)}
@@ -283,6 +292,8 @@ class _Handing:
         if not self._goes_on():
             lanes.halt(_GRACE_S)
             self._settle(lanes, 0)
+        self.again += self._by_chunk(lanes.given_again())
+        if not self._goes_on():
             ever = lanes.given()
             self.given += self.handled + self.dead
             self.given.update(
@@ -296,6 +307,12 @@ class _Handing:
     def _goes_on(self) -> bool:
         return not self._run.asked_to_stop() and not self._run.stopped
 
+    def _by_chunk(self, records: Counter[Where]) -> Counter[int]:
+        found = Counter[int]()
+        for (_, _, offset), times in records.items():
+            found[self._chunks[offset]] += times
+        return found
+
     def _settle(self, lanes: Lanes, wait_s: float) -> None:
         for outcome in lanes.outcomes(wait_s):
             record, chunk = self._waiting.pop(outcome.offset)
@@ -303,6 +320,11 @@ class _Handing:
                 self.handled[chunk] += 1
             else:
                 self._refused(record, chunk, outcome)
+        if (asked := lanes.asked) > self._allowed:
+            again = self._by_chunk(lanes.asked_again())
+            self._run.note(self._bucket, _by_chunk(self._bucket) + self.again + again)
+            lanes.allow(asked)
+            self._allowed = asked
 
     def _refused(self, record: StoredRecord, chunk: int, outcome: Outcome) -> None:
         assert outcome.error is not None

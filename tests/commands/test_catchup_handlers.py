@@ -1,0 +1,91 @@
+"""``kgroup catchup --to-command`` with handlers that answer wrongly or get records twice, on the command line."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.command_line import CommandLine
+from tests.commands.catchups import own_ledger
+from tests.kafka_world import KafkaWorld
+
+Name = Callable[[str], str]
+MORE = ("--value-format", "text", "--backoff", "10ms", "--master", "local[1]", "--execute", "-o", "json")
+
+
+@pytest.fixture(autouse=True)
+def ledger(monkeypatch: pytest.MonkeyPatch, name: Name) -> str:
+    return own_ledger(monkeypatch, name("ledger"))
+
+
+@pytest.fixture
+def group(world: KafkaWorld, name: Name) -> str:
+    """It has committed 0, and 10 records wait for it."""
+    topic, group = world.topic(name("orders")), name("svc")
+    world.produce(topic, 10)
+    world.commit(group, {(topic, 0): 0})
+    return group
+
+
+def handler(directory: Path, text: str) -> tuple[str, Path]:
+    """A script that keeps what it reads (``$l``) by ``keep``; how it is called, and where that is."""
+    got = directory / "got"
+    path = directory / "handler.sh"
+    path.write_text(f'keep() {{ echo "$l" >> {got}; }}\n{text}\n')
+    return f"exec sh {path}", got
+
+
+def came(got: Path) -> Counter[int]:
+    """How often a handler has read which offset."""
+    return Counter(json.loads(line)["offset"] for line in got.read_text().splitlines())
+
+
+def totals(data: list[dict[str, Any]]) -> tuple[int, int, bool]:
+    """(delivered, may have come twice, complete)"""
+    (plan,) = data
+    return plan["totals"]["delivered"], plan["totals"]["may_repeat"], plan["totals"]["complete"]
+
+
+REFUSES_4 = """case "$l" in *'"offset": 4,'*) echo "error: no";; *) echo ok;; esac"""
+
+
+def test_an_answer_too_many_is_no_delivery(kgroup: CommandLine, group: str, tmp_path: Path) -> None:
+    """It shifts all that follow: offset 4, which is refused, would count as delivered."""
+    command, got = handler(tmp_path, f"echo ok; while read -r l; do keep; {REFUSES_4}; done")
+
+    wrong = kgroup.process("catchup", "start", group, "--to-command", command, "--ack", "line", *MORE, exit_code=1)
+
+    assert "[handler-answer]" in wrong.stderr
+    assert "PROVED" not in wrong.stderr
+    delivered, twice, complete = totals(wrong.data)
+    assert (delivered, complete) == (0, False)
+    assert twice >= came(got).total()  # all of them come again
+
+
+def test_exit_status_0_without_reading_is_no_delivery(kgroup: CommandLine, group: str, tmp_path: Path) -> None:
+    command, got = handler(tmp_path, "read -r l; keep; exit 0")
+
+    wrong = kgroup.process("catchup", "start", group, "--to-command", command, *MORE, exit_code=1)
+
+    assert "[handler-unread]" in wrong.stderr
+    assert "9 of the 10 records that it was given were not read" in wrong.stderr
+    assert totals(wrong.data) == (0, 10, False)
+    assert came(got) == {0: 1}
+
+
+def test_what_comes_twice_in_one_run_is_said(kgroup: CommandLine, group: str, tmp_path: Path) -> None:
+    """A handler that has taken 6 of 10 when it dies gets all of them again."""
+    dies = f"[ -e {tmp_path}/died ] || {{ n=$((n+1)); [ $n = 6 ] && touch {tmp_path}/died && exit 1; }}"
+    command, got = handler(tmp_path, f"while read -r l; do keep; {dies}; done; exit 0")
+
+    done = kgroup.process("catchup", "start", group, "--to-command", command, *MORE)
+    shown = kgroup("catchup", "show", group).stdout
+
+    assert came(got) == {offset: 2 if offset < 6 else 1 for offset in range(10)}
+    assert totals(done.data) == (10, 10, True)
+    assert "MAY COME TWICE  10" in shown
