@@ -85,7 +85,7 @@ class To:
             "--ack",
             metavar="exit|line",
             rich_help_panel=WHERE,
-            help="exit (default): a process a batch, 0: it has read all of it; line: it answers each: ok, or error: WHY.",
+            help="exit (default): a process a batch, 0: it has read all; line: it answers each: ok, or error: WHY.",
         ),
     ] = None
     value_format: Annotated[
