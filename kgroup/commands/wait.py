@@ -144,7 +144,7 @@ def _names(run: Run, cluster: Cluster, which: Selection, *, new: bool) -> tuple[
     for error in (error for snapshot in chosen for error in snapshot.errors):
         if error.code == NotFound.code and error.group is None:
             listed = cluster.list_groups().groups
-            missing = set(names_of(which)) - {group.name for group in listed}
+            missing = set(names_of(which)) - found.keys()
             raise unknown_groups(sorted(missing), listed, cluster.ref.label)
         if error.group not in found:  # of the others the wait itself finds out what it needs to know
             raise raised(error)

@@ -247,6 +247,9 @@ def test_without_the_consumer_protocol(brokers: dict[str, Broker], missing: str,
     assert CAUSES[missing] in screen
     result = broker(idle, "--execute", "--accept", "active-committer", exit_code=6)
     assert "[blocked]" in result.stderr
+    watched = broker(live, "--watch", "--within", "60s", exit_code=6).stderr
+    assert f"{live} cannot move to the consumer protocol" in watched
+    assert "ROLLOUT" not in watched, "nothing is followed that can never come"
     assert broker(idle, "--only", "ready", "--execute", exit_code=0)
     states = broker.world.groups()
     assert (states[idle], states[live]) == (("classic", "empty"), ("classic", "stable"))
