@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from tests.command_line import CommandLine
 from tests.commands.catchups import Crash, copied, crash, gap_of, offsets, plan_id
 from tests.conversion import to_consumer
 from tests.kafka_world import KafkaWorld
+from tests.members import Member, Members
 from tests.versions.kafka import Cell, Kafka
 
 WITHOUT_A_CLUSTER = {"context list", "context use", "context show", "completion", "help"}
@@ -93,17 +95,23 @@ def staged(kafka: Kafka) -> Stage:
         world.produce_at(stage.topic, partition, times)
     for group in IDLE:
         stage.own(group)
-    live = [members.classic(LIVE, stage.topic, client_id=f"app-{number}") for number in range(2)]
-    members.stable(*live, partitions=3)
+    live = _joined_in_turn(members, partial(members.classic, LIVE, stage.topic), "app")
     if kafka.new_protocol:
         for group in NEW:
             stage.own(group, "consumer")
-        new = [members.consumer(NEW_LIVE, stage.topic, client_id=f"new-{number}") for number in range(2)]
-        members.stable(*new, partitions=3)
-        live += new
+        live += _joined_in_turn(members, partial(members.consumer, NEW_LIVE, stage.topic), "new")
     for member in live:
         member.commit()
     return stage
+
+
+def _joined_in_turn(members: Members, start: Callable[..., Member], name: str) -> list[Member]:
+    """Two members, the second of which joins a group that is stable."""
+    first = start(client_id=f"{name}-0")
+    members.stable(first, partitions=3)
+    both = [first, start(client_id=f"{name}-1")]
+    members.stable(*both, partitions=3)
+    return both
 
 
 def verb(name: str) -> Callable[[Callable[[Stage], None]], Callable[[Stage], None]]:
@@ -428,6 +436,10 @@ def sandbox_up(stage: Stage) -> None:
     with _sandbox_of(stage):
         (status,) = kgroup("sandbox", "up", "-o", "json").data
         assert status["bootstrap_servers"] == stage.kafka.bootstrap
+    # Another sandbox, whose broker ends at once: why is in its log, which older versions write through Log4j 1.
+    jars = str(stage.kafka.distribution.classpath[0].parent)
+    wrong = ("--set", "offsets.topic.num.partitions=many")
+    assert "offsets.topic.num.partitions" in kgroup("sandbox", "up", "--jars", jars, *wrong, exit_code=1).stderr
 
 
 @verb("sandbox status")
