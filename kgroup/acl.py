@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable
+
+from kgroup.quoting import quote
 
 UNKNOWN_PRINCIPAL = "User:..."
 _principal = UNKNOWN_PRINCIPAL
@@ -23,7 +24,7 @@ def acl_hint(operations: str | Iterable[str], resource: str, *names: str, princi
     wanted = [operations] if isinstance(operations, str) else operations
     spelled = (each if not each.isupper() else each.title().replace("_", "") for each in wanted)
     granted = " ".join(f"--operation {each}" for each in spelled)
-    what = " ".join(f"--{resource} {name if name == '...' else shlex.quote(name)}" for name in names)
+    what = " ".join(f"--{resource} {name if name == '...' else quote(name)}" for name in names)
     who = principal or _principal
-    who = who if who == UNKNOWN_PRINCIPAL else shlex.quote(who)
+    who = who if who == UNKNOWN_PRINCIPAL else quote(who)
     return f"kafka-acls.sh --add --allow-principal {who} {granted} {what or f'--{resource}'}"

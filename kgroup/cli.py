@@ -8,7 +8,6 @@ from __future__ import annotations
 import gc
 import importlib
 import os
-import shlex
 import signal
 import sys
 import warnings
@@ -27,6 +26,7 @@ from kgroup.errors import ExitCode, KgroupError, UsageError
 from kgroup.options import Connection, Format, Presentation
 from kgroup.output import streams
 from kgroup.output.reporter import StderrReporter
+from kgroup.quoting import join
 from kgroup.redact import redact_words
 from kgroup.run import Run
 from kgroup.signals import Terminated, terminate
@@ -230,7 +230,7 @@ def _usage_error(error: Any, arguments: Sequence[str]) -> UsageError:
     context = getattr(error, "ctx", None)
     shown = redact_words(arguments)
     if form := habits.kcg_form(shown, BY_NAME):
-        typed = shlex.join(["kgroup", *shown])
+        typed = join(["kgroup", *shown])
         return UsageError("verbs have no dashes", details=(f"you typed  {typed}", f"here it is {form}"))
     path = context.command_path if context else "kgroup"
     if (flag := getattr(error, "option_name", None)) and "No such option" in error.format_message():

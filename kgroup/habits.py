@@ -5,9 +5,10 @@ No hint ever carries ``--execute``: a pasted hint must not change anything.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Collection, Sequence
 from difflib import get_close_matches
+
+from kgroup.quoting import join
 
 VERBS = {
     "get": "list",
@@ -81,7 +82,7 @@ def kcg_form(arguments: Sequence[str], verbs: Collection[str]) -> str | None:
     if arguments[0] in verbs:
         arguments = arguments[1:]
     rest = [word for word in arguments if word not in KCG_VERBS and word.partition("=")[0] not in _NEVER_HINTED]
-    return f"kgroup {verb} {shlex.join(rest)}".rstrip()
+    return f"kgroup {verb} {join(rest)}".rstrip()
 
 
 def flag_hint(flag: str, known: Collection[str]) -> str | None:

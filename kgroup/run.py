@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from kgroup.errors import UsageError
 from kgroup.options import Connection, Format, Presentation
+from kgroup.quoting import join
 
 if TYPE_CHECKING:
     from kgroup.model import Reporter
@@ -129,7 +129,7 @@ class Run:
         ]
         said = [part for flag, value in flags if value is not None for part in (flag, str(value))]
         said += [part for setting in given.property or () for part in ("-X", setting)]
-        return shlex.join(redact(word, self.secrets) for word in redact_words(("kgroup", *words, *said)))
+        return join(redact(word, self.secrets) for word in redact_words(("kgroup", *words, *said)))
 
     @property
     def typed(self) -> list[str]:

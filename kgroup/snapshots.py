@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -12,6 +11,7 @@ from kgroup.errors import NotFound, Refused, Unreachable
 from kgroup.groups.selection import check_expected, names_of, names_only, unknown_groups
 from kgroup.model import ListedGroup, RowError
 from kgroup.options import Selection
+from kgroup.quoting import quote
 from kgroup.run import Run
 from kgroup.units import plural
 
@@ -113,6 +113,5 @@ def refuse_foreign(groups: Sequence[ListedGroup], verb: str) -> None:
             raise Refused(
                 f"{group.name} is a {group.type} group: kgroup reads and changes classic and consumer groups only",
                 code="foreign-owner",
-                hint=f"kafka-{group.type}-groups.sh --bootstrap-server BROKER {flags} "
-                f"--group {shlex.quote(group.name)}",
+                hint=f"kafka-{group.type}-groups.sh --bootstrap-server BROKER {flags} --group {quote(group.name)}",
             )

@@ -15,6 +15,7 @@ from kgroup.errors import ConfigError, NotFound, UsageError
 from kgroup.options import Connection, Presentation
 from kgroup.run import Run
 from kgroup.settings import contexts, resolve
+from tests.command_line import CommandLine
 from tests.settings_cases import Notes
 
 GOOD = """\
@@ -51,6 +52,7 @@ def write(tmp_path: Path) -> Callable[[str], Path]:
     def write(text: str) -> Path:
         path = tmp_path / "config.yaml"
         path.write_text(text)
+        path.chmod(0o600)
         return path
 
     return write
@@ -98,6 +100,36 @@ def test_references_to_nothing(context: str, environ: dict[str, str], words: str
         resolve(Connection(context=context), Notes(), environ)
     assert words in raised.value.message
     assert f"{path}:" in raised.value.message
+
+
+def test_a_password_in_the_place_of_a_reference_is_not_repeated(write: Callable[[str], Path]) -> None:
+    for value in ("${env:S3cr3t}", "${env:GEHEIM}", "${file:S3cr3t}"):
+        write(f"contexts:\n  a:\n    bootstrap.servers: a:1\n    sasl.password: {value}\n")
+        with pytest.raises(ConfigError) as raised:
+            resolve(Connection(context="a"), Notes(), {})
+        assert "S3cr3t" not in raised.value.message
+        assert "GEHEIM" not in raised.value.message
+        assert ":4" in raised.value.message
+
+
+def test_a_password_in_a_file_that_all_may_read_warns(write: Callable[[str], Path]) -> None:
+    text = "contexts:\n  a:\n    bootstrap.servers: a:1\n    security.protocol: SASL_SSL\n" \
+        "    sasl.mechanism: PLAIN\n    sasl.username: u\n    sasl.password: "  # fmt: skip
+    for value, mode, warned in [("geheim", 0o644, 1), ("geheim", 0o600, 0), ("${env:HOME}", 0o644, 0)]:
+        path = write(text + value + "\n")
+        path.chmod(mode)
+        notes = Notes()
+        resolve(Connection(context="a"), notes, {"HOME": "x"})
+        assert [f"chmod 600 {path}" in said for said in notes.warnings] == [True] * warned
+
+
+def test_the_list_has_the_user_of_a_jaas_line_and_no_password(
+    write: Callable[[str], Path], kgroup_cli: CommandLine
+) -> None:
+    jaas = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="ana" password="geheim";'
+    write(f"contexts:\n  a:\n    bootstrap.servers: u:geheim@h:1\n    sasl.jaas.config: '{jaas}'\n")
+    (row,) = kgroup_cli("context", "list", "-o", "json").data
+    assert (row["sasl_username"], row["bootstrap_servers"]) == ("ana", "[hidden]")
 
 
 BROKEN: dict[str, tuple[str, int, str]] = {

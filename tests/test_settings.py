@@ -52,6 +52,7 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A contexts file, and a state directory of its own."""
     path = tmp_path / "config.yaml"
     path.write_text(CONTEXTS)
+    path.chmod(0o600)
     monkeypatch.setenv("KGROUP_CONFIG", str(path))
     monkeypatch.setenv("KGROUP_STATE_DIR", str(tmp_path / "state"))
     return path
@@ -245,6 +246,26 @@ def test_what_cannot_be_used(case: str, config: Path) -> None:
     assert words in text
     assert "geheim" not in text
     assert raised.value.exit_code == 2
+
+
+def test_an_address_never_repeats_a_password(config: Path) -> None:
+    for given in ("admin:geheim@host:9092", "SASL_SSL://u:geheim@h:1", "a:1,u:gehe,im@h:1", "u:geh eim@h:1"):
+        for flags, environ in (({"bootstrap_server": given}, {}), ({}, {"KGROUP_BOOTSTRAP_SERVER": given})):
+            with pytest.raises(UsageError) as raised:
+                settle(environ=environ, **flags)  # type: ignore[arg-type]
+            said = f"{raised.value.message} {raised.value.details} {raised.value.hint}"
+            assert "an address is HOST:PORT" in said
+            assert "geh" not in said
+
+
+@pytest.mark.parametrize("line", ["S3cr3t", "geheim", "Geheim=x", "a b", "S3c=r3t", "correct.horse"])
+def test_a_file_that_is_nothing_but_a_password_is_not_repeated(line: str, config: Path, tmp_path: Path) -> None:
+    (tmp_path / "pw.txt").write_text(line + "\n")
+    notes = Notes()
+    settings = resolve(Connection(bootstrap_server="a:1", command_config=tmp_path / "pw.txt"), notes, {})
+    (said,) = notes.warnings
+    assert said == f"unknown setting [hidden] from --command-config, {tmp_path / 'pw.txt'}:1 has no effect"
+    assert [setting.named for setting in settings.unknown] == ["[hidden]"]
 
 
 WARNED: dict[str, tuple[list[str], list[str]]] = {
@@ -480,6 +501,10 @@ def test_a_named_context_that_is_missing(config: Path) -> None:
         settle(context="prdo")
     assert raised.value.message == 'no context "prdo" (from --context)'
     assert raised.value.details == ("Near: prod",)
+    with pytest.raises(NotFound) as raised:
+        settle(context="S3cr3t-Pa55")
+    assert raised.value.message == "no context of that name (from --context)"
+    assert "S3cr3t" not in f"{raised.value.details} {raised.value.hint}"
 
 
 def test_importing_settings_is_cheap() -> None:

@@ -6,7 +6,6 @@ is taken over first, always: then nobody else writes, and what is read stays tru
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -37,6 +36,7 @@ from kgroup.cluster.holding_requests import INSTANCE_ID
 from kgroup.cluster.snapshot import Want
 from kgroup.errors import ExitCode, KgroupError, NotAuthorized, NotFound, Refused, Unreachable
 from kgroup.model import Commit, Group
+from kgroup.quoting import quote
 
 HISTORY_BUDGET_S = 10.0
 """How long the history of a group's commits may be searched for evidence."""
@@ -249,7 +249,7 @@ class Engine:
             self.note(
                 f"kgroup's own member may still be in {holding.group} ({holding.stays.message}): until it is out, in a "
                 "minute at most, nobody else gets partitions; to take it out now: "
-                f"kgroup evict {shlex.quote(holding.group)} --instance {INSTANCE_ID} --execute"
+                f"kgroup evict {quote(holding.group)} --instance {INSTANCE_ID} --execute"
             )
 
     def _require_own_cluster(self, plan: Plan) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,7 @@ from kgroup.catchup.model import LEDGER_TOPIC as LEDGER_TOPIC
 from kgroup.cluster.topic_admin import NewTopicSpec, TopicAdmin, TopicFacts
 from kgroup.cluster.transactions import Transactions
 from kgroup.errors import KgroupError, NotAuthorized, Refused
+from kgroup.quoting import quote
 
 _OFFSETS_TOPIC = "__consumer_offsets"
 _LIKELY_REPLICAS = 3
@@ -109,7 +109,7 @@ def _may_not_make(topic: NewTopicSpec, bootstrap: str) -> Refused:
     return Refused(
         f"the ledger {topic.name} does not exist, and this user may not make it",
         hint=f"let somebody who may run:  kafka-topics.sh --bootstrap-server {bootstrap} --create --topic "
-        f"{shlex.quote(topic.name)} --partitions {topic.partitions} --replication-factor {topic.replicas} {configs}",
+        f"{quote(topic.name)} --partitions {topic.partitions} --replication-factor {topic.replicas} {configs}",
         code="no-ledger",
     )
 

@@ -7,7 +7,6 @@ Whoever is fenced, refused or no longer alone stops where it is: its successor f
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
@@ -21,6 +20,7 @@ from kgroup.cluster.offsets_log.commits import CommitHistory, CommitRecord
 from kgroup.cluster.snapshot import Cluster
 from kgroup.errors import KgroupError, Refused
 from kgroup.model import Commit
+from kgroup.quoting import quote
 from kgroup.units import plural
 
 _NAMED = 5
@@ -146,7 +146,7 @@ def check(holding: Holding, moves: Iterable[Move]) -> None:
     raise Refused(
         f"{holding.group}'s offsets were moved since they were read: {plural(len(rows), 'partition')}",
         details=(*rows[:_NAMED], *more),
-        hint=f"nothing was changed; see who moved them: kgroup history {shlex.quote(holding.group)}",
+        hint=f"nothing was changed; see who moved them: kgroup history {quote(holding.group)}",
         code="moved-since",
     )
 
@@ -243,6 +243,6 @@ def _overwritten(group: str, move: Move, now: Commit | None) -> Refused:
     return Refused(
         f"{move.topic}:{move.partition} of {group} was committed at {move.offset}, and is {_shown(now)}: "
         "somebody commits in transactions beside the group",
-        hint=f"find out who: kgroup history {shlex.quote(group)}; then go on with the plan",
+        hint=f"find out who: kgroup history {quote(group)}; then go on with the plan",
         code="moved-since",
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
@@ -21,6 +20,7 @@ from kgroup.cluster.settled import PATIENCE_S
 from kgroup.durations import format_duration
 from kgroup.errors import KgroupError, NotFound, UsageError
 from kgroup.journal import whoami
+from kgroup.quoting import quote
 from kgroup.run import Run
 
 E = TypeVar("E", bound=KgroupError)
@@ -145,6 +145,6 @@ def _unknown(engine: Engine, text: str, plans: Sequence[Ledgered], of_group: Seq
     return NotFound(
         f'no plan "{text}", and none of a group of that name, in {engine.ledger.topic} on {engine.cluster.ref.label}',
         details=(f"Near: {', '.join(dict.fromkeys(near))}",) if near else (),
-        hint=f"kgroup catchup list; a new one: kgroup catchup start {shlex.quote(text)}",
+        hint=f"kgroup catchup list; a new one: kgroup catchup start {quote(text)}",
         code="no-plan",
     )

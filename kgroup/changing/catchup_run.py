@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -34,6 +33,7 @@ from kgroup.clock import utc_ms
 from kgroup.errors import ExitCode, KgroupError, Refused
 from kgroup.groups.result import Refusal
 from kgroup.model import Outcome, RowError
+from kgroup.quoting import join
 from kgroup.run import Run
 from kgroup.screens.catchup_plans import PlanState
 from kgroup.screens.change import to_apply
@@ -109,7 +109,7 @@ def resume_outcome(run: Run, engine: Engine, text: str, wanted: Wanted, assume: 
     refusal = refusal_of(would)
     if refusal is not None and not (doing.execute and refusal.code == "went-on"):
         return _refused(run, engine, found, refusal)
-    delivery = delivery_of(found, wanted, shlex.join(run.typed))
+    delivery = delivery_of(found, wanted, join(run.typed))
     latest = delivery.buckets > 0
     effective = replace(wanted, sink=delivery.sink, options=delivery.options, order=delivery.order, latest=latest)
     effective = effective.with_kept(delivery)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 
 from kgroup.changing.choose import Chosen, chosen
@@ -26,6 +25,7 @@ from kgroup.groups.selection import names_of
 from kgroup.groups.targets import Scenario, TopicPartition, ToTime, ToWanted, Wanted
 from kgroup.model import RowError
 from kgroup.options import FromLog, Groups, Selection
+from kgroup.quoting import quote
 from kgroup.run import Run
 
 
@@ -115,7 +115,7 @@ def _of_other_group(
         for place, commit in committed(group).items()
     }
     if not offsets and not other.errors:
-        raise NotFound(f"{name} has committed nothing", hint=f"kgroup describe {shlex.quote(name)}")
+        raise NotFound(f"{name} has committed nothing", hint=f"kgroup describe {quote(name)}")
     return ToWanted(offsets), other.errors
 
 
@@ -138,5 +138,5 @@ def _of_logged_group(
         for place, commit in state.commits.items()
     }
     if not offsets and not logged.errors:
-        raise NotFound(f"{name} has committed nothing", hint=f"kgroup describe {shlex.quote(name)} --from-log")
+        raise NotFound(f"{name} has committed nothing", hint=f"kgroup describe {quote(name)} --from-log")
     return ToWanted(offsets), logged.errors

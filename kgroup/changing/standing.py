@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -14,6 +13,7 @@ from kgroup.groups.change import Plan, Row, committed
 from kgroup.groups.result import COMMITS_MISSING, Refusal, Result
 from kgroup.journal import Place
 from kgroup.model import Commit, RowError
+from kgroup.quoting import quote
 from kgroup.units import plural
 
 TYPE_ONLY = Want(offsets=False, logs=False, generation_budget_s=0)
@@ -154,7 +154,7 @@ def unproved(
 
 def _not_read_back(group: str) -> NotVerified:
     return NotVerified(
-        f"{group} was converted, but its commits could not be read back", hint=f"kgroup describe {shlex.quote(group)}"
+        f"{group} was converted, but its commits could not be read back", hint=f"kgroup describe {quote(group)}"
     )
 
 

@@ -5,12 +5,11 @@ Source: org.apache.kafka.common.protocol.Errors.
 
 from __future__ import annotations
 
-import shlex
-
 import kafka.errors
 
 from kgroup.acl import acl_hint
 from kgroup.errors import KgroupError, NotAuthorized, NotFound, Refused, Unreachable
+from kgroup.quoting import quote
 
 UNKNOWN_SERVER_ERROR = -1
 NONE = 0
@@ -102,7 +101,7 @@ def of_change(code: int, group: str, topic: str | None = None, operation: str = 
         return Refused(
             "the group is not empty, so the broker refused it",
             code="not-empty",
-            hint=f"somebody joined: kgroup describe {shlex.quote(group)} --members; --wait-empty waits for it",
+            hint=f"somebody joined: kgroup describe {quote(group)} --members; --wait-empty waits for it",
         )
     if code == GROUP_SUBSCRIBED_TO_TOPIC:
         return Refused(

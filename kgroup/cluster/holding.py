@@ -10,7 +10,6 @@ of them until we have left, and reads no offset before that.
 from __future__ import annotations
 
 import secrets
-import shlex
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -44,6 +43,7 @@ from kgroup.cluster.logs import TopicPartition, topic_layouts
 from kgroup.cluster.lost_answers import MAYBE_STORED, UNSURE, Lost, to_coordinator
 from kgroup.errors import KgroupError, NotFound, Refused, Unreachable
 from kgroup.model import Commit, Member
+from kgroup.quoting import quote
 
 _SESSION_TIMEOUTS_MS: tuple[int, ...] = (10_000, 30_000, 6_000, 45_000, 60_000, 300_000, 1_800_000, 1_000)
 """Of a classic member; brokers differ in what they allow. When it was killed, the group is Empty after that."""
@@ -174,7 +174,7 @@ class Holding:
             raise Refused(
                 f"{self.group} is a {before.type} group now, not a {self._kind} one",
                 code="moved-since",
-                hint=f"somebody converted it: kgroup describe {shlex.quote(self.group)}",
+                hint=f"somebody converted it: kgroup describe {quote(self.group)}",
             )
         if missing:
             raise missing

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable
 
 from kgroup.cluster.coordinator.groups import Described
 from kgroup.cluster.holding_requests import INSTANCE_ID
 from kgroup.errors import KgroupError, Refused, Unreachable
 from kgroup.model import Member
+from kgroup.quoting import quote
 from kgroup.units import plural
 
 _NAMED = 5
@@ -27,7 +27,7 @@ def not_empty(group: str, others: Iterable[Member]) -> Refused:
     return Refused(
         f"{group} is not empty, so its offsets can't be moved: {named}{more}",
         code="not-empty",
-        hint=f"stop who is there; when it is Empty: kgroup wait {shlex.quote(group)} --for empty",
+        hint=f"stop who is there; when it is Empty: kgroup wait {quote(group)} --for empty",
     )
 
 
@@ -36,7 +36,7 @@ def superseded(group: str) -> Refused:
     return Refused(
         f"{group} is not held by this run any more: another run took it over, or this one stood still for too long",
         code="superseded",
-        hint=f"what is known of it, and who works on it: kgroup catchup list {shlex.quote(group)}",
+        hint=f"what is known of it, and who works on it: kgroup catchup list {quote(group)}",
     )
 
 
@@ -45,5 +45,5 @@ def unknown_outcome(group: str, reason: KgroupError) -> Unreachable:
     return Unreachable(
         f"it is unknown whether offsets of {group} were moved: {reason.message}",
         code="outcome-unknown",
-        hint=f"kgroup catchup resume {shlex.quote(group)} --execute finds it in the group's history, and goes on",
+        hint=f"kgroup catchup resume {quote(group)} --execute finds it in the group's history, and goes on",
     )

@@ -6,13 +6,13 @@ leaves at once.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable
 
 from kgroup.cluster.coordinator.groups import Described
 from kgroup.errors import KgroupError, NotAuthorized, NotFound, Refused, Unreachable
 from kgroup.facts import is_own_member
 from kgroup.model import Member, is_of_consumers
+from kgroup.quoting import quote
 from kgroup.units import plural
 
 _NAMED = 5
@@ -85,7 +85,7 @@ def _joined(group: str, type_now: str | None, who: Iterable[Member], when: str) 
         f"somebody joined {when}: {named}{more}",
         details=(f"{is_now} offsets are as they were, and its members go on: nothing was lost.",),
         code="joined-meanwhile",
-        hint=f"the same command goes on when they have stopped; who they are: kgroup describe {shlex.quote(group)}",
+        hint=f"the same command goes on when they have stopped; who they are: kgroup describe {quote(group)}",
     )
 
 

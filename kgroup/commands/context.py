@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -13,7 +14,7 @@ from kgroup import paths
 from kgroup.errors import UsageError
 from kgroup.model import ClusterRef, Outcome
 from kgroup.options import Connection
-from kgroup.redact import is_secret
+from kgroup.redact import HIDDEN, is_secret
 from kgroup.run import Run
 from kgroup.screen import Column, Gap, Records, Screen, Table, Text, Title
 from kgroup.settings import Setting, Settings, contexts, resolve
@@ -32,7 +33,8 @@ class ContextRow:
     @property
     def bootstrap_servers(self) -> str | None:
         """Addresses as the file has them, None where the context gives none."""
-        return self.context.get("bootstrap.servers") or self.context.get("metadata.broker.list")
+        given = self.context.get("bootstrap.servers") or self.context.get("metadata.broker.list")
+        return HIDDEN if given and "@" in given else given
 
     @property
     def security_protocol(self) -> str:
@@ -41,8 +43,9 @@ class ContextRow:
 
     @property
     def user(self) -> str | None:
-        """The user name where it stands in the file by itself."""
-        return self.context.get("sasl.username")
+        """The user name where it stands in the file, by itself or in sasl.jaas.config."""
+        jaas = re.search(r"""\busername\s*=\s*["']?([^"';\s]+)""", self.context.get("sasl.jaas.config") or "")
+        return self.context.get("sasl.username") or (jaas[1] if jaas else None)
 
     @property
     def limits(self) -> str | None:
@@ -202,7 +205,7 @@ class Shown:
                 }
                 for entry in settings.entries.values()
             ],
-            "unknown": [{"key": entry.key, "source": entry.source} for entry in settings.unknown],
+            "unknown": [{"key": entry.named, "source": entry.source} for entry in settings.unknown],
         }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -21,6 +20,7 @@ from kgroup.groups.owners import foreign_owner, refuse_foreign_owner
 from kgroup.groups.selection import check_groups
 from kgroup.model import Group, Leaver, Member, Outcome, RowError
 from kgroup.options import WHICH, Execution, Selection
+from kgroup.quoting import quote
 from kgroup.run import Run
 from kgroup.screen import Block, Cell, Column, Gap, Records, Screen, Styled, Table, Text, Title, Verdict
 from kgroup.screens.change import to_apply
@@ -170,7 +170,7 @@ def _plan(group: Group, instances: Sequence[str], members: Sequence[str]) -> tup
             raise NotFound(
                 f"{group.name} has no {kind} {', '.join(repr(name) for name in missing)}",
                 details=(f"{has}.",),
-                hint=f"kgroup describe {shlex.quote(group.name)} --members --verbose",
+                hint=f"kgroup describe {quote(group.name)} --members --verbose",
             )
     chosen = [there[name] for name in instances] + [ids[name] for name in members]
     return tuple(Eviction(group.name, m) for m in dict.fromkeys(chosen if instances or members else group.members))

@@ -255,7 +255,7 @@ def _ready_only(run: Run, rows: Sequence[Migrated]) -> str | None:
     if not (count and hindered) or "--only" in run.typed:
         return None
     words = [word for word in run.typed if word != "--partial"]
-    return f"Only the {count} that {'is' if count == 1 else 'are'} ready:  {to_apply([*words, '--only', 'ready'])}"
+    return f"Only the {count} that {'is' if count == 1 else 'are'} ready:  {to_apply(words, '--only', 'ready')}"
 
 
 def _again(typed: Sequence[str]) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -23,6 +22,7 @@ from kgroup.groups.undo_plan import moved_since, types_back
 from kgroup.journal import Entry, Journal
 from kgroup.model import Outcome
 from kgroup.options import WHAT, AsOf, Change, Groups, LogBounds
+from kgroup.quoting import join
 from kgroup.run import Run
 from kgroup.screen import Text
 from kgroup.screens.change import Wording
@@ -154,7 +154,7 @@ def _not_yours(entry: Entry) -> Refused:
 def _told(entry: Entry) -> tuple[str, ...]:
     reason = f'  "{entry.reason}"' if entry.reason else ""
     unfinished = "  (kgroup could not finish it)" if entry.ended is None else ""
-    return (f"  {entry.at:%Y-%m-%d %H:%M:%SZ}  {entry.who}{reason}{unfinished}", f"  {shlex.join(entry.command)}")
+    return (f"  {entry.at:%Y-%m-%d %H:%M:%SZ}  {entry.who}{reason}{unfinished}", f"  {join(entry.command)}")
 
 
 def _listed(entry: Entry, entries: Sequence[Entry]) -> tuple[str, ...]:

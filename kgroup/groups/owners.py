@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import binascii
 import re
-import shlex
 from base64 import b64decode
 from collections.abc import Sequence
 from dataclasses import dataclass
-from urllib.parse import quote
+from urllib.parse import quote as quote_url
 
 from kgroup.errors import Refused
 from kgroup.model import Group, ListedGroup, Member, Partition, is_of_consumers
+from kgroup.quoting import quote
 
 # Patterns as text: re compiles them at their first use, and keeps them.
 _SPARK = r"spark-kafka-(?:source|relation)-"
@@ -65,7 +65,7 @@ def refuse_foreign_owner(group_name: str, owner: Owner) -> Refused:
 
 
 def _by_type(group: Group | ListedGroup) -> Owner | None:
-    name = shlex.quote(group.name)
+    name = quote(group.name)
     if group.type == "share":
         return Owner(
             "a share group",
@@ -120,7 +120,7 @@ def _sink_connector(name: str, members: Sequence[Member]) -> Owner | None:
 
 def _connect_requests(connector: str) -> str:
     """KIP-875: a connector is stopped first; Connect from 3.6 on."""
-    path = f"/connectors/{quote(connector, safe='')}"
+    path = f"/connectors/{quote_url(connector, safe='')}"
     return f"PUT {path}/stop, then PATCH {path}/offsets"
 
 
@@ -144,7 +144,7 @@ def _streams(
         "Kafka Streams",
         evidence,
         "Its state and internal topics go with its offsets; with the application stopped:\n"
-        f"kafka-streams-application-reset.sh --bootstrap-server BROKER --application-id {shlex.quote(name)} "
+        f"kafka-streams-application-reset.sh --bootstrap-server BROKER --application-id {quote(name)} "
         "--input-topics TOPICS --dry-run",
     )
 

@@ -6,7 +6,6 @@ Pure: a look at a group comes in together with its time, values come out. ``kgro
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -18,6 +17,7 @@ from kgroup.durations import format_duration, parse_duration
 from kgroup.errors import UsageError
 from kgroup.groups.member_names import labels
 from kgroup.model import Group, Member, Partition
+from kgroup.quoting import quote
 from kgroup.units import plural
 
 TopicPartition = tuple[str, int]
@@ -512,8 +512,8 @@ def evict_text(group: Group, sessions: Mapping[str, Session]) -> str | None:
     ]
     if not gone:
         return None
-    instances = " ".join(f"--instance {shlex.quote(instance)}" for instance in gone)
-    return f"kgroup evict {shlex.quote(group.name)} {instances} removes {'it' if len(gone) == 1 else 'them'} now"
+    instances = " ".join(f"--instance {quote(instance)}" for instance in gone)
+    return f"kgroup evict {quote(group.name)} {instances} removes {'it' if len(gone) == 1 else 'them'} now"
 
 
 def lines_of_members(group: Group, sessions: Mapping[str, Session]) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -77,7 +78,20 @@ def write_json_line(document: dict[str, Any], stream: IO[str]) -> None:
 
 def _plain(stream: IO[str]) -> Callable[..., str]:
     encoding = (getattr(stream, "encoding", None) or "utf-8").lower()
-    return partial(json.dumps, ensure_ascii=not encoding.startswith("utf"))
+    return partial(_dumped, ensure_ascii=not encoding.startswith("utf"))
+
+
+def _dumped(document: Any, **how: Any) -> str:
+    """As it is, but for what a terminal would act upon, or not show: DEL, C1 and bidi characters are ``\\uXXXX``."""
+    text = json.dumps(document, **how)
+    return re.sub(_NOT_ASCII, _shown, text)
+
+
+_NOT_ASCII = r"[^\x00-\x7e]"
+
+
+def _shown(found: re.Match[str]) -> str:
+    return found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1].replace("\x7f", "\\u007f")
 
 
 def write_yaml(document: dict[str, Any], stream: IO[str]) -> None:
@@ -85,7 +99,10 @@ def write_yaml(document: dict[str, Any], stream: IO[str]) -> None:
     import yaml
 
     quickest = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    yaml.dump(document, stream, Dumper=quickest, sort_keys=False, allow_unicode=True)
+    text = yaml.dump(document, Dumper=quickest, sort_keys=False, allow_unicode=True)
+    if any(not found[0].isprintable() for found in re.finditer(_NOT_ASCII, text)):
+        text = yaml.dump(document, Dumper=quickest, sort_keys=False)
+    stream.write(text)
 
 
 def _rfc3339(moment: datetime) -> str:

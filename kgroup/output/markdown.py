@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Sequence
 from datetime import UTC
 
@@ -11,6 +10,7 @@ from kgroup.model import Outcome
 from kgroup.output.layout import draw_table
 from kgroup.output.terminal import title_lines
 from kgroup.output.text import visible
+from kgroup.quoting import join
 from kgroup.screen import Gap, Table, Text, Title, Verdict
 
 _WIDTH = 100
@@ -20,7 +20,7 @@ def markdown_lines(outcomes: Sequence[Outcome], argv: Sequence[str]) -> Iterator
     """The lines of the block; ``argv`` is what the user typed, already free of secrets."""
     at = outcomes[0].at if outcomes else utc_now()
     yield "```"
-    yield f"$ {visible(shlex.join(argv))}    # {at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    yield f"$ {visible(join(argv))}    # {at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
     for number, outcome in enumerate(outcomes):
         if number > 0:
             yield ""

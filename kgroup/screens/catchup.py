@@ -191,7 +191,7 @@ def _end(page: PlanPage) -> Iterator[str]:
         yield "Nothing was changed."
         if page.gap.errors and page.gap.ranges and not page.refusals:
             yield "A part of the plan can't be carried out. The rest:"
-            yield f"  {to_apply([*words, '--partial'])}"
+            yield f"  {to_apply(words, '--partial')}"
         return
     grows = f"The gap grows by {human_count(round(page.growth_per_s))}/s; it is measured again at --execute:"
     open_ended = page.gap.group is not None and page.gap.released_at == "head"

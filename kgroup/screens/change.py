@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kgroup.groups.change import Row
 from kgroup.groups.result import NOT_EMPTY, UNKNOWN, Refusal, Result
 from kgroup.model import Group
+from kgroup.quoting import join
 from kgroup.screen import Block, Cell, Column, Gap, Records, Screen, Style, Styled, Table, Text, Title, Verdict
 from kgroup.units import human_count, plural
 
@@ -239,7 +239,7 @@ def _planned(result: Result, wording: Wording) -> Iterator[str]:
             yield "Nothing at all is applied while a part of the plan can't be; --partial applies the rest."
     elif result.possible.size:
         yield "Nothing was changed: a part of the plan can't be applied. To apply the rest:"
-        yield f"  {to_apply([*wording.command, '--partial'])}"
+        yield f"  {to_apply(wording.command, '--partial')}"
     else:
         yield "Nothing was changed."
     if wording.instead:
@@ -256,8 +256,8 @@ def _may_pass(result: Result) -> bool:
     return not ours
 
 
-def to_apply(typed: Sequence[str]) -> str:
-    """The command line that was typed, with ``--execute``."""
-    words = [word for word in typed if word not in ("--dry-run", "--execute")]
-    end = words.index("--") if "--" in words else len(words)
-    return shlex.join([*words[:end], "--execute", *words[end:]])
+def to_apply(typed: Sequence[str], *more: str) -> str:
+    """The command line that was typed, with ``--execute`` and more options; what stands behind ``--`` are names."""
+    end = typed.index("--") if "--" in typed else len(typed)
+    options = [word for word in typed[:end] if word not in ("--dry-run", "--execute")]
+    return join([*options, *more, "--execute", *typed[end:]])

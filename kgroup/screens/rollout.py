@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kgroup.durations import format_duration
+from kgroup.quoting import quote
 from kgroup.screen import Column, Gap, Records, Screen, Table, Text, Title
 from kgroup.units import plural
 
@@ -65,7 +65,7 @@ def page(groups: Documents, target: str) -> Screen:
 
 
 def _again(name: str, target: str) -> str:
-    return f"-> stop {name}, then convert it again: kgroup migrate {shlex.quote(name)} --protocol {target} --wait-empty"
+    return f"-> stop {name}, then convert it again: kgroup migrate {quote(name)} --protocol {target} --wait-empty"
 
 
 def records(groups: Documents) -> Records:

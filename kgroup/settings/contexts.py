@@ -21,6 +21,7 @@ import contextlib
 import difflib
 import os
 import re
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +29,7 @@ from typing import TYPE_CHECKING
 
 from kgroup import paths
 from kgroup.errors import ConfigError, NotFound
+from kgroup.redact import is_secret
 from kgroup.settings.keys import FILE_KEYS
 from kgroup.settings.model import Setting
 
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
 OWN_KEYS = frozenset({"read_only", "explicit", "timeout"})
 _PATH_KEYS = FILE_KEYS | {"ssl.truststore.location", "ssl.keystore.location"}
 _REFERENCE = re.compile(r"\$\{(env|file):([^}]*)\}")
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")
+"""What a variable looks like, and a password hardly ever."""
 _MISTAKEN = re.compile(r"\$\{(?!(?:env|file):[^}]*\})")
 _QUOTED = re.compile(r"'(?!<)[^']{3,}'|\"[^\"]{3,}\"")
 _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
@@ -53,6 +57,14 @@ class Context:
     explicit: bool = False
     timeout: Setting | None = None
     directory: Path = field(default=Path())
+
+    @property
+    def shows_a_secret(self) -> bool:
+        """Whether a password stands in its file itself, which everybody on this machine may read."""
+        inline = any(is_secret(s.key) and s.value and not _REFERENCE.search(s.value) for s in self.settings)
+        with contextlib.suppress(OSError):
+            return inline and bool(paths.config_file().stat().st_mode & stat.S_IROTH)
+        return False
 
     def get(self, key: str) -> str | None:
         """A setting as it is written, None where there is none."""
@@ -105,7 +117,9 @@ def choose(contexts: Mapping[str, Context], name: str, source: str) -> Context:
         details = (f"Near: {', '.join(near)}",)
     else:
         details = (f"{file} has {', '.join(contexts)}.",)
-    raise NotFound(f'no context "{name}" (from {source})', details=details, hint="See all:  kgroup context list")
+    # A name that is like none may be a password, given to the wrong option.
+    named = f'no context "{name}"' if near else "no context of that name"
+    raise NotFound(f"{named} (from {source})", details=details, hint="See all:  kgroup context list")
 
 
 def remembered() -> str | None:
@@ -159,15 +173,19 @@ def _value(setting: Setting, environ: Mapping[str, str], directory: Path) -> str
         kind, name = match.groups()
         if kind == "env":
             if name not in environ:
-                raise ConfigError(f"{setting.key} from {setting.source}: the variable {name} is not set")
+                told = _VARIABLE.fullmatch(name) or not is_secret(setting.key)
+                shown = f"the variable {name}" if told else "the variable that ${env:...} names"
+                raise ConfigError(f"{setting.key} from {setting.source}: {shown} is not set")
             return environ[name]
         path = directory / Path(name).expanduser()
+        # A password that was written in the place of a path is not repeated.
+        shown = str(path) if "/" in name or not is_secret(setting.key) else "the file that ${file:...} names"
         try:
             return path.read_text(encoding="utf-8").rstrip("\r\n")
         except UnicodeDecodeError:
-            raise ConfigError(f"{setting.key} from {setting.source}: {path} is not UTF-8 text") from None
+            raise ConfigError(f"{setting.key} from {setting.source}: {shown} is not UTF-8 text") from None
         except OSError as error:
-            raise ConfigError(f"{setting.key} from {setting.source}: cannot read {path}: {error.strerror}") from None
+            raise ConfigError(f"{setting.key} from {setting.source}: cannot read {shown}: {error.strerror}") from None
 
     if _MISTAKEN.search(setting.value):
         raise ConfigError(f"{setting.key} from {setting.source}: only ${{env:NAME}} and ${{file:PATH}} are replaced")

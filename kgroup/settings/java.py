@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from kgroup.errors import ConfigError
+from kgroup.quoting import quote
 from kgroup.settings.java_properties import LoginModule, PropertiesError, parse_jaas
 from kgroup.settings.keys import JAVA_KEYS
 from kgroup.settings.model import Setting
@@ -199,12 +199,12 @@ def _store_type(location: Setting, declared: Setting | None) -> str:
 
 def truststore_command(path: str) -> str:
     """The command that makes PEM of a truststore of any type."""
-    return f"keytool -list -rfc -keystore {shlex.quote(path)} | sed -n '/BEGIN CERT/,/END CERT/p' > ca.pem"
+    return f"keytool -list -rfc -keystore {quote(path)} | sed -n '/BEGIN CERT/,/END CERT/p' > ca.pem"
 
 
 def keystore_command(path: str, kind: str) -> str:
     """The commands that make PEM of a keystore."""
-    quoted = shlex.quote(path)
+    quoted = quote(path)
     if kind == "PKCS12":
         return f"openssl pkcs12 -in {quoted} -nodes -out key.pem"
     return (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,12 @@ class Setting:
     def shown(self) -> str:
         """The value for human eyes."""
         return HIDDEN if is_secret(self.key) else self.value
+
+    @property
+    def named(self) -> str:
+        """The key of an unknown setting; a line without a value, or a key unlike any, may be a password."""
+        like_a_name = re.fullmatch(r"[a-z][a-z0-9_-]*(\.[a-z0-9_-]+)+", self.key)
+        return self.key if like_a_name and self.value else HIDDEN
 
     def __repr__(self) -> str:
         return f"Setting({self.key}={self.shown!r}, from {self.source})"

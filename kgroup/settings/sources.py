@@ -88,6 +88,9 @@ def resolve(connection: Connection, reporter: Reporter, environ: Mapping[str, st
     parts = (*variables.parts, *flags.parts)
     if context is not None:
         parts = (context.resolved(environ), *parts)
+        if context.shows_a_secret:
+            file = contexts_file()
+            reporter.warn(f"{file} has a password in it, and every user of this machine may read it: chmod 600 {file}")
     merged, unknown, api_timeout = _merge(parts, reporter)
     timeout_s, timeout_source = _timeout(flags, variables, context, api_timeout, reporter)
     return Settings(
@@ -101,6 +104,14 @@ def resolve(connection: Connection, reporter: Reporter, environ: Mapping[str, st
         timeout_source=timeout_source,
         unknown=unknown,
     )
+
+
+def contexts_file() -> str:
+    """The file of the contexts, as a person writes its path."""
+    from kgroup import paths
+    from kgroup.settings.contexts import tidy
+
+    return tidy(paths.config_file())
 
 
 def _flag_level(connection: Connection) -> _Level:
@@ -208,7 +219,9 @@ def _merge(
         merged |= honoured
         unknown |= {key: setting for key, setting in translated.items() if _is_unknown(key)}
     for setting in unknown.values():
-        reporter.warn(f"unknown setting {setting.key} from {setting.source} has no effect{_perhaps(setting.key)}")
+        perhaps = _perhaps(setting.key)
+        named = setting.key if perhaps else setting.named
+        reporter.warn(f"unknown setting {named} from {setting.source} has no effect{perhaps}")
     return merged, tuple(unknown.values()), api_timeout
 
 
@@ -310,6 +323,12 @@ _FIRST = (_ADDRESS, "security.protocol", "sasl.mechanism")
 
 
 def _addresses(setting: Setting) -> Setting:
+    if "@" in setting.value:
+        # Nothing of it is repeated: before the @ there is a password.
+        raise UsageError(
+            f"an address from {setting.source} has a user or a password in it: an address is HOST:PORT",
+            hint="sasl.username and sasl.password are settings of their own: kgroup help connection",
+        )
     servers = [server.strip() for server in setting.value.split(",") if server.strip()]
     for server in servers:
         if any(character.isspace() for character in server):

@@ -414,3 +414,15 @@ def test_what_a_title_has_no_room_for_gets_whole_lines(width: int, lines: list[s
     title = Title("orders-svc  Stable for 4m42s  classic  generation 1")
 
     assert title_lines(title, an_outcome(), width)[: len(lines)] == lines
+
+
+HOSTILE = "del\x7f csi\x9b31m bidi\u202eab\u2066 zero\u200b sep\u2028 tag\U000e0041 sad\udcff"
+
+
+@pytest.mark.parametrize("form", [Format.JSON, Format.YAML])
+def test_json_and_yaml_have_no_character_that_a_terminal_acts_upon(form: Format) -> None:
+    text = show([an_outcome(f"Grüße 漢 {HOSTILE[:-5] if form is Format.YAML else HOSTILE}")], form).stdout
+    assert all(char.isprintable() or char == "\n" for char in text)
+    if form is Format.JSON:
+        assert "Grüße 漢" in text
+        assert HOSTILE in json.dumps(json.loads(text), ensure_ascii=False)

@@ -103,7 +103,11 @@ def _refused(target: Target, mechanism: str, said: str) -> AuthenticationFailed:
         else:
             name, word = sources
             origin = f"SASL {mechanism}; the user is from {name}, the password from {word}."
-        return AuthenticationFailed(f'{target.where} refused user "{user}": wrong user or password', details=(origin,))
+        return AuthenticationFailed(
+            f'{target.where} refused user "{user}": wrong user or password',
+            details=(origin,),
+            hint="Check both there, and that the user exists for this mechanism on this cluster: kgroup context show",
+        )
     what = "the token" if mechanism == "OAUTHBEARER" else mechanism
     if said.startswith("{"):
         # OAUTHBEARER's errors are JSON (RFC 7628, section 3.2.2).

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 
 from kgroup.facts import HEARTBEAT_CONFIG, SESSION_CONFIG, Bounds
@@ -12,6 +11,7 @@ from kgroup.groups.doctor.snapshot import GroupSnapshot
 from kgroup.groups.doctor.words import LEFT_FOR_A_MOMENT, called, kafka, name, text, utc
 from kgroup.groups.waiting import NAMED, some_of
 from kgroup.model import Member
+from kgroup.quoting import quote
 from kgroup.units import plural
 
 HEARTBEATS = Threshold(
@@ -221,7 +221,7 @@ def static_session(snapshot: GroupSnapshot) -> Answer:
 
 def _evictions(snapshot: GroupSnapshot, members: Sequence[Member]) -> tuple[str, ...]:
     return tuple(
-        f"kgroup evict {name(snapshot.group)} --instance {shlex.quote(member.instance_id or '')}"
+        f"kgroup evict {name(snapshot.group)} --instance {quote(member.instance_id or '')}"
         for member in members[:NAMED]
     )
 

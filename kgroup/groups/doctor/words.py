@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
@@ -10,6 +9,7 @@ from kgroup.durations import format_duration
 from kgroup.groups.member_names import labels
 from kgroup.groups.waiting import some_of
 from kgroup.model import Group, Partition
+from kgroup.quoting import quote
 from kgroup.units import plural
 
 REBALANCING = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
@@ -30,7 +30,7 @@ def unread_places(partitions: Iterable[Partition]) -> str | None:
 
 def name(group: Group) -> str:
     """The group as a shell takes it."""
-    return shlex.quote(group.name)
+    return quote(group.name)
 
 
 def called(group: Group) -> dict[str, str]:
@@ -53,4 +53,4 @@ def utc(timestamp_ms: int) -> str:
 
 def kafka(tool: str, bootstrap: str | None, rest: str) -> str:
     """A command of Kafka's own tools, finished: ``kafka-topics.sh --bootstrap-server b1:9092 --describe ...``."""
-    return f"{tool} --bootstrap-server {shlex.quote(bootstrap) if bootstrap else 'BROKER'} {rest}"
+    return f"{tool} --bootstrap-server {quote(bootstrap) if bootstrap else 'BROKER'} {rest}"

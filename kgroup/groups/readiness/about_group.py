@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 
 from kgroup.groups.member_names import labels
@@ -12,6 +11,7 @@ from kgroup.groups.readiness.check import Check
 from kgroup.groups.readiness.subject import Subject
 from kgroup.groups.waiting import some_of
 from kgroup.model import ListedGroup, is_of_consumers
+from kgroup.quoting import quote
 from kgroup.units import plural
 
 KIND = Subject(
@@ -191,7 +191,7 @@ def static_members(case: Case) -> Check | None:
         "(UNRELEASED_INSTANCE_ID, fatal)",
         brief="static members",
         remedy="roll out so that each instance stops before its successor starts (StatefulSet, maxSurge: 0); after a "
-        f"crash: kgroup evict {shlex.quote(case.group.name)} --instance ID, or wait for the session to end",
+        f"crash: kgroup evict {quote(case.group.name)} --instance ID, or wait for the session to end",
     )
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-
 from kgroup.groups.member_names import labels
 from kgroup.groups.readiness.assignor_names import client_assignors, server_assignor
 from kgroup.groups.readiness.case import Case
@@ -11,6 +9,7 @@ from kgroup.groups.readiness.check import How
 from kgroup.groups.readiness.evidence import Evidence, Wanted
 from kgroup.groups.readiness.rules import Rules
 from kgroup.groups.waiting import some_of
+from kgroup.quoting import quote
 
 
 def rolling_steps(evidence: Evidence, wanted: Wanted, how: How) -> tuple[str, ...]:
@@ -75,4 +74,4 @@ def _way_back(case: Case) -> str:
 
 
 def _name(case: Case) -> str:
-    return shlex.quote(case.group.name)
+    return quote(case.group.name)

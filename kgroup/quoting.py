@@ -1,0 +1,24 @@
+"""Words as a shell reads them back, for commands that are shown to be pasted."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+
+
+def quote(word: str) -> str:
+    """One word. What a terminal does not show as it is stands as an escape: ``$'evil\\x1b[31m'`` (bash, zsh, ksh)."""
+    return shlex.quote(word) if word.isprintable() else f"$'{''.join(map(_escaped, word))}'"
+
+
+def join(words: Iterable[str]) -> str:
+    """A whole command line."""
+    return " ".join(map(quote, words))
+
+
+def _escaped(char: str) -> str:
+    if char in "\\'":
+        return f"\\{char}"
+    if char.isprintable():
+        return char
+    return "".join(f"\\x{byte:02x}" for byte in char.encode("utf-8", "surrogateescape"))
