@@ -15,14 +15,10 @@ from kgroup.run import Run
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The groups, and what could not be seen of the others.
-
-    ``notes`` are what describing the groups says again, for callers that do not, or have none left to describe.
-    """
+    """The groups, and what could not be seen of the others."""
 
     groups: tuple[ListedGroup, ...]
     errors: tuple[RowError, ...]
-    notes: tuple[str, ...] = ()
 
 
 def choose_groups(run: Run, cluster: Cluster, which: Selection) -> Chosen:
@@ -36,18 +32,17 @@ def choose_groups(run: Run, cluster: Cluster, which: Selection) -> Chosen:
         run.reporter.note(note)
     choice = _choice(which, listing, cluster.ref.label)
     groups = choice.groups
-    notes: tuple[str, ...] = ()
     errors = tuple(RowError.of(error) for error in (*listing.failures, choice.missing) if error)
     if which.topic:
         for topic in cluster.check_topics(which.topic):
             run.reporter.note(f'there is no topic "{topic}"')
-        snapshot = cluster.describe(groups, Want(logs=False, generation_budget_s=0))
-        notes = snapshot.notes
+        # The topics may be described, else they were refused: what is hidden on others does not matter here.
+        snapshot = cluster.describe(groups, Want(logs=False, generation_budget_s=0, hidden_budget_s=0))
         about = {group.name for group in snapshot.groups if concerns_topic(group, which.topic)}
         groups = tuple(group for group in groups if group.name in about)
         errors += snapshot.errors
     check_expected(which, len(groups))
-    return Chosen(groups, errors, notes)
+    return Chosen(groups, errors)
 
 
 def _choice(which: Selection, listing: Listing, place: str) -> Choice:

@@ -65,6 +65,8 @@ class Entry:
     or nobody lived to write it down. ``converted`` has the old and the new type of groups that were to change it,
     ``configs`` dynamic configs of groups before and after; ``conversions`` and ``configured`` are the error codes of
     both, as in ``results``.
+    ``hidden`` are commits of deleted groups that the broker did not show, by group, topic and partition (None: whether
+    there were some is not known): they are in no row and can't be put back.
     ``ended`` is None where kgroup died meanwhile. ``undoes`` is the id of the change that this one took back.
     """
 
@@ -89,6 +91,7 @@ class Entry:
     conversions: Mapping[str, str | None] = field(default_factory=dict)
     configured: Mapping[str, str | None] = field(default_factory=dict)
     ended: datetime | None = None
+    hidden: Mapping[str, tuple[tuple[str, int], ...] | None] = field(default_factory=dict)
 
     @property
     def migrates(self) -> bool:
@@ -337,6 +340,7 @@ def _lines(entry: Entry) -> Iterator[dict[str, Any]]:
         "configs": {name: {key: list(pair) for key, pair in own.items()} for name, own in entry.configs.items()},
         "undoable": entry.undoable,
         "undoes": entry.undoes,
+        "hidden": {name: None if places is None else [*map(list, places)] for name, places in entry.hidden.items()},
     }
     rows: dict[str, list[list[Any]]] = {}
     for row in entry.rows:
@@ -415,6 +419,10 @@ def _read(path: Path) -> Entry | None:
             conversions={name: code for line in others for name, code in _of_groups(line, "converted")},
             configured={name: code for line in others for name, code in _of_groups(line, "configured")},
             ended=datetime.fromisoformat(ended) if ended else None,
+            hidden={
+                name: None if places is None else tuple((topic, number) for topic, number in places)
+                for name, places in head.get("hidden", {}).items()
+            },
         )
     except (ValueError, KeyError, TypeError, IndexError):
         return None

@@ -273,7 +273,9 @@ class Group:
     ``type`` is classic or consumer. ``generation`` and ``leader`` belong to classic groups and are None where
     ``__consumer_offsets`` could not tell; ``group_epoch`` and ``assignment_epoch`` belong to consumer groups.
     ``protocol_type`` is ``consumer``, "" for a group that only keeps offsets, or another framework's.
-    ``members`` is None where this user may not see them.
+    ``members`` is None where this user may not see them. ``hidden_commits`` are commits, by topic and partition, that
+    stand in ``__consumer_offsets`` and that the broker did not show, because this user may not DESCRIBE the topic; None
+    where it may leave some out and that could not be determined. They are in no ``partitions``.
     """
 
     name: str
@@ -288,6 +290,7 @@ class Group:
     assignment_epoch: int | None
     members: tuple[Member, ...] | None
     partitions: tuple[Partition, ...]
+    hidden_commits: tuple[tuple[str, int], ...] | None = ()
 
     @property
     def is_simple(self) -> bool:
@@ -332,6 +335,7 @@ class Group:
             "assignment_epoch": self.assignment_epoch,
             "members": None if self.members is None else [member.document() for member in self.members],
             "partitions": [partition.document() for partition in self.partitions],
+            "hidden_commits": places_document(self.hidden_commits),
             "verdict": None,
             "totals": {
                 "members": totals.members,
@@ -341,6 +345,11 @@ class Group:
                 "lag": totals.lag,
             },
         }
+
+
+def places_document(places: Sequence[tuple[str, int]] | None) -> list[dict[str, Any]] | None:
+    """Partitions in JSON."""
+    return None if places is None else [{"topic": topic, "partition": number} for topic, number in places]
 
 
 @dataclass(frozen=True, slots=True)

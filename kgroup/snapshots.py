@@ -29,9 +29,8 @@ def snapshots(
         return
     chosen = choose_groups(run, cluster, which)
     described = _described(run, which, chosen.groups)
-    notes = () if described else chosen.notes
-    if chosen.errors or notes:
-        yield Snapshot((), chosen.errors, notes)
+    if chosen.errors:
+        yield Snapshot((), chosen.errors, ())
     step = at_a_time or max(1, len(described))
     for at in range(0, len(described), step):
         yield _without_vanished(cluster, cluster.describe(described[at : at + step], want))

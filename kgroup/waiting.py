@@ -14,6 +14,7 @@ from kgroup.clock import utc_ms
 from kgroup.cluster.snapshot import Cluster, Want
 from kgroup.durations import format_duration
 from kgroup.errors import ExitCode, KgroupError, NotAuthorized, NotFound, Unreachable
+from kgroup.groups.hidden import not_all_shown
 from kgroup.groups.waiting import (
     FIRST_PAUSE_S,
     SHORTEST_PAUSE_S,
@@ -37,7 +38,7 @@ from kgroup.groups.waiting import (
     total_lag,
     unread,
 )
-from kgroup.model import Group, LogRange, Member, Reporter, RowError
+from kgroup.model import Group, LogRange, Member, Reporter, RowError, places_document
 from kgroup.telling import Telling
 from kgroup.units import plural
 
@@ -108,8 +109,11 @@ class WaitedFor:
     @property
     def lag(self) -> int | None:
         """Unread records; None where they were not asked for, or are not known of every partition."""
-        asked = any(judgement.condition.reads_lag for judgement in self.judgements)
-        return total_lag(self.group) if asked else None
+        return total_lag(self.group) if self._reads_lag else None
+
+    @property
+    def _reads_lag(self) -> bool:
+        return any(judgement.condition.reads_lag for judgement in self.judgements)
 
     @property
     def sessions(self) -> dict[str, Session]:
@@ -124,6 +128,7 @@ class WaitedFor:
             "state": self.group.state if self.group else None,
             "members": self.member_count,
             "lag": self.lag,
+            "hidden_commits": places_document(self.group.hidden_commits if self.group and self._reads_lag else ()),
             "conditions": [
                 {"condition": judgement.condition.text, "holds": judgement.holds, "seen": judgement.seen}
                 for judgement in self.judgements
@@ -376,6 +381,8 @@ def _fault(sight: Sight, judged: Sequence[Judgement], errors: Sequence[RowError]
         rows = [row for row in rows if row.topic is None and row.code != NotFound.code]
     elif any(judgement.condition.reads_lag for judgement in judged):
         # A lag without the commits, or without a topic, would be smaller than it is. A deleted topic is an answer.
+        if hidden := not_all_shown(sight.name, sight.group.hidden_commits):
+            return hidden
         rows = [row for row in rows if row.topic is None or row.exit_code in final]
     elif all(judgement.known for judgement in judged):
         return None

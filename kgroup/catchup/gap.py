@@ -32,7 +32,8 @@ class LogFacts:
     not be read. ``size`` are the bytes of the whole log, None where not known. ``records_per_offset`` is 1.0 where
     records lie without holes, less on compacted and transactional topics, None where nobody knows. ``oldest_ms`` is the
     time of the first record of the gap: plan once without it, and the ranges say where to look. ``growth_per_s`` are
-    offsets written in a second, None where not known.
+    offsets written in a second, None where not known. ``retention_unknown`` is why it is not known when retention takes
+    records; None: it is known.
     """
 
     start: int
@@ -46,6 +47,7 @@ class LogFacts:
     records_per_offset: float | None = 1.0
     oldest_ms: int | None = None
     growth_per_s: float | None = None
+    retention_unknown: str | None = None
 
     @property
     def bytes_per_offset(self) -> float | None:

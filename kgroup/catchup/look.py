@@ -240,6 +240,12 @@ def _facts(
     policy = (settings or {}).get("cleanup.policy", "")
     deletes = "delete" in policy
     grown = 0 if grown_from is None else view.end - grown_from
+    retention_bytes, size = _limit(settings, "retention.bytes") if deletes else None, keeping.sizes.get(place)
+    unknown = None
+    if settings is None:
+        unknown = f"no DESCRIBE_CONFIGS on {place[0]}"
+    elif retention_bytes is not None and size is None:
+        unknown = f"{place[0]} has retention.bytes, and the size of its logs could not be read"
     return LogFacts(
         start=view.start,
         last_stable=view.last_stable.offset,
@@ -247,10 +253,11 @@ def _facts(
         high_watermark=view.end,
         topic_id=layout.id if isinstance(layout, TopicLayout) else None,
         retention_ms=_limit(settings, "retention.ms") if deletes else None,
-        retention_bytes=_limit(settings, "retention.bytes") if deletes else None,
-        size=keeping.sizes.get(place),
+        retention_bytes=retention_bytes,
+        size=size,
         records_per_offset=None if _COMPACTED in policy else 1.0,
         growth_per_s=grown * 1000 / _GROWTH_SPAN_MS,
+        retention_unknown=unknown,
     )
 
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
+from kgroup.acl import acl_hint
 from kgroup.catchup.gap import Gap, LastWork, LogFacts
 from kgroup.catchup.model import GapRange, Place
 from kgroup.durations import format_duration
@@ -27,8 +28,9 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Risk:
-    """One of them; ``code`` is ``order``, ``twice``, ``skew``, ``retention``, ``gone``, ``given-up``, ``below-head``,
-    ``until`` or ``guess``; ``topic`` and ``partition`` are None where it is about the whole plan.
+    """One of them; ``code`` is ``order``, ``twice``, ``skew``, ``retention``, ``retention-unknown``, ``gone``,
+    ``given-up``, ``below-head``, ``until``, ``guess`` or ``committers-unknown``; ``topic`` and ``partition`` are None
+    where it is about the whole plan.
     """
 
     level: Level
@@ -144,6 +146,15 @@ def _retention(gap: Gap, logs: Mapping[Place, LogFacts], pace: Pace, now_ms: int
     is there though its time is over stands in a segment with younger ones: it goes with that, nobody can tell when.
     """
     takes = duration_s(gap, pace)
+    unread = {
+        item.topic: log.retention_unknown
+        for item in gap.ranges
+        if item.end > item.start and (log := logs.get(item.place)) is not None and log.retention_unknown
+    }
+    for topic, why in sorted(unread.items()):
+        message = f"{topic}: whether retention takes records before they are replayed is unknown: {why}"
+        hint = acl_hint("DescribeConfigs", "topic", topic)
+        yield Risk(Level.WARNING, "retention-unknown", message, topic, hint=hint if "CONFIGS" in why else None)
     for item in gap.ranges:
         if item.retention_deadline_ms is None:
             continue

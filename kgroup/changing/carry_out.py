@@ -32,7 +32,7 @@ from kgroup.options import Change, Execution
 from kgroup.run import Run
 from kgroup.signals import put_off
 
-COMMITS = Want(logs=False, generation_budget_s=0, stable=True)
+COMMITS = Want(logs=False, generation_budget_s=0, stable=True, hidden_budget_s=5.0)
 """What a plan reads of groups: who is in them, and what they have committed."""
 
 _AT_A_TIME = 100
@@ -74,7 +74,7 @@ def carry_out(
     Raises KgroupError where it can't be begun: the journal, the backup or the preparation failed.
     """
     warn_of_plans(run, cluster, plan.concerned)
-    guards = guard(run, cluster, how, plan, None if doing.live else doing.hindered)
+    guards = guard(run, cluster, how, plan, None if doing.live else doing.hindered).refusals
     plan, forbidden = with_rights(run, cluster, plan)
     found = (*refusals, *protected(run, how, backup=how.backup is not None), *guards, *forbidden)
     result = Result(plan, found, partial=how.partial, waits=how.wait_empty and not how.execute)
@@ -122,6 +122,7 @@ def _entry(run: Run, cluster: ChangingCluster, how: Change, plan: Plan, doing: D
             topic: found.id if isinstance(found := doing.layouts.get(topic), TopicLayout) else None for topic in topics
         },
         rows=tuple(JournalRow(row.group, *row.place, row.old, row.new) for row in plan.rows),
+        hidden={g.name: g.hidden_commits for g in plan.groups if g.name in plan.deleted and g.hidden_commits != ()},
         created=plan.created & frozenset(plan.concerned),
         deleted=plan.deleted,
         converted={name: (types.get(name, "classic"), kind) for name, kind in plan.converted.items()},

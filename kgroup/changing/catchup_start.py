@@ -149,7 +149,9 @@ def planned(run: Run, engine: Engine, intent: Intent) -> Planned:
     chunks = cut(gap.ranges, parallelism=intent.parallelism or _PARALLELISM, rate=intent.rate)
     pace = _paced(intent.rate)
     found_risks = risks(gap, seen.logs, seen.work, pace, at_ms)
-    refusals, checks = _refusals(run, engine, intent, group, gap)
+    refusals, checks, unknown = _refusals(run, engine, intent, group, gap)
+    if unknown is not None:
+        found_risks = (*found_risks, Risk(Level.WARNING, "committers-unknown", unknown))
     if group is not None and not (gap.ranges or gap.not_moved or unread) and intent.wish.missing is not Missing.LEAVE:
         refusals.append(Refusal(group.name, _unknown_topics()))
     return Planned(
@@ -198,15 +200,18 @@ def _as_raised(error: RowError) -> KgroupError:
 
 def _refusals(
     run: Run, engine: Engine, intent: Intent, group: Group | None, gap: Gap
-) -> tuple[list[Refusal], list[str]]:
-    """(what is in the way beside the gap itself, what is not)"""
+) -> tuple[list[Refusal], list[str], str | None]:
+    """(what is in the way beside the gap itself, what is not, why it is not known whether somebody commits)"""
     how, checks = intent.how, []
     refusals = list(protected(run, how, backup=True))
-    refusals += guard(run, engine.cluster, how, _rows(group, gap), "its offsets cannot be moved")
+    guarded = guard(run, engine.cluster, how, _rows(group, gap), "its offsets cannot be moved")
+    refusals += guarded.refusals
     if gap.group is not None and gap.ranges:
         refusals += may_not_release(run, engine.cluster, gap.group, {item.topic for item in gap.ranges})
     if group is not None and not any(refusal.error.code in _PASSED for refusal in refusals):
-        checks.append(f"{group.name} is {group.state}, nobody commits")
+        # With --accept active-committer nobody looked whether somebody commits.
+        looked = guarded.unknown is None and "active-committer" not in (how.accept or ())
+        checks.append(f"{group.name} is {group.state}" + (", nobody commits" if looked else ""))
     if gap.skips and "skip" not in (how.accept or ()):
         lost = sum(row.end - row.start for row in gap.given_up)
         refusals.append(
@@ -222,7 +227,7 @@ def _refusals(
     refusals += [Refusal(None, in_full(run, error)) for error in _of_ledger(run, engine, intent, gap)]
     if gap.ranges and not how.execute and not any(refusal.group is None for refusal in refusals):
         checks.append("the ledger can be written, and no open plan overlaps")
-    return refusals, checks
+    return refusals, checks, guarded.unknown
 
 
 def _of_ledger(run: Run, engine: Engine, intent: Intent, gap: Gap) -> list[KgroupError]:

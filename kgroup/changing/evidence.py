@@ -85,7 +85,7 @@ def _may_hide(cluster: Cluster, access: Mapping[str, Access] | KgroupError) -> b
     """Whether the broker may keep topics from this user; None where that can't be told."""
     if isinstance(access, KgroupError):
         return True if isinstance(access, NotAuthorized) else None
-    return any(item.authorizer for item in access.values()) and not cluster.is_administrator()
+    return any(item.authorizer for item in access.values()) and cluster.may_hide_topics()
 
 
 def topics_of(group: Group) -> set[str]:

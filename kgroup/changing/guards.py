@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
+from kgroup.acl import acl_hint
 from kgroup.catchup.marks import Mark
 from kgroup.clock import utc_now
 from kgroup.cluster.apply import ChangingCluster
 from kgroup.errors import KgroupError, Refused
 from kgroup.groups.activity import active_committer, refuse_active_committer
 from kgroup.groups.change import Plan
+from kgroup.groups.hidden import REMEDY, hidden_words
 from kgroup.groups.owners import foreign_owner, refuse_foreign_owner
 from kgroup.groups.result import Refusal
 from kgroup.journal import Journal, our_commits
@@ -23,9 +25,18 @@ from kgroup.waiting import DEFAULT_WITHIN, describe_members
 
 _OURS_FOR = timedelta(hours=2)
 _DESCRIBED_GROUPS = 5
+_NAMED_PLACES = 5
 
 
-def guard(run: Run, cluster: ChangingCluster, how: Change, plan: Plan, hindered: str | None) -> tuple[Refusal, ...]:
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """The refusals of a plan, and why it is not known whether somebody commits without membership; None: it is."""
+
+    refusals: tuple[Refusal, ...]
+    unknown: str | None
+
+
+def guard(run: Run, cluster: ChangingCluster, how: Change, plan: Plan, hindered: str | None) -> Guarded:
     """The refusals of a plan, less those that ``--accept`` passes; groups that come into being have none.
 
     ``hindered`` is what live members stand in the way of; None for changes that the broker makes all the same.
@@ -37,12 +48,34 @@ def guard(run: Run, cluster: ChangingCluster, how: Change, plan: Plan, hindered:
     if "foreign-owner" not in accepted:
         owned = ((group.name, foreign_owner(group)) for group in groups)
         refusals += [Refusal(name, refuse_foreign_owner(name, owner)) for name, owner in owned if owner]
+    unknown = None
     if "active-committer" not in accepted:
-        refusals += _active(run, cluster, [group for group in groups if group.is_empty])
+        active, unknown = _active(run, cluster, [group for group in groups if group.is_empty])
+        refusals += active
+    if "hidden-commits" not in accepted:
+        refusals += [_hides(group) for group in groups if group.name in plan.deleted and group.hidden_commits != ()]
     if how.expect is not None and how.expect != plan.size:
         message = f"the plan has {plural(plan.size, 'row')}, {how.expect} expected (--expect)"
         refusals.append(Refusal(None, Refused(message, code="unexpected-count")))
-    return tuple(refusals)
+    return Guarded(tuple(refusals), unknown)
+
+
+def _hides(group: Group) -> Refusal:
+    """Deleting a group deletes what the broker does not show of it, and no journal could have that."""
+    hidden = group.hidden_commits
+    places = tuple(f"{topic}:{number}" for topic, number in hidden or ())
+    more = f" and {len(places) - _NAMED_PLACES} more" if len(places) > _NAMED_PLACES else ""
+    named = f" ({', '.join(places[:_NAMED_PLACES])}{more})" if places else ""
+    return Refusal(
+        group.name,
+        Refused(
+            f"{group.name}: {hidden_words(hidden)}{named}; the deletion takes them too, and kgroup undo cannot put "
+            "them back",
+            hint=(acl_hint("Describe", "topic", hidden[0][0]) if hidden else REMEDY)
+            + "; or, if they may be lost: --accept hidden-commits",
+            code="hidden-commits",
+        ),
+    )
 
 
 def protected(run: Run, how: Execution, *, backup: bool = False) -> tuple[Refusal, ...]:
@@ -95,12 +128,13 @@ def _with_members(cluster: ChangingCluster, groups: Sequence[Group], refusals: l
     ]
 
 
-def _active(run: Run, cluster: ChangingCluster, groups: Sequence[Group]) -> list[Refusal]:
+def _active(run: Run, cluster: ChangingCluster, groups: Sequence[Group]) -> tuple[list[Refusal], str | None]:
+    """(a refusal for each group that somebody commits to, why that is not known of all)."""
     now = utc_now()
     now_ms = round(now.timestamp() * 1000)
     activities = cluster.recent_activity(groups, now_ms) if groups else None
     if activities is None:
-        return []
+        return [], None
     if activities.note:
         run.reporter.note(activities.note)
     suspects = {
@@ -119,4 +153,4 @@ def _active(run: Run, cluster: ChangingCluster, groups: Sequence[Group]) -> list
         finding = active_committer(activity, ours.get(name, ()), now_ms, simple=group.is_simple)
         if finding:
             found.append(Refusal(name, refuse_active_committer(name, finding, now_ms)))
-    return found
+    return found, activities.note

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from kgroup.catchup.model import LEDGER_TOPIC
 from kgroup.clock import utc_ms
 from kgroup.cluster.snapshot import Cluster
-from kgroup.errors import KgroupError, NotAuthorized, NotFound
+from kgroup.errors import KgroupError, NotFound
 from kgroup.options import Format
 from kgroup.run import Run
 from kgroup.units import plural
@@ -41,13 +41,13 @@ def open_plans(run: Run, cluster: Cluster, groups: Collection[str]) -> dict[str,
 def all_open_plans(run: Run, cluster: Cluster) -> dict[str, list[PlanState]] | None:
     """The open plans of all groups, by group; None, with a note, where the ledger can't be read.
 
-    It costs a request where there is no ledger. Who may not see the ledger is not told whether there is one.
+    It costs a request where there is no ledger. Who may not DESCRIBE the ledger is not told whether there is one, so
+    that is unknown too.
     """
     topic = ledger_topic(None)
     try:
         layout = cluster.layouts([topic]).get(topic)
-        # Who may not see a topic is not told whether it exists; and most clusters have no ledger.
-        if layout is None or isinstance(layout, NotFound | NotAuthorized):
+        if layout is None or isinstance(layout, NotFound):  # most clusters have none
             return {}
         if isinstance(layout, KgroupError):
             raise layout
@@ -74,19 +74,26 @@ def all_open_plans(run: Run, cluster: Cluster) -> dict[str, list[PlanState]] | N
 class Owed:
     """What open catch-ups owe, by group: ``lines`` for the pages, ``owing`` for json and yaml (None: can't be told).
 
-    ``notes`` are the same lines, for where neither has room for them.
+    ``notes`` are the same lines, for where neither has room for them. ``unknown`` is the line of every group where it
+    can't be told; None: it can, or there is no room for it.
     """
 
     lines: Mapping[str, Sequence[str]] = field(default_factory=dict)
     owing: Mapping[str, Sequence[Mapping[str, Any]]] | None = None
     notes: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    unknown: str | None = None
+
+    def lines_of(self, groups: Iterable[str]) -> dict[str, Sequence[str]]:
+        """The lines of these groups."""
+        otherwise = () if self.unknown is None else (self.unknown,)
+        return {group: self.lines.get(group, otherwise) for group in groups}
 
     @classmethod
     def read(cls, run: Run, cluster: Cluster, *, on_page: bool) -> Owed:
         """Read it once for all groups. ``on_page``: what is shown to people has room for it."""
         plans = all_open_plans(run, cluster)
         if plans is None:
-            return cls()
+            return cls(unknown=f"unknown: {ledger_topic(None)} could not be read" if on_page else None)
         if not plans:
             return cls(owing={})
         # Imported here: nearly no group has one.

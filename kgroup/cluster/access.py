@@ -31,7 +31,7 @@ async def access(client: Client, groups: Mapping[str, Collection[str]]) -> dict[
         operation=_ANY,
         permission_type=_ANY,
     )
-    answer, everyone = await client.gather([client.send_any(request), _may_allow_everyone(client)])
+    answer, everyone = await client.gather([client.send_any(request), may_allow_everyone(client)])
     if answer.error_code == SECURITY_DISABLED:
         return {group: Access(authorizer=False) for group in groups}
     if answer.error_code == CLUSTER_AUTHORIZATION_FAILED:
@@ -62,7 +62,7 @@ def _rule(row: tuple[Any, Any]) -> Rule:
     )
 
 
-async def _may_allow_everyone(client: Client) -> bool:
+async def may_allow_everyone(client: Client) -> bool:
     """Whether what has no ACL may be open to all: the broker shows that the setting is there, and hides its value."""
     node = next(iter(client.brokers), None)
     if node is None:

@@ -13,12 +13,16 @@ from kgroup.model import Commit, Coordinator, Group, LogRange, Member, Partition
 
 @dataclass(frozen=True, slots=True)
 class GroupParts:
-    """What the coordinator said of one group. ``committed`` is empty where offsets were not asked for."""
+    """What the coordinator said of one group. ``committed`` is empty where offsets were not asked for.
+
+    ``hidden`` are commits that it left out, see ``Group``.
+    """
 
     name: str
     described: Described
     committed: Committed | KgroupError
     coordinator: Coordinator | None
+    hidden: tuple[TopicPartition, ...] | None = ()
 
     @property
     def commits(self) -> Committed:
@@ -84,6 +88,7 @@ def assemble(
         partitions=tuple(
             [_partition(place, commits.get(place), ranges.get(place), owners.get(place)) for place in places]
         ),
+        hidden_commits=parts.hidden,
     )
 
 

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from kgroup.cluster.coordinator.client import Client
-from kgroup.cluster.coordinator.groups import Committed, GroupCoordinators
+from kgroup.cluster.coordinator.groups import Committed, GroupCoordinators, Listing
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.first_records import First, Span, first_records
 from kgroup.cluster.logs import LogView, TopicLayout, TopicPartition, log_views, topic_layouts
 from kgroup.cluster.offsets_log.backwards import Bytes
 from kgroup.cluster.offsets_log.group_log import Depth, GroupLogs, read_group_logs
 from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC
-from kgroup.errors import KgroupError
+from kgroup.errors import KgroupError, NotAuthorized
 from kgroup.model import Group, LogRange, Partition
 from kgroup.units import plural
 
@@ -56,10 +56,14 @@ class LagWants:
 
 @dataclass(frozen=True, slots=True)
 class Others:
-    """The commits of all groups on topics that lag; ``last_ms`` are their last signs (None: not since then)."""
+    """The commits of all groups on topics that lag; ``last_ms`` are their last signs (None: not since then).
+
+    ``unseen`` is which groups could not be read, in words: they may read the same topics. None: there are none.
+    """
 
     committed: Mapping[str, Committed]
     last_ms: Mapping[str, int | None] = field(default_factory=dict)
+    unseen: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,11 +191,22 @@ async def _others(
         if not isinstance(committed, KgroupError)
         and (there := {place: commit for place, commit in committed.items() if place[0] in topics})
     }
+    unseen = _unseen(listing, answers)
     if not found or len(found) > _MOST_SIGNS or client.deadline.passed:
-        return Others(found)
+        return Others(found, unseen=unseen)
     from kgroup.cluster.offsets_log.last_signs import last_signs
 
     layout = (await topic_layouts(client, {OFFSETS_TOPIC}))[OFFSETS_TOPIC]
     budget = Deadline.after(min(_SIGNS_BUDGET_S, client.deadline.left_s))
     signs = await last_signs(client, layout, list(found), wants.quiet_since_ms, budget)
-    return Others(found, signs.found)
+    return Others(found, signs.found, unseen)
+
+
+def _unseen(listing: Listing, answers: Mapping[str, Committed | KgroupError]) -> str | None:
+    failed = [error for error in answers.values() if isinstance(error, KgroupError)]
+    if failed:
+        why = "no DESCRIBE on them" if isinstance(failed[0], NotAuthorized) else failed[0].message
+        return f"{plural(len(failed), 'group')} could not be read ({why})"
+    if listing.failures:
+        return f"not all groups are listed ({listing.failures[0].message})"
+    return None if listing.complete else "not all groups may be listed (no DESCRIBE on the Cluster)"

@@ -4,6 +4,7 @@ each coordinator that keeps some of them and for each broker that leads some of 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
@@ -24,7 +25,9 @@ from kgroup.cluster.logs import (
     topic_layouts,
 )
 from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC, partition_of
+from kgroup.cluster.topic_visibility import Hidden, hidden_commits, may_hide_topics
 from kgroup.errors import KgroupError, NotAuthorized, NotFound
+from kgroup.groups.hidden import hidden_notes
 from kgroup.model import (
     Coordinator,
     Group,
@@ -51,10 +54,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 DESCRIBED_TYPES = ("classic", "consumer")
-_HIDDEN_COMMITS = (
-    "this user lacks DESCRIBE on the Cluster: if it lacks DESCRIBE on a Topic too, "
-    "the broker leaves out the commits on it without a word"
-)
+HIDDEN_FOR_S = 30.0
+"""How long what is hidden of a group is believed, as long as the broker shows the same commits of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +64,15 @@ class Want:
 
     ``generation_budget_s`` is how long ``__consumer_offsets`` may be searched; 0 leaves generation and leader
     out. ``stable`` makes an error of each commit that an open transaction is about to replace.
+    ``hidden_budget_s`` is how long ``__consumer_offsets`` is searched for commits that the broker may hide from this
+    user; 0: whether it hides some does not matter.
     """
 
     offsets: bool = True
     logs: bool = True
     generation_budget_s: float = 1.0
     stable: bool = False
+    hidden_budget_s: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,15 @@ class Snapshot:
     notes: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Searched:
+    """What was found to be hidden of a group that showed these commits, and when."""
+
+    shown: frozenset[TopicPartition]
+    hidden: Hidden
+    at_s: float
+
+
 class Cluster(LogQuestions):
     """An open connection to a cluster, for reading."""
 
@@ -87,6 +100,7 @@ class Cluster(LogQuestions):
         """Connect. Raises Unreachable or AuthenticationFailed with the reason."""
         super().__init__(settings)
         self._dates: dict[str, Dated] = {}
+        self._hidden: dict[str, _Searched] = {}
 
     def list_groups(self) -> Listing:
         """All groups of all kinds, without their members."""
@@ -281,9 +295,9 @@ class Cluster(LogQuestions):
         """The brokers that the metadata names."""
         return tuple(sorted(self._client.brokers))
 
-    def is_administrator(self) -> bool:
-        """Whether this user may do everything to the cluster, as super users may."""
-        return self._ask(self._coordinators.is_administrator)
+    def may_hide_topics(self) -> bool:
+        """Whether there may be topics that this user may not describe, and commits on them."""
+        return self._ask(may_hide_topics, self._client)
 
     def first_timestamps(
         self, ranges: Mapping[TopicPartition, LogRange]
@@ -316,16 +330,18 @@ class Cluster(LogQuestions):
         ]
         await self._coordinators.locate(names)
         committed: dict[str, Committed | KgroupError]
-        described, committed, sees_all = await self._client.gather(
+        asks_hidden = want.offsets and want.hidden_budget_s > 0
+        described, committed, may_hide = await self._client.gather(
             [
                 self._describe(*(_of_type(kind, names, listed) for kind in DESCRIBED_TYPES)),
                 self._coordinators.committed(names if want.offsets else (), stable=want.stable),
-                self._coordinators.sees_all(),
+                may_hide_topics(self._client) if asks_hidden else _no(),
             ]
         )
         if any(isinstance(answer, NotAuthorized) for answer in described.values()) and not listed:
             listed = {group.name: group for group in (await self._coordinators.list_groups()).groups}
-        notes = () if sees_all or not want.offsets else (_HIDDEN_COMMITS,)
+        hidden = await self._hidden_of(committed, want) if may_hide else {}
+        notes = tuple(hidden_notes(hidden))
         parts, errors = [], []
         for name in names:
             answer = described[name]
@@ -335,8 +351,24 @@ class Cluster(LogQuestions):
                 answer = _from_listing(listed.get(name), answer) if readable else None
             if answer is not None:
                 coordinator = self._coordinators.coordinator(name)
-                parts.append(GroupParts(name, answer, committed.get(name, {}), coordinator))
+                parts.append(GroupParts(name, answer, committed.get(name, {}), coordinator, hidden.get(name, ())))
         return await self._complete(parts, errors, notes, want)
+
+    async def _hidden_of(self, committed: Mapping[str, Committed | KgroupError], want: Want) -> dict[str, Hidden]:
+        """What the broker leaves out of these groups; searched again where it shows others, or for a change."""
+        now_s, found = time.monotonic(), {}
+        shown = {name: frozenset(c) for name, c in committed.items() if not isinstance(c, KgroupError)}
+        for name, places in shown.items():
+            known = self._hidden.get(name)
+            if known and not want.stable and known.shown == places and now_s - known.at_s < HIDDEN_FOR_S:
+                found[name] = known.hidden
+        asked = {name: committed[name] for name in shown if name not in found}
+        if asked:
+            budget = Deadline.after(min(want.hidden_budget_s, self._client.deadline.left_s))
+            fresh = await hidden_commits(self._client, asked, budget)
+            self._hidden |= {name: _Searched(shown[name], hidden, now_s) for name, hidden in fresh.items()}
+            found |= fresh
+        return found
 
     async def _complete(
         self, parts: Sequence[GroupParts], errors: list[RowError], notes: tuple[str, ...], want: Want
@@ -389,6 +421,10 @@ class Cluster(LogQuestions):
             if name not in result or not isinstance(answer, NotFound):
                 result[name] = answer
         return result
+
+
+async def _no() -> bool:
+    return False
 
 
 def _logged_parts(state: LoggedState, leader: Coordinator | None) -> GroupParts:

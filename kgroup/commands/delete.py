@@ -19,7 +19,7 @@ from kgroup.durations import format_duration, parse_duration
 from kgroup.groups.change import Plan, Row, committed
 from kgroup.groups.result import Result
 from kgroup.groups.selection import check_groups
-from kgroup.model import Group, Outcome
+from kgroup.model import Group, Outcome, places_document
 from kgroup.options import WHICH, Change, Groups
 from kgroup.run import Run
 from kgroup.screen import Block, Cell, Column, Records, Styled, Table, Text
@@ -60,6 +60,7 @@ class Deletion:
             "type": self.group.type,
             "state": self.group.state,
             "commits": len(committed(self.group)),
+            "hidden_commits": places_document(self.group.hidden_commits),
             "last_sign": f"{sign:%Y-%m-%dT%H:%M:%SZ}" if sign else None,
             "last_sign_ms": self.last_sign_ms,
             "deleted": self.deleted,

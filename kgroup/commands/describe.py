@@ -195,7 +195,7 @@ def _outcomes(run: Run, view: View, cluster: Cluster, found: Iterable[Snapshot],
                 cluster.ref,
                 errors,
                 verbose=view.verbose,
-                owed=shown.lines,
+                owed=shown.lines_of(group.name for group in page),
                 owing=shown.owing,
                 verdicts=judgement.verdicts,
             )

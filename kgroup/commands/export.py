@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from kgroup.cluster.snapshot import Cluster, Snapshot, Want
 from kgroup.errors import ExitCode, NotFound
@@ -16,7 +17,7 @@ from kgroup.snapshots import snapshots
 from kgroup.units import plural
 
 _GROUPS_AT_A_TIME = 250
-_COMMITS_ONLY = Want(logs=False, generation_budget_s=0)
+_COMMITS_ONLY = Want(logs=False, generation_budget_s=0, hidden_budget_s=5.0)
 _NAMED = 3
 _COLUMNS = (
     Column("GROUP", fold=True),
@@ -61,7 +62,8 @@ def export(run: Run, which: Selection, when: AsOf, source: FromLog) -> Outcomes:
         if which.topic and (missing := cluster.check_topics(which.topic)):
             # An empty file would look like a backup.
             raise NotFound(f"there is no topic {', '.join(missing)}", hint="kgroup describe GROUP shows its topics")
-        for snapshot in snapshots(run, cluster, which, _COMMITS_ONLY, at_a_time):
+        want = replace(_COMMITS_ONLY, hidden_budget_s=0) if which.topic else _COMMITS_ONLY
+        for snapshot in snapshots(run, cluster, which, want, at_a_time):
             groups = _exported(snapshot, which.topic)
             notes.take(snapshot, groups)
             yield _outcome(run.format, groups, snapshot.errors, cluster.ref, with_group=not one)
@@ -140,7 +142,9 @@ def _exported(snapshot: Snapshot, topics: Sequence[str] | None) -> tuple[GroupOf
 def _offsets(group: Group, topics: Sequence[str] | None) -> GroupOffsets:
     rows = tuple((p.topic, p.partition, p.commit) for p in group.partitions if p.commit)
     wanted = rows if not topics else tuple(row for row in rows if row[0] in topics)
-    return GroupOffsets(group.name, group.type, group.state, wanted)
+    # A topic that is named may be described, else it was refused: nothing of it is hidden.
+    hidden = () if topics else group.hidden_commits
+    return GroupOffsets(group.name, group.type, group.state, wanted, hidden_commits=hidden)
 
 
 def _outcome(

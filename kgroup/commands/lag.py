@@ -15,7 +15,7 @@ from kgroup.clock import utc_ms
 from kgroup.cluster.snapshot import Cluster, Snapshot, Want
 from kgroup.durations import parse_duration
 from kgroup.errors import NotFound, UsageError
-from kgroup.groups.lag.checks import Bounds, Violation, check, parse_status
+from kgroup.groups.lag.checks import Bounds, Violation, check, check_hidden, parse_status
 from kgroup.groups.lag.evidence import Isolation
 from kgroup.groups.lag.measure import measure
 from kgroup.groups.lag.order import Level, SortBy, ordered, rows_of
@@ -210,7 +210,9 @@ class _Looking:
         """The chosen groups as they are now."""
         alone = names_only(self.which) and len(names_of(self.which)) == 1
         ask = self.measuring.ask(alone=alone and run.format in _WITH_VERDICT)
-        snapshot = _joined(run, list(snapshots(run, cluster, self.which, _WANT)))
+        # Topics that are named may be described, else they were refused: only their commits count then.
+        want = replace(_WANT, hidden_budget_s=0) if self.which.topic else _WANT
+        snapshot = _joined(run, list(snapshots(run, cluster, self.which, want)))
         groups = [_of_topics(group, self.which.topic) for group in snapshot.groups]
         read = read_evidence(cluster, groups, ask, utc_ms(), self.memory) if groups else {}
         if not groups and not snapshot.errors:
@@ -233,7 +235,7 @@ class _Looking:
         owed = self.owed.read(run, cluster, on_page=ask.surroundings) if groups else Owed()
         owed.note(run, (report.group for report in reports))
         verdicts = _verdicts(groups, by_name, read) if ask.surroundings else {}
-        found = Found(reports, violations, verdicts, self.looks, owed.lines, owed.owing)
+        found = Found(reports, violations, verdicts, self.looks, owed.lines_of(by_name), owed.owing)
         view = View(shown, self.measuring.sort, self.measuring.top, BLOCKS if draws_blocks() else PLAIN)
         made = outcome(found, view, cluster.ref, snapshot.errors)
         if run.format is not Format.PROMETHEUS:
@@ -246,7 +248,9 @@ class _Looking:
         level = self.measuring.by or Level.GROUP
         # A group without a partition is a row all the same: what has nothing to show must not pass unseen.
         rows = [row for report in reports for row in rows_of([report], level) or [report.total]]
-        return check(rows, self.bounds, reports[0].now_ms)
+        found = check(rows, self.bounds, reports[0].now_ms)
+        said = {violation.subject for violation in found}
+        return (*found, *(v for r in reports if r.group not in said for v in check_hidden(r)))
 
 
 def _joined(run: Run, found: Sequence[Snapshot]) -> Snapshot:
@@ -289,7 +293,8 @@ def _exported(path: str | None, reports: Sequence[GroupLag], cluster: ClusterRef
         # Imported here: nobody else writes them.
         from kgroup.screens.lag_metrics import lag_metrics, last_success_ms
 
-        succeeded_ms = round(made.at.timestamp() * 1000) if not made.errors else None
+        whole = not made.errors and not any(report.total.hidden for report in reports)
+        succeeded_ms = round(made.at.timestamp() * 1000) if whole else None
         if succeeded_ms is None and path is not None:
             # The last success is still the last: without it, an alert on its age would have nothing to compare.
             with suppress(OSError):

@@ -83,8 +83,6 @@ def list_(run: Run, which: Selection, keeper: Keeper, source: FromLog) -> Outcom
         return _from_log(run, which, keeper.coordinator, source)
     with Cluster(run.settings) as cluster:
         chosen = choose_groups(run, cluster, replace(which, expect=None))
-        for note in chosen.notes:
-            run.reporter.note(note)
         kept = chosen.groups
         if keeper.coordinator is not None:
             if keeper.coordinator not in cluster.brokers:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -14,11 +15,12 @@ from kgroup.changing.shown import outcome, with_rows
 from kgroup.changing.standing import TYPE_ONLY
 from kgroup.changing.undoing import last_change, never, plan_undo, state_of
 from kgroup.cluster.apply import ChangingCluster
-from kgroup.errors import Refused, UsageError
+from kgroup.errors import ExitCode, Refused, UsageError
+from kgroup.groups.hidden import MAY_BE_MISSING
 from kgroup.groups.result import Refusal
 from kgroup.groups.selection import check_groups
 from kgroup.groups.timeline.moments import rfc3339
-from kgroup.groups.undo_plan import moved_since, types_back
+from kgroup.groups.undo_plan import moved_since, never_seen, types_back
 from kgroup.journal import Entry, Journal
 from kgroup.model import Outcome
 from kgroup.options import WHAT, AsOf, Change, Groups, LogBounds
@@ -120,6 +122,12 @@ def undo(
             else before_after_now(result, undoing.traces, verbose=verbose)
         ),
     )
+    for group, places in entry.hidden.items():
+        if places is None:
+            run.reporter.warn(f"{group}: {MAY_BE_MISSING}: such commits were deleted with it and cannot be put back")
+    if lost := never_seen(entry):
+        decided = ExitCode.PARTLY if result.exit_code is ExitCode.DONE else result.exit_code
+        shown = replace(shown, errors=(*shown.errors, *lost), decided=decided)
     return with_rows(shown, types, lambda: types_records(types)) if types else shown
 
 

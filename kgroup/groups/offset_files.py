@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from kgroup.errors import UsageError
 from kgroup.groups.csv_text import Fault, Row, place, read_rows
-from kgroup.model import Commit
+from kgroup.model import Commit, places_document
 
 KIND = "kgroup.export/v1"
 CSV_HEADER: tuple[str, ...] = ("group", "topic", "partition", "offset", "leader_epoch", "metadata")
@@ -59,7 +59,8 @@ class GroupOffsets:
     """The commits of a group as export and backups write them; None: there was no commit, said explicitly.
 
     ``as_of`` is when they stood (RFC 3339) where they come out of ``__consumer_offsets``: the moment that was asked
-    for, or the time of the group's newest record. None: its coordinator was asked.
+    for, or the time of the group's newest record. None: its coordinator was asked. ``hidden_commits`` are those that
+    the broker did not show, see ``Group``.
     """
 
     group: str
@@ -67,6 +68,7 @@ class GroupOffsets:
     state: str | None
     offsets: tuple[tuple[str, int, Commit | None], ...]
     as_of: str | None = None
+    hidden_commits: tuple[tuple[str, int], ...] | None = ()
 
     def document(self) -> dict[str, Any]:
         """Its JSON form, which ``parse_offsets`` reads."""
@@ -86,6 +88,7 @@ class GroupOffsets:
                 }
                 for topic, partition, commit in self.offsets
             ],
+            "hidden_commits": places_document(self.hidden_commits),
         }
 
 

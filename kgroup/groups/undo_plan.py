@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kgroup.errors import KgroupError, Refused
+from kgroup.errors import ExitCode, KgroupError, Refused
 from kgroup.groups.change import Row
 from kgroup.groups.result import UNKNOWN, Refusal, Result
+from kgroup.journal import Entry
 from kgroup.model import Commit, LogRange, RowError
 
 Place = tuple[str, str, int]
@@ -107,6 +108,22 @@ def types_back(result: Result) -> tuple[TypeBack, ...]:
             configs = result.plan.configs.get(name, {})
             found.append(TypeBack(name, group.type, becomes, len(rows.get(name, ())), configs, done, error, change))
     return tuple(found)
+
+
+def never_seen(entry: Entry) -> tuple[RowError, ...]:
+    """The commits that a deletion took with it and that nobody could read: no undo has them."""
+    return tuple(
+        RowError(
+            "hidden-commits",
+            "it was deleted with its group and could not be read then, so it cannot be put back",
+            group,
+            topic,
+            partition,
+            exit_code=ExitCode.REFUSED,
+        )
+        for group, places in entry.hidden.items()
+        for topic, partition in places or ()
+    )
 
 
 def undo_rows(

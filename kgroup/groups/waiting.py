@@ -15,6 +15,7 @@ from typing import Protocol
 
 from kgroup.durations import format_duration, parse_duration
 from kgroup.errors import UsageError
+from kgroup.groups.hidden import hidden_words
 from kgroup.groups.member_names import labels
 from kgroup.model import Group, Member, Partition
 from kgroup.quoting import quote
@@ -299,7 +300,7 @@ def total_lag(group: Group | None) -> int | None:
 
     ``Partition.lag`` is None without a commit; here it would hide records that nobody has read.
     """
-    if group is None or not group.partitions:
+    if group is None or not group.partitions or group.hidden_commits != ():
         return None
     lags = [_lag(partition) for partition in group.partitions]
     return None if None in lags else sum(lag for lag in lags if lag is not None)
@@ -328,8 +329,10 @@ def _lag_unknown(sight: Sight) -> str | None:
     group = sight.group
     if group is None:
         return state_text(sight)
-    if not group.partitions:
+    if not (group.partitions or hidden_words(group.hidden_commits)):
         return "no partition is committed or assigned"
+    if hidden := hidden_words(group.hidden_commits):
+        return f"lag unknown, {hidden}"
     for partition in group.partitions:
         if _lag(partition) is None:
             why = partition.error or ("committed beyond the log end" if partition.out_of_range else "no log range")

@@ -153,6 +153,8 @@ def _unknown(
             yield Source.RETENTION, f"no DESCRIBE_CONFIGS on {topic}"
     if isinstance(facts.others, str):
         yield Source.SIBLINGS, facts.others
+    elif facts.others is not None and facts.others.unseen:
+        yield Source.SIBLINGS, facts.others.unseen
 
 
 def _of_topic(place: TopicPartition, error: KgroupError) -> str:

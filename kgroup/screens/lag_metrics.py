@@ -45,7 +45,7 @@ def lag_metrics(reports: Sequence[GroupLag], cluster: str, succeeded_at_ms: int 
         _of_groups(
             "max_lag",
             "Maximum offset lag across all partitions of a consumer group",
-            [(at, r, t.largest.lag if t.largest else t.lag) for r, t in totals],
+            [(at, r, None if t.hidden else t.largest.lag if t.largest else t.lag) for r, t in totals],
         ),
         _of_groups(
             "max_lag_seconds",
@@ -55,7 +55,7 @@ def lag_metrics(reports: Sequence[GroupLag], cluster: str, succeeded_at_ms: int 
         _of_groups(
             "sum_lag",
             "Sum of offset lag across all partitions of a consumer group",
-            [(at, r, None if t.unknown else t.lag) for r, t in totals],
+            [(at, r, None if t.unknown or t.hidden else t.lag) for r, t in totals],
         ),
         Metric(
             "kafka_consumergroup_group_topic_sum_lag",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pytest
@@ -73,13 +73,21 @@ class Bob:
 
     broker: SecureBroker
 
-    def may(self, *rights: Right) -> None:
-        """Give bob DESCRIBE on these (READ on topics too), and nothing else."""
+    def may(self, *rights: Right, also: Sequence[tuple[ACLOperation, Right]] = (), not_: Sequence[Right] = ()) -> None:
+        """Give bob DESCRIBE on these (READ on topics too), these operations, and nothing else; ``not_`` is denied."""
         admin = KafkaAdminClient(bootstrap_servers=self.broker.addresses["ADMIN"])
         wanted = [
             ACL("User:bob", "*", operation, ACLPermissionType.ALLOW, ResourcePattern(kind, name))
             for kind, name in rights
             for operation in (ACLOperation.DESCRIBE, *([ACLOperation.READ] if kind is ResourceType.TOPIC else []))
+        ]
+        wanted += [
+            ACL("User:bob", "*", operation, ACLPermissionType.ALLOW, ResourcePattern(*right))
+            for operation, right in also
+        ]
+        wanted += [
+            ACL("User:bob", "*", ACLOperation.DESCRIBE, ACLPermissionType.DENY, ResourcePattern(*right))
+            for right in not_
         ]
         try:
             admin.delete_acls([_EVERY_RULE])
@@ -124,7 +132,8 @@ def bob(broker: SecureBroker, settled: KafkaWorld) -> Iterator[Bob]:
     assert before == {name: settled.committed(name) for name in before}
 
 
-EVERYTHING = (CLUSTER, HISTORY, topic("open"), topic("secret"), group("old"), group("new"), group("idle"))
+LEDGER = topic("_kgroup_ledger")
+EVERYTHING = (CLUSTER, HISTORY, LEDGER, topic("open"), topic("secret"), group("old"), group("new"), group("idle"))
 
 
 def without(*missing: Right) -> tuple[Right, ...]:
@@ -165,11 +174,12 @@ def test_the_only_group_may_not_be_described(bob: Bob, which: str) -> None:
 
 
 def test_commits_that_the_broker_hides_are_said_to_be_possible(bob: Bob) -> None:
-    """It leaves them out of the offsets without a word; what one may do to the cluster is the only hint."""
+    """It leaves them out of the offsets without a word."""
     bob.may(group("idle"), topic("open"))
     result = bob("describe", "idle", "-o", "json")
     assert [row["topic"] for row in result.data[0]["partitions"]] == ["open"]
-    assert "leaves out the commits" in result.stderr
+    assert result.data[0]["hidden_commits"] is None
+    assert "commits on topics that you may not describe may be missing" in result.stderr
 
 
 def test_topic_of_a_classic_group_that_may_not_be_described(bob: Bob) -> None:
@@ -221,7 +231,8 @@ def test_without_the_history(bob: Bob, missing: str) -> None:
         assert document["generation"] is document["leader"] is None
         assert "note:" in result.stderr
         assert "__consumer_offsets" in result.stderr
-        assert bob("describe", "old", "--no-generation", "-o", "json").stderr == ""
+        (note,) = bob("describe", "old", "--no-generation", "-o", "json").stderr.splitlines()
+        assert "commits on topics that you may not describe may be missing" in note
     else:
         assert document["generation"] is not None
     assert [row["lag"] for row in document["partitions"] if row["topic"] == "open"] != []
@@ -293,7 +304,7 @@ def test_export_says_that_commits_may_be_hidden(bob: Bob) -> None:
     bob.may(group("idle"), topic("open"))
     result = bob("export", "idle")
     assert result.stdout == "open,0,1\n"
-    assert "leaves out the commits" in result.stderr
+    assert "commits on topics that you may not describe may be missing" in result.stderr
 
 
 def test_a_history_that_may_not_be_read_is_no_quiet_group(bob: Bob) -> None:

@@ -194,7 +194,7 @@ class GroupCoordinators:
         return _DESCRIBE in await self._cluster_operations()
 
     async def is_administrator(self) -> bool:
-        """Whether this user may do everything to the cluster, as super users may: then no topic is hidden either."""
+        """Whether this user may do everything to the cluster, as super users may."""
         return await self._cluster_operations() >= _CLUSTER_OPERATIONS
 
     async def _cluster_operations(self) -> frozenset[int]:

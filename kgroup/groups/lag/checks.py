@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kgroup.durations import format_duration
 from kgroup.errors import UsageError
-from kgroup.groups.lag.report import LagRow, PartitionLag, Sum
+from kgroup.groups.lag.report import GroupLag, LagRow, PartitionLag, Sum
 from kgroup.groups.lag.status import Status
 from kgroup.groups.lag.words import status_words
 from kgroup.units import percent
@@ -73,6 +73,14 @@ def check(rows: Iterable[LagRow], bounds: Bounds, now_ms: int) -> tuple[Violatio
     return tuple(found)
 
 
+def check_hidden(report: GroupLag) -> tuple[Violation, ...]:
+    """A group whose commits are not all shown is a violation, also where the rows are its partitions or topics."""
+    hidden = report.total.hidden
+    if hidden is None:
+        return ()
+    return (Violation(report.group, f"not all of it can be seen ({hidden})", report.group, known=False),)
+
+
 def _lag(row: LagRow, bound: int) -> list[Violation]:
     if row.lag is not None and row.lag > bound:
         return [_violation(row, f"lag {row.lag} is over {bound}{_most(row)}")]
@@ -99,9 +107,10 @@ def _status(row: LagRow, mildest: Status, now_ms: int) -> list[Violation]:
     if status is None or status.severity < mildest.severity:
         # Beside a partition that is a little bad, another that is unknown may be worse.
         unknown = [p.judged for p in row.partitions if p.status is None] if isinstance(row, Sum) else []
-        if status is not None and not unknown:
+        hidden = row.hidden if isinstance(row, Sum) else None
+        if status is not None and not unknown and not hidden:
             return []
-        why = next((judged.why for judged in (row.judged, *unknown) if judged.why), "nothing known")
+        why = next((judged.why for judged in (row.judged, *unknown) if judged.why), hidden or "nothing known")
         return [_violation(row, f"status unknown ({why}), better than {mildest} is asked for", known=False)]
     where = ""
     if isinstance(row, Sum):

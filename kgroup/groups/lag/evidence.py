@@ -135,8 +135,9 @@ class Evidence:
     """All that was read about one group beside the group itself.
 
     ``now_ms`` is when. ``state_since_ms`` is since when the group is in its state. ``siblings`` are None where they
-    were not asked for or could not be listed. ``members`` is by member id. ``unknown`` has a reason for each source
-    that could not be read (``no READ on __consumer_offsets``), and is what the verdict says in its place.
+    were not asked for or could not be listed; they are not all where ``unknown`` has a reason for them. ``members`` is
+    by member id. ``unknown`` has a reason for each source that could not be read (``no READ on __consumer_offsets``),
+    and is what the verdict says in its place.
     """
 
     now_ms: int

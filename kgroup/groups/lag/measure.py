@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import groupby
 
+from kgroup.groups.hidden import hidden_words
 from kgroup.groups.lag.evidence import Evidence, FirstUnread, Isolation, LogPoint, PartitionEvidence, Source
 from kgroup.groups.lag.headroom import Headroom, Unread, headroom
 from kgroup.groups.lag.log_ends import LogEnds
@@ -34,7 +35,8 @@ def measure(group: Group, evidence: Evidence, rules: Rules = DEFAULT_RULES) -> G
             sum_of(group.name, topic, list(found))
             for topic, found in groupby(partitions, key=lambda p: p.partition.topic)
         ),
-        total=sum_of(group.name, None, partitions),
+        total=sum_of(group.name, None, partitions, hidden_words(group.hidden_commits)),
+        hidden_commits=group.hidden_commits,
     )
 
 

@@ -11,7 +11,7 @@ from kgroup.groups.lag.evidence import Isolation, OpenTransaction
 from kgroup.groups.lag.headroom import Headroom
 from kgroup.groups.lag.rates import Outlook, Pace, Rates, slowest
 from kgroup.groups.lag.status import Judged, Status
-from kgroup.model import Partition
+from kgroup.model import Partition, places_document
 
 
 class LagRow(Protocol):
@@ -136,7 +136,8 @@ class Sum:
     """Several partitions together: those of a ``topic``, or (None) all of the group's.
 
     ``lag`` is the sum of those whose lag is known, None where none is. ``largest`` and ``oldest`` are the partitions
-    with the most unread records and with the oldest one; None where all is read, or nothing known.
+    with the most unread records and with the oldest one; None where all is read, or nothing known. ``hidden`` is what
+    may be missing beside the partitions, in words, see ``Group.hidden_commits``; None: nothing.
     """
 
     group: str
@@ -150,6 +151,7 @@ class Sum:
     judged: Judged
     rates: Rates
     outlook: Outlook
+    hidden: str | None = None
 
     @property
     def name(self) -> str:
@@ -160,10 +162,10 @@ class Sum:
     def missing(self) -> str | None:
         """Those whose lag is unknown: the first by name, and how many more."""
         if not self.partitions:
-            return "no committed offset, and no partition is assigned"
+            return self.hidden or "no committed offset, and no partition is assigned"
         unknown = [p for p in self.partitions if p.lag is None]
         if not unknown:
-            return None
+            return self.hidden
         more = f", and {len(unknown) - 1} more" if len(unknown) > 1 else ""
         return f"{unknown[0].where}: {unknown[0].why}{more}"
 
@@ -185,8 +187,8 @@ class Sum:
         }
 
 
-def sum_of(group: str, topic: str | None, partitions: Sequence[PartitionLag]) -> Sum:
-    """The partitions together. The age is unknown where one's is: it may be the oldest."""
+def sum_of(group: str, topic: str | None, partitions: Sequence[PartitionLag], hidden: str | None = None) -> Sum:
+    """The partitions together. The age is unknown where one's is, or one is hidden: it may be the oldest."""
     known = [(p.lag, p) for p in partitions if p.lag is not None]
     ages = [(p.behind_ms, p) for p in partitions if p.behind_ms is not None]
     lagging = [(lag, p) for lag, p in known if lag > 0]
@@ -197,15 +199,16 @@ def sum_of(group: str, topic: str | None, partitions: Sequence[PartitionLag]) ->
         partitions=tuple(partitions),
         lag=sum(lag for lag, _ in known) if known else None,
         unknown=len(partitions) - len(known),
-        behind_ms=max(age for age, _ in ages) if ages and len(ages) == len(partitions) else None,
+        behind_ms=max(age for age, _ in ages) if ages and len(ages) == len(partitions) and not hidden else None,
         largest=max(lagging, key=lambda pair: pair[0])[1] if lagging else None,
         oldest=max(aged, key=lambda pair: pair[0])[1] if aged else None,
-        judged=_worst(partitions),
+        judged=_worst(partitions, hidden),
         rates=Rates(
             _total(p.rates.incoming for p in partitions),
             _total(p.rates.outgoing for p in partitions),
         ),
         outlook=slowest([p.outlook for p in partitions]),
+        hidden=hidden,
     )
 
 
@@ -220,6 +223,7 @@ class GroupLag:
     partitions: tuple[PartitionLag, ...]
     topics: tuple[Sum, ...]
     total: Sum
+    hidden_commits: tuple[tuple[str, int], ...] | None = ()
 
     @property
     def name(self) -> str:
@@ -233,20 +237,21 @@ class GroupLag:
             "state": self.state,
             "isolation": str(self.isolation),
             **self.total.document(),
+            "hidden_commits": places_document(self.hidden_commits),
             "topics": [{"topic": each.topic, **each.document()} for each in self.topics],
             "partitions": [each.document() for each in self.partitions],
         }
 
 
-def _worst(partitions: Sequence[PartitionLag]) -> Judged:
-    """The worst status, of those the one that is so for longest; OK only where it is known of all."""
+def _worst(partitions: Sequence[PartitionLag], hidden: str | None) -> Judged:
+    """The worst status, of those the one that is so for longest; OK only where it is known of all, with none hidden."""
     known = [p.judged for p in partitions if p.judged.status is not None]
     bad = [judged for judged in known if judged.status is not Status.OK]
     if bad:
         return min(bad, key=lambda j: (-(j.status or Status.OK).severity, j.since_ms is None, j.since_ms or 0))
-    if known and len(known) == len(partitions):
+    if known and len(known) == len(partitions) and not hidden:
         return Judged(Status.OK)
-    return Judged(None, why=next((p.judged.why for p in partitions if p.judged.status is None), None))
+    return Judged(None, why=next((p.judged.why for p in partitions if p.judged.status is None), hidden))
 
 
 def _total(rates: Iterable[float | None]) -> float | None:

@@ -64,6 +64,7 @@ class GroupVerdict:
                 "lagging": list(siblings.lagging),
                 "unknown": list(siblings.unknown),
                 "quiet": list(siblings.quiet),
+                "unseen": siblings.unseen,
             },
             "lines": [{"word": line.word, "text": line.text} for line in self.lines],
             "next": self.next,
@@ -74,7 +75,11 @@ def verdict(group: Group, evidence: Evidence, report: GroupLag | None = None) ->
     """What is the matter with the group; ``report`` is its measurement, where that was made already."""
     report = report or measure(group, evidence)
     shape, safe = shape_of(report), safety(report, evidence)
-    siblings = None if evidence.siblings is None else siblings_of(evidence.siblings, shape, report)
+    siblings = (
+        None
+        if evidence.siblings is None
+        else siblings_of(evidence.siblings, shape, report, evidence.unknown.get(Source.SIBLINGS))
+    )
     return GroupVerdict(
         group=group,
         report=report,

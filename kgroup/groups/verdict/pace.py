@@ -50,7 +50,7 @@ def _going(report: GroupLag) -> str | None:
     growth = total.rates.growth
     match total.outlook.pace:
         case Pace.KEEPS_UP:
-            return "keeps up" if total.lag else "nothing unread"
+            return "keeps up" if total.lag or total.missing else "nothing unread"
         case Pace.DRAINING:
             return f"draining, caught up in {format_duration(round(total.outlook.seconds or 0))} at this rate"
         case Pace.UNKNOWN:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kgroup.groups.hidden import hidden_words
 from kgroup.model import Group, Partition
 from kgroup.units import human_count, percent, plural
 
@@ -23,12 +24,14 @@ def lag_line(group: Group) -> str:
 
 def amount(group: Group, known: Sequence[tuple[int, str]]) -> str:
     """The same of any measurement: (lag, partition) of each whose lag is known."""
+    hidden = hidden_words(group.hidden_commits)
+    hides = f"; {hidden}" if hidden else ""
     if not known:
-        return "unknown: " + _why_unknown(group)
+        return f"unknown: {_why_unknown(group)}{hides}"
     total = sum(lag for lag, _ in known)
     lag, where = max(known, key=lambda pair: pair[0])
     unknown = len(group.partitions) - len(known)
-    beside = f"; unknown on {plural(unknown, 'other partition')}" if unknown else ""
+    beside = (f"; unknown on {plural(unknown, 'other partition')}" if unknown else "") + hides
     if total == 0:
         return f"0 on {plural(len(known), 'partition')}{beside}"
     if len(known) == 1:

@@ -133,7 +133,8 @@ def member_words(group: Group, member_id: str | None) -> str:
 class Siblings:
     """The other groups of the topics that are behind: those that keep up, those that lag too, those that are unknown.
 
-    ``quiet`` have not committed for an hour: whether they lag says nothing of the topic.
+    ``quiet`` have not committed for an hour: whether they lag says nothing of the topic. ``unseen`` is which groups
+    could not be read, in words: they may read it too.
     """
 
     topics: tuple[str, ...]
@@ -141,14 +142,15 @@ class Siblings:
     lagging: tuple[str, ...]
     unknown: tuple[str, ...]
     quiet: tuple[str, ...]
+    unseen: str | None = None
 
     @property
     def all_lag(self) -> bool:
         """Whether there are others, and all of them lag too."""
-        return bool(self.lagging) and not self.keeping_up and not self.unknown
+        return bool(self.lagging) and not self.keeping_up and not self.unknown and not self.unseen
 
 
-def siblings_of(siblings: Iterable[Sibling], shape: Shape, report: GroupLag) -> Siblings:
+def siblings_of(siblings: Iterable[Sibling], shape: Shape, report: GroupLag, unseen: str | None = None) -> Siblings:
     """Whether the others keep up: their lag is no more than a minute's arrivals, or a thousand records."""
     topics = tuple(dict.fromkeys(p.partition.topic for p in shape.behind)) or tuple(
         dict.fromkeys(p.partition.topic for p in report.partitions)
@@ -172,16 +174,22 @@ def siblings_of(siblings: Iterable[Sibling], shape: Shape, report: GroupLag) -> 
         for group, verdicts in sorted(found.items())
     }
     names = {v: tuple(g for g, w in worst.items() if w == v) for v in ("keeping_up", "lagging", "unknown", "quiet")}
-    return Siblings(topics, names["keeping_up"], names["lagging"], names["unknown"], names["quiet"])
+    return Siblings(topics, names["keeping_up"], names["lagging"], names["unknown"], names["quiet"], unseen)
 
 
 def siblings_words(siblings: Siblings) -> str:
     """``2 of 2 other groups of orders keep up``."""
+    text = _seen_words(siblings)
+    return text if siblings.unseen is None else f"{text}: {siblings.unseen}"
+
+
+def _seen_words(siblings: Siblings) -> str:
     of = siblings.topics[0] if len(siblings.topics) == 1 else plural(len(siblings.topics), "topic")
     counted = len(siblings.keeping_up) + len(siblings.lagging) + len(siblings.unknown)
     if not counted:
         quiet = f" ({len(siblings.quiet)} quiet for over an hour)" if siblings.quiet else ""
-        return f"no other group reads {of}{quiet}"
+        text = f"whether another group reads {of} is unknown" if siblings.unseen else f"no other group reads {of}"
+        return text + quiet
     noun = "group" if counted == 1 else "groups"
     if siblings.lagging:
         names = f" ({siblings.lagging[0]})" if len(siblings.lagging) == 1 else ""
