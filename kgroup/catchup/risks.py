@@ -29,8 +29,8 @@ class Level(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Risk:
     """One of them; ``code`` is ``order``, ``twice``, ``skew``, ``retention``, ``retention-unknown``, ``gone``,
-    ``given-up``, ``below-head``, ``until``, ``guess`` or ``committers-unknown``; ``topic`` and ``partition`` are None
-    where it is about the whole plan.
+    ``given-up``, ``below-head``, ``until``, ``guess``, ``committers-unknown`` or ``hidden-commits``; ``topic`` and
+    ``partition`` are None where it is about the whole plan.
     """
 
     level: Level

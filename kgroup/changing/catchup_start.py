@@ -29,6 +29,7 @@ from kgroup.cluster.settled import PATIENCE_S
 from kgroup.errors import ExitCode, KgroupError, NotAuthorized, NotFound, Refused, Unreachable
 from kgroup.groups.change import Plan as ChangePlan
 from kgroup.groups.change import Row
+from kgroup.groups.hidden import hidden_words
 from kgroup.groups.result import Refusal
 from kgroup.model import Commit, Group, LogRange, RowError
 from kgroup.options import Change, Selection
@@ -149,11 +150,14 @@ def planned(run: Run, engine: Engine, intent: Intent) -> Planned:
     chunks = cut(gap.ranges, parallelism=intent.parallelism or _PARALLELISM, rate=intent.rate)
     pace = _paced(intent.rate)
     found_risks = risks(gap, seen.logs, seen.work, pace, at_ms)
+    if group is not None and (hidden := hidden_words(group.hidden_commits)):
+        message = f"{hidden}; they are neither released nor replayed"
+        found_risks = (*found_risks, Risk(Level.WARNING, "hidden-commits", message))
     refusals, checks, unknown = _refusals(run, engine, intent, group, gap)
     if unknown is not None:
         found_risks = (*found_risks, Risk(Level.WARNING, "committers-unknown", unknown))
     if group is not None and not (gap.ranges or gap.not_moved or unread) and intent.wish.missing is not Missing.LEAVE:
-        refusals.append(Refusal(group.name, _unknown_topics()))
+        refusals.append(Refusal(group.name, _unknown_topics(group)))
     return Planned(
         group,
         seen,
@@ -181,10 +185,13 @@ def _group(run: Run, engine: Engine, intent: Intent) -> tuple[Group | None, tupl
     return without_own(snapshot.groups[0]), unread
 
 
-def _unknown_topics() -> Refused:
+def _unknown_topics(group: Group) -> Refused:
     """A group without any commit: what it reads is not to be seen once its members are gone, yet has a gap."""
     return Refused(
-        "it has no commit, and no member says what it reads",
+        "it has no commit"
+        + (" that you may see" if hidden_words(group.hidden_commits) else "")
+        + ", and no member says "
+        "what it reads",
         hint="name what it reads, and where that begins: --topic TOPIC --missing earliest | latest",
         code="no-commit",
     )
