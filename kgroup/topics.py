@@ -94,6 +94,7 @@ TOPICS = {
         subscribed           a live member reads the topic: stop it, --wait-empty
         active-committer *   Empty, but somebody goes on committing
         foreign-owner *      Connect, Streams, Flink, Spark; share groups (never *)
+        hidden-commits *     delete: it has, or may have, commits that you can't see
         blocked              migrate: a check says why, and what to do
         broker-too-old       the brokers are older than Kafka 3.0: upgrade them
         unsupported          a broker does not support a request of kgroup

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -172,8 +172,10 @@ class SecureBroker:
 
 
 @contextmanager
-def secure_broker(directory: Path, reporter: Reporter) -> Iterator[SecureBroker]:
-    """Certificates and a broker in ``directory``, for as long as the block runs."""
+def secure_broker(
+    directory: Path, reporter: Reporter, properties: Mapping[str, str] | None = None
+) -> Iterator[SecureBroker]:
+    """Certificates and a broker in ``directory``, with more ``properties``, for as long as the block runs."""
     certificates = Certificates(directory / "certificates")
     sandbox = Sandbox(directory / "sandbox")
     users = [
@@ -185,7 +187,7 @@ def secure_broker(directory: Path, reporter: Reporter) -> Iterator[SecureBroker]
     try:
         status = sandbox.up(
             reporter=reporter,
-            properties=broker_properties(certificates),
+            properties=broker_properties(certificates) | dict(properties or {}),
             listeners=LISTENERS,
             format_arguments=tuple(users),
         )

@@ -199,7 +199,7 @@ def _sum_cells(row: Sum, report: GroupLag, found: Found, view: View) -> tuple[Ce
         report.group,
         row.topic,
         report.state if view.level is Level.GROUP else None,
-        f"{row.lag}+?" if row.lag is not None and row.unknown else row.lag,
+        f"{row.lag}+?" if row.lag is not None and (row.unknown or row.hidden) else row.lag,
         age_words(row.behind_ms),
         None if worst is None else f"{worst.where} {percent(worst.lag or 0, row.lag or 0)}",
         trend_words(row.rates),

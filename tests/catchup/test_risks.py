@@ -25,6 +25,16 @@ def said(gap: Gap, code: str, pace: Pace = FAST, work: LastWork | None = None, l
     return [risk for risk in found if risk.code == code]
 
 
+def test_retention_that_could_not_be_read_is_said_once_a_topic() -> None:
+    """Without its settings no deadline is known: the plan looked as if there was none."""
+    unread = replace(LOG, retention_unknown="no DESCRIBE_CONFIGS on orders")
+    (risk,) = said(gap_of(gap_range(), gap_range(partition=1)), "retention-unknown", log=unread)
+    assert (risk.level, risk.topic, risk.partition) == (Level.WARNING, "orders", None)
+    assert risk.message.endswith("is unknown: no DESCRIBE_CONFIGS on orders")
+    assert "--operation DescribeConfigs --topic orders" in (risk.hint or "")
+    assert said(gap_of(gap_range()), "retention-unknown") == []
+
+
 @pytest.mark.parametrize(
     ("records", "size", "pace", "seconds"),
     [

@@ -231,7 +231,8 @@ def test_commits_that_are_hidden_are_not_no_gap(bob: Bob) -> None:
 
     result = bob("start", bob.group, exit_code=6)
 
-    assert "leaves out the commits" in result.stderr
+    assert "2 commits on " in result.stderr
+    assert "hidden: no DESCRIBE on Topic" in result.stderr
 
 
 def test_looking_takes_less(bob: Bob) -> None:

@@ -6,14 +6,15 @@ The right that counts is the one on the topic, and no right on the cluster stand
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from kafka.admin import ACLOperation, ResourceType
 
-from tests.command_line import CommandLine, Result
-from tests.commands.test_rights import CLUSTER, HISTORY, Bob, bob, broker, group, settled, topic
+from tests.command_line import CommandLine, QuietReporter, Result
+from tests.commands.test_rights import CLUSTER, HISTORY, LEDGER, Bob, bob, broker, group, settled, topic
 from tests.kafka_world import KafkaWorld
-from tests.secure_broker import SecureBroker
+from tests.secure_broker import SecureBroker, secure_broker
 
 __all__ = ("bob", "broker", "settled")
 
@@ -43,7 +44,7 @@ def test_reading_verbs_say_it_in_every_format(
     for verb in ("describe", "lag", "export"):
         result = bob(verb, "idle", "-o", "json")
         assert hidden(result) == places
-        assert result.stderr.count("DESCRIBE on Topic" if places else UNKNOWN) == 1
+        assert result.stderr.count(said) == 1
         for form in ("csv", "table"):
             assert said in bob(verb, "idle", "-o", form).stderr
     assert UNKNOWN in bob("describe", "idle").stdout if places is None else "hidden" in bob("describe", "idle").stdout
@@ -84,6 +85,23 @@ def test_live_groups_too(bob: Bob) -> None:
     }
     both = [{"topic": "secret", "partition": number} for number in (0, 1)]
     assert found == {"old": both, "new": both}
+
+
+@pytest.mark.soak
+def test_where_everything_is_open_that_no_acl_names(tmp_path: Path) -> None:
+    """A topic that does not exist may be described there, and one that has ACLs for others may not."""
+    everyone = {"allow.everyone.if.no.acl.found": "true"}
+    with secure_broker(tmp_path, QuietReporter(), everyone) as broker, KafkaWorld(broker.addresses["ADMIN"]) as world:
+        for name in ("open", "secret"):
+            world.topic(name)
+        world.commit("idle", {("open", 0): 0, ("secret", 0): 0})
+        bob = Bob(broker)
+        assert hidden(bob("describe", "idle", "-o", "json")) == []
+        for name in ("secret", "__consumer_offsets"):
+            bob.may_describe(topic(name), who="alice")
+        result = bob("describe", "idle", "--no-generation", "-o", "json")
+        assert (hidden(result), [row["topic"] for row in result.data[0]["partitions"]]) == (None, ["open"])
+        assert UNKNOWN in result.stderr
 
 
 @pytest.mark.parametrize("log", [True, False])
@@ -133,3 +151,64 @@ def test_other_readers_that_may_not_be_seen(bob: Bob) -> None:
     bob.may(CLUSTER, HISTORY, ANY_GROUP, topic("open"), topic("secret"))
     assert "unknown" not in bob("describe", "idle").stdout.split("SHAPE")[1].splitlines()[0]
     assert bob("describe", "idle", "-o", "json").data[0]["verdict"]["siblings"]["unseen"] is None
+
+
+def test_catchup_start_says_what_it_could_not_read(bob: Bob, settled: KafkaWorld) -> None:
+    """Who commits, what retention takes and which commits are hidden: no "ok", and a warning in every format."""
+    settled.commit("crashed", {("open", 0): 1, ("open", 1): 0})
+    operations = (ACLOperation.CREATE, ACLOperation.READ, ACLOperation.WRITE, ACLOperation.DESCRIBE_CONFIGS)
+    ledger = [(operation, LEDGER) for operation in operations]
+    needed = [
+        (ACLOperation.READ, group("crashed")),
+        (ACLOperation.DESCRIBE, HISTORY),
+        (ACLOperation.WRITE, (ResourceType.TRANSACTIONAL_ID, "kgroup-catchup-check")),
+        *ledger,
+    ]
+    start = ("catchup", "start", "crashed", "--release-only")
+    unknown = {"retention-unknown", "committers-unknown", "hidden-commits"}
+
+    def warnings(result: Result) -> set[str]:
+        return {warning["code"] for warning in result.data[0]["warnings"]} & unknown
+
+    bob.may(CLUSTER, topic("open"), also=needed)
+    assert warnings(bob(*start, "-o", "json")) == unknown
+    page = bob(*start).stdout
+    assert "crashed is Empty\n" in page
+    assert "nobody commits" not in page
+    assert "whether retention takes records before they are replayed is unknown: no DESCRIBE_CONFIGS on open" in page
+
+    configs = (ACLOperation.DESCRIBE_CONFIGS, topic("open"))
+    bob.may(CLUSTER, topic("open"), HISTORY, also=[*needed, configs])
+    assert warnings(bob(*start, "-o", "json")) == set()
+    assert "crashed is Empty, nobody commits" in bob(*start).stdout
+
+
+def test_pending_catch_ups_that_may_not_be_seen(broker: SecureBroker, bob: Bob, settled: KafkaWorld) -> None:
+    """A released group lags by nothing: who may not read the ledger is not told that nothing is pending."""
+    settled.commit("released", {("open", 0): 1, ("open", 1): 0})
+    CommandLine()(
+        "catchup", "start", "released", "--release-only", "--execute", "-b", broker.addresses["ADMIN"], exit_code=0
+    )
+    rights = (CLUSTER, HISTORY, group("released"), topic("open"))
+    bob.may(*rights)
+    for verb in ("describe", "lag"):
+        assert "OWED unknown: _kgroup_ledger could not be read" in " ".join(bob(verb, "released").stdout.split())
+        assert bob(verb, "released", "-o", "json").data[0]["owed"] is None
+        assert "whether a catch-up is owed can't be told" in bob(verb, "released", "-o", "csv").stderr
+    bob.may(*rights, also=[(ACLOperation.READ, group("released"))])
+    assert "whether a catch-up is owed can't be told" in bob("reset", "released", "--to-earliest").stderr
+    bob.may(*rights, LEDGER)
+    (pending,) = bob("describe", "released", "-o", "json").data[0]["owed"]
+    assert pending["offsets"] == 4
+    settled.delete_group("released")
+
+
+def test_what_could_not_be_read_is_no_finding(bob: Bob, settled: KafkaWorld) -> None:
+    """With a right less, nothing would speak against a migration: that is not "ready"."""
+    bob.may(CLUSTER, group("old"), topic("open"), topic("secret"))
+    (found,) = bob("doctor", "old", "-o", "json").data
+    assert "ready-to-migrate" not in {finding["rule"] for finding in found["findings"]}
+    (why,) = (item["why"] for item in found["not_looked_at"] if item["rule"] == "ready-to-migrate")
+    assert "could not be read" in why
+    partly = {item["rule"] for item in found["not_looked_at"] if item["why"] == UNKNOWN}
+    assert {"topic-gone", "never-read"} <= partly

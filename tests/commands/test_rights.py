@@ -99,10 +99,10 @@ class Bob:
             admin.close()
             admin._net.close()
 
-    def may_describe(self, topic: Right) -> None:
-        """Give bob DESCRIBE on a topic beside what he has, and not READ."""
+    def may_describe(self, topic: Right, who: str = "bob") -> None:
+        """Give bob (or another) DESCRIBE on a topic beside what he has, and not READ."""
         admin = KafkaAdminClient(bootstrap_servers=self.broker.addresses["ADMIN"])
-        rule = ACL("User:bob", "*", ACLOperation.DESCRIBE, ACLPermissionType.ALLOW, ResourcePattern(*topic))
+        rule = ACL(f"User:{who}", "*", ACLOperation.DESCRIBE, ACLPermissionType.ALLOW, ResourcePattern(*topic))
         before = len(admin.describe_acls(_EVERY_RULE)[0])
         admin.create_acls([rule])
         wait_for(lambda: len(admin.describe_acls(_EVERY_RULE)[0]) > before, "the rule")

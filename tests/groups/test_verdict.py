@@ -70,6 +70,9 @@ HANGING = OpenTransaction(4711, 3, 10_000_000, NOW - HOUR, "pay-tx")
 KEEP_UP = (sibling("orders-billing", 30), sibling("orders-search", 40))
 LAG_TOO = (sibling("orders-billing", 900_000), sibling("orders-search", 800_000))
 
+NO_RIGHT = "4 groups could not be read (no DESCRIBE on them)"
+UNSEEN = {Source.SIBLINGS: NO_RIGHT}
+
 ONE_STUCK = judged(
     [*FINE, STUCK],
     state_since_ms=NOW - 41 * MINUTE,
@@ -243,6 +246,21 @@ POISON = judged(
                 "topic recreated, or log truncated?",
                 "LAG": "600 on orders:0, 20% of 3000 over 5 of 5 partitions; unknown on 1 other partition; "
                 "oldest unread record at least 6s",
+            },
+        ),
+        # Other groups that could not be read may read the same, and keep up.
+        (
+            judged([*FINE, STUCK], siblings=(), unknown=UNSEEN),
+            {
+                "SHAPE": "one partition of 6, orders:7 (enrich-1); whether another group reads orders is unknown; "
+                + NO_RIGHT
+            },
+        ),
+        (
+            judged([replace(p, lag=900_000) for p in FINE], siblings=LAG_TOO, unknown=UNSEEN),
+            {
+                "SHAPE": f"every partition, every member; 2 of 2 other groups of orders lag too; {NO_RIGHT}",
+                "->": "3 members for 5 partitions",
             },
         ),
         # Healthy: nobody is closer than his own commits.

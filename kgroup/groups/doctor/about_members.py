@@ -160,6 +160,10 @@ def ready_to_migrate(snapshot: GroupSnapshot) -> Answer:
         return MIGRATE.unknown(snapshot.why("readiness", "whether it can migrate was not looked at"))
     if readiness.verdict is not Verdict.READY:
         return ()
+    unread = [why for field in ("past", "configs", "access") if (why := snapshot.unread.get(field))]
+    unread += snapshot.broker.unread.values()
+    if unread:  # with a right less, nothing would speak against it either
+        return MIGRATE.unknown(f"what may speak against it could not be read: {unread[0]}")
     how = {How.NOW: "now: it is Empty", How.ROLLING: "member by member", How.STOP: "once it is stopped"}
     return MIGRATE.found(
         Severity.INFO,

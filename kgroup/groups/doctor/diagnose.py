@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from kgroup.groups.doctor.finding import Answer, Diagnosis, Finding, NotLooked, Severity, ranked
 from kgroup.groups.doctor.rule import Rule
-from kgroup.groups.doctor.rules import CLUSTER_RULES, GROUP_RULES, ORDER
+from kgroup.groups.doctor.rules import CLUSTER_RULES, GROUP_RULES, OF_COMMITS, ORDER
 from kgroup.groups.doctor.snapshot import ClusterSnapshot, GroupSnapshot
+from kgroup.groups.hidden import hidden_words
 
 _Snapshot = TypeVar("_Snapshot")
 
 
 def diagnose_group(snapshot: GroupSnapshot) -> Diagnosis:
     """Every rule about a group; what could not be looked at is named, and never a finding."""
-    return _diagnosis(snapshot.group.name, snapshot, GROUP_RULES)
+    found = _diagnosis(snapshot.group.name, snapshot, GROUP_RULES)
+    hidden = hidden_words(snapshot.group.hidden_commits)
+    if hidden is None:
+        return found
+    named = {item.rule for item in found.not_looked}
+    unseen = tuple(NotLooked(rule.id, hidden, partly=True) for rule in OF_COMMITS if rule.id not in named)
+    return replace(found, not_looked=(*found.not_looked, *unseen))
 
 
 def diagnose_cluster(snapshot: ClusterSnapshot) -> Diagnosis:

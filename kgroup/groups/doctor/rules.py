@@ -54,5 +54,18 @@ CLUSTER_RULES: tuple[tuple[Rule, OfCluster], ...] = (
 RULES: tuple[Rule, ...] = (*(rule for rule, _ in CLUSTER_RULES), *(rule for rule, _ in GROUP_RULES))
 """The table of rules: id, meaning, source, thresholds."""
 
+OF_COMMITS: tuple[Rule, ...] = (
+    about_offsets.OUT_OF_RANGE,
+    about_offsets.RECREATED,
+    about_transactions.LSO,
+    about_lag.STALLED_COMMITS,
+    about_expiry.EXPIRY,
+    about_offsets.NEVER_READ,
+    about_offsets.GONE,
+    about_lag.HOT_PARTITION,
+    about_lag.SKEWED_LAG,
+)
+"""Those that look at a part only where the broker hides commits."""
+
 BY_ID = {rule.id: rule for rule in RULES}
 ORDER = tuple(rule.id for rule in RULES)

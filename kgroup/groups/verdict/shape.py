@@ -180,7 +180,7 @@ def siblings_of(siblings: Iterable[Sibling], shape: Shape, report: GroupLag, uns
 def siblings_words(siblings: Siblings) -> str:
     """``2 of 2 other groups of orders keep up``."""
     text = _seen_words(siblings)
-    return text if siblings.unseen is None else f"{text}: {siblings.unseen}"
+    return text if siblings.unseen is None else f"{text}; {siblings.unseen}"
 
 
 def _seen_words(siblings: Siblings) -> str:
