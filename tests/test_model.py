@@ -37,6 +37,7 @@ GROUP_FIELDS = {
     "assignment_epoch",
     "members",
     "partitions",
+    "hidden_commits",
     "verdict",
     "totals",
 }

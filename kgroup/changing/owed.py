@@ -34,12 +34,12 @@ def ledger_topic(named: str | None) -> str:
 
 def open_plans(run: Run, cluster: Cluster, groups: Collection[str]) -> dict[str, list[PlanState]]:
     """The open plans of these groups, by group; what can't be read is noted."""
-    found = all_open_plans(run, cluster) if groups else None
-    return {group: states for group, states in (found or {}).items() if group in groups}
+    found = all_open_plans(run, cluster)[0] if groups else {}
+    return {group: states for group, states in found.items() if group in groups}
 
 
-def all_open_plans(run: Run, cluster: Cluster) -> dict[str, list[PlanState]] | None:
-    """The open plans of all groups, by group; None, with a note, where the ledger can't be read.
+def all_open_plans(run: Run, cluster: Cluster) -> tuple[dict[str, list[PlanState]], str | None]:
+    """(the open plans of all groups, by group; why there may be more, which is noted too, or None)
 
     It costs a request where there is no ledger. Who may not DESCRIBE the ledger is not told whether there is one, so
     that is unknown too.
@@ -48,7 +48,7 @@ def all_open_plans(run: Run, cluster: Cluster) -> dict[str, list[PlanState]] | N
     try:
         layout = cluster.layouts([topic]).get(topic)
         if layout is None or isinstance(layout, NotFound):  # most clusters have none
-            return {}
+            return {}, None
         if isinstance(layout, KgroupError):
             raise layout
         # Imported here: nearly no group has one.
@@ -58,53 +58,60 @@ def all_open_plans(run: Run, cluster: Cluster) -> dict[str, list[PlanState]] | N
 
         settings = run.settings
         with Ledger(settings.librdkafka(), topic, timeout_s=settings.timeout_s) as ledger:
-            plans = ledger.list(patience_s=_PATIENCE_S).plans
+            listing = ledger.list(patience_s=_PATIENCE_S)
     except KgroupError as error:
         run.reporter.note(f"whether a catch-up is owed can't be told: {topic} {error.message}")
-        return None
+        return {}, f"{topic} could not be read"
+    why = None
+    for plan_id, fault in listing.unread:
+        why = f"{plan_id} in {topic} could not be read"
+        run.reporter.note(f"whether a catch-up is owed can't be told: {plan_id}: {fault.message}")
     found: dict[str, list[PlanState]] = {}
     now_ms = utc_ms()
-    for plan in plans:
+    for plan in listing.plans:
         if plan.plan.group is not None and plan.state.state.is_open:
             found.setdefault(plan.plan.group, []).append(PlanState(plan, prove(plan), now_ms))
-    return found
+    return found, why
 
 
 @dataclass(frozen=True, slots=True)
 class Owed:
-    """What open catch-ups owe, by group: ``lines`` for the pages, ``owing`` for json and yaml (None: can't be told).
+    """What open catch-ups owe, by group: ``lines`` for the pages, ``owing`` for json and yaml.
 
-    ``notes`` are the same lines, for where neither has room for them. ``unknown`` is the line of every group where it
-    can't be told; None: it can, or there is no room for it.
+    ``notes`` are the same lines, for where neither has room for them. ``unknown`` is why a group that is in none of
+    them may be owed something all the same; None: it is not. ``on_page`` is whether the page has room for that.
     """
 
     lines: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    owing: Mapping[str, Sequence[Mapping[str, Any]]] | None = None
+    owing: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     notes: Mapping[str, Sequence[str]] = field(default_factory=dict)
     unknown: str | None = None
+    on_page: bool = False
 
     def lines_of(self, groups: Iterable[str]) -> dict[str, Sequence[str]]:
         """The lines of these groups."""
-        otherwise = () if self.unknown is None else (self.unknown,)
+        otherwise = (f"unknown: {self.unknown}",) if self.unknown and self.on_page else ()
         return {group: self.lines.get(group, otherwise) for group in groups}
+
+    def owing_of(self, groups: Iterable[str]) -> dict[str, Sequence[Mapping[str, Any]] | None]:
+        """The JSON form of these groups; None: can't be told."""
+        return {group: self.owing.get(group, None if self.unknown else ()) for group in groups}
 
     @classmethod
     def read(cls, run: Run, cluster: Cluster, *, on_page: bool) -> Owed:
         """Read it once for all groups. ``on_page``: what is shown to people has room for it."""
-        plans = all_open_plans(run, cluster)
-        if plans is None:
-            return cls(unknown=f"unknown: {ledger_topic(None)} could not be read" if on_page else None)
+        plans, unknown = all_open_plans(run, cluster)
         if not plans:
-            return cls(owing={})
+            return cls(unknown=unknown, on_page=on_page)
         # Imported here: nearly no group has one.
         from kgroup.screens.catchup_plans import owed_documents, owed_lines
 
         if run.format in (Format.JSON, Format.YAML):
-            return cls(owing={group: owed_documents(states) for group, states in plans.items()})
+            return cls(owing={group: owed_documents(states) for group, states in plans.items()}, unknown=unknown)
         lines = {group: owed_lines(states) for group, states in plans.items()}
         if on_page and run.format in (Format.TABLE, Format.WIDE, Format.MARKDOWN):
-            return cls(lines)
-        return cls(notes=lines)
+            return cls(lines, unknown=unknown, on_page=True)
+        return cls(notes=lines, unknown=unknown)
 
     def note(self, run: Run, groups: Iterable[str]) -> None:
         """Say of these groups what the output has no place for."""

@@ -196,7 +196,7 @@ def _outcomes(run: Run, view: View, cluster: Cluster, found: Iterable[Snapshot],
                 errors,
                 verbose=view.verbose,
                 owed=shown.lines_of(group.name for group in page),
-                owing=shown.owing,
+                owing=shown.owing_of(group.name for group in page),
                 verdicts=judgement.verdicts,
             )
     if not something:

@@ -235,7 +235,7 @@ class _Looking:
         owed = self.owed.read(run, cluster, on_page=ask.surroundings) if groups else Owed()
         owed.note(run, (report.group for report in reports))
         verdicts = _verdicts(groups, by_name, read) if ask.surroundings else {}
-        found = Found(reports, violations, verdicts, self.looks, owed.lines_of(by_name), owed.owing)
+        found = Found(reports, violations, verdicts, self.looks, owed.lines_of(by_name), owed.owing_of(by_name))
         view = View(shown, self.measuring.sort, self.measuring.top, BLOCKS if draws_blocks() else PLAIN)
         made = outcome(found, view, cluster.ref, snapshot.errors)
         if run.format is not Format.PROMETHEUS:

@@ -134,7 +134,7 @@ def outcome(
     *,
     verbose: bool = False,
     owed: Mapping[str, Sequence[str]] | None = None,
-    owing: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
+    owing: Mapping[str, Sequence[Mapping[str, Any]] | None] | None = None,
     verdicts: Mapping[str, GroupVerdict] | None = None,
     source: LogSource | None = None,
 ) -> Outcome:

@@ -90,7 +90,7 @@ class Found:
     verdicts: Mapping[str, GroupVerdict] = field(default_factory=dict)
     looks: Looks = field(default_factory=Looks)
     owed: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    owing: Mapping[str, Sequence[Mapping[str, Any]]] | None = None
+    owing: Mapping[str, Sequence[Mapping[str, Any]] | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
