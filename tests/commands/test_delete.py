@@ -22,7 +22,8 @@ from tests.wire import just_before
 
 Name = Callable[[str], str]
 
-GROUP_FIELDS = {"group", "type", "state", "commits", "last_sign", "last_sign_ms", "deleted", "error", "change_id"}
+GROUP_FIELDS = {"group", "type", "state", "commits", "hidden_commits", "last_sign", "last_sign_ms", "deleted", "error",
+                "change_id"}  # fmt: skip
 pytestmark = pytest.mark.usefixtures("bystander")
 
 

@@ -22,7 +22,7 @@ from tests.running import running
 from tests.waiting import wait_for
 
 Name = Callable[[str], str]
-FIELDS = {"group", "type", "state", "members", "lag", "conditions", "waited_ms", "remaining"}
+FIELDS = {"group", "type", "state", "members", "lag", "hidden_commits", "conditions", "waited_ms", "remaining"}
 QUICK: dict[str, Any] = {"session_timeout_ms": 1000, "heartbeat_interval_ms": 200}
 """Sessions of classic members; those of consumer members end after 6 s on the shared broker, or as the group says."""
 
