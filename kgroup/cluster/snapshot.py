@@ -340,7 +340,8 @@ class Cluster(LogQuestions):
         )
         if any(isinstance(answer, NotAuthorized) for answer in described.values()) and not listed:
             listed = {group.name: group for group in (await self._coordinators.list_groups()).groups}
-        hidden = await self._hidden_of(committed, want) if may_hide else {}
+        there = {name: found for name, found in committed.items() if not isinstance(described[name], NotFound)}
+        hidden = await self._hidden_of(there, want) if may_hide else {}
         notes = tuple(hidden_notes(hidden))
         parts, errors = [], []
         for name in names:
