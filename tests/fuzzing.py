@@ -1,8 +1,13 @@
-"""What fuzz tests share: a quick run that is the same every time and a long one, broken bytes, and nasty names."""
+"""What fuzz tests share: a quick run that is the same every time and a long one that never is, broken bytes, and
+nasty names.
+"""
 
 from __future__ import annotations
 
 import json
+import os
+import random
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from enum import Enum
@@ -10,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
 from kgroup.cluster.offsets_log.batches import Marker, RawRecord
@@ -22,6 +27,9 @@ T = TypeVar("T")
 LONG = 1_500
 QUICK_AND_LONG = pytest.mark.parametrize("examples", [40, pytest.param(LONG, marks=pytest.mark.soak)])
 """For tests that call ``fuzz``: the everyday run, and the soak."""
+
+SEED = int(os.environ.get("KGROUP_TEST_SEED") or random.SystemRandom().randrange(2**32))
+"""Of the long runs of this process; a failed test prints it, and the variable repeats it."""
 
 LINES = [
     json.loads(line) for line in (Path(__file__).parent / "cluster" / "records.jsonl").read_text("utf-8").splitlines()
@@ -56,15 +64,18 @@ NASTY = (
 
 
 def fuzz(examples: int, strategy: st.SearchStrategy[T], check: Callable[[T], None]) -> None:
-    """Let ``check`` loose on so many examples: always the same ones, so that a change alone can make it fail."""
+    """Let ``check`` loose on so many examples: few are always the same, so that a change alone can make it fail; many
+    are others each time.
+    """
+    sys.stdout.write(f"KGROUP_TEST_SEED={SEED}\n")
 
     def one(example: T) -> None:
         check(example)
 
-    run = given(strategy)(one)
+    run = seed(SEED)(given(strategy)(one))
     settings(
         max_examples=examples,
-        derandomize=True,
+        derandomize=examples < LONG,
         database=None,
         deadline=None,
         suppress_health_check=list(HealthCheck),

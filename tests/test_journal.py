@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kgroup.cluster_ref import ClusterRef
-from kgroup.errors import KgroupError, NotFound, Refused
+from kgroup.errors import NotFound, Refused
 from kgroup.journal import Entry, Journal, JournalRow, our_commits
 from kgroup.model import Commit
 from tests.command_line import QuietReporter
@@ -203,7 +203,7 @@ def test_a_file_that_cannot_be_read_costs_that_change(journal: Journal, director
     assert our_commits(journal, CLUSTER, {"svc"}, NOW - timedelta(days=1)) == {
         "svc": {("orders", 0, 12), ("orders", 1, 12)}
     }
-    with pytest.raises(KgroupError):
+    with pytest.raises(NotFound):
         journal.entry("ch-4444", CLUSTER)
     assert journal.entry("ch-5555", CLUSTER).rows == ROWS
 

@@ -86,12 +86,13 @@ CASES = (
         replace(having((A, B, member("p", 0, topic="tiny"))), topics={**TWO_TOPICS, "tiny": TopicFacts(1)}),
         None,
     ),
-    Case("skewed-partitions", "rebalancing", UNSETTLED, UNKNOWN),
+    Case("skewed-partitions", "rebalancing", UNSETTLED, UNKNOWN, "it is rebalancing (PreparingRebalance)"),
     Case(
         "skewed-partitions",
         "sizes hidden",
         replace(having((member("a", 0, 1, 2, 3, 4), member("b", 5))), topics={}),
         UNKNOWN,
+        "how many partitions orders has: no DESCRIBE on it, or it does not exist",
     ),
     # mixed-subscriptions
     Case(
@@ -116,12 +117,24 @@ CASES = (
         "without an owner: orders",
     ),
     Case("mixed-subscriptions", "alike", HEALTHY, None),
-    Case("mixed-subscriptions", "not told", having((A, replace(B, subscription=None))), UNKNOWN),
+    Case(
+        "mixed-subscriptions",
+        "not told",
+        having((A, replace(B, subscription=None))),
+        UNKNOWN,
+        "its members do not tell what they subscribe to",
+    ),
     # ready-to-migrate
     Case("ready-to-migrate", "ready", replace(HEALTHY, readiness=READY), INFO, "member by member"),
     Case("ready-to-migrate", "with a warning", HEALTHY, None),
     Case("ready-to-migrate", "on it already", replace(consumer((A, B)), readiness=READY), None),
-    Case("ready-to-migrate", "not looked at", replace(HEALTHY, readiness=None), UNKNOWN),
+    Case(
+        "ready-to-migrate",
+        "not looked at",
+        replace(HEALTHY, readiness=None),
+        UNKNOWN,
+        "whether it can migrate was not looked at",
+    ),
     # rebalance-storm
     Case(
         "rebalance-storm",
@@ -135,12 +148,24 @@ CASES = (
     ),
     Case("rebalance-storm", "over", replace(HEALTHY, history=stormy(17, 30 * S, 20 * M)), WARNING, "over since"),
     Case("rebalance-storm", "each two minutes", replace(HEALTHY, history=stormy(5, 119 * S)), WARNING, "5 in 7m56s"),
-    Case("rebalance-storm", "few, but long", replace(HEALTHY, history=stormy(5, M, took_ms=30 * S)), CRITICAL),
+    Case(
+        "rebalance-storm",
+        "few, but long",
+        replace(HEALTHY, history=stormy(5, M, took_ms=30 * S)),
+        CRITICAL,
+        "5 in 4m, going on, stopped for 2m30s (62%); most by enrich-3 (5)",
+    ),
     Case("rebalance-storm", "one fewer", replace(HEALTHY, history=stormy(4, 119 * S)), None),
     Case("rebalance-storm", "too far apart", replace(HEALTHY, history=stormy(30, 151 * S)), None),
     Case("rebalance-storm", "a rollout", replace(HEALTHY, history=stormy(24, 10 * S, rollout=True)), None),
     Case("rebalance-storm", "two hours ago", replace(HEALTHY, history=stormy(17, 30 * S, 2 * H)), None),
-    Case("rebalance-storm", "not read", replace(HEALTHY, history=None), UNKNOWN),
+    Case(
+        "rebalance-storm",
+        "not read",
+        replace(HEALTHY, history=None),
+        UNKNOWN,
+        "the history in __consumer_offsets was not read",
+    ),
     Case("rebalance-storm", "read for 4m", replace(HEALTHY, history=History(NOW - 4 * M)), PARTLY, "back to"),
     # eager-assignor
     Case(
@@ -169,9 +194,21 @@ CASES = (
     ),
     Case("eager-assignor", "cooperative", HEALTHY, None),
     Case("eager-assignor", "the consumer protocol", consumer((A, B)), None),
-    Case("eager-assignor", "rebalancing", having((A, B), assignor=None, state="PreparingRebalance"), UNKNOWN),
+    Case(
+        "eager-assignor",
+        "rebalancing",
+        having((A, B), assignor=None, state="PreparingRebalance"),
+        UNKNOWN,
+        "a group shows its assignor only while Stable (PreparingRebalance)",
+    ),
     Case("eager-assignor", "a custom one", having((A, B), assignor="com.acme.Geo"), UNKNOWN, "com.acme.Geo"),
-    Case("eager-assignor", "no history", replace(having((A, B), assignor="range"), history=None), PARTLY),
+    Case(
+        "eager-assignor",
+        "no history",
+        replace(having((A, B), assignor="range"), history=None),
+        PARTLY,
+        "the history in __consumer_offsets was not read",
+    ),
     # not-static
     Case(
         "not-static",
@@ -180,17 +217,47 @@ CASES = (
         WARNING,
         "away 1m at most",
     ),
-    Case("not-static", "three, cheap", replace(HEALTHY, history=restarts(M, M, M, rebalances=4)), INFO),
-    Case("not-static", "a deployment", replace(HEALTHY, history=restarts(M, M, M, rebalances=6, rollout=True)), INFO),
+    Case(
+        "not-static",
+        "three, cheap",
+        replace(HEALTHY, history=restarts(M, M, M, rebalances=4)),
+        INFO,
+        "3 restarts of 3 members without an instance id since 2027-01-15T07:00Z, away 1m at most; 4 rebalances",
+    ),
+    Case(
+        "not-static",
+        "a deployment",
+        replace(HEALTHY, history=restarts(M, M, M, rebalances=6, rollout=True)),
+        INFO,
+        "3 restarts of 3 members without an instance id since 2027-01-15T07:00Z, away 1m at most; 6 rebalances",
+    ),
     Case("not-static", "back at once", replace(HEALTHY, history=restarts(None, None, None)), INFO, "back at once"),
     Case("not-static", "two", replace(HEALTHY, history=restarts(M, M, rebalances=6)), None),
     Case("not-static", "away too long", replace(HEALTHY, history=restarts(M, M, 11 * M)), None),
     Case("not-static", "static", replace(HEALTHY, history=restarts(M, M, M, instance="a")), None),
-    Case("not-static", "not read", replace(HEALTHY, history=None), UNKNOWN),
+    Case(
+        "not-static",
+        "not read",
+        replace(HEALTHY, history=None),
+        UNKNOWN,
+        "the history in __consumer_offsets was not read",
+    ),
     # heartbeat-interval
     Case("heartbeat-interval", "session 6s", replace(HEALTHY, settings=session(6 * S)), INFO, "a third is 2s"),
-    Case("heartbeat-interval", "session 9s: their own is not known", replace(HEALTHY, settings=session(9 * S)), PARTLY),
-    Case("heartbeat-interval", "not seen", replace(HEALTHY, settings=None), UNKNOWN),
+    Case(
+        "heartbeat-interval",
+        "session 9s: their own is not known",
+        replace(HEALTHY, settings=session(9 * S)),
+        PARTLY,
+        "classic members do not tell brokers their heartbeat.interval.ms",
+    ),
+    Case(
+        "heartbeat-interval",
+        "not seen",
+        replace(HEALTHY, settings=None),
+        UNKNOWN,
+        "the members' settings were not found in __consumer_offsets",
+    ),
     Case("heartbeat-interval", "nobody", EMPTY, None),
     Case(
         "heartbeat-interval",
@@ -200,7 +267,13 @@ CASES = (
         "2 fit, 3 should",
     ),
     Case("heartbeat-interval", "a third", consumer((A, B), configs={"consumer.heartbeat.interval.ms": "15000"}), None),
-    Case("heartbeat-interval", "configs hidden", consumer((A, B), configs=None), UNKNOWN),
+    Case(
+        "heartbeat-interval",
+        "configs hidden",
+        consumer((A, B), configs=None),
+        UNKNOWN,
+        "the broker's settings could not be read",
+    ),
     # session-restart
     Case(
         "session-restart",
@@ -213,8 +286,20 @@ CASES = (
     Case("session-restart", "replaced", replace(STATIC_GROUP, history=restarts(None, instance="pay-4")), None),
     Case("session-restart", "none is static", replace(HEALTHY, history=restarts(62 * S)), None),
     Case("session-restart", "no restart seen", replace(STATIC_GROUP, history=History(NOW - H)), UNKNOWN, "since"),
-    Case("session-restart", "no history", replace(STATIC_GROUP, history=None), UNKNOWN),
-    Case("session-restart", "session not seen", replace(STATIC_GROUP, settings=None), UNKNOWN),
+    Case(
+        "session-restart",
+        "no history",
+        replace(STATIC_GROUP, history=None),
+        UNKNOWN,
+        "the history in __consumer_offsets was not read",
+    ),
+    Case(
+        "session-restart",
+        "session not seen",
+        replace(STATIC_GROUP, settings=None),
+        UNKNOWN,
+        "the members' settings were not found in __consumer_offsets",
+    ),
     # static-session
     Case(
         "static-session",
@@ -227,7 +312,13 @@ CASES = (
     Case("static-session", "long", replace(STATIC_GROUP, settings=session(300_000)), INFO, "session of 5m"),
     Case("static-session", "just not", replace(STATIC_GROUP, settings=session(299_999)), None),
     Case("static-session", "none is static", replace(HEALTHY, settings=session(D)), None),
-    Case("static-session", "not seen", replace(STATIC_GROUP, settings=None), UNKNOWN),
+    Case(
+        "static-session",
+        "not seen",
+        replace(STATIC_GROUP, settings=None),
+        UNKNOWN,
+        "the members' settings were not found in __consumer_offsets",
+    ),
     # poll-interval
     Case(
         "poll-interval",
@@ -236,10 +327,30 @@ CASES = (
         WARNING,
         "(2147483647 ms)",
     ),
-    Case("poll-interval", "librdkafka's maximum", replace(HEALTHY, settings=session(45 * S, D)), WARNING),
+    Case(
+        "poll-interval",
+        "librdkafka's maximum",
+        replace(HEALTHY, settings=session(45 * S, D)),
+        WARNING,
+        "1d (86400000 ms) for 2 of 2 members: enrich-0, enrich-1; one that hangs keeps its partitions so long",
+    ),
     Case("poll-interval", "an hour", replace(HEALTHY, settings=session(45 * S, H)), INFO, "1h"),
     Case("poll-interval", "just not", replace(HEALTHY, settings=session(45 * S, H - 1)), None),
-    Case("poll-interval", "not seen", replace(HEALTHY, settings=None), UNKNOWN),
-    Case("poll-interval", "one not seen", replace(HEALTHY, settings={A.member_id: MemberSettings(1, 1)}), PARTLY),
-    Case("poll-interval", "hidden", having(None, [partition(0)], state="Stable"), UNKNOWN),
+    Case(
+        "poll-interval",
+        "not seen",
+        replace(HEALTHY, settings=None),
+        UNKNOWN,
+        "the members' settings were not found in __consumer_offsets",
+    ),
+    Case(
+        "poll-interval",
+        "one not seen",
+        replace(HEALTHY, settings={A.member_id: MemberSettings(1, 1)}),
+        PARTLY,
+        "the members' settings were not found in __consumer_offsets: 1 member",
+    ),
+    Case(
+        "poll-interval", "hidden", having(None, [partition(0)], state="Stable"), UNKNOWN, "its members may not be seen"
+    ),
 )

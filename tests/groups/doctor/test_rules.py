@@ -27,6 +27,7 @@ def look(case: Case) -> Answer:
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_rule(case: Case) -> None:
     answer = look(case)
+    assert case.said or case.expected is None
     findings = [item for item in answer if isinstance(item, Finding)]
     missing = [item for item in answer if isinstance(item, NotLooked)]
 
