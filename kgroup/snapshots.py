@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from kgroup.choosing import choose_groups
 from kgroup.cluster.snapshot import DESCRIBED_TYPES, Cluster, Snapshot, Want
-from kgroup.errors import NotFound, Refused, Unreachable
+from kgroup.errors import NotFound, Refused
 from kgroup.groups.selection import check_expected, names_of, names_only, unknown_groups
 from kgroup.model import ListedGroup, RowError
 from kgroup.options import Selection
@@ -72,22 +72,9 @@ def foreign_left_out(run: Run, which: Selection, groups: Sequence[ListedGroup], 
 
 def _without_vanished(cluster: Cluster, snapshot: Snapshot) -> Snapshot:
     """A group that was deleted between listing and describing is no failure; one that is listed still is one."""
-    denied = {error.group for error in snapshot.errors if error.code == NotFound.code and not error.topic}
-    if not denied:
-        return snapshot
-    denied &= {group.name for group in cluster.list_groups().groups}
-    kept = [error for error in snapshot.errors if error.code != NotFound.code or error.topic]
-    kept += [RowError.of(_denied(), group=group) for group in sorted(filter(None, denied))]
-    return replace(snapshot, errors=tuple(kept))
-
-
-def _denied() -> Unreachable:
-    """Kafka 4.0.0 denies groups that it has (seen); the answers to believe are chosen where they are read."""
-    return Unreachable(
-        "the brokers list this group, but its coordinator answers that it does not exist",
-        code="no-coordinator",
-        hint="try again; describe, export and reset --from-group read the group without its coordinator: --from-log",
-    )
+    missing = {error.group for error in snapshot.errors if error.code == NotFound.code and not error.topic}
+    kept = (error for error in snapshot.errors if error.code != NotFound.code or error.topic)
+    return replace(snapshot, errors=(*kept, *cluster.denied(filter(None, missing))))
 
 
 _THEIR_FLAGS = {

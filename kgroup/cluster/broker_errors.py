@@ -79,6 +79,15 @@ def of_group(code: int, group: str) -> KgroupError:
     return _other(code)
 
 
+def denied_group() -> Unreachable:
+    """What it means that a group is listed, and that its coordinator says that there is none."""
+    return Unreachable(
+        "the brokers list this group, but its coordinator answers that it does not exist",
+        code="no-coordinator",
+        hint="try again; describe, export and reset --from-group read the group without its coordinator: --from-log",
+    )
+
+
 FENCED_INSTANCE_ID = 82
 FENCED_MEMBER_EPOCH, UNRELEASED_INSTANCE_ID, STALE_MEMBER_EPOCH = 110, 111, 113
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from kgroup.cluster.assembly import GroupParts, assemble, failures
+from kgroup.cluster.broker_errors import denied_group
 from kgroup.cluster.coordinator.groups import SETTLING_S, Committed, Described, Listing
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.log_questions import LogQuestions
@@ -173,7 +174,17 @@ class Cluster(LogQuestions):
             for name, answer in sorted(described.items())
             if isinstance(answer, KgroupError) and not isinstance(answer, NotFound)
         )
+        errors += self.denied(name for name, answer in described.items() if isinstance(answer, NotFound))
         return tuple(_with_members(group, described.get(group.name)) for group in listed), errors
+
+    def denied(self, groups: Iterable[str]) -> tuple[RowError, ...]:
+        """Errors for groups that were listed and then not found, if they are listed still: they are not deleted.
+
+        Kafka 4.0.0 denies groups that it has (seen); which of its answers to believe is decided where they are read.
+        """
+        missing = set(groups)
+        still = missing & {group.name for group in self.list_groups().groups} if missing else ()
+        return tuple(RowError.of(denied_group(), group=name) for name in sorted(still))
 
     def describe(self, groups: Sequence[ListedGroup | str], want: Want) -> Snapshot:
         """The groups as they are now.

@@ -5,10 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from kgroup.cluster.coordinator.groups import row_of_each_group
 from tests.command_line import CommandLine
+from tests.conversion import to_consumer
 from tests.kafka_world import KafkaWorld
 
 Name = Callable[[str], str]
@@ -66,3 +69,25 @@ def test_an_unknown_topic_is_said_and_no_error(kgroup: CommandLine, name: Name) 
         result = kgroup("list", "--topic", topic, "-o", "json")
         assert result.data == []
         assert f'no topic "{topic}"' in result.stderr
+
+
+def test_a_group_that_its_coordinator_denies_is_no_deleted_one(
+    kgroup: CommandLine, world: KafkaWorld, name: Name, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Listed, not found, and listed still: an error where the conclusion is drawn, not a group less."""
+    topic, stem = world.topic(name("orders")), name("svc")
+    groups = [f"{stem}-{number}" for number in range(2)]
+    for group in groups:
+        world.commit(group, {(topic, 0): 0})
+        to_consumer(world, group)
+    believed = row_of_each_group
+
+    def denying(rows: Any) -> dict[str, tuple[int, Any]]:
+        return {group: (69, None) if group == groups[0] else told for group, told in believed(rows).items()}
+
+    monkeypatch.setattr("kgroup.cluster.coordinator.groups.row_of_each_group", denying)
+    chosen = ("--regex", f"{stem}-.*", "-o", "json")
+    for verb in (("list",), ("describe",), ("lag",), ("export",), ("reset", "--to-latest", "--all-topics")):
+        document = kgroup(*verb, *chosen, exit_code=3 if verb[0] == "reset" else 7).json
+        assert [(error["group"], error["code"]) for error in document["errors"]] == [(groups[0], "no-coordinator")]
+        assert groups[1] in {row["group"] for row in document["data"]}
