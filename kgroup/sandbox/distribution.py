@@ -18,7 +18,7 @@ from kgroup.sandbox.jars import are_whole, fetch
 from kgroup.sandbox.java import Java
 from kgroup.sandbox.manifest import Manifest, data_text, sandbox_manifest
 
-_OLD_LOG4J_JAR = re.compile(r"(reload4j|log4j)-1\.\d[\w.-]*\.jar")
+_OLD_LOG4J_JAR = re.compile(r"(reload4j|log4j)-1\.[\d.]+\.jar")
 _BROKER_JAR = re.compile(r"kafka_2\.\d+-(\d[\w.-]*?)\.jar")
 
 
