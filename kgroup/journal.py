@@ -109,10 +109,17 @@ class Writing:
 
     def __init__(self, path: Path, entry: Entry) -> None:
         self.id = entry.id
+        self.fault: str | None = None
+        """Why results are missing in the file, in a sentence; None while none are.
+
+        A disk that is full must not stop a change half-way: the plan is on disk before the first change, and
+        ``kgroup undo`` compares it with the cluster where it finds no results.
+        """
+        self._path = path
         self._file = path.open("a", encoding="utf-8")
 
     def done(self, results: Mapping[Place, KgroupError | None]) -> None:
-        """What came of some rows. A file that can't be written any more must not stop a change half-way."""
+        """What came of some rows."""
         rows = [[*place, None if error is None else error.code] for place, error in results.items()]
         self._line({"done": rows})
 
@@ -137,16 +144,23 @@ class Writing:
         self._line({"ended": utc_now().isoformat()})
         try:
             os.fsync(self._file.fileno())
+        except OSError as error:
+            self._failed(error)
+        with suppress(OSError):  # which writes what is left in its buffer, and says the same once more
             self._file.close()
-        except OSError:  # the plan is on disk, which is what undo needs
-            return
 
     def _line(self, document: Mapping[str, Any]) -> None:
         try:
             self._file.write(json.dumps(document) + "\n")
             self._file.flush()
-        except OSError:
-            return
+        except OSError as error:
+            self._failed(error)
+
+    def _failed(self, error: OSError) -> None:
+        self.fault = self.fault or (
+            f"the journal {self._path} could not be written to its end ({error.strerror}): it has all offsets from "
+            f"before the change, but not every result; kgroup undo {self.id} compares them with the cluster"
+        )
 
 
 class Journal:

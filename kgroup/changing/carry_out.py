@@ -178,6 +178,8 @@ def _applied(run: Run, cluster: ChangingCluster, planned: Result, writing: Writi
         if writing:
             writing.converted(missing)
             writing.close()
+            if writing.fault:
+                run.reporter.warn(writing.fault)
     tried = {id(row) for row in possible.rows}
     ended = tuple(_ended(row, results, back) if id(row) in tried else row for row in planned.plan.rows)
     plan = replace(planned.plan, rows=ended)

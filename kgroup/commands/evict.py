@@ -200,6 +200,8 @@ def _executed(
             run.result.touched, run.result.change = True, entry.id
             results = cluster.remove_members(group.name, [eviction.leaver for eviction in plan])
             writing.removed({str(leaver): error for leaver, error in results.items()})
+        if writing.fault:
+            run.reporter.warn(writing.fault)
     ended = []
     for eviction in plan:
         error = results[eviction.leaver]

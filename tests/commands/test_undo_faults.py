@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -341,6 +342,74 @@ def test_signal_on_the_screen(proxied: ProxiedBroker, name: Name) -> None:
     assert "not done" in result.stdout + result.stderr
     CommandLine()("undo", change_id(result.stdout + result.stderr), "--execute")
     assert {found for group in groups for found in proxied.world.exact(group).values()} == {(1, "", None)}
+
+
+def test_journal_whose_disk_is_full_in_mid_change(proxied: ProxiedBroker, name: Name, tmp_path: Path) -> None:
+    """What is under way is done, and said; that results are missing is said, and ``undo`` restores all the same.
+
+    The journal is on a small disk of its own, which is full from the first commit on.
+    """
+    topic, stem = filled(proxied.world, name("orders"), 3), name("svc")
+    groups = sorted(f"{stem}-{place:03}" for place in range(SIGNALLED))
+    before = committed(proxied.world, groups, topic, 3)
+    state = tmp_path / "state"
+    state.mkdir()
+    script = f"""
+        mount -t tmpfs -o size=512k none {state} && "$@" reset {" ".join(groups)} --topic {topic} --to-latest --execute
+        echo "exit $?"
+        rm {state}/filler
+        "$@" undo --execute
+    """
+    words = [
+        "unshare",
+        "--user",
+        "--map-root-user",
+        "--mount",
+        "sh",
+        "-c",
+        script,
+        "sh",
+        sys.executable,
+        "-m",
+        "kgroup",
+    ]
+    held = proxied.proxy.expect(Fault(OFFSET_COMMIT, Loss.NOTHING))
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert held.met.wait(60)
+        # The disk is only there for those who are in its namespace.
+        with suppress(OSError), Path(f"/proc/{process.pid}/root{state}/filler").open("wb", buffering=0) as filler:
+            while True:
+                filler.write(b"x")
+    finally:
+        held.go_on.set()
+        result = ended(process)
+    assert "exit 0" in result.stdout, result
+    assert "could not be written to its end (No space left on device)" in " ".join(result.stderr.split())
+    assert result.exit_code == 0, "undo, in the same namespace"
+    assert everything(proxied.world, groups) == before
+
+
+def test_journal_is_synced_before_the_first_byte(
+    proxied: ProxiedBroker, svc: tuple[str, str, Commits], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file and the directory that it was made in: what a power cut leaves, and not what the page cache shows."""
+    group, topic, _ = svc
+    synced: list[tuple[Path, int]] = []
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        real(descriptor)
+        synced.append((Path(f"/proc/self/fd/{descriptor}").readlink(), proxied.proxy.forwarded[OFFSET_COMMIT]))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    before = proxied.proxy.forwarded[OFFSET_COMMIT]
+    CommandLine()(*command("reset", group, topic))
+    assert proxied.proxy.forwarded[OFFSET_COMMIT] > before
+
+    assert [path.suffix for path, _ in synced] == [".jsonl", "", ".jsonl"], "the plan, its directory, the results"
+    assert synced[1][0].name == "journal"
+    assert [commits - before > 0 for _, commits in synced] == [False, False, True]
 
 
 def test_journal_that_cannot_grow(kgroup: CommandLine, world: KafkaWorld, name: Name, bystander: str) -> None:
