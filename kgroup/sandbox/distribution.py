@@ -20,6 +20,8 @@ from kgroup.sandbox.manifest import Manifest, data_text, sandbox_manifest
 
 _OLD_LOG4J_JAR = re.compile(r"(reload4j|log4j)-1\.[\d.]+\.jar")
 _BROKER_JAR = re.compile(r"kafka_2\.\d+-(\d[\w.-]*?)\.jar")
+_FIRST_KRAFT = (3, 3)
+"""The first release whose KRaft is for production (KIP-833)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,7 @@ def fetched(cache: Path, java: Java, reporter: Reporter, manifest: Manifest | No
 
 
 def given(directory: Path, cache: Path, java: Java) -> Distribution:
-    """The Kafka in a user's directory (a distribution or its ``libs``); raises Refused [no-kafka]."""
+    """The Kafka in a user's directory (a distribution or its ``libs``); raises Refused [no-kafka], [kafka-too-old]."""
     inner = directory / "libs"
     libs = (inner if inner.is_dir() else directory).absolute()
     classpath = tuple(sorted(libs.glob("*.jar")))
@@ -109,6 +111,17 @@ def given(directory: Path, cache: Path, java: Java) -> Distribution:
             details=(f"There are {len(classpath)} jars there, none called kafka_2.13-VERSION.jar.",),
             hint="Name the libs directory of an unpacked Kafka distribution.",
         )
+    if _release(versions[0]) < _FIRST_KRAFT:
+        raise Refused(
+            f"Kafka {versions[0]} in {libs} needs ZooKeeper, and the sandbox has none",
+            code="kafka-too-old",
+            hint="Name a Kafka 3.3 or newer.",
+        )
     home = cache / f"given-{hashlib.sha256(str(libs).encode()).hexdigest()[:12]}"
     home.mkdir(parents=True, exist_ok=True)
     return Distribution(versions[0], classpath, java, home)
+
+
+def _release(version: str) -> tuple[int, ...]:
+    """The first two numbers: (3, 9) of "3.9.1"."""
+    return tuple(int(number) for number in re.findall(r"\d+", version)[:2])

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.sandbox.distribution import Distribution
+from kgroup.errors import Refused
+from kgroup.sandbox.distribution import Distribution, given
 from kgroup.sandbox.java import Java
 
 
@@ -26,3 +27,18 @@ def test_the_log_settings_that_fit(tmp_path: Path, jars: tuple[str, ...], flag: 
         given = kafka.log_flag(quiet=quiet)
         assert given.startswith(flag)
         assert (tmp_path / given.rpartition("/")[2]).exists()
+
+
+@pytest.mark.parametrize(("version", "fits"), [("2.8.2", False), ("3.0.2", False), ("3.3.2", True), ("3.10.0", True)])
+def test_a_kafka_that_needs_zookeeper_is_refused(tmp_path: Path, version: str, fits: bool) -> None:
+    libs = tmp_path / "libs"
+    libs.mkdir()
+    (libs / f"kafka_2.13-{version}.jar").touch()
+    java = Java(Path("java"), 17, "")
+    if fits:
+        assert given(tmp_path, tmp_path / "cache", java).version == version
+        return
+    with pytest.raises(Refused, match=rf"Kafka {version} .* needs ZooKeeper") as refused:
+        given(tmp_path, tmp_path / "cache", java)
+    assert refused.value.code == "kafka-too-old"
+    assert refused.value.hint == "Name a Kafka 3.3 or newer."
