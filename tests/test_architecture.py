@@ -198,3 +198,18 @@ def test_the_list_of_private_names_is_complete(prefixes: tuple[str, ...], owner:
 
 def test_underscored_names_of_kafka_python_are_nowhere_imported() -> None:
     assert [str(i) for i in IMPORTS if under(i.module, "kafka") and "._" in i.module] == []
+
+
+def test_every_client_is_made_where_it_is_told_never_to_create_a_topic() -> None:
+    """A producer's questions bring back a topic that was deleted, where brokers create topics that are asked for."""
+    made = {"AdminClient", "Consumer", "Producer"}
+    direct = [
+        f"{path.relative_to(PACKAGE)}:{node.lineno}"
+        for path in FILES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in made
+    ]
+
+    assert {where.partition(":")[0] for where in direct} == {"cluster/demo_clients.py"}, direct
+    assert "**NEVER_CREATES" in (PACKAGE / "cluster" / "librdkafka.py").read_text(encoding="utf-8")
+    assert "**NEVER_CREATES" in (PACKAGE / "cluster" / "demo_clients.py").read_text(encoding="utf-8")

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from kgroup.cluster.librdkafka import NEVER_CREATES
 from kgroup.errors import SandboxError
 
 SESSION_TIMEOUT_MS = 2_000
@@ -122,4 +123,4 @@ def _reported(action: str) -> Iterator[None]:
 
 
 def _settings(bootstrap_servers: str) -> dict[str, str | int | bool]:
-    return {"bootstrap.servers": bootstrap_servers, "log_level": 3}
+    return {"bootstrap.servers": bootstrap_servers, "log_level": 3, **NEVER_CREATES}

@@ -42,6 +42,9 @@ _MOVING = frozenset(
     }
 )
 
+NEVER_CREATES = {"allow.auto.create.topics": False}
+"""For every client: a producer's default is True, and its questions bring back a topic that was deleted."""
+
 _NO_BROKER = frozenset({KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._RESOLVE})
 
 
@@ -106,9 +109,12 @@ class Watch:
 
 
 def client(kind: Any, config: Mapping[str, Any], watch: Watch) -> Any:
-    """A Consumer or Producer that is silent, unless a debug log is kept. Raises ConfigError."""
+    """A Consumer, Producer or AdminClient that is silent, unless a debug log is kept, and never creates a topic.
+
+    Raises ConfigError.
+    """
     level = _DEBUG if LOG.isEnabledFor(logging.DEBUG) else _QUIET
-    settings = {**config, "log_level": level, "error_cb": watch.on_error}
+    settings = {**config, **NEVER_CREATES, "log_level": level, "error_cb": watch.on_error}
     try:
         return kind(settings, logger=LOG)
     except KafkaException as error:

@@ -39,7 +39,6 @@ REQUIRED = {
     "enable.auto.offset.store": False,
     "enable.partition.eof": True,
     "auto.offset.reset": "error",  # else it jumps over what is gone without a word
-    "allow.auto.create.topics": False,
 }
 
 _Place = tuple[str, int]

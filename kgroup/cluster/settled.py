@@ -42,7 +42,6 @@ _REQUIRED = {
     "enable.auto.offset.store": False,
     "enable.partition.eof": True,
     "auto.offset.reset": "error",
-    "allow.auto.create.topics": False,
 }
 
 Item = tuple[int, bytes | None, bytes | None]
