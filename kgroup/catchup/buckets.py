@@ -91,8 +91,9 @@ def by_chunk(plan: Plan, delivery: Delivery | None, progress: Mapping[int, Progr
     for share in chain.from_iterable(one.shares for one in known):
         shares.setdefault(share.chunk, []).append(share)
     found = {number: one for number, one in progress.items() if number in own}
+    again = sum(one.again for one in known)  # of which chunk they were is not known: it counts for the first
     for chunk in plan.chunks:
-        if whole or chunk.number in shares:
+        if whole or again or chunk.number in shares:
             summed = total(shares.get(chunk.number, ()), chunk.number)
             found[chunk.number] = Progress(
                 chunk.number,
@@ -105,7 +106,9 @@ def by_chunk(plan: Plan, delivery: Delivery | None, progress: Mapping[int, Progr
                 newest.epoch,
                 summed.lost,
                 summed.may_repeat,
+                again=again,
             )
+            again = 0
     return found
 
 

@@ -21,11 +21,18 @@ def unfinished(plan: Plan, progress: Mapping[int, Progress]) -> tuple[Chunk, ...
 
 def undelivered(plan: Plan, progress: Mapping[int, Progress]) -> tuple[OffsetRange, ...]:
     """What is still owed, in as few ranges as can be; what was found lost is not: it is over with."""
-    left = (
-        OffsetRange(chunk.topic, chunk.partition, delivered_to(chunk, progress), chunk.end)
-        for chunk in unfinished(plan, progress)
-    )
-    return tuple(merged(left))
+    return tuple(merged(row for chunk in unfinished(plan, progress) for row in undelivered_of(chunk, progress)))
+
+
+def undelivered_of(chunk: Chunk, progress: Mapping[int, Progress]) -> Iterator[OffsetRange]:
+    """What is still owed of a chunk, in order: all above ``delivered_to`` but what the target topic has kept."""
+    start, known = delivered_to(chunk, progress), progress.get(chunk.number)
+    for kept_start, kept_end in () if known is None else known.kept:
+        if start < kept_start:
+            yield OffsetRange(chunk.topic, chunk.partition, start, kept_start)
+        start = max(start, kept_end)
+    if start < chunk.end:
+        yield OffsetRange(chunk.topic, chunk.partition, start, chunk.end)
 
 
 def delivered(plan: Plan, progress: Mapping[int, Progress]) -> tuple[OffsetRange, ...]:
@@ -52,5 +59,7 @@ def touched(plan: Plan, progress: Mapping[int, Progress]) -> Iterator[Chunk]:
     """
     for chunk in plan.chunks:
         known = progress.get(chunk.number)
-        if known is not None and (known.delivered_to > chunk.start or known.records or known.may_repeat):
+        if known is not None and (
+            known.delivered_to > chunk.start or known.records or known.may_repeat or known.again or known.kept
+        ):
             yield chunk

@@ -108,6 +108,7 @@ def _range(item: GapRange, proof: PartitionProof | None) -> dict[str, Any]:
         "dead": None if proof is None else proof.dead,
         "bytes": None if proof is None else proof.size,
         "may_repeat": None if proof is None else proof.may_repeat,
+        "delivered_again": None if proof is None else proof.delivered_again,
         "lost": None if proof is None else [row.document() for row in proof.lost],
         "undelivered": None
         if proof is None
@@ -129,6 +130,7 @@ _UNPROVED = (
     "lost_offsets",
     "undelivered_offsets",
     "may_repeat",
+    "delivered_again",
     "chunks_done",
     "complete",
 )

@@ -97,6 +97,11 @@ class Fields:
         """An object in this one."""
         return Fields(self._value(name, dict))
 
+    def by_name(self, name: str) -> Iterator[tuple[str, Fields]]:
+        """An object of objects."""
+        for key, item in self._value(name, dict).items():
+            yield str(key), Fields(self._checked(name, item, dict))
+
     def span(self) -> tuple[int, int]:
         """``start`` and ``end``, in this order."""
         start, end = self.count("start"), self.count("end")

@@ -37,13 +37,22 @@ T = TypeVar("T")
 class Listing:
     """The plans of a ledger, oldest first.
 
-    ``unread`` are plans that this kgroup can't understand, by id. ``hidden`` is set where an open transaction hid the
-    newest records for too long: what is shown was true a moment ago, and nothing may be decided by it.
+    ``unread`` are plans that this kgroup can't understand, by id; ``pruned`` those that were finished. ``hidden`` is
+    set where an open transaction hid the newest records for too long: what is shown was true a moment ago, and nothing
+    may be decided by it.
     """
 
     plans: tuple[Ledgered, ...]
     unread: tuple[tuple[str, KgroupError], ...] = ()
     hidden: Refused | None = None
+    pruned: frozenset[str] = frozenset()
+
+    def knows(self, plan_id: str) -> bool:
+        """Whether the ledger says what became of a plan, though this kgroup may not understand it."""
+        return plan_id in self.pruned or plan_id in {
+            *(found.plan.id for found in self.plans),
+            *(unread for unread, _ in self.unread),
+        }
 
 
 class Ledger:
@@ -107,7 +116,7 @@ class Ledger:
         found: Transactions | None = None
         try:
             with self._reading:
-                self._reader.connect()  # first of all: a producer's question might make the topic
+                self._reader.connect()  # first of all: a producer waits long for a topic that does not exist
             found = self._transactions(transactional_id)
             found.connect()
         except KgroupError:
@@ -154,7 +163,7 @@ class Ledger:
             return self._created(plan, end, lost)
 
     def _require_topic(self) -> None:
-        """A producer's question would make the topic, but not as it must be, where brokers make topics unasked."""
+        """Raise NotFound at once: a producer would wait for the topic until its timeout."""
         with self._reading:
             self._reader.bounds()
 
@@ -220,7 +229,7 @@ class Ledger:
                 plans.append(view.ledgered(plan_id))
             except KgroupError as error:
                 unread.append((plan_id, error))
-        return Listing(tuple(plans), tuple(unread), hidden)
+        return Listing(tuple(plans), tuple(unread), hidden, view.pruned_ids())
 
     def read(self, plan_id: str, offset: int | None = None) -> Ledgered:
         """One plan as it is now, up to the end that the ledger has when this is called.

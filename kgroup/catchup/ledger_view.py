@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from kgroup.catchup.buckets import by_chunk
@@ -42,6 +43,15 @@ class View:
         """The plans whose own record is there, in its order."""
         found = ((records[key][0], plan_id) for plan_id, key, records in self._with_plan())
         return tuple(plan_id for _, plan_id in sorted(found))
+
+    def pruned_ids(self) -> frozenset[str]:
+        """The plans of which only the state is left, and which were finished."""
+        found = set[str]()
+        for plan_id in self._newest.keys() - set(self.plan_ids()):
+            with suppress(KgroupError):  # a newer kgroup's: this one cannot say that it was finished
+                if not self.state(plan_id).state.is_open:
+                    found.add(plan_id)
+        return frozenset(found)
 
     def _with_plan(self) -> Iterator[tuple[str, bytes, dict[bytes, tuple[int, bytes]]]]:
         for plan_id, records in self._newest.items():

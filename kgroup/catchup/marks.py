@@ -12,7 +12,8 @@ ID_ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
 """The journal's: nothing in it is taken for something else when it is read aloud."""
 
 _ID = rf"cu-[{ID_ALPHABET}]{{4}}"
-_MARK = rf"kgroup ({_ID}) (0|[1-9][0-9]{{0,17}}) (release|back)"
+_NUMBER = "(0|[1-9][0-9]{0,18})"
+_MARK = rf"kgroup ({_ID}) (0|[1-9][0-9]{{0,17}}) (?:(release|back)|(release) {_NUMBER})"
 
 
 class Moved(StrEnum):
@@ -24,22 +25,30 @@ class Moved(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Which plan's runner made a commit, in which epoch, and what for. What stood there before is in the plan."""
+    """Which plan's runner made a commit, in which epoch, and what for. What stood there before is in the plan.
+
+    ``start`` is, with a release, where the gap begins that ends at the commit's own offset: it says what is pending
+    even when the ledger is lost. None in marks of older versions, and with a move back.
+    """
 
     plan_id: str
     epoch: int
     moved: Moved
+    start: int | None = None
 
     @property
     def metadata(self) -> str:
-        """``kgroup cu-7f3a 3 release``, to be committed with the offset."""
-        return f"kgroup {self.plan_id} {self.epoch} {self.moved}"
+        """``kgroup cu-7f3a 3 release 70``, to be committed with the offset."""
+        start = "" if self.start is None else f" {self.start}"
+        return f"kgroup {self.plan_id} {self.epoch} {self.moved}{start}"
 
     @classmethod
     def of(cls, metadata: str) -> Mark | None:
         """The mark that a commit carries; None where it is not kgroup's."""
         found = re.fullmatch(_MARK, metadata)
-        return None if found is None else cls(found[1], int(found[2]), Moved(found[3]))
+        if found is None:
+            return None
+        return cls(found[1], int(found[2]), Moved(found[3] or found[4]), None if found[5] is None else int(found[5]))
 
 
 def new_plan_id(taken: Collection[str] = ()) -> str:

@@ -128,6 +128,18 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
+class TargetTopic:
+    """The topic of ``--to-topic``, or one for dead letters, as it was before the first record was delivered to it.
+
+    ``id`` is None on brokers before topic ids. ``ends`` are the log end offsets, by partition number: all that is
+    delivered to a partition has this offset or a higher one; a partition that is not listed was added later.
+    """
+
+    id: str | None
+    ends: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Delivery:
     """Where the records go; kept with the plan's own record where that was said, and fixed once anything is delivered,
     since it decides what is delivered already.
@@ -137,6 +149,7 @@ class Delivery:
     record of each is delivered (``--latest-per-key``), 0: every record is. The chunks of its tasks are buckets then,
     whose numbers begin at ``buckets.first``. ``tuning`` is how fast, and how often a refused record is tried again, as
     it was typed (``rate``, ``lanes``, ``retries``, ``backoff``, ``handler-timeout``): each run may say others.
+    ``target`` is set with ``topic`` from the first replay on, ``dead_letters`` by name for each topic that got some.
     """
 
     sink: str
@@ -145,6 +158,8 @@ class Delivery:
     options: dict[str, str]
     buckets: int = 0
     tuning: dict[str, str] = field(default_factory=dict)
+    target: TargetTopic | None = None
+    dead_letters: dict[str, TargetTopic] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +223,10 @@ class Progress:
 
     Of a bucket of keys, which is delivered whole (``delivered_to`` is 1) or not at all (0), ``shares`` say from which
     chunks its records are; the other counts are their sums.
+
+    ``again`` is how many records were delivered before and disappeared from the target topic: they are delivered once
+    more. ``kept`` are the offsets [start, end) above ``delivered_to`` whose records the target topic still has, so that
+    they are not.
     """
 
     chunk: int
@@ -221,6 +240,8 @@ class Progress:
     lost: tuple[Lost, ...] = ()
     may_repeat: int = 0
     shares: tuple[Share, ...] = ()
+    again: int = 0
+    kept: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from kgroup.catchup.delivered import delivered_to
 from kgroup.catchup.evidence import origin
 from kgroup.catchup.marks import Mark, Moved
-from kgroup.catchup.model import Chunk, GapRange, Place
+from kgroup.catchup.model import Chunk, GapRange, Place, Plan, Progress
 from kgroup.catchup.steps import Move, Situation, Twice
 from kgroup.model import Commit
 from kgroup.units import plural
@@ -20,11 +20,14 @@ def offset_of(commit: Commit | None) -> int | None:
 
 def releases(now: Situation, ranges: Iterable[GapRange]) -> tuple[Move, ...]:
     """The commits at the frozen ends, with kgroup's mark."""
-    mark = Mark(now.ledgered.plan.id, now.epoch, Moved.RELEASE).metadata
-    return tuple(
-        Move(*item.place, now.committed.get(item.place), (Commit(item.end, item.end_leader_epoch, mark),))
-        for item in ranges
-    )
+    plan = now.ledgered.plan
+    return tuple(Move(*item.place, now.committed.get(item.place), (at_end(plan, item, now.epoch),)) for item in ranges)
+
+
+def at_end(plan: Plan, item: GapRange, epoch: int) -> Commit:
+    """The commit that releases a partition."""
+    mark = Mark(plan.id, epoch, Moved.RELEASE, item.start)
+    return Commit(item.end, item.end_leader_epoch, mark.metadata)
 
 
 def back(now: Situation, item: GapRange, target: int) -> Move | None:
@@ -82,12 +85,24 @@ def _in_buckets(now: Situation, chunk: Chunk) -> int:
     return known.records - known.filtered - known.dead if delivery is not None and delivery.buckets else 0
 
 
+def _once_in_target(chunk: Chunk, done: int, known: Progress, move: Move) -> Iterator[Twice]:
+    """What the target topic has above the part that is delivered, and what it had."""
+    for start, end in known.kept:
+        if max(start, move.offset) < end:
+            yield Twice(*move.place, max(start, move.offset), end, "delivered by the replay")
+    if known.again:
+        why = f"{plural(known.again, 'record')} delivered by the replay, and gone from the target topic since"
+        yield Twice(*move.place, done, chunk.end, why)
+
+
 def _of_move(now: Situation, move: Move, chunks: Iterable[Chunk], end: int) -> Iterator[Twice]:
     place, group, progress = move.place, now.ledgered.plan.group, now.ledgered.progress
     for chunk in chunks:
         done, known = delivered_to(chunk, progress), progress.get(chunk.number)
         if max(chunk.start, move.offset) < done:
             yield Twice(*place, max(chunk.start, move.offset), done, "delivered by the replay")
+        if known is not None and done < chunk.end:
+            yield from _once_in_target(chunk, done, known, move)
         if known is not None and known.may_repeat and done < chunk.end:
             yield Twice(*place, done, chunk.end, f"up to {plural(known.may_repeat, 'record')} handled by the replay")
         if known is not None and done < chunk.end and (some := _in_buckets(now, chunk)):

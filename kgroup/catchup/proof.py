@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kgroup.catchup.buckets import as_chunk, numbers
-from kgroup.catchup.delivered import delivered_to
+from kgroup.catchup.delivered import delivered_to, undelivered_of
 from kgroup.catchup.evidence import SetBack, origin
 from kgroup.catchup.model import Chunk, GapRange, GivenUp, Ledgered, Place, Plan, Progress
 from kgroup.stored import OffsetRange, merged
@@ -88,6 +88,8 @@ class PartitionProof:
     disputed: tuple[str, ...]
     chunks: int
     chunks_done: int
+    delivered_again: int = 0
+    """Records that were delivered before, and are gone from the target topic: they are delivered once more."""
 
     @property
     def delivered(self) -> int:
@@ -153,6 +155,7 @@ class Proof:
             "lost_offsets": sum(row.offsets for row in self.lost),
             "undelivered_offsets": sum(row.offsets for row in self.undelivered),
             "may_repeat": sum(item.may_repeat for item in self.partitions),
+            "delivered_again": sum(item.delivered_again for item in self.partitions),
             "chunks": sum(item.chunks for item in self.partitions),
             "chunks_done": sum(item.chunks_done for item in self.partitions),
             "complete": self.complete,
@@ -209,7 +212,7 @@ def _of_range(
     item: GapRange, chunks: list[Chunk], progress: Mapping[int, Progress], disputed: tuple[str, ...], log_start: int
 ) -> PartitionProof:
     place = item.place
-    owed = merged(OffsetRange(*place, delivered_to(chunk, progress), chunk.end) for chunk in chunks)
+    owed = merged(row for chunk in chunks for row in undelivered_of(chunk, progress))
     known = [progress[chunk.number] for chunk in chunks if chunk.number in progress]
     passed = [OffsetRange(*place, row.start, min(row.end, log_start)) for row in owed if row.start < log_start]
     left = [OffsetRange(*place, max(row.start, log_start), row.end) for row in owed if row.end > log_start]
@@ -233,6 +236,7 @@ def _of_range(
         disputed=disputed,
         chunks=len(chunks),
         chunks_done=sum(delivered_to(chunk, progress) >= chunk.end for chunk in chunks),
+        delivered_again=sum(one.again for one in known),
     )
 
 

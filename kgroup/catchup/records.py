@@ -28,6 +28,7 @@ from kgroup.catchup.model import (
     Progress,
     State,
     StateRecord,
+    TargetTopic,
     Task,
 )
 from kgroup.catchup.shares import lost_document, read_lost, read_share, share_document
@@ -317,6 +318,7 @@ def _read_epoch(fields: Fields) -> Epoch:
 
 
 def _delivery(delivery: Delivery) -> dict[str, Any]:
+    target = delivery.target
     return {
         "sink": delivery.sink,
         "order": delivery.order.value,
@@ -324,6 +326,8 @@ def _delivery(delivery: Delivery) -> dict[str, Any]:
         "options": dict(delivery.options),
         "buckets": delivery.buckets,
         "tuning": dict(delivery.tuning),
+        "target": None if target is None else _target(target),
+        "dead_letters": {name: _target(topic) for name, topic in delivery.dead_letters.items()},
     }
 
 
@@ -335,11 +339,27 @@ def _read_delivery(fields: Fields) -> Delivery:
         options=fields.options("options"),
         buckets=fields.count("buckets") if fields.has("buckets") else 0,
         tuning=fields.options("tuning") if fields.has("tuning") else {},
+        target=fields.maybe("target", lambda name: _read_target(fields.object(name))) if fields.has("target") else None,
+        dead_letters={name: _read_target(item) for name, item in fields.by_name("dead_letters")}
+        if fields.has("dead_letters")
+        else {},
     )
 
 
+def _target(target: TargetTopic) -> dict[str, Any]:
+    return {"id": target.id, "ends": list(target.ends)}
+
+
+def _read_target(fields: Fields) -> TargetTopic:
+    return TargetTopic(fields.maybe("id", fields.text), fields.counts("ends"))
+
+
 def _progress(progress: Progress) -> dict[str, Any]:
-    shares = {"shares": [share_document(share) for share in progress.shares]} if progress.shares else {}
+    more: dict[str, Any] = {}
+    if progress.shares:
+        more["shares"] = [share_document(share) for share in progress.shares]
+    if progress.again or progress.kept:
+        more |= {"again": progress.again, "kept": [offset for span in progress.kept for offset in span]}
     return {
         "chunk": progress.chunk,
         "delivered_to": progress.delivered_to,
@@ -351,7 +371,7 @@ def _progress(progress: Progress) -> dict[str, Any]:
         "epoch": progress.epoch,
         "lost": lost_document(progress.lost),
         "may_repeat": progress.may_repeat,
-        **shares,
+        **more,
     }
 
 
@@ -368,7 +388,16 @@ def _read_progress(fields: Fields) -> Progress:
         lost=read_lost(fields),
         may_repeat=fields.count("may_repeat"),
         shares=tuple(read_share(item) for item in fields.objects("shares")) if fields.has("shares") else (),
+        again=fields.count("again") if fields.has("again") else 0,
+        kept=_read_kept(fields) if fields.has("kept") else (),
     )
+
+
+def _read_kept(fields: Fields) -> tuple[tuple[int, int], ...]:
+    offsets = fields.counts("kept")
+    if len(offsets) % 2 or list(offsets) != sorted(offsets):
+        fields.wrong("kept", "are no offset ranges one after the other")
+    return tuple(zip(offsets[::2], offsets[1::2], strict=True))
 
 
 _READERS: dict[Kind, Callable[[Fields], Value]] = {

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from kgroup.catchup.evidence import GroupCommit, History
-from kgroup.catchup.marks import Mark, Moved
 from kgroup.catchup.model import Epoch, Place, Plan, State, StateRecord
+from kgroup.catchup.moves import at_end
 from kgroup.catchup.steps import Move, MoveBack, Release, next_state
 from kgroup.cluster.apply import ChangingCluster
 from kgroup.cluster.holding import Holding
@@ -78,9 +78,7 @@ class States:
 
 def first_release(plan: Plan, epoch: int) -> Release:
     """The release of a plan of which nothing was released yet: each partition from where it was to its end."""
-    mark = Mark(plan.id, epoch, Moved.RELEASE).metadata
-    moves = (Move(*item.place, item.before, (Commit(item.end, item.end_leader_epoch, mark),)) for item in plan.ranges)
-    return Release(tuple(moves), None)
+    return Release(tuple(Move(*item.place, item.before, (at_end(plan, item, epoch),)) for item in plan.ranges), None)
 
 
 def release_plan(cluster: ChangingCluster, plan: Plan, states: States) -> None:

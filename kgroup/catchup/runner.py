@@ -10,7 +10,7 @@ from typing import Protocol
 from kgroup.catchup import transactional_ids
 from kgroup.catchup.ledger_view import View
 from kgroup.catchup.model import Delivery, Epoch, Ledgered, Progress, StateRecord
-from kgroup.catchup.records import Value, encode, key_of
+from kgroup.catchup.records import Key, Kind, Value, encode, key_of
 from kgroup.cluster.transactions import CommitUnknown, Fenced, Transactions
 from kgroup.errors import KgroupError, Refused, Unreachable
 
@@ -99,10 +99,18 @@ class Runner:
             self.epoch = epoch
 
     def forget(self) -> None:
-        """Delete every record of the plan, which ends this runner too."""
+        """Delete every record of the plan but its last state, which ends this runner too.
+
+        The group's commits may bear the plan's mark for long: the state says that it was finished, and is not lost.
+        """
         with self._lock:
-            keys = self._books.view(self.plan_id, self._offset).keys(self.plan_id)
-            self._commit([(key, None) for key in keys], ())
+            view = self._books.view(self.plan_id, self._offset)
+            kept = Key(self.plan_id, Kind.STATE).encode()
+            last = view.value(Key(self.plan_id, Kind.STATE))
+            records: list[tuple[bytes, bytes | None]] = [(key, None) for key in view.keys(self.plan_id) if key != kept]
+            if isinstance(last, StateRecord):
+                records.append((kept, encode(replace(last, targets=(), expected=(), note=None))))
+            self._commit(records, ())
             self._over = Refused(f"{self.plan_id} was pruned", code="superseded")
 
     def _commit(self, records: list[tuple[bytes, bytes | None]], values: tuple[Value, ...]) -> None:

@@ -81,7 +81,8 @@ class TaskRun:
         self._read[number] = read = Tally(self.counts[number].visible)
         for item in self.reader.batches(chunk.topic, chunk.partition, self.counts[number].position, chunk.end):
             if isinstance(item, Gone):
-                self.counts[number] = self.counts[number].without(Lost(item.start, item.end, item.why))
+                for start, end in self._not_kept(number, item):
+                    self.counts[number] = self.counts[number].without(Lost(start, end, item.why))
                 yield Batch(chunk.topic, chunk.partition, [], item.end)
             elif len(item):
                 read.add(item, self.counts[number].position)
@@ -90,6 +91,16 @@ class TaskRun:
                 yield item
             if self.asked_to_stop():
                 return
+
+    def _not_kept(self, number: int, gone: Gone) -> Iterator[tuple[int, int]]:
+        """What of this is lost: not what the target topic has."""
+        start = gone.start
+        for kept_start, kept_end in self.counts[number].kept:
+            if start < min(kept_start, gone.end):
+                yield start, min(kept_start, gone.end)
+            start = max(start, kept_end)
+        if start < gone.end:
+            yield start, gone.end
 
     def _pieces(self, batch: Batch, most: Callable[[], int] | None) -> Iterator[Batch]:
         first, limited = 0, self.spec.rate is not None

@@ -34,7 +34,7 @@ from tests.catchup.plans import OWN, PLAN_ID, gap_range, ledgered, made, make_pl
 EPOCH = 2
 RELEASE = Mark(PLAN_ID, 1, Moved.RELEASE).metadata
 BACK = Mark(PLAN_ID, EPOCH, Moved.BACK).metadata
-AGAIN = Mark(PLAN_ID, EPOCH, Moved.RELEASE).metadata
+AGAIN = Mark(PLAN_ID, EPOCH, Moved.RELEASE, 70).metadata
 
 E, S, A, U = Evidence.RELEASED, Evidence.NOT_RELEASED, Evidence.WENT_ON, Evidence.UNKNOWN
 D = Evidence.DELETED

@@ -27,6 +27,7 @@ from kgroup.catchup.model import (
     Share,
     State,
     StateRecord,
+    TargetTopic,
     Task,
 )
 from kgroup.catchup.records import Key, Kind, Value, decode, decode_key, encode, key_of, plan_of
@@ -45,7 +46,7 @@ PLAN = replace(
     ),
 )
 STATE = StateRecord(State.RELEASING, 1, "me@here", 2, 500, note=None)
-ADDED_LATER = {"buckets", "tuning", "shares"}
+ADDED_LATER = {"buckets", "tuning", "shares", "target", "dead_letters", "again", "kept"}
 EVERY: list[Value] = [
     PLAN,
     replace(PLAN, group=None, group_type=None, cluster_id=None, reason="\x00\u2028é", ranges=(), chunks=()),
@@ -57,6 +58,16 @@ EVERY: list[Value] = [
     Progress(12, 90, 20, 1, 2, 300, 5, 3, (Lost(70, 75, "log start"),), 4),
     Progress(0, 0, 0, 0, 0, 0, 0, 0),
     Delivery("files", Order.NONE, (Task(0, (4, 6)), Task(1, (5,))), {"dir": "/x"}, 3),
+    Delivery(
+        "topic",
+        Order.NONE,
+        (Task(0, (4,)),),
+        {"topic": "t"},
+        target=TargetTopic("id", (7, 0)),
+        dead_letters={"d": TargetTopic(None, (1,))},
+    ),
+    Delivery("topic", Order.NONE, (Task(0, (4,)),), {"topic": "t"}, target=TargetTopic(None, ())),
+    Progress(12, 90, 20, 1, 2, 300, 5, 3, again=7, kept=((92, 95), (97, 100))),
     Progress(4, 1, 9, 3, 1, 60, 5, 3, (), 2, (Share(0, 4, 1, 1, 20), Share(3, 5, 2, 0, 40, 2, (Lost(1, 2, "gone"),)))),
 ]
 
@@ -295,7 +306,9 @@ def test_our_commits_carry_plan_epoch_and_what_they_did(epoch: int, moved: Moved
 
 
 def test_the_mark_as_it_stands_in_the_log() -> None:
-    assert Mark(PLAN_ID, 3, Moved.RELEASE).metadata == "kgroup cu-7f3a 3 release"
+    assert Mark(PLAN_ID, 3, Moved.RELEASE, 70).metadata == "kgroup cu-7f3a 3 release 70"
+    assert Mark.of("kgroup cu-7f3a 3 release 0") == Mark(PLAN_ID, 3, Moved.RELEASE, 0)
+    assert Mark(PLAN_ID, 3, Moved.RELEASE).metadata == "kgroup cu-7f3a 3 release", "of older versions"
 
 
 @pytest.mark.parametrize(
@@ -311,6 +324,10 @@ def test_the_mark_as_it_stands_in_the_log() -> None:
         "kgroup cu-7f3a -3 release",
         "kgroup cu-7f3o 3 release",
         "kgroup cu-7f3a 3 stolen",
+        "kgroup cu-7f3a 3 release -1",
+        "kgroup cu-7f3a 3 release 070",
+        "kgroup cu-7f3a 3 release 70 ",
+        "kgroup cu-7f3a 3 back 70",
         "KGROUP CU-7F3A 3 RELEASE",
     ],
 )

@@ -88,6 +88,7 @@ def test_a_plan_that_is_delivered() -> None:
         "lost_offsets": 0,
         "undelivered_offsets": 0,
         "may_repeat": 0,
+        "delivered_again": 0,
         "chunks": 2,
         "chunks_done": 2,
         "complete": True,

@@ -111,8 +111,10 @@ def evidence(cluster: ChangingCluster, made: Gapped, position: int | None) -> li
 
 
 def released(made: Gapped, topic: str, epoch: int = 7) -> dict[tuple[str, int], tuple[int, str, int | None]]:
-    mark = Mark("cu-abcd", epoch, Moved.RELEASE).metadata
-    moved = {(item.topic, item.partition): (item.end, mark, 0) for item in made.plan.ranges}
+    moved = {
+        item.place: (item.end, Mark("cu-abcd", epoch, Moved.RELEASE, item.start).metadata, 0)
+        for item in made.plan.ranges
+    }
     return {**made.before, **moved}
 
 
@@ -333,7 +335,6 @@ def test_somebody_who_commits_in_transactions_is_found(
 def back(made: Gapped, targets: dict[int, int]) -> MoveBack:
     """To these offsets, as ``kgroup.catchup.moves`` makes them."""
     mark = Mark("cu-abcd", 8, Moved.BACK).metadata
-    release_mark = Mark("cu-abcd", 7, Moved.RELEASE).metadata
     moves = []
     for item in made.plan.ranges:
         if item.partition in targets:
@@ -341,7 +342,7 @@ def back(made: Gapped, targets: dict[int, int]) -> MoveBack:
             own = Commit(target, None, "")
             if before is not None:
                 own = Commit(target, before.leader_epoch if target == before.offset else None, before.metadata)
-            stands = Commit(item.end, 0, release_mark)
+            stands = Commit(item.end, 0, Mark("cu-abcd", 7, Moved.RELEASE, item.start).metadata)
             moves.append(Move(*item.place, stands, (Commit(target, own.leader_epoch, mark), own)))
     return MoveBack(tuple(moves))
 

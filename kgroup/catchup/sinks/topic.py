@@ -49,7 +49,7 @@ class TopicSink:
 
     def keeps_partitions(self, own: int, targets: int) -> bool:
         """Whether a record stays in its partition, with so many partitions here and there."""
-        return self._partitions == "keep" or (self._partitions == "" and targets >= own)
+        return keeps_partitions(self._partitions, own, targets)
 
     def rows(self, batch: Batch, keep_partition: bool) -> Iterator[Row]:
         """For ``produce_all``."""
@@ -66,6 +66,11 @@ class TopicSink:
         times = [ms if ms > 0 else 0 for _, ms in batch.timestamps()] if self._keep_times else repeat(0)
         partition = batch.partition if keep_partition else -1
         return zip(repeat(self.topic), batch.values(), batch.keys(), repeat(partition), times, headers, strict=False)
+
+
+def keeps_partitions(setting: str, own: int, targets: int) -> bool:
+    """As ``TopicSink.keeps_partitions``; ``setting`` is the option ``partitions``, "" where it was not given."""
+    return setting == "keep" or (setting == "" and targets >= own)
 
 
 def deliver(run: TaskRun) -> None:
@@ -185,6 +190,24 @@ class _Copy:
             self._run.ledger.begin()
             self._began_at = time.monotonic()
         self._records += len(batch)
+        for part, is_kept in self._by_kept(chunk, batch):
+            if is_kept:
+                self._add(chunk, part, len(part), 0)
+            else:
+                self._send_or_refuse(chunk, part)
+
+    def _by_kept(self, chunk: Chunk, batch: Batch) -> Iterator[tuple[Batch, bool]]:
+        """The batch in parts, and whether the target topic has kept them from an earlier delivery."""
+        first, offsets = 0, batch.offsets()
+        for start, end in self._run.counts[chunk.number].kept:
+            low, high = bisect_left(offsets, start), bisect_left(offsets, end)
+            if low < high:
+                yield batch.part(first, low), False
+                yield batch.part(low, high), True
+                first = high
+        yield batch.part(first, len(batch)), False
+
+    def _send_or_refuse(self, chunk: Chunk, batch: Batch) -> None:
         first = 0
         if self._refused:
             for number, offset in enumerate(batch.offsets()):
