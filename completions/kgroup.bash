@@ -151,7 +151,7 @@ _kgroup_takes() {
         migrate:--only) takes=(words ready) ;;
         *:--save-skipped) takes=(files) ;;
         reset:--accept|undo:--accept|migrate:--accept|evict:--accept|delete:--accept|delete-offsets:--accept) takes=(words active-committer foreign-owner moved-since) ;;
-        'catchup start':--accept) takes=(words active-committer foreign-owner skip twice) ;;
+        'catchup start':--accept) takes=(words active-committer foreign-owner not-in-ledger skip twice) ;;
         'catchup cancel':--accept) takes=(text) ;;
         *:--reason) takes=(text) ;;
         *:--backup) takes=(files) ;;

@@ -38,7 +38,7 @@ SAFETY = "Safety"
 ACCEPTED = ("active-committer", "foreign-owner", "hidden-commits", "moved-since")
 """The refusals that ``--accept`` passes; the broker's own, not-empty, can't be passed."""
 
-ACCEPTED_BY_START = ("active-committer", "foreign-owner", "skip", "twice")
+ACCEPTED_BY_START = ("active-committer", "foreign-owner", "not-in-ledger", "skip", "twice")
 ACCEPTED_BY_CANCEL = ("twice",)
 """The same of ``catchup start`` and ``catchup cancel``."""
 

@@ -65,6 +65,10 @@ class KafkaWorld:
         wait_for(lambda: self._known_partitions(name) == partitions, f"topic {name}")
         return name
 
+    def topics(self) -> frozenset[str]:
+        """The names of all topics."""
+        return frozenset(self._admin.list_topics(timeout=30).topics)
+
     def delete_topic(self, name: str) -> None:
         """Delete a topic, and wait until the broker has forgotten it."""
         self._admin.delete_topics([name])[name].result(30)

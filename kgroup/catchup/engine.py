@@ -113,9 +113,16 @@ class Engine:
             return self.go_on(runner, as_planned=True)
         except Refused as refused:
             if runner.found.state.state is State.PLANNED:
-                with suppress(KgroupError):
+                try:
                     self._states(runner).write(State.CANCELLED, note=f"not released: {refused.message}")
-                    refused.details += (f"{runner.plan_id} was closed again: nothing was moved.",)
+                except KgroupError:
+                    raise refused from None
+                raise Refused(
+                    refused.message,
+                    details=(*refused.details, f"{runner.plan_id} was closed again: nothing was moved."),
+                    hint="start again" if refused.code == "moved-since" else refused.hint,
+                    code=refused.code,
+                ) from refused
             raise
 
     def go_on(
@@ -175,11 +182,13 @@ class Engine:
     def _decided(self, plan: Plan, decide: Decide, now: Situation) -> Decision:
         """What is decided; no offsets are moved that mean nothing any more."""
         decision = decide(now)
-        if isinstance(decision, Release | MoveBack):
-            try:
+        try:
+            if isinstance(decision, Release | MoveBack):
                 self.require_same_topics(plan)
-            except Refused as error:
-                return Refuse(error)
+            elif isinstance(decision, Refuse) and decision.error.code == "twice":
+                self.require_sources(plan)  # else the refusal says that a resume delivers the rest
+        except (Refused, NotFound) as error:
+            return Refuse(error)
         return decision
 
     def finish(self, runner: Runner, proof: Proof) -> None:
@@ -274,6 +283,20 @@ class Engine:
                     hint=f"what is not delivered is gone: kgroup catchup cancel {plan.id} --give-up --execute ends it",
                     code="topic-recreated",
                 )
+
+    def require_sources(self, plan: Plan) -> None:
+        """Raise where nothing more can be delivered: NotFound for a topic that was deleted; as ``require_same_topics``.
+
+        A topic that may not be seen may be there.
+        """
+        for topic, layout in self.cluster.layouts({item.topic for item in plan.ranges}).items():
+            if isinstance(layout, NotFound):
+                raise NotFound(
+                    f"{topic} was deleted: what {plan.id} has not delivered of it is gone",
+                    hint=f"kgroup catchup cancel {plan.id} --give-up --execute ends it",
+                    code="unknown-topic",
+                )
+        self.require_same_topics(plan)
 
     def _seen(self, runner: Runner, assumed: Mapping[Place, bool]) -> Situation:
         return self._situation(runner.found, runner.epoch.number, None, assumed)

@@ -276,6 +276,7 @@ class Replay:
         self._now_ms = now_ms
         self._signed_s = time.monotonic()
         self._superseded: Refused | None = None
+        self._in_vain: Callable[[], bool] | None = None
 
     def run(
         self,
@@ -285,8 +286,11 @@ class Replay:
         note: Callable[[str], None],
         read: Callable[[], Ledgered],
         through: Through | None = None,
+        in_vain: Callable[[], bool] | None = None,
     ) -> Replayed:
-        """Run them to the end; ``through`` is as ``job.run``'s.
+        """Run them to the end, or until ``in_vain`` says that what they deliver is lost.
+
+        ``through`` is as ``job.run``'s.
 
         Raises Refused [superseded] where another runner took over; what ``job.run`` does.
         """
@@ -294,6 +298,7 @@ class Replay:
         from kgroup.catchup.spark.job import Watching, run
 
         begun_s = time.monotonic()
+        self._in_vain = in_vain
         watching = Watching(
             tell=tell,
             stop=self._stop,
@@ -324,4 +329,6 @@ class Replay:
                 self._superseded = error
             except KgroupError:
                 pass  # the ledger can't be reached for now; the tasks find out for themselves
+            if self._in_vain is not None and self._in_vain():
+                return True
         return self._superseded is not None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from kgroup.catchup.evidence import Evidence, SetBack
 from kgroup.catchup.model import GivenUp, Ledgered, Place, State, StateRecord
-from kgroup.errors import Refused
+from kgroup.errors import NotFound, Refused
 from kgroup.model import Commit
 
 
@@ -117,7 +117,7 @@ class Close:
 class Refuse:
     """Change nothing: this is why."""
 
-    error: Refused
+    error: Refused | NotFound
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import TypeVar
 from kgroup.catchup.choice import check_topic_name
 from kgroup.catchup.engine import Engine
 from kgroup.catchup.ledger import Ledger, Listing
+from kgroup.catchup.marks import is_plan_id
 from kgroup.catchup.model import Ledgered
 from kgroup.changing.owed import ledger_topic
 from kgroup.clock import utc_ms
@@ -27,7 +28,7 @@ E = TypeVar("E", bound=KgroupError)
 
 _NEAR = 3
 _COMMAND = re.compile(
-    r"kgroup catchup (?:list|(?:start|show|stop|resume|cancel) (?:'[^']*'|[^\s';:,]+))"
+    r"kgroup catchup (?:list|(?:start|show|stop|resume|cancel) (?:'[^']*'|(?!-)[^\s';:,]+))"
     r"(?: --(?:execute|give-up|release-only|accept twice|to-topic TOPIC))*"
 )
 """A command line within a sentence: what may follow is no word of a sentence."""
@@ -140,11 +141,14 @@ def _unknown(engine: Engine, text: str, plans: Sequence[Ledgered], of_group: Seq
     if of_group:
         ids = ", ".join(f"{found.plan.id} is {found.state.state}" for found in of_group[-_NEAR:])
         return NotFound(f"{text} has no open plan", details=(f"{ids}.",), hint="kgroup catchup list", code="no-plan")
+    hint = f"kgroup catchup list; a new one: kgroup catchup start {quote(text)}"
+    if is_plan_id(text):
+        hint = "kgroup catchup list; if the ledger was lost, kgroup describe shows what the plan released of its group"
     names = [found.plan.id for found in plans] + [found.plan.group for found in plans if found.plan.group]
     near = get_close_matches(text, names, n=_NEAR)
     return NotFound(
         f'no plan "{text}", and none of a group of that name, in {engine.ledger.topic} on {engine.cluster.ref.label}',
         details=(f"Near: {', '.join(dict.fromkeys(near))}",) if near else (),
-        hint=f"kgroup catchup list; a new one: kgroup catchup start {quote(text)}",
+        hint=hint,
         code="no-plan",
     )

@@ -14,7 +14,7 @@ from kgroup.catchup.model import Ledgered, Place, State
 from kgroup.catchup.proof import prove
 from kgroup.catchup.steps import Close, Decision, Nothing, Refuse, Situation
 from kgroup.changing.catching_up import found_plan, in_full, listed, running_plan
-from kgroup.changing.catchup_show import PlanRow, commands, state_outcome
+from kgroup.changing.catchup_show import PlanRow, commands, going_on, state_outcome
 from kgroup.changing.catchup_started import half_released, released_text
 from kgroup.clock import utc_ms
 from kgroup.errors import ExitCode, KgroupError, UsageError
@@ -112,7 +112,7 @@ def stop_outcome(run: Run, engine: Engine, text: str, *, execute: bool) -> Outco
         with put_off():
             run.result.touched = None
             found = engine.stop(found)
-        run.reporter.event("STOPPED", f"{found.plan.id}; to go on: {commands(run, found).resume}")
+        run.reporter.event("STOPPED", f"{found.plan.id}: {going_on(run, engine, found)}")
         return state_outcome(run, engine, _state(engine, found), executed=True)
     if not found.state.state.is_open:
         run.reporter.note(f"{found.plan.id} is {found.state.state}: nothing to stop")

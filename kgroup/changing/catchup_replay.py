@@ -27,9 +27,20 @@ from kgroup.catchup.spark.job import Spec, Through
 from kgroup.catchup.spark.progress import Totals
 from kgroup.catchup.spark.ready import Ready, check
 from kgroup.catchup.spark.session import Session
+from kgroup.catchup.target import Loss
 from kgroup.catchup.task_spec import TaskSpec
-from kgroup.changing.catchup_show import PlanRow, commands
+from kgroup.changing.catchup_show import PlanRow, commands, going_on, stopped_text
 from kgroup.changing.catchup_start import Planned
+from kgroup.changing.catchup_target import (
+    check_target_topic,
+    errors_of,
+    few,
+    freeze_dead_letters,
+    missing_dead_letters,
+    target_differs,
+    target_of,
+    tell_of_loss,
+)
 from kgroup.clock import utc_ms
 from kgroup.cluster.topic_admin import TopicAdmin, TopicFacts
 from kgroup.durations import format_duration
@@ -191,20 +202,29 @@ def replayed(
         delivery = delivery_of(found, wanted)
         if delivery != found.delivery:
             runner.write(delivery)
-            found = runner.found
-        came = _worked(run, engine, runner, session, wanted.with_kept(delivery), delivery)
+        _require_still_same_topics(engine, found)  # else what is gone cannot be delivered again
+        freeze_dead_letters(engine, runner)
+        loss = check_target_topic(run, engine, runner)
+        found = runner.found
+        if loss is not None:
+            tell_of_loss(run, found, loss)
+        if loss is not None and (loss.blocked or not loss.exists or session is None):
+            return _proved(run, engine, runner, Replayed((), (), (), 0.0), report, loss)
+        came = _worked(run, engine, runner, session, wanted.with_kept(delivery), found.delivery or delivery)
         return _proved(run, engine, runner, came, report)
     except (KeyboardInterrupt, Terminated):
         engine.sign_off(runner)
-        run.reporter.event("STOPPED", f"{found.plan.id}: nothing is lost; to go on: {commands(run, found).resume}")
+        run.reporter.event("STOPPED", stopped_text(run, engine, found))
         raise
     except KgroupError as error:
         if error.code == "superseded":
-            run.reporter.event("STOPPED", f"{found.plan.id}: another run goes on with it, or has ended it")
+            run.reporter.event(
+                "STOPPED", stopped_text(run, engine, found, "another run goes on with it, or has ended it")
+            )
             raise
         engine.sign_off(runner)
         if error.code != "topic-recreated":
-            run.reporter.event("STOPPED", f"{found.plan.id}: nothing is lost; to go on: {commands(run, found).resume}")
+            run.reporter.event("STOPPED", stopped_text(run, engine, found))
         raise
 
 
@@ -233,7 +253,8 @@ def _worked(
         if whole:
             left = [chunk for task in tasks for chunk in task.chunks]
             runner.write(*to_spark.may_repeat(left, found.progress, epoch, utc_ms()))
-        came = Replay(runner, utc_ms).run(session, shown, tell, run.reporter.note, read, through)
+        differs = target_differs(engine, delivery)
+        came = Replay(runner, utc_ms).run(session, shown, tell, run.reporter.note, read, through, differs)
         if whole and came.progress:
             runner.write(*came.progress)
     return came
@@ -279,12 +300,26 @@ def _text(totals: Totals) -> str:
     return "  ".join(parts)
 
 
-def _proved(run: Run, engine: Engine, runner: Runner, came: Replayed, report: Path | None) -> Outcome:
-    """The proof, the plan's end in the ledger, and the report."""
+def _proved(
+    run: Run, engine: Engine, runner: Runner, came: Replayed, report: Path | None, loss: Loss | None = None
+) -> Outcome:
+    """The proof, the plan's end in the ledger, and the report; ``loss`` is what is known already to be gone."""
     found = runner.read()
     _require_still_same_topics(engine, found)
+    if loss is None:
+        loss = check_target_topic(run, engine, runner)
+        found = runner.found
+        if loss is not None:
+            # What was counted is not what the ledger has any more.
+            came = replace(came, counted=())
+            tell_of_loss(run, found, loss)
     since = engine.since(found)
     proof = engine.proof(found, came.counted, since)
+    sentences = [missing_dead_letters(run, engine, found)]
+    if loss is not None and loss.blocked is not None:
+        sentences.append(f"{target_of(found.delivery)} has lost {few(loss.gone)}: {loss.why}")
+    known = "; ".join(proof.disputed)  # an earlier run may have written it down
+    proof = replace(proof, disputed=(*proof.disputed, *(one for one in sentences if one and one not in known)))
     if since.unread is not None:
         run.reporter.note(f"whether {found.plan.group} was set back after its release can't be told: {since.unread}")
     if found.delivery is not None and found.delivery.sink == "files" and not proof.undelivered:
@@ -294,8 +329,9 @@ def _proved(run: Run, engine: Engine, runner: Runner, came: Replayed, report: Pa
     if runner.found.state.state.is_open:
         engine.sign_off(runner)
     state = PlanState(runner.found, proof, utc_ms())
-    _say(run, state)
-    errors = tuple(RowError.of(error, group=found.plan.group) for error in came.failures)
+    _say(run, engine, state)
+    errors = () if loss is None else errors_of(run, found, loss)
+    errors += tuple(RowError.of(error, group=found.plan.group) for error in came.failures)
     errors += tuple(
         RowError(
             "record-refused",
@@ -303,7 +339,7 @@ def _proved(run: Run, engine: Engine, runner: Runner, came: Replayed, report: Pa
             found.plan.group,
             row.topic,
             row.partition,
-            hint=f"--dead-letter-topic TOPIC lets the others go on: {commands(run, found).resume}",
+            hint=f"to deliver the others:  {commands(run, found, '--dead-letter-topic', 'TOPIC').resume}",
             exit_code=ExitCode.CHECK_FAILED,
         )
         for row in came.stopped
@@ -324,7 +360,7 @@ def _proved(run: Run, engine: Engine, runner: Runner, came: Replayed, report: Pa
     )
 
 
-def _say(run: Run, state: PlanState) -> None:
+def _say(run: Run, engine: Engine, state: PlanState) -> None:
     proof, plan_id = state.proof, state.found.plan.id
     if proof.complete:
         run.reporter.event("PROVED", f"{plan_id}  {proof.delivered} of {proof.records} records delivered")
@@ -336,8 +372,9 @@ def _say(run: Run, state: PlanState) -> None:
     elif not proof.undelivered and (why := dispute(proof)) is not None:
         run.reporter.event("DISPUTED", f"{plan_id}  {why}; kgroup catchup cancel {plan_id} --give-up closes it")
     else:
-        left, resume = sum(row.offsets for row in proof.undelivered), commands(run, state.found).resume
-        run.reporter.event("STOPPED", f"{plan_id}  {plural(left, 'offset')} not delivered; to go on: {resume}")
+        left = plural(sum(row.offsets for row in proof.undelivered), "offset")
+        following = going_on(run, engine, state.found).removeprefix("nothing is lost; ")
+        run.reporter.event("STOPPED", f"{plan_id}  {left} not delivered; {following}")
 
 
 def _write_report(path: Path, state: PlanState, came: Replayed) -> None:

@@ -30,7 +30,7 @@ from kgroup.changing.catchup_started import (
     released_text,
 )
 from kgroup.clock import utc_ms
-from kgroup.errors import ExitCode, KgroupError, Refused
+from kgroup.errors import ExitCode, KgroupError, NotFound, Refused
 from kgroup.groups.result import Refusal
 from kgroup.model import Outcome, RowError
 from kgroup.quoting import join
@@ -109,6 +109,12 @@ def resume_outcome(run: Run, engine: Engine, text: str, wanted: Wanted, assume: 
     refusal = refusal_of(would)
     if refusal is not None and not (doing.execute and refusal.code == "went-on"):
         return _refused(run, engine, found, refusal)
+    needed = bool(unfinished(found.plan, found.progress))
+    try:
+        if needed:
+            engine.require_sources(found.plan)
+    except (Refused, NotFound) as error:
+        return _refused(run, engine, found, error)
     delivery = delivery_of(found, wanted, join(run.typed))
     latest = delivery.buckets > 0
     effective = replace(wanted, sink=delivery.sink, options=delivery.options, order=delivery.order, latest=latest)
@@ -118,12 +124,6 @@ def resume_outcome(run: Run, engine: Engine, text: str, wanted: Wanted, assume: 
     fits.warn(run)
     if fits.blocked:
         return _refused(run, engine, found, fits.blocked[0])
-    needed = bool(unfinished(found.plan, found.progress))
-    try:
-        if needed:
-            engine.require_same_topics(found.plan)
-    except Refused as error:
-        return _refused(run, engine, found, error)
     if not doing.execute:
         lines = (f"Nothing was changed. To go on, to {where_of(effective)}:", f"  {to_apply(run.typed)}")
         return with_lines(_page(run, engine, found), lines)

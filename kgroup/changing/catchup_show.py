@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from kgroup.catchup.delivered import undelivered
 from kgroup.catchup.documents import plan_document
 from kgroup.catchup.engine import Engine
 from kgroup.catchup.model import Ledgered
 from kgroup.catchup.proof import prove
+from kgroup.catchup.unledgered import range_words
 from kgroup.changing.catching_up import found_plan, ledger_said, listed
 from kgroup.clock import utc_ms
+from kgroup.errors import KgroupError, NotFound, Refused
 from kgroup.model import Outcome
 from kgroup.run import Run
 from kgroup.screens.catchup_plans import (
@@ -27,6 +30,7 @@ from kgroup.screens.catchup_plans import (
 
 _LOOK_EVERY_S = 1.0
 _NOT_KEPT = ("--master", "--parallelism", "--conf")
+_PATIENCE_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +44,8 @@ class PlanRow:
         return plan_document(self.state.found, self.state.proof)
 
 
-def commands(run: Run, found: Ledgered) -> Commands:
-    """The command lines for this plan; what it is replayed to has to be said once."""
+def commands(run: Run, found: Ledgered, *more: str) -> Commands:
+    """The command lines for this plan; what it is replayed to has to be said once. ``more`` are options of resume."""
     plan_id = found.plan.id
     where = () if found.delivery is not None else ("--to-topic", "TOPIC")
 
@@ -51,10 +55,53 @@ def commands(run: Run, found: Ledgered) -> Commands:
         return run.command("catchup", *words, *ledger, "--execute")
 
     return Commands(
-        resume=typed("resume", plan_id, *where, *_said_each_time(run.words)),
+        resume=typed("resume", plan_id, *where, *more, *_said_each_time(run.words)),
         cancel=typed("cancel", plan_id),
+        give_up=typed("cancel", plan_id, "--give-up"),
         stop=typed("stop", plan_id),
         show=run.command("catchup", "show", plan_id, *ledger),
+    )
+
+
+def going_on(run: Run, engine: Engine, found: Ledgered) -> str:
+    """``nothing is lost; to go on: ...``, or what is left to do where the records are gone that were not delivered."""
+    if (gone := sources_gone(engine, found)) is not None:
+        return f"{gone.message}; to end it: {commands(run, found).give_up}"
+    return f"nothing is lost; to go on: {commands(run, found).resume}"
+
+
+def sources_gone(engine: Engine, found: Ledgered) -> KgroupError | None:
+    """Why nothing more of an open plan can be delivered; None: it can, as far as is known."""
+    if not found.state.state.is_open or not undelivered(found.plan, found.progress):
+        return None
+    try:
+        engine.require_sources(found.plan)
+    except (NotFound, Refused) as error:
+        return error
+    except KgroupError:
+        pass
+    return None
+
+
+def stopped_text(run: Run, engine: Engine, found: Ledgered, why: str | None = None) -> str:
+    """How to go on with a plan whose replay has ended early, or ``why`` it goes on elsewhere.
+
+    Where the ledger was lost, none of that is true.
+    """
+    plan = found.plan
+    resume = f"{plan.id}: {why or going_on(run, engine, found)}"
+    try:
+        listing = engine.ledger.list(patience_s=_PATIENCE_S)
+    except KgroupError:  # a ledger that cannot be read now may still be there
+        return resume
+    if listing.hidden is not None or listing.knows(plan.id):
+        return resume
+    topic = found.delivery.options.get("topic", "TOPIC") if found.delivery is not None else "TOPIC"
+    sink = ("--to-topic", topic)
+    words = ("catchup", "start", *range_words(undelivered(plan, found.progress)), *sink, *ledger_said(run), "--execute")
+    return (
+        f"{plan.id}: the ledger {engine.ledger.topic} does not have it any more, so nobody can go on with it; what was "
+        f"not delivered when this run began is delivered, possibly again, by:  {run.command(*words)}"
     )
 
 
@@ -117,9 +164,10 @@ def state_outcome(
     run: Run, engine: Engine, state: PlanState, *, verbose: bool = False, executed: bool = False
 ) -> Outcome:
     """A plan's page."""
+    gone = sources_gone(engine, state.found)
     return Outcome(
         data=(PlanRow(state),),
-        screen=lambda: show_screen(state, commands(run, state.found), verbose=verbose),
+        screen=lambda: show_screen(state, commands(run, state.found), verbose=verbose, gone=gone),
         records=lambda: list_records([state]),
         cluster=engine.cluster.ref,
         executed=executed,

@@ -13,13 +13,15 @@ from kgroup.catchup.delivered import undelivered
 from kgroup.catchup.documents import gap_document, plan_document
 from kgroup.catchup.engine import Engine, without_own
 from kgroup.catchup.gap import Gap
+from kgroup.catchup.ledger import Listing
 from kgroup.catchup.ledger_view import shared_with
 from kgroup.catchup.look import Seen, look
 from kgroup.catchup.marks import new_plan_id
 from kgroup.catchup.model import Chunk, Ledgered, Plan, State
 from kgroup.catchup.risks import Level, Pace, Risk, duration_s, risks
+from kgroup.catchup.unledgered import find_unledgered, range_words
 from kgroup.changing.carry_out import COMMITS
-from kgroup.changing.catching_up import in_full, listed
+from kgroup.changing.catching_up import in_full, ledger_said, listed
 from kgroup.changing.catchup_show import commands
 from kgroup.changing.checks import wait_empty
 from kgroup.changing.guards import guard, protected
@@ -40,6 +42,7 @@ from kgroup.units import plural
 ASSUMED = Pace(records_per_s=100_000, bytes_per_s=100e6, startup_s=6.0, guessed=True)
 """How fast a replay is where nobody has measured it."""
 
+_NAMED = 3
 _SOON_S = 2.0
 
 _PARALLELISM = 4
@@ -231,13 +234,13 @@ def _refusals(
                 ),
             )
         )
-    refusals += [Refusal(None, in_full(run, error)) for error in _of_ledger(run, engine, intent, gap)]
+    refusals += [Refusal(None, in_full(run, error)) for error in _of_ledger(run, engine, intent, group, gap)]
     if gap.ranges and not how.execute and not any(refusal.group is None for refusal in refusals):
         checks.append("the ledger can be written, and no open plan overlaps")
     return refusals, checks, guarded.unknown
 
 
-def _of_ledger(run: Run, engine: Engine, intent: Intent, gap: Gap) -> list[KgroupError]:
+def _of_ledger(run: Run, engine: Engine, intent: Intent, group: Group | None, gap: Gap) -> list[KgroupError]:
     """Why the plan could not be written down, or must not be; with ``execute`` the first is tried in a moment."""
     execute = intent.how.execute
     if gap.ranges and not execute:
@@ -248,12 +251,46 @@ def _of_ledger(run: Run, engine: Engine, intent: Intent, gap: Gap) -> list[Kgrou
         for note in ledger.notes:
             run.reporter.warn(note)
         if not ledger.exists:
-            return []
+            return _unledgered(run, engine, intent, group, Listing(()))
     # Where the plan is written in a moment, what an open transaction hides is waited for then.
     patience_s = _SOON_S if gap.ranges and execute else PATIENCE_S
     probe = _plan(run, engine, gap, (), None, "cu-none", 0)
-    found = (_beside(run, intent, probe, other) for other in listed(run, engine, patience_s).plans)
-    return [refused for refused in found if refused is not None]
+    listing = listed(run, engine, patience_s)
+    found = (_beside(run, intent, probe, other) for other in listing.plans)
+    refused = [refused for refused in found if refused is not None]
+    return [*refused, *_unledgered(run, engine, intent, group, listing)]
+
+
+def _unledgered(run: Run, engine: Engine, intent: Intent, group: Group | None, listing: Listing) -> list[KgroupError]:
+    """What the group's commits show to be released, and the ledger does not have: a new release would hide it."""
+    if group is None or "not-in-ledger" in (intent.how.accept or ()):
+        return []
+    why = f"the ledger {engine.ledger.topic} does not have that plan: what of it was delivered is not known"
+    if listing.hidden is not None:
+        why = f"an open transaction hides a part of the ledger {engine.ledger.topic}: whether it is known there is not"
+    refused: list[KgroupError] = []
+    for row in find_unledgered(group, listing.knows, listing.plans):
+        many = (
+            f"{len(row.ranges) + len(row.unknown)} partitions"
+            if row.offsets is None
+            else f"{row.offsets} offsets or more"
+        )
+        other = "a plan in another ledger is found with --ledger-topic; if all was delivered: --accept not-in-ledger"
+        hint = other
+        if row.ranges:
+            words = ("catchup", "start", *range_words(row.ranges), "--to-topic", "TOPIC", *ledger_said(run))
+            hint = f"to deliver it, possibly again:  {run.command(*words, '--execute')};  {other}"
+        if row.unknown:
+            hint += f";  {run.command('history', group.name)} shows where the gap of {row.unknown[0].topic} began"
+        refused.append(
+            Refused(
+                f"{group.name} was released by {row.plan_id} ({many}), and {why}",
+                details=(*map(str, row.ranges[:_NAMED]), *(["..."] if len(row.ranges) > _NAMED else [])),
+                hint=hint,
+                code="not-in-ledger",
+            )
+        )
+    return refused
 
 
 def _beside(run: Run, intent: Intent, probe: Plan, other: Ledgered) -> Refused | None:

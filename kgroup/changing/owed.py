@@ -20,8 +20,12 @@ from kgroup.run import Run
 from kgroup.units import plural
 
 if TYPE_CHECKING:
+    from kgroup.catchup.ledger import Listing
+    from kgroup.catchup.unledgered import Unledgered
+    from kgroup.model import Group
     from kgroup.screens.catchup_plans import PlanState
 
+_MARKED = "kgroup cu-"
 _PATIENCE_S = 0.3
 _EVERY_S = 30.0
 """How often --watch reads the ledger, where there is one: it takes longer than all other questions."""
@@ -32,14 +36,36 @@ def ledger_topic(named: str | None) -> str:
     return named or os.environ.get("KGROUP_LEDGER_TOPIC") or LEDGER_TOPIC
 
 
+@dataclass(frozen=True, slots=True)
+class Books:
+    """What the ledger says: the open plans by group, and all of it, None where it was not read.
+
+    ``missing`` is why a plan may not be in it, ``unknown`` why there may be more open plans; None: there are not.
+    """
+
+    open: Mapping[str, list[PlanState]]
+    listing: Listing | None
+    missing: str
+    unknown: str | None = None
+
+    def unledgered(self, group: Group) -> tuple[Unledgered, ...]:
+        """The releases that the group's commits show, and the ledger does not have."""
+        # Imported here: nearly no group has one.
+        from kgroup.catchup.unledgered import find_unledgered
+
+        if self.listing is None:
+            return find_unledgered(group, lambda plan_id: False)
+        return find_unledgered(group, self.listing.knows, self.listing.plans)
+
+
 def open_plans(run: Run, cluster: Cluster, groups: Collection[str]) -> dict[str, list[PlanState]]:
     """The open plans of these groups, by group; what can't be read is noted."""
-    found = all_open_plans(run, cluster)[0] if groups else {}
+    found = read_books(run, cluster).open if groups else {}
     return {group: states for group, states in found.items() if group in groups}
 
 
-def all_open_plans(run: Run, cluster: Cluster) -> tuple[dict[str, list[PlanState]], str | None]:
-    """(the open plans of all groups, by group; why there may be more, which is noted too, or None)
+def read_books(run: Run, cluster: Cluster) -> Books:
+    """What the ledger says of all groups; what can't be read of it is noted.
 
     It costs a request where there is no ledger. Who may not DESCRIBE the ledger is not told whether there is one, so
     that is unknown too.
@@ -48,7 +74,7 @@ def all_open_plans(run: Run, cluster: Cluster) -> tuple[dict[str, list[PlanState
     try:
         layout = cluster.layouts([topic]).get(topic)
         if layout is None or isinstance(layout, NotFound):  # most clusters have none
-            return {}, None
+            return Books({}, None, f"there is no ledger {topic}")
         if isinstance(layout, KgroupError):
             raise layout
         # Imported here: nearly no group has one.
@@ -61,7 +87,7 @@ def all_open_plans(run: Run, cluster: Cluster) -> tuple[dict[str, list[PlanState
             listing = ledger.list(patience_s=_PATIENCE_S)
     except KgroupError as error:
         run.reporter.note(f"whether a catch-up is owed can't be told: {topic} {error.message}")
-        return {}, f"{topic} could not be read"
+        return Books({}, None, f"{topic} could not be read", f"{topic} could not be read")
     why = None
     for plan_id, fault in listing.unread:
         why = f"{plan_id} in {topic} could not be read"
@@ -71,7 +97,15 @@ def all_open_plans(run: Run, cluster: Cluster) -> tuple[dict[str, list[PlanState
     for plan in listing.plans:
         if plan.plan.group is not None and plan.state.state.is_open:
             found.setdefault(plan.plan.group, []).append(PlanState(plan, prove(plan), now_ms))
-    return found, why
+    missing = f"the ledger {topic} does not have that plan"
+    if listing.hidden is not None:
+        missing = f"an open transaction hides a part of the ledger {topic}"
+    return Books(found, listing, missing, why)
+
+
+def has_mark(group: Group) -> bool:
+    """Whether a commit of the group bears a mark of a release, before anything else is asked."""
+    return any(item.commit is not None and item.commit.metadata.startswith(_MARKED) for item in group.partitions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,17 +132,34 @@ class Owed:
         return {group: self.owing.get(group, None if self.unknown else ()) for group in groups}
 
     @classmethod
-    def read(cls, run: Run, cluster: Cluster, *, on_page: bool) -> Owed:
-        """Read it once for all groups. ``on_page``: what is shown to people has room for it."""
-        plans, unknown = all_open_plans(run, cluster)
-        if not plans:
+    def read(cls, run: Run, books: Books, groups: Iterable[Group], *, on_page: bool) -> Owed:
+        """Of all groups at once. ``on_page``: what is shown to people has room for it."""
+        lost = {group.name: rows for group in groups if has_mark(group) and (rows := books.unledgered(group))}
+        plans, unknown = books.open, books.unknown
+        if not plans and not lost:
             return cls(unknown=unknown, on_page=on_page)
         # Imported here: nearly no group has one.
         from kgroup.screens.catchup_plans import owed_documents, owed_lines
 
+        names = {*plans, *lost}
         if run.format in (Format.JSON, Format.YAML):
-            return cls(owing={group: owed_documents(states) for group, states in plans.items()}, unknown=unknown)
-        lines = {group: owed_lines(states) for group, states in plans.items()}
+            return cls(
+                owing={
+                    name: [*owed_documents(plans.get(name, ())), *(row.document() for row in lost.get(name, ()))]
+                    for name in names
+                },
+                unknown=unknown,
+            )
+        lines = {
+            name: [
+                *owed_lines(plans.get(name, ())),
+                *(
+                    f"maybe {row.text}: {books.missing}; see  {run.command('catchup', 'start', name)}"
+                    for row in lost.get(name, ())
+                ),
+            ]
+            for name in names
+        }
         if on_page and run.format in (Format.TABLE, Format.WIDE, Format.MARKDOWN):
             return cls(lines, unknown=unknown, on_page=True)
         return cls(notes=lines, unknown=unknown)
@@ -124,14 +175,14 @@ class OwedMemory:
     """What one look of ``--watch`` leaves for the next."""
 
     def __init__(self) -> None:
-        self._read: tuple[float, Owed] | None = None
+        self._read: tuple[float, Books] | None = None
 
-    def read(self, run: Run, cluster: Cluster, *, on_page: bool) -> Owed:
-        """What catch-ups owe, as it was read last, or is read now."""
+    def read(self, run: Run, cluster: Cluster, groups: Iterable[Group], *, on_page: bool) -> Owed:
+        """What catch-ups owe, by the ledger as it was read last, or is read now."""
         now_s = time.monotonic()
         if self._read is None or now_s - self._read[0] >= _EVERY_S:
-            self._read = (now_s, Owed.read(run, cluster, on_page=on_page))
-        return self._read[1]
+            self._read = (now_s, read_books(run, cluster))
+        return Owed.read(run, self._read[1], groups, on_page=on_page)
 
 
 def warn_of_plans(run: Run, cluster: Cluster, groups: Collection[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated
@@ -16,7 +16,7 @@ from kgroup.durations import parse_duration
 from kgroup.errors import UsageError
 from kgroup.groups.selection import check
 from kgroup.looking.judging import Judgement, judged
-from kgroup.model import Outcomes
+from kgroup.model import Group, Outcomes
 from kgroup.options import WHAT, Format, FromLog, Selection, Watch
 from kgroup.run import Run
 from kgroup.screens.describe import LogSource, outcome
@@ -185,7 +185,7 @@ def _outcomes(run: Run, view: View, cluster: Cluster, found: Iterable[Snapshot],
         if run.format in (Format.TABLE, Format.WIDE, Format.MARKDOWN):
             groups.sort(key=lambda group: -(group.totals.lag or 0))
             pages = [groups] if view.part is Part.STATE else [[group] for group in groups]
-        shown = _owed(run, view, cluster, kept) if groups else Owed()
+        shown = _owed(run, view, cluster, groups, kept) if groups else Owed()
         shown.note(run, (group.name for group in groups))
         for number, page in enumerate(pages or [[]]):
             errors = snapshot.errors if number == 0 else ()
@@ -203,11 +203,11 @@ def _outcomes(run: Run, view: View, cluster: Cluster, found: Iterable[Snapshot],
         run.reporter.note("no group is chosen: nothing to do")
 
 
-def _owed(run: Run, view: View, cluster: Cluster, kept: _Kept) -> Owed:
+def _owed(run: Run, view: View, cluster: Cluster, groups: Sequence[Group], kept: _Kept) -> Owed:
     """What catch-ups owe, where it is shown at all."""
     if run.format not in (Format.JSON, Format.YAML) and view.part not in (Part.PAGE, Part.OFFSETS):
         return Owed()
-    return kept.owed.read(run, cluster, on_page=view.part is Part.PAGE)
+    return kept.owed.read(run, cluster, groups, on_page=view.part is Part.PAGE)
 
 
 @dataclass(frozen=True, slots=True)

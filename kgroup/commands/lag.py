@@ -232,7 +232,7 @@ class _Looking:
             for violation in violations:
                 run.reporter.warn(f"FAILED  {violation}")
         # A group that was released shows no lag; what is owed to it is unread all the same.
-        owed = self.owed.read(run, cluster, on_page=ask.surroundings) if groups else Owed()
+        owed = self.owed.read(run, cluster, groups, on_page=ask.surroundings) if groups else Owed()
         owed.note(run, (report.group for report in reports))
         verdicts = _verdicts(groups, by_name, read) if ask.surroundings else {}
         found = Found(reports, violations, verdicts, self.looks, owed.lines_of(by_name), owed.owing_of(by_name))

@@ -13,6 +13,7 @@ from kgroup.catchup.evidence import SetBack
 from kgroup.catchup.model import Ledgered, State
 from kgroup.catchup.proof import PartitionProof, Proof
 from kgroup.durations import format_duration
+from kgroup.errors import KgroupError
 from kgroup.redact import redact
 from kgroup.screen import Block, Cell, Column, Records, Screen, Styled, Table, Text, Title, Verdict
 from kgroup.screen import Gap as Space
@@ -61,6 +62,7 @@ class Commands:
 
     resume: str
     cancel: str
+    give_up: str
     stop: str
     show: str
 
@@ -232,8 +234,11 @@ def list_records(states: Sequence[PlanState]) -> Records:
     )
 
 
-def show_screen(state: PlanState, typed: Commands, *, verbose: bool) -> Screen:
-    """One plan: who works on it, how far it is, what is lost, what comes next."""
+def show_screen(state: PlanState, typed: Commands, *, verbose: bool, gone: KgroupError | None = None) -> Screen:
+    """One plan: who works on it, how far it is, what is lost, what comes next.
+
+    ``gone`` is why nothing more can be delivered.
+    """
     found, proof = state.found, state.proof
     plan = found.plan
     blocks: list[Block] = [Title(f"{plan.id}  {state.word}  {percent(*state.done)}  {state.name}")]
@@ -243,6 +248,7 @@ def show_screen(state: PlanState, typed: Commands, *, verbose: bool) -> Screen:
     lost = totals["lost_offsets"]
     counted = f"{totals['dead']}        LOST  {lost}        MAY COME TWICE  {totals['may_repeat']}"
     blocks.append(Verdict("DEAD", counted, "bad" if lost else None))
+    blocks += _again(proof)
     if found.state.note:
         blocks.append(Verdict("NOTE", found.state.note))
     deadline = next_deadline_ms(found) if state.owed else None
@@ -255,7 +261,9 @@ def show_screen(state: PlanState, typed: Commands, *, verbose: bool) -> Screen:
     blocks += [
         Text((f"twice: {row.topic}:{row.partition} [{row.start}, {row.end}) {_came_back(row)}",)) for row in proof.twice
     ]
-    if following := _next(state, typed):
+    if gone is not None:
+        blocks.append(Text((f"{gone.message}", f"-> {typed.give_up}   ends it")))
+    elif following := _next(state, typed):
         blocks.append(Text((f"-> {following}",)))
     return Screen(tuple(blocks))
 
@@ -328,8 +336,8 @@ def proof_screen(state: PlanState, took_s: float | None, *, untouched: bool) -> 
         end = "Done."
         if plan.group and untouched and not proof.twice:
             end = f"Done. Nobody has set {plan.group} back after the release."
-        blocks: list[Block] = [Title(f"PROVED  {subject}"), Table(_PROVED, [row]), *_twice(state), Text((end,))]
-        return Screen(tuple(blocks))
+        blocks: list[Block] = [Title(f"PROVED  {subject}"), Table(_PROVED, [row]), *_twice(state), *_again(proof)]
+        return Screen((*blocks, Text((end,))))
     complete = sum(row.complete for row in proof.partitions)
     blocks = [Title(f"{'LOST' if proof.lost else 'NOT PROVED'}    {subject}")]
     if proof.lost:
@@ -347,6 +355,15 @@ def _twice(state: PlanState) -> Iterator[Block]:
         group, at = state.found.plan.group, rfc3339(row.at_ms)
         said = f"the commit of {group} was deleted at {at}" if row.deleted else f"{group} was set back at {at}"
         yield Verdict("TWICE", f"{said}: {'perhaps ' * row.deleted}{what}", "warn")
+
+
+def _again(proof: Proof) -> Iterator[Block]:
+    """What comes to the readers of the target topic twice, where they had read it before it was gone."""
+    if again := proof.totals()["delivered_again"]:
+        said = (
+            f"{plural(again, 'record')} gone from the target topic after they were delivered, and delivered once more"
+        )
+        yield Verdict("AGAIN", said, "warn")
 
 
 def _came_back(row: SetBack) -> str:

@@ -93,6 +93,7 @@ def copies(world: KafkaWorld, topic: str, isolation: str = "read_committed") -> 
         "group.id": "unused",
         "enable.auto.commit": False,
         "enable.partition.eof": True,
+        "auto.offset.reset": "earliest",  # of a topic that has lost its first records
         "isolation.level": isolation,
     }
     consumer, found = Consumer(config), list[Copy]()

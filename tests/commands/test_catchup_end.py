@@ -498,6 +498,38 @@ def test_a_topic_that_was_made_anew_is_not_touched(kgroup: CommandLine, world: K
     assert "[topic-recreated]" in refused.stderr
 
 
+@pytest.mark.parametrize(("again", "code", "why"), [(False, 5, "was deleted"), (True, 6, "[topic-recreated]")])
+def test_where_the_source_is_gone_nothing_says_that_a_resume_helps(
+    kgroup: CommandLine,
+    world: KafkaWorld,
+    crashed: Crash,
+    bootstrap: str,
+    ledger: str,
+    again: bool,
+    code: int,
+    why: str,
+) -> None:
+    plan = released(kgroup, crashed)
+    with engine(bootstrap, ledger) as other:
+        delivered(bootstrap, other, plan, 90)
+    world.delete_topic(crashed.topic)
+    if again:
+        world.topic(crashed.topic, 2)
+
+    cancelled = kgroup("catchup", "cancel", plan, "--execute", exit_code=code)
+    resumed = kgroup("catchup", "resume", plan, exit_code=code)
+    shown = kgroup("catchup", "show", plan)
+
+    for said in (cancelled.stderr, resumed.stderr):
+        assert why in said
+        assert f"kgroup catchup cancel {plan} --give-up --execute" in said
+    assert f"-> kgroup catchup cancel {plan} --give-up --execute" in shown.stdout
+    for said in (cancelled.stderr, shown.stdout):
+        assert "catchup resume" not in said
+    kgroup("catchup", "cancel", plan, "--give-up", "--execute")
+    assert "->" not in kgroup("catchup", "show", plan).stdout.split("PARTITION")[1]
+
+
 def test_prune_forgets_what_is_finished(kgroup: CommandLine, world: KafkaWorld, crashed: Crash) -> None:
     first = released(kgroup, crashed)
     kgroup("catchup", "cancel", first, "--execute")

@@ -235,6 +235,8 @@ def test_offsets_that_are_moved_between_the_plan_and_the_release(proxied: Proxie
 
     assert "[moved-since]" in refused.stderr
     assert f"{crashed.topic}:0: was 70, is 90" in refused.stderr
+    assert "start again" in refused.stderr
+    assert "catchup cancel" not in refused.stderr, "it is cancelled already"
     assert offsets(world, crashed.group) == {(crashed.topic, 0): 90, (crashed.topic, 1): 20}
     (listed,) = kgroup("catchup", "list", "-o", "json").data
     assert listed["state"] == "cancelled"

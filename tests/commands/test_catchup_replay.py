@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -261,6 +262,8 @@ def test_a_handler_that_refuses_a_record_stops_its_partition(
 
     assert "[record-refused]" in stopped.stderr
     assert "offset 5 was refused 2 times" in stopped.stderr
+    resume = stopped.stderr.split("to deliver the others:  ")[1].splitlines()[0]
+    assert re.match(r"kgroup catchup resume cu-\w+ --dead-letter-topic TOPIC .*--execute", resume), resume
     assert "not delivered" in stopped.stdout
     assert len(out.read_text().splitlines()) == 9
     assert copied(world, dead) == [f"{topic}:0:5"]

@@ -81,8 +81,9 @@ def test_the_head_is_released_and_the_gap_is_owed(
 
     assert offsets(world, crashed.group) == crashed.released
     plan = plan_id(done)
-    mark = Mark(plan, 1, Moved.RELEASE).metadata
-    assert {metadata for _, metadata in world.committed(crashed.group).values()} == {mark}
+    marks = {place: metadata for place, (_, metadata) in world.committed(crashed.group).items()}
+    starts = {(crashed.topic, 0): 70, (crashed.topic, 1): 20}
+    assert marks == {place: Mark(plan, 1, Moved.RELEASE, start).metadata for place, start in starts.items()}
     said = [line.split("  ")[1].strip() for line in done.stderr.splitlines() if "Z  " in line[:12]]
     assert said == ["PLANNED", "RELEASED"]
     assert "MAY START NOW" in done.stdout
@@ -548,7 +549,10 @@ def test_the_box_says_where_the_group_begins(
         (("g", "--range", "t:0=1-2"), "--range and GROUP"),
         (("--range", "t:0=1-2", "--missing", "latest"), "--range and --missing"),
         (("--range", "t:0=9-2"), "holds no offset"),
-        (("g", "--accept", "moved-since"), "it takes active-committer or foreign-owner or skip or twice"),
+        (
+            ("g", "--accept", "moved-since"),
+            "it takes active-committer or foreign-owner or not-in-ledger or skip or twice",
+        ),
         (("g", "--accept", "not-empty"), "the broker itself"),
         (("g", "--execute", "--dry-run", "--release-only"), "one of them"),
         (("g", "--within", "5m"), "--wait-empty"),

@@ -1,0 +1,178 @@
+"""The target topic of a replay: freeze what it is like, and find out what it has lost of what was delivered to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+
+from kgroup.catchup.engine import Engine
+from kgroup.catchup.model import Delivery, Ledgered
+from kgroup.catchup.replaying import DEAD_LETTERS
+from kgroup.catchup.runner import Runner
+from kgroup.catchup.sinks.topic import keeps_partitions
+from kgroup.catchup.target import (
+    Found,
+    Loss,
+    TopicNow,
+    difference,
+    find_delivered,
+    find_loss,
+    has_delivered,
+    read_target,
+)
+from kgroup.changing.catchup_show import commands
+from kgroup.cluster.logs import TopicLayout
+from kgroup.errors import ExitCode, KgroupError
+from kgroup.model import RowError
+from kgroup.run import Run
+from kgroup.stored import OffsetRange
+from kgroup.units import plural
+
+_NAMED = 3
+_UNKNOWN = "the ledger does not say what the topic was like before"
+
+
+def target_of(delivery: Delivery | None) -> str | None:
+    """The name of the target topic; None where records go elsewhere."""
+    return delivery.options.get("topic") if delivery is not None and delivery.sink == "topic" else None
+
+
+def target_differs(engine: Engine, delivery: Delivery) -> Callable[[], bool]:
+    """Whether the target topic differs now from the one that is frozen; a topic that cannot be read does not."""
+    topic, before = target_of(delivery), delivery.target
+
+    def differs() -> bool:
+        if topic is None or before is None:
+            return False
+        with suppress(KgroupError):
+            return difference(topic, before, read_target(engine.cluster, topic)) is not None
+        return False
+
+    return differs
+
+
+def check_target_topic(run: Run, engine: Engine, runner: Runner) -> Loss | None:
+    """Freeze the target topic before the first record; later, what it has lost since. None: nothing.
+
+    What can be delivered again is undelivered in the ledger when this returns, so that a replay goes on with it. Nobody
+    else may work on the plan, and its tasks have ended. Raises what reading the target topic or the ledger raises: what
+    could not be read is not verified.
+    """
+    found, delivery = runner.found, runner.found.delivery
+    topic = target_of(delivery)
+    if topic is None or delivery is None:
+        return None
+    now, before = read_target(engine.cluster, topic), delivery.target
+    why = _UNKNOWN if before is None else difference(topic, before, now)
+    if why is None:
+        return None
+    if has_delivered(found):
+        # What a worker that was given up still has open must be decided before it is counted.
+        engine.ledger.fence_tasks(found.plan.id, (task.number for task in delivery.tasks))
+        found = runner.read()
+        now = read_target(engine.cluster, topic)
+        loss = _loss(run, engine, found, topic, now, why)
+        if loss.blocked is None:
+            runner.write(*loss.values)
+        if loss.gone:
+            return loss
+    elif now is not None:
+        runner.write(replace(delivery, target=now.frozen()))
+    return None
+
+
+def freeze_dead_letters(engine: Engine, runner: Runner) -> None:
+    """Keep in the ledger what the dead-letter topic is like before the first of them. Raises as reading it does."""
+    delivery = runner.found.delivery
+    name = delivery.options.get(DEAD_LETTERS) if delivery is not None else None
+    if delivery is None or name is None or name in delivery.dead_letters:
+        return
+    if (now := read_target(engine.cluster, name)) is not None:
+        runner.write(replace(delivery, dead_letters={**delivery.dead_letters, name: now.frozen()}))
+
+
+def missing_dead_letters(run: Run, engine: Engine, found: Ledgered) -> str | None:
+    """What of the plan's dead letters is gone from their topics, so that they are nowhere; None: nothing.
+
+    Nothing delivers them again: only the run that they were refused in had them.
+    """
+    dead = sum(found.progress[chunk.number].dead for chunk in found.plan.chunks if chunk.number in found.progress)
+    before = found.delivery.dead_letters if found.delivery is not None else {}
+    now = {name: read_target(engine.cluster, name) for name in before} if dead else {}
+    changes = [why for name, topic in now.items() if (why := difference(name, before[name], topic)) is not None]
+    if not changes:
+        return None
+    config, plan_id = run.settings.librdkafka(), found.plan.id
+    left = sum(find_delivered(config, name, topic, plan_id).records for name, topic in now.items() if topic is not None)
+    return None if left >= dead else f"dead letters that are gone: {dead - left} of {dead} ({', '.join(changes)})"
+
+
+def _loss(run: Run, engine: Engine, found: Ledgered, topic: str, now: TopicNow | None, why: str) -> Loss:
+    there = Found()
+    if now is not None:
+        run.reporter.note(f"{why}: {topic} is read to find out what it still has")
+        there = find_delivered(run.settings.librdkafka(), topic, now, found.plan.id)
+    layouts = engine.cluster.layouts({topic, *(item.topic for item in found.plan.ranges)})
+    sizes = {name: len(item.leaders) for name, item in layouts.items() if isinstance(item, TopicLayout)}
+    most = max((size for name, size in sizes.items() if name != topic), default=0)
+    assert found.delivery is not None
+    return find_loss(
+        found,
+        there,
+        now,
+        why,
+        keeps_partitions=keeps_partitions(found.delivery.options.get("partitions", ""), most, sizes.get(topic, 0)),
+        compacted="compact" in _policy(engine, topic),
+    )
+
+
+def _policy(engine: Engine, topic: str) -> str:
+    """Its cleanup policy; one that may not be read may be any."""
+    settings = engine.cluster.keeping(engine.cluster.layouts([topic]), [(topic, 0)]).settings.get(topic)
+    return "compact" if settings is None else settings.get("cleanup.policy", "")
+
+
+def tell_of_loss(run: Run, found: Ledgered, loss: Loss) -> None:
+    """The event."""
+    what = f"{plural(loss.records, 'record')} from {target_of(found.delivery)}: {few(loss.gone)}"
+    run.reporter.event("GONE", f"{found.plan.id}  {what}: {loss.why}")
+
+
+def few(rows: tuple[OffsetRange, ...]) -> str:
+    """The first of them."""
+    more = f" and {plural(len(rows) - _NAMED, 'more range')}" if len(rows) > _NAMED else ""
+    return ", ".join(map(str, rows[:_NAMED])) + more
+
+
+def errors_of(run: Run, found: Ledgered, loss: Loss) -> tuple[RowError, ...]:
+    """A row for each range that is gone, with what to do."""
+    topic = target_of(found.delivery)
+    hint = f"it is delivered again by  {commands(run, found).resume}"
+    if loss.blocked is not None:
+        hint = f"{what_else(run, found, loss)}"
+    elif not loss.exists:
+        hint = f"create {topic} again; then {hint}"
+    return tuple(
+        RowError(
+            "gone-from-target",
+            f"[{row.start}, {row.end}) was delivered to {topic} and is gone: {loss.why}",
+            found.plan.group,
+            row.topic,
+            row.partition,
+            hint=hint,
+            exit_code=ExitCode.CHECK_FAILED,
+        )
+        for row in loss.gone
+    )
+
+
+def what_else(run: Run, found: Ledgered, loss: Loss) -> str:
+    """What can be done where this plan cannot deliver it again."""
+    ranges = ",".join(f"{row.topic}:{row.partition}={row.start}-{row.end}" for row in loss.gone[:_NAMED])
+    more = " (and the other ranges)" if len(loss.gone) > _NAMED else ""
+    other = run.command("catchup", "start", "--range", ranges, "--to-topic", "OTHER", "--execute")
+    return (
+        f"{loss.blocked}. Close the plan, and deliver the ranges to another topic:  "
+        f"{commands(run, found).cancel} --give-up;  {other}{more}"
+    )

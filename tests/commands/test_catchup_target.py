@@ -1,0 +1,204 @@
+"""``--to-topic`` while the target topic is deleted, recreated, or loses records: what is gone was not delivered.
+
+The broker creates topics that clients ask for (``auto.create.topics.enable``), as many do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from kgroup.cluster import demo_clients
+from kgroup.cluster.batches import BatchReader
+from kgroup.cluster.producing import TopicWriter
+from kgroup.cluster.reading import read_ranges
+from kgroup.cluster.settled import SettledReader
+from kgroup.cluster.topic_admin import TopicAdmin
+from kgroup.cluster.transactions import Transactions
+from kgroup.errors import KgroupError
+from kgroup.sandbox import Sandbox
+from kgroup.stored import OffsetRange
+from tests.command_line import CommandLine, QuietReporter, Result
+from tests.commands.catchups import LOCAL, copied, frozen, own_ledger, replaying
+from tests.conftest import BROKER_PROPERTIES
+from tests.kafka_world import KafkaWorld
+from tests.running import running
+from tests.waiting import wait_for
+
+Name = Callable[[str], str]
+
+PARTITIONS, RECORDS = 4, 400
+SLOWLY = ("--master", "local[1]", "--rate", "250/s")
+"""One partition after the other, each in a transaction of its own."""
+
+
+@pytest.fixture(scope="module")
+def creating(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A broker that creates topics which clients ask for."""
+    sandbox = Sandbox(tmp_path_factory.mktemp("creating") / "sandbox")
+    sandbox.up(properties={**BROKER_PROPERTIES, "auto.create.topics.enable": "true"}, reporter=QuietReporter())
+    try:
+        yield str(sandbox.status().bootstrap_servers)
+    finally:
+        sandbox.down(wipe=True, reporter=QuietReporter())
+
+
+@pytest.fixture
+def own(creating: str, monkeypatch: pytest.MonkeyPatch, name: Name) -> Iterator[KafkaWorld]:
+    """That broker, with a ledger of this test."""
+    monkeypatch.setenv("KGROUP_BOOTSTRAP_SERVER", creating)
+    own_ledger(monkeypatch, name("ledger"))
+    with KafkaWorld(creating) as world:
+        yield world
+
+
+@dataclass(frozen=True)
+class Sabotage:
+    """A gap, and the target topic to which something happens when one of its partitions is delivered."""
+
+    kgroup: CommandLine
+    world: KafkaWorld
+    source: str
+    group: str
+    target: str
+
+    def create_target(self) -> None:
+        self.world.topic(self.target, PARTITIONS)
+
+    def start(self, sabotage: Callable[[int], None], *words: str) -> tuple[Result, int]:
+        """Replay meanwhile, which ends with exit code 8; and the partition that was delivered before.
+
+        ``sabotage`` gets that too.
+        """
+        to = ("start", self.group, "--to-topic", self.target, *SLOWLY, "--execute", *words)
+        with replaying(self.world, self.target, *to) as process:
+            wait_for(lambda: len(copied(self.world, self.target)) >= RECORDS, "the first transaction", 60)
+            with frozen(process):
+                first = Counter(int(source.split(":")[1]) for source in self.copy).most_common(1)[0][0]
+                sabotage(first)
+            return process.ends(8), first
+
+    def resume(self, exit_code: int = 0) -> Result:
+        return self.kgroup("catchup", "resume", self.group, *LOCAL, "--execute", exit_code=exit_code)
+
+    @property
+    def records(self) -> list[str]:
+        """Where the records of the whole gap are, in the order of ``copied``."""
+        return sorted(f"{self.source}:{place}:{offset}" for place in range(PARTITIONS) for offset in range(RECORDS))
+
+    @property
+    def copy(self) -> list[str]:
+        return copied(self.world, self.target)
+
+
+@pytest.fixture
+def gap(own: KafkaWorld, kgroup_cli: CommandLine, name: Name) -> Sabotage:
+    found = Sabotage(kgroup_cli, own, own.topic(name("orders"), PARTITIONS), name("svc"), name("copy"))
+    found.create_target()
+    for partition in range(PARTITIONS):
+        own.produce(found.source, RECORDS, partition)
+    own.commit(found.group, dict.fromkeys([(found.source, partition) for partition in range(PARTITIONS)], 0))
+    return found
+
+
+def gone(result: Result) -> set[tuple[int, int, int]]:
+    """(partition, start, end) of the errors that say what is gone; json."""
+    rows = [error for error in result.json["errors"] if error["code"] == "gone-from-target"]
+    spans = [re.match(r"\[(\d+), (\d+)\)", row["message"]) for row in rows]
+    return {(row["partition"], int(span[1]), int(span[2])) for row, span in zip(rows, spans, strict=True) if span}
+
+
+@pytest.mark.soak
+def test_a_target_that_is_deleted_is_not_created_again_by_us(gap: Sabotage) -> None:
+    result, first = gap.start(lambda _: gap.world.delete_topic(gap.target), "-o", "json")
+
+    assert (first, 0, RECORDS) in gone(result)
+    assert "PROVED" not in result.stderr
+    assert f"{gap.target} was deleted" in result.stderr
+    assert gap.target not in gap.world.topics()
+    assert gap.kgroup("catchup", "resume", gap.group, exit_code=6).stderr.count("there is no such topic")
+    assert gap.target not in gap.world.topics()
+    gap.create_target()
+    gap.resume()
+    assert gap.copy == gap.records
+
+
+@pytest.mark.soak
+def test_a_target_that_is_recreated_gets_all_records_again(gap: Sabotage) -> None:
+    def recreate(_: int) -> None:
+        gap.world.delete_topic(gap.target)
+        gap.create_target()
+
+    result, first = gap.start(recreate, "-o", "json")
+
+    assert (first, 0, RECORDS) in gone(result)
+    assert "PROVED" not in result.stderr
+    assert f"{gap.target} was deleted and created again" in result.stderr
+    assert "PROVED" in gap.resume().stderr
+    assert gap.copy == gap.records
+
+
+@pytest.mark.soak
+def test_records_that_the_target_loses_are_named_and_delivered_again(gap: Sabotage) -> None:
+    """As retention would: what is left of the partition is not delivered twice."""
+    result, first = gap.start(lambda partition: gap.world.delete_records(gap.target, partition, 150), "-o", "json")
+
+    assert gone(result) == {(first, 0, 150)}
+    assert "PROVED" not in result.stderr
+    assert f"the log start of {gap.target}:{first} moved to 150" in result.stderr
+    (row,) = [row for row in result.data[0]["ranges"] if row["partition"] == first]
+    assert [(span["start"], span["end"]) for span in row["undelivered"]] == [(0, 150)]
+    proved = gap.resume()
+    assert "PROVED" in proved.stderr
+    assert "AGAIN  150 records" in proved.stdout
+    assert gap.copy == gap.records
+
+
+@pytest.mark.soak
+def test_no_client_of_ours_creates_a_topic(own: KafkaWorld, name: Name) -> None:
+    """The topic that is created at the end, by request, is known after all that were asked for before."""
+    missing = name("missing")
+    config = {"bootstrap.servers": own.bootstrap}
+    asked: list[Callable[[], object]] = [
+        lambda: TopicAdmin(config, timeout_s=5).facts(missing),
+        lambda: Transactions(config, name("id"), topic=missing, timeout_s=5).connect(),
+        lambda: BatchReader(config, timeout_s=5).partitions(missing),
+        lambda: SettledReader(config, missing, timeout_s=5).bounds(),
+        lambda: demo_clients.Writer(own.bootstrap, missing, 0).write(),
+        lambda: list(read_ranges(config, [OffsetRange(missing, 0, 0, 1)], timeout_s=5)),
+    ]
+    with TopicWriter(config, missing, timeout_s=5) as writer:
+        writer.add(None, b"x", None, ())
+        for ask in asked:
+            with contextlib.suppress(KgroupError):
+                ask()
+        own.topic(name("created"))
+
+        assert missing not in own.topics()
+
+
+@pytest.mark.soak
+def test_dead_letters_that_are_gone_are_not_proved(own: KafkaWorld, name: Name, tmp_path: Path) -> None:
+    """Its topic is deleted when it has got the only one."""
+    source, group, dead = own.topic(name("orders")), name("svc"), own.topic(name("dead"))
+    own.produce(source, 1, value=b"poison")
+    own.produce(source, 200)
+    own.commit(group, {(source, 0): 0})
+    handler = tmp_path / "handler.sh"
+    handler.write_text('while read -r line; do case $line in *poison*) echo "error: bad";; *) echo ok;; esac; done')
+    to = ("--to-command", f"sh {handler}", "--ack", "line", "--value-format", "text", "--retries", "0")
+    words = ("catchup", "start", group, *to, "--dead-letter-topic", dead, *LOCAL, "--rate", "25/s", "--execute")
+    with running(*words) as process:
+        wait_for(lambda: own.end(dead) > 0, "the dead letter", 60)
+        own.delete_topic(dead)
+        result = process.ends(8)
+
+    assert f"dead letters that are gone: 1 of 1 ({dead} was deleted)" in result.stderr
+    assert "PROVED " not in result.stderr.replace("NOT PROVED", "")
+    assert dead not in own.topics()

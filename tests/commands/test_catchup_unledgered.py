@@ -1,0 +1,119 @@
+"""A ledger that was deleted or truncated: the marks of the group's commits still say what is pending."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+from collections.abc import Callable
+
+import kafka.errors
+import pytest
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+
+from tests.command_line import CommandLine
+from tests.commands.catchups import Crash, crash, frozen, offsets, own_ledger, plan_said, released, replaying
+from tests.kafka_world import KafkaWorld
+from tests.waiting import wait_for
+
+Name = Callable[[str], str]
+
+
+@pytest.fixture(autouse=True)
+def ledger(monkeypatch: pytest.MonkeyPatch, name: Name) -> str:
+    return own_ledger(monkeypatch, name("ledger"))
+
+
+@pytest.fixture
+def crashed(world: KafkaWorld, name: Name, bystander: str) -> Crash:
+    return crash(world, name("orders"), name("svc"))
+
+
+def truncate(world: KafkaWorld, topic: str) -> None:
+    """Delete all records of a compacted topic."""
+    admin = AdminClient({"bootstrap.servers": world.bootstrap})
+
+    def clean(policy: str) -> None:
+        entry = ConfigEntry("cleanup.policy", policy, incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+        admin.incremental_alter_configs([resource])[resource].result(30)
+
+    def done() -> bool | None:
+        with contextlib.suppress(kafka.errors.PolicyViolationError):  # the leader does not know of it yet
+            world.delete_records(topic, 0, -1)
+            return True
+        return None
+
+    clean("delete")
+    wait_for(done, f"{topic} truncated")
+    clean("compact")
+
+
+def delete(world: KafkaWorld, topic: str) -> None:
+    world.delete_topic(topic)
+
+
+LOST = pytest.mark.parametrize("lose", [delete, truncate])
+
+
+@LOST
+def test_what_a_lost_ledger_owes_is_said_and_can_be_delivered(
+    kgroup: CommandLine, world: KafkaWorld, crashed: Crash, ledger: str, lose: Callable[[KafkaWorld, str], None]
+) -> None:
+    group, plan = crashed.group, released(kgroup, crashed)
+    lose(world, ledger)
+
+    for verb in ("describe", "lag"):
+        assert f"OWED   maybe 80 or more in {plan}" in kgroup(verb, group).stdout
+        (owed,) = kgroup(verb, group, "-o", "json").data[0]["owed"]
+        assert (owed["plan_id"], owed["state"], owed["offsets"]) == (plan, "not-in-ledger", 80)
+        assert f"maybe 80 or more in {plan}" in kgroup(verb, group, "-o", "csv").stderr
+    connection = ("-b", world.bootstrap, "--ledger-topic", ledger)
+    for more in ((), ("--execute", "--release-only")):
+        refused = kgroup("catchup", "start", group, *more, *connection, exit_code=6)
+        assert "[not-in-ledger]" in refused.stderr
+    assert kgroup("catchup", "start", group, "-o", "json", exit_code=6).json["errors"][0]["code"] == "not-in-ledger"
+    kgroup("catchup", "start", group, "--accept", "not-in-ledger")
+    assert "describe shows" in kgroup("catchup", "resume", plan, exit_code=5).stderr
+
+    said = refused.stderr.split("possibly again:  kgroup ")[1].split(";")[0]
+    words = [word for word in shlex.split(said) if word not in ("--to-topic", "TOPIC")]
+    assert words[3] == f"{crashed.topic}:0=70-120,{crashed.topic}:1=20-50"
+    kgroup(*words, "--release-only")
+    assert offsets(world, group) == crashed.released
+    assert "OWED" not in kgroup("describe", group).stdout
+    kgroup("catchup", "start", group)
+
+
+def test_a_plan_that_was_finished_and_pruned_is_not_lost(kgroup: CommandLine, crashed: Crash) -> None:
+    plan = released(kgroup, crashed)
+    kgroup("catchup", "cancel", plan, "--give-up", "--execute")
+    kgroup("catchup", "prune", "--execute")
+
+    assert "OWED" not in kgroup("describe", crashed.group).stdout
+    assert kgroup("catchup", "list", "-o", "json").data == []
+    kgroup("catchup", "start", crashed.group)
+
+
+@pytest.mark.soak
+@LOST
+def test_a_replay_whose_ledger_is_lost_does_not_say_that_nothing_is(
+    kgroup: CommandLine,
+    world: KafkaWorld,
+    crashed: Crash,
+    name: Name,
+    ledger: str,
+    lose: Callable[[KafkaWorld, str], None],
+) -> None:
+    copy = world.topic(name("copy"), 2)
+    start = ("start", crashed.group, "--to-topic", copy, "--master", "local[1]", "--rate", "10/s", "--execute")
+    with replaying(world, copy, *start) as process:
+        plan = plan_said(process)
+        with frozen(process):
+            lose(world, ledger)
+        process.process.wait(120)
+
+        assert f"the ledger {ledger} does not have it any more" in process.says("STOPPED")
+        assert f"--range {crashed.topic}:0=70-120,{crashed.topic}:1=20-50 --to-topic {copy}" in process.says("STOPPED")
+        assert not any("nothing is lost" in line for line in process.lines)
+        assert not any("PROVED" in line for line in process.lines)
+    assert f"maybe 80 or more in {plan}" in kgroup("describe", crashed.group).stdout
