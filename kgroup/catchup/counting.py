@@ -17,7 +17,7 @@ class Count:
 
     ``visible``, ``filtered_now`` and ``delivered`` are of this run alone, from ``start`` on, and are counted in
     different places: when reading, and by the sink. ``repeated`` is how many records of a handler's may have come
-    twice by now. ``again`` and ``kept`` are as in ``Progress``.
+    twice by now. ``delivered_again`` is ``Progress.again``, and ``kept`` is as there.
     """
 
     chunk: Chunk
@@ -33,7 +33,7 @@ class Count:
     delivered: int = 0
     dead_now: int = 0
     filtered_now: int = 0
-    again: int = 0
+    delivered_again: int = 0
     kept: tuple[tuple[int, int], ...] = ()
 
     @classmethod
@@ -52,7 +52,7 @@ class Count:
             known.size,
             known.lost,
             known.may_repeat,
-            again=known.again,
+            delivered_again=known.again,
             kept=known.kept,
         )
 
@@ -118,7 +118,7 @@ class Count:
             epoch,
             tuple(one for one in self.lost if one.end <= self.position),
             self.repeated + may_repeat,
-            again=self.again,
+            again=self.delivered_again,
             kept=tuple(span for span in self.kept if span[1] > self.position),
         )
 
