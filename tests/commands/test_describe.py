@@ -97,8 +97,8 @@ def test_every_field_of_the_contract(
     for document in envelope["data"]:
         assert list(document) == [
             "group", "type", "state", "protocol_type", "assignor", "coordinator", "generation", "leader",
-            "group_epoch", "assignment_epoch", "members", "partitions", "hidden_commits", "verdict", "totals", "owed", "source",
-            "as_of",
+            "group_epoch", "assignment_epoch", "members", "partitions", "hidden_commits", "verdict", "totals", "owed",
+            "source", "as_of",
         ]  # fmt: skip
         assert list(document["coordinator"]) == ["id", "host", "port", "rack"]
         assert list(document["totals"]) == [
