@@ -181,6 +181,9 @@ def test_offsets_that_are_about_to_expire(tmp_path: Path, monkeypatch: pytest.Mo
         wait_for(over, "all of them gone", RETENTION_S + 8 * CHECK_S)
         for group, place in ((gone, f"{topic}:0"), (simple, f"{topic}:0"), (live, f"{left}:0")):
             assert said[group] == [("warning", (place,)), ("critical", (place,))], group
+        (history,) = kgroup("history", live, "--commits", "-o", "json").data
+        (expired,) = (jump for jump in history["commits"]["jumps"] if jump["move"] == "deleted")
+        assert expired["partitions"] == [{"topic": left, "partition": 0, "old": 0, "new": None}]
 
 
 @pytest.mark.soak
