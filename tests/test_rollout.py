@@ -77,13 +77,12 @@ def look(bootstrap: str, groups: tuple[str, ...], target: str) -> Rollout:
 
 
 def classic(members: Members, group: str, topic: str, client_id: str) -> Member:
-    """A classic member (librdkafka) of the range assignor.
+    """A classic member of the range assignor.
 
     From its second generation on, what librdkafka's cooperative-sticky puts into assignments (userData) keeps the
-    group from being upgraded while it runs; kafka-python now and then stays out of a rebalance for good.
+    group from being upgraded while it runs.
     """
-    ranged = {"partition.assignment.strategy": "range", "client.id": client_id}
-    return members.classic(group, topic, assignor="cooperative-sticky", **ranged)
+    return members.classic(group, topic, client_id=client_id)
 
 
 def empty_consumer_group(world: KafkaWorld, members: Members, group: str, topic: str) -> None:

@@ -71,7 +71,6 @@ def comes(members: Members, protocol: str, group: str, topic: str) -> Member:
     """A member ``pay-0`` that is about to get both partitions, and can commit."""
     if protocol == "consumer":
         return members.consumer(group, topic, client_id="pay-0")
-    # Not kafka-python: while it stays, its commit() sometimes never ends.
     return members.classic(group, topic, assignor="cooperative-sticky", **{"client.id": "pay-0"})
 
 

@@ -238,7 +238,7 @@ def test_hold(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
 
         wait_for(noticed, "a visit between two looks")
         wait.ends(0)
-        assert time.monotonic() - again > 4
+        assert time.monotonic() - again >= 5, "the whole hold again"
 
 
 def test_hold_not_in_time(kgroup: CommandLine, idle: str, monkeypatch: pytest.MonkeyPatch) -> None:
