@@ -26,7 +26,6 @@ from tests.catchup.ledgers import delivery
 from tests.command_line import CommandLine, QuietReporter
 from tests.commands.catchups import KINDS, Crash, crash, offsets, own_ledger, plan_id, released
 from tests.conversion import to_consumer
-from tests.kafka_proxy import LEAVE_GROUP, Fault, Loss, ProxiedBroker
 from tests.kafka_world import KafkaWorld
 from tests.members import Members
 from tests.waiting import wait_for
@@ -435,17 +434,6 @@ def test_a_topic_that_was_made_anew_when_all_was_delivered_proves_nothing(
     for cancelled in (dry, real):
         assert "[delivered]" in cancelled.stderr
     kgroup("catchup", "cancel", plan, "--give-up", "--execute")
-
-
-def test_a_member_that_could_not_leave_is_told(proxied: ProxiedBroker, name: Name) -> None:
-    crashed = crash(proxied.world, name("orders"), name("svc"))
-    lost = proxied.proxy.expect(Fault(LEAVE_GROUP, Loss.REQUEST, always=True))
-
-    done = CommandLine()("catchup", "start", crashed.group, "--release-only", "--execute", "--timeout", "4s")
-
-    assert lost.met.is_set()
-    assert "RELEASED" in done.stderr
-    assert f"kgroup evict {crashed.group} --instance {INSTANCE_ID} --execute" in done.stderr
 
 
 def test_offsets_that_were_moved_since_the_plan_are_left_alone(

@@ -33,10 +33,11 @@ from tests.commands.catchups import (
     whole_of,
     written,
 )
-from tests.kafka_proxy import OFFSET_COMMIT, Fault, Loss, ProxiedBroker
+from tests.kafka_proxy import LEAVE_GROUP, OFFSET_COMMIT, Fault, Loss, ProxiedBroker
 from tests.kafka_world import KafkaWorld
 from tests.running import Running, running
 from tests.waiting import wait_for
+from tests.wire import just_before
 
 Name = Callable[[str], str]
 
@@ -273,6 +274,62 @@ def test_offsets_that_are_moved_after_a_release_that_died_before_its_commit(
     assert world.exact(crashed.group) == before
     assert kgroup("catchup", "show", plan, "-o", "json").data[0]["state"] == "cancelled"
     assert "OWED" not in kgroup("describe", crashed.group).stdout
+
+
+# --- a run that ends in its release, or after it
+
+
+@contextmanager
+def _no_spark(*_: object, **__: object) -> Iterator[None]:
+    yield None
+
+
+@pytest.mark.parametrize("verb", ["start", "resume"])
+def test_a_run_that_is_ended_in_its_release_says_how_to_go_on_and_need_not_be_told_where_to(
+    proxied: ProxiedBroker, ledger: str, name: Name, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    """Where the records go is in the ledger before its group is moved; and nobody is said to work on it any more."""
+    kgroup, world, bootstrap = CommandLine(), proxied.world, proxied.bootstrap
+    crashed = crash(world, name("orders"), name("svc"))
+    copy, known = world.topic(name("copy"), 2), ("-b", bootstrap, "--ledger-topic", ledger)
+    if verb == "resume":
+        fault = Fault(OFFSET_COMMIT, Loss.REQUEST, then=lambda: first.kill())
+        proxied.proxy.expect(fault)
+        first = kgroup.start("catchup", "start", crashed.group, "--release-only", "--execute")
+        first.communicate(timeout=60)
+        assert fault.met.is_set()
+    kept: list[str | None] = []
+
+    def ended() -> None:
+        (plan,) = kgroup("catchup", "list", *known, "-o", "json").data
+        kept.append(plan["sink"] if plan["state"] == "releasing" else None)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr("kgroup.changing.catchup_run.spark", _no_spark)
+    just_before(monkeypatch, "OffsetCommit", ended)
+    words = ("catchup", verb, crashed.group, "--to-topic", copy, "--master", "local[1]", "--execute", *known)
+    result = kgroup(*words, exit_code=143)
+
+    assert kept == ["topic"]
+    (plan,) = kgroup("catchup", "list", "-o", "json").data
+    again = f"--master 'local[1]' --ledger-topic {ledger} --execute -b {bootstrap}"
+    going_on = f"kgroup catchup resume {plan['plan_id']} {again}"
+    assert f"to go on: {going_on}\n" in result.stderr
+    monkeypatch.setenv("COLUMNS", "300")
+    page = kgroup("catchup", "show", crashed.group).stdout
+    assert f"{plan['plan_id']}  stopped  0%  {crashed.group} -> {copy}  " in page
+    assert offsets(world, crashed.group) == crashed.released
+
+
+def test_a_member_that_could_not_leave_is_told(proxied: ProxiedBroker, name: Name) -> None:
+    crashed = crash(proxied.world, name("orders"), name("svc"))
+    lost = proxied.proxy.expect(Fault(LEAVE_GROUP, Loss.REQUEST, always=True))
+
+    done = CommandLine()("catchup", "start", crashed.group, "--release-only", "--execute", "--timeout", "4s")
+
+    assert lost.met.is_set()
+    assert "RELEASED" in done.stderr
+    assert f"kgroup evict {crashed.group} --instance {INSTANCE_ID} --execute" in done.stderr
 
 
 # --- a task that hides what others finished

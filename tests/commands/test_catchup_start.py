@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -24,11 +22,9 @@ from kgroup.options import Change, Connection, Presentation
 from kgroup.run import Run
 from tests.command_line import CommandLine, QuietReporter
 from tests.commands.catchups import KINDS, Crash, crash, offsets, own_ledger, plan_id, released
-from tests.kafka_proxy import OFFSET_COMMIT, Fault, Loss, ProxiedBroker
 from tests.kafka_world import KafkaWorld
 from tests.members import Members
 from tests.waiting import read_line, wait_for
-from tests.wire import just_before
 
 Name = Callable[[str], str]
 
@@ -438,48 +434,6 @@ def test_what_the_log_has_lost_already_is_named(kgroup: CommandLine, world: Kafk
     assert [(row["start"], row["end"]) for row in plan["gone"]] == [(70, 90)]
 
 
-@contextmanager
-def _no_spark(*_: object, **__: object) -> Iterator[None]:
-    yield None
-
-
-@pytest.mark.parametrize("verb", ["start", "resume"])
-def test_a_run_that_is_ended_in_its_release_says_how_to_go_on_and_need_not_be_told_where_to(
-    proxied: ProxiedBroker, ledger: str, name: Name, monkeypatch: pytest.MonkeyPatch, verb: str
-) -> None:
-    """Where the records go is in the ledger before its group is moved; and nobody is said to work on it any more."""
-    kgroup, world, bootstrap = CommandLine(), proxied.world, proxied.bootstrap
-    crashed = crash(world, name("orders"), name("svc"))
-    copy, known = world.topic(name("copy"), 2), ("-b", bootstrap, "--ledger-topic", ledger)
-    if verb == "resume":
-        fault = Fault(OFFSET_COMMIT, Loss.REQUEST, then=lambda: first.kill())
-        proxied.proxy.expect(fault)
-        first = kgroup.start("catchup", "start", crashed.group, "--release-only", "--execute")
-        first.communicate(timeout=60)
-        assert fault.met.is_set()
-    kept: list[str | None] = []
-
-    def ended() -> None:
-        (plan,) = kgroup("catchup", "list", *known, "-o", "json").data
-        kept.append(plan["sink"] if plan["state"] == "releasing" else None)
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    monkeypatch.setattr("kgroup.changing.catchup_run.spark", _no_spark)
-    just_before(monkeypatch, "OffsetCommit", ended)
-    words = ("catchup", verb, crashed.group, "--to-topic", copy, "--master", "local[1]", "--execute", *known)
-    result = kgroup(*words, exit_code=143)
-
-    assert kept == ["topic"]
-    (plan,) = kgroup("catchup", "list", "-o", "json").data
-    again = f"--master 'local[1]' --ledger-topic {ledger} --execute -b {bootstrap}"
-    going_on = f"kgroup catchup resume {plan['plan_id']} {again}"
-    assert f"to go on: {going_on}\n" in result.stderr
-    monkeypatch.setenv("COLUMNS", "300")
-    page = kgroup("catchup", "show", crashed.group).stdout
-    assert f"{plan['plan_id']}  stopped  0%  {crashed.group} -> {copy}  " in page
-    assert offsets(world, crashed.group) == crashed.released
-
-
 def test_hints_are_for_the_same_cluster_and_the_same_ledger(
     kgroup: CommandLine, crashed: Crash, bootstrap: str, name: Name
 ) -> None:
@@ -578,7 +532,6 @@ def test_the_expected_number_of_partitions(kgroup: CommandLine, world: KafkaWorl
 def test_a_read_only_context_refuses(
     kgroup: CommandLine, bootstrap: str, crashed: Crash, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import os
     from pathlib import Path
 
     Path(os.environ["KGROUP_CONFIG"]).write_text(
