@@ -77,6 +77,8 @@ class KafkaProxy:
         """Requests that reached the broker, by API key."""
         self.first_version_only: set[int] = set()
         """APIs that the proxy announces with version 0 alone, though the broker knows 0 and 1."""
+        self.newest: dict[int, tuple[int, int]] = {}
+        """By API, the newest version that the broker knows, and the one that the proxy announces."""
         self._faults: list[Fault] = []
         self._lock = threading.Lock()
         self._open: set[socket.socket] = set()
@@ -171,6 +173,10 @@ class KafkaProxy:
                 if correlation_id in about_versions:
                     for api_key in self.first_version_only:
                         frame = frame.replace(struct.pack(">hhh", api_key, 0, 1), struct.pack(">hhh", api_key, 0, 0))
+                    for api_key, (known, said) in self.newest.items():
+                        there, instead = (struct.pack(">hhh", api_key, 0, version) for version in (known, said))
+                        assert frame.count(there) == 1, f"the broker knows other versions of API {api_key}"
+                        frame = frame.replace(there, instead)
                 fault = lost.pop(correlation_id, None)
                 if fault and fault.loss is Loss.ANSWER:
                     if fault.then:
