@@ -27,7 +27,7 @@ WRONG_ANSWER = "handler-answer"
 """The code of an error: a handler's answers are not those to the records that it was given, nobody knows since when."""
 
 _LONGEST_BACKOFF_S = 60.0
-_CLOSING_S = 5.0
+_CLOSING_S = 10.0
 
 
 class Refusal(Exception):
@@ -232,7 +232,8 @@ class Lanes:
     def end(self) -> KgroupError | None:
         """End the handlers; what one has answered wrongly, which may be known only when it has ended.
 
-        None too where something else was wrong, which ``outcomes`` raises.
+        A handler that has not ended in time may have, too. None also where something else was wrong, which ``outcomes``
+        raises.
         """
         self._turn.halt()
         for lane in self._lanes:
@@ -245,7 +246,17 @@ class Lanes:
             if not (hangs and lane.handler is not None and lane.handler.hangs_for_ever):
                 lane.thread.join(max(0.0, until - time.monotonic()))
         wrong = (fault for fault in self._faults if isinstance(fault, KgroupError) and fault.code == WRONG_ANSWER)
-        return next(wrong, None)
+        return next(wrong, None) or self._not_ended()
+
+    def _not_ended(self) -> KgroupError | None:
+        made = [lane for lane in self._lanes if lane.handler is not None and not lane.handler.hangs_for_ever]
+        if not any(lane.thread.is_alive() for lane in made):
+            return None
+        return KgroupError(
+            f"a handler has not ended within {_CLOSING_S:g} s: whether it gave an answer too many is not known",
+            details=("Nothing that this run of the task delivered counts as delivered.",),
+            code=WRONG_ANSWER,
+        )
 
     def put(self, records: Sequence[StoredRecord]) -> None:
         """Hand these over, in the order of their offsets."""

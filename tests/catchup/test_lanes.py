@@ -381,6 +381,27 @@ def test_what_is_found_wrong_when_a_handler_ends_is_told(code: str) -> None:
     assert (None if found is None else found.code) == (code if code == "handler-answer" else None)
 
 
+@pytest.mark.parametrize(("hangs_for_ever", "code"), [(False, "handler-answer"), (True, None)])
+def test_a_handler_that_does_not_end_is_not_known_to_have_answered_rightly(
+    hangs_for_ever: bool, code: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A function has no answers that could be too many."""
+    go = threading.Event()
+
+    class Slow(Shop):
+        def close(self) -> None:
+            go.wait(20)
+
+    monkeypatch.setattr("kgroup.catchup.lanes._CLOSING_S", 0.1)
+    with lanes(Slow(hangs_for_ever=hangs_for_ever), Order.PARTITION) as made:
+        made.put([record(0)])
+        gathered(made, 1)
+        found = made.end()
+        go.set()
+
+    assert (None if found is None else found.code) == code
+
+
 def test_one_that_hangs_and_cannot_be_ended_is_named() -> None:
     go = threading.Event()
     with lanes(Shop(work=lambda records: waits(lambda: go.wait(20))), Order.PARTITION, timeout_s=0.1) as made:
