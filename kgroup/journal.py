@@ -354,7 +354,11 @@ def _lines(entry: Entry) -> Iterator[dict[str, Any]]:
         "configs": {name: {key: list(pair) for key, pair in own.items()} for name, own in entry.configs.items()},
         "undoable": entry.undoable,
         "undoes": entry.undoes,
-        "hidden": {name: None if places is None else [*map(list, places)] for name, places in entry.hidden.items()},
+        **(
+            {"hidden": {name: places and [*map(list, places)] for name, places in entry.hidden.items()}}
+            if entry.hidden
+            else {}
+        ),
     }
     rows: dict[str, list[list[Any]]] = {}
     for row in entry.rows:
