@@ -16,6 +16,7 @@ from kgroup.catchup.choice import Missing as Missing
 from kgroup.catchup.choice import parse_ranges as parse_ranges
 from kgroup.catchup.model import GapRange, GivenUp, Place
 from kgroup.groups.targets import TopicChoice
+from kgroup.hanging import find_hanging
 from kgroup.model import Commit, Group
 from kgroup.stored import OffsetRange
 from kgroup.units import plural
@@ -284,7 +285,7 @@ class _Rows:
         if cut_off:
             self.stays(place, "nothing-to-do", f"--until is offset {end}, which is not above {at}")
         elif _hangs(log, end):
-            self.stays(place, "hanging-transaction", f"{_hidden(log)}; it is not moved", hint=_FIND_HANGING)
+            self.stays(place, "hanging-transaction", f"{_hidden(log)}; it is not moved", hint=_until_it_ends(place))
         else:
             self.stays(place, "nothing-to-do", f"nothing lies above {at}")
 
@@ -298,7 +299,7 @@ class _Rows:
             self.stays(place, "above-end", why, error=True)
         elif wanted.end > log.last_stable:
             why = f"[{wanted.start}, {wanted.end}) can't be read to its end: {_hidden(log)}"
-            self.stays(place, "hanging-transaction", why, error=True, hint=_FIND_HANGING)
+            self.stays(place, "hanging-transaction", why, error=True, hint=_until_it_ends(place))
         else:
             start = min(max(wanted.start, log.start), wanted.end)
             if start > wanted.start:
@@ -309,7 +310,8 @@ class _Rows:
                 self._ranges.append(_row(place, start, wanted.end, None, log, None, now_ms, cut_off=True))
 
 
-_FIND_HANGING = "wait until it ends, or look for a hanging one: kafka-transactions.sh find-hanging"
+def _until_it_ends(place: Place) -> str:
+    return f"wait until it ends, or look for a hanging one: {find_hanging(*place)}"
 
 
 def _hangs(log: LogFacts, end: int) -> bool:

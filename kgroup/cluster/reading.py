@@ -16,6 +16,7 @@ from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, Kafka
 
 from kgroup.cluster.librdkafka import Watch, client, may_pass, of_topic
 from kgroup.errors import KgroupError, Refused
+from kgroup.hanging import find_hanging
 from kgroup.stored import OffsetRange as OffsetRange
 from kgroup.stored import StoredRecord as StoredRecord
 from kgroup.stored import merged
@@ -232,7 +233,7 @@ def held_back(wanted: OffsetRange, ended_at: int, stood_s: float) -> Refused:
         f"{wanted.topic}:{wanted.partition}: an open transaction hides what lies between offset "
         f"{ended_at} and {wanted.end}",
         details=(f"The last stable offset stood at {ended_at} for {stood_s:g} s.",),
-        hint="Wait until it ends, or look for a hanging one: kafka-transactions.sh find-hanging",
+        hint=f"Wait until it ends, or look for a hanging one: {find_hanging(wanted.topic, wanted.partition)}",
         code="open-transaction",
     )
 

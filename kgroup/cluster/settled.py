@@ -18,6 +18,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from kgroup.cluster.librdkafka import Watch, client, may_pass, of_topic
 from kgroup.cluster.transactions import ABORT_SCAN_S, LONGEST_S
 from kgroup.errors import KgroupError, Refused
+from kgroup.hanging import find_hanging
 
 PATIENCE_S = LONGEST_S + 2 * ABORT_SCAN_S
 """How long an open transaction is waited for: it is aborted sooner, unless it hangs."""
@@ -206,7 +207,7 @@ class _Reading:
         return Refused(
             f"{self._topic}: an open transaction hides what lies behind offset {self._position}",
             details=(f"The last stable offset has not reached {self._end} for {held_s:.0f} s.",),
-            hint="look for a hanging one: kafka-transactions.sh find-hanging",
+            hint=f"look for a hanging one: {find_hanging(self._topic, 0)}",
             code="open-transaction",
         )
 

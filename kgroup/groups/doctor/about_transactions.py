@@ -19,7 +19,7 @@ HANGING = Threshold(
     "the default transaction.max.timeout.ms; the broker's own counts",
 )
 ABORTS = Threshold(
-    "abort commands that are printed", 10, "", "more are one incident: kafka-transactions.sh find-hanging"
+    "abort commands that are printed", 10, "", "more are one incident: find-hanging of kafka-transactions.sh"
 )
 
 LSO = Rule(
