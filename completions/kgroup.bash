@@ -150,7 +150,7 @@ _kgroup_takes() {
         reset:--only) takes=(words out-of-range) ;;
         migrate:--only) takes=(words ready) ;;
         *:--save-skipped) takes=(files) ;;
-        reset:--accept|undo:--accept|migrate:--accept|evict:--accept|delete:--accept|delete-offsets:--accept) takes=(words active-committer foreign-owner hidden-commits moved-since) ;;
+        reset:--accept|undo:--accept|migrate:--accept|evict:--accept|delete:--accept|delete-offsets:--accept) takes=(words active-committer clock-skew foreign-owner hidden-commits moved-since) ;;
         'catchup start':--accept) takes=(words active-committer foreign-owner not-in-ledger skip twice) ;;
         'catchup cancel':--accept) takes=(text) ;;
         *:--reason) takes=(text) ;;

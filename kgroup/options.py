@@ -35,7 +35,7 @@ WHICH = "Which groups"
 WHAT = "What"
 SAFETY = "Safety"
 
-ACCEPTED = ("active-committer", "foreign-owner", "hidden-commits", "moved-since")
+ACCEPTED = ("active-committer", "clock-skew", "foreign-owner", "hidden-commits", "moved-since")
 """The refusals that ``--accept`` passes; the broker's own, not-empty, can't be passed."""
 
 ACCEPTED_BY_START = ("active-committer", "foreign-owner", "not-in-ledger", "skip", "twice")

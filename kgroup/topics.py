@@ -93,6 +93,7 @@ TOPICS = {
         not-empty            members are in the group: stop them, --wait-empty
         subscribed           a live member reads the topic: stop it, --wait-empty
         active-committer *   Empty, but somebody goes on committing
+        clock-skew *         delete --idle-for: the brokers' clock says otherwise
         foreign-owner *      Connect, Streams, Flink, Spark; share groups (never *)
         hidden-commits *     delete: it has, or may have, commits that you can't see
         blocked              migrate: a check says why, and what to do

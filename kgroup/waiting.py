@@ -38,6 +38,7 @@ from kgroup.groups.waiting import (
     total_lag,
     unread,
 )
+from kgroup.looking.clock_check import warn_of_clocks
 from kgroup.model import Group, LogRange, Member, Reporter, RowError, places_document
 from kgroup.telling import Telling
 from kgroup.units import plural
@@ -168,6 +169,8 @@ def wait_until(
     """
     if not groups:
         return Waited((), reached=True, waited_s=0.0, held_s=0.0)
+    if any(isinstance(condition, LagTimeBelow) for condition in conditions):
+        warn_of_clocks(reporter, cluster)
     return _Wait(reporter, cluster, tuple(groups), tuple(conditions), within_s, hold_s).run()
 
 

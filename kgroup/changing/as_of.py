@@ -12,6 +12,7 @@ from kgroup.cluster.logs import TopicLayout
 from kgroup.errors import KgroupError, NotFound
 from kgroup.groups.as_of_plan import COMMIT_UNKNOWN, as_of_rows, places_of
 from kgroup.groups.change import Plan, committed
+from kgroup.looking.clock_check import warn_of_clocks
 from kgroup.looking.from_log import choose_logged, say_open
 from kgroup.options import LogBounds, Selection
 from kgroup.run import Run
@@ -33,6 +34,7 @@ def plan_as_of(run: Run, cluster: ChangingCluster, group: str, at_ms: int, bound
     to then, Refused for a share or streams group, then or now, and KgroupError where the log, or the group as it is
     now, can't be read.
     """
+    warn_of_clocks(run.reporter, cluster)
     logged = choose_logged(run, cluster, Selection(names=[group]), bounds, at_ms)
     errors = [error for error in logged.errors if error.code != COMMIT_UNKNOWN]  # those are rows of the plan
     snapshot = cluster.describe([group], COMMITS)

@@ -130,11 +130,12 @@ def _with_members(cluster: ChangingCluster, groups: Sequence[Group], refusals: l
 
 def _active(run: Run, cluster: ChangingCluster, groups: Sequence[Group]) -> tuple[list[Refusal], str | None]:
     """(a refusal for each group that somebody commits to, why that is not known of all)."""
-    now = utc_now()
-    now_ms = round(now.timestamp() * 1000)
-    activities = cluster.recent_activity(groups, now_ms) if groups else None
-    if activities is None:
+    if not groups:
         return [], None
+    now, clocks = utc_now(), cluster.clocks()
+    # By a clock that is ahead, whoever commits now would have stopped long ago.
+    now_ms = clocks.brokers_ms if clocks.exact and clocks.brokers_ms is not None else clocks.ours_ms
+    activities = cluster.recent_activity(groups, now_ms)
     if activities.note:
         run.reporter.note(activities.note)
     suspects = {

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kgroup.cluster.offsets_log.last_records import LastRecords
     from kgroup.cluster.offsets_topic import Replicas
     from kgroup.facts import Past
+    from kgroup.groups.clocks import Clocks
 
 _ACTIVITY_BUDGET_S = 5.0
 """Where it runs out, somebody who commits to a group may stay unseen: longer than a broker pauses now and then."""
@@ -50,6 +51,12 @@ class LogQuestions(Questions):
             return await last_signs(self._client, layout, groups, since_ms, budget)
 
         return self._ask(read)
+
+    def clocks(self) -> Clocks:
+        """This machine's clock and the brokers' at this moment."""
+        from kgroup.cluster.broker_clock import clocks
+
+        return self._ask(clocks, self._client)
 
     def end_of_commits(self, group: str) -> int:
         """Where the group's next record will stand in its partition of ``__consumer_offsets``, or a little lower.

@@ -34,6 +34,7 @@ _CONSUMER_REPLICA = -1
 _READ_UNCOMMITTED, _READ_COMMITTED = 0, 1
 _EARLIEST, _LATEST = (-2, _READ_UNCOMMITTED), (-1, _READ_UNCOMMITTED)
 _LAST_STABLE = (-1, _READ_COMMITTED)
+_MAX_TIMESTAMP = -3
 _LEADER_NOT_AVAILABLE = 5
 
 
@@ -256,6 +257,22 @@ async def _ask_leaders(
                     offsets.setdefault(partition, []).append((row.offset, row.leader_epoch))
     found |= {partition: given for partition, given in offsets.items() if len(given) == len(queries)}
     return found, failed
+
+
+async def newest_timestamp(client: Client, topic: str, layout: TopicLayout | KgroupError) -> int | None:
+    """The newest timestamp of a topic's records, in ms, of the partitions that answer (KIP-734); None of none."""
+    if isinstance(layout, KgroupError):
+        return None
+    by_leader: dict[int, list[TopicPartition]] = {}
+    for number, leader in layout.leaders.items():
+        if leader is not None:
+            by_leader.setdefault(leader, []).append((topic, number))
+    requests = [
+        (leader, _list_offsets(places, _MAX_TIMESTAMP, _READ_UNCOMMITTED)) for leader, places in by_leader.items()
+    ]
+    answers = [answer for answer in await client.send_all(requests) if not isinstance(answer, BaseException)]
+    rows = (row for answer in answers for found in answer.topics for row in found.partitions)
+    return max((row.timestamp for row in rows if row.error_code == NONE and row.timestamp >= 0), default=None)
 
 
 def _list_offsets(partitions: Iterable[TopicPartition], timestamp: int, isolation: int) -> Any:

@@ -13,11 +13,12 @@ from kgroup.changing.carry_out import Doing, carry_out
 from kgroup.changing.checks import check_change, check_some_named, wait_empty
 from kgroup.changing.choose import Chosen, again, chosen
 from kgroup.changing.shown import outcome, with_rows
-from kgroup.clock import utc_now
 from kgroup.cluster.apply import ChangingCluster
 from kgroup.durations import format_duration, parse_duration
+from kgroup.errors import Refused
 from kgroup.groups.change import Plan, Row, committed
-from kgroup.groups.result import Result
+from kgroup.groups.clocks import CLOCK_SKEW
+from kgroup.groups.result import Refusal, Result
 from kgroup.groups.selection import check_groups
 from kgroup.model import Group, Outcome, places_document
 from kgroup.options import WHICH, Change, Groups
@@ -107,7 +108,8 @@ def delete(
     """Delete groups with all their offsets.
 
     Groups must be empty. kgroup undo brings a deleted group back with its offsets, metadata and leader epochs.
-    --idle-for reads __consumer_offsets back to that time; groups of which it can't tell are left alone.
+    --idle-for reads __consumer_offsets back to that time; groups of which it can't tell are left alone. A group that
+    was idle for so long by this machine's clock alone is refused (clock-skew).
 
     Examples:
     kgroup delete orders-old
@@ -123,9 +125,10 @@ def delete(
     with ChangingCluster(run.settings) as cluster:
         found = chosen(run, cluster, groups)
         signs: Mapping[str, int | None] = {}
+        doubtful: Mapping[str, Refused] = {}
         if idle_s is not None:
             found = replace(found, groups=tuple(group for group in found.groups if group.is_empty))
-            found, signs = _idle(run, cluster, found, idle_s)
+            found, signs, doubtful = _idle(run, cluster, found, idle_s)
         found = again(run, cluster, found, waited=wait_empty(run, cluster, how, found.names))
         # A group some of whose commits can't be read could not be brought back as it was.
         unread = {group for group, _, _ in found.unread}
@@ -139,7 +142,12 @@ def delete(
         names = frozenset(group.name for group in found.groups)
         plan = Plan(found.groups, tuple(rows), deleted=names, errors=found.errors)
         doing = Doing("delete", _subject(found.groups), layouts, hindered="it cannot be deleted")
-        result = carry_out(run, cluster, how, plan, doing)
+        refusals = (
+            []
+            if CLOCK_SKEW in (how.accept or ())
+            else [Refusal(n, doubtful[n]) for n in sorted(names & doubtful.keys())]
+        )
+        result = carry_out(run, cluster, how, plan, doing, refusals)
     deletions = _deletions(result, signs)
     shown = outcome(
         run,
@@ -152,11 +160,20 @@ def delete(
     return with_rows(shown, deletions, lambda: Records(_HEADER, [deletion.record for deletion in deletions]))
 
 
-def _idle(run: Run, cluster: ChangingCluster, found: Chosen, idle_s: float) -> tuple[Chosen, Mapping[str, int | None]]:
-    """Those of the groups that gave no sign of life for so long, as far as that can be told."""
+def _idle(
+    run: Run, cluster: ChangingCluster, found: Chosen, idle_s: float
+) -> tuple[Chosen, Mapping[str, int | None], Mapping[str, Refused]]:
+    """Those of the groups that gave no sign of life for so long, as far as that can be told; their last signs; and
+    those that did so by this machine's clock alone.
+    """
     names = [group.name for group in found.groups]
-    since_ms = round((utc_now().timestamp() - idle_s) * 1000)
-    signs = cluster.last_signs(names, since_ms, _BUDGET_S)
+    clocks = cluster.clocks()
+    if clocks.warning:
+        run.reporter.warn(clocks.warning)
+    idle_ms = round(idle_s * 1000)
+    since_ms = clocks.ours_ms - idle_ms
+    surely_ms = None if clocks.certain_ms is None else clocks.certain_ms - idle_ms
+    signs = cluster.last_signs(names, since_ms if surely_ms is None else surely_ms, _BUDGET_S)
     if signs.note:
         unknown = plural(len(names) - len(signs.found), "group")
         run.reporter.note(f"cannot tell how long {unknown} were idle, so they are left alone: {signs.note}")
@@ -166,7 +183,12 @@ def _idle(run: Run, cluster: ChangingCluster, found: Chosen, idle_s: float) -> t
         run.reporter.note(
             f"left out, active within {format_duration(idle_s)}: {plural(len(told) - len(idle), 'group')}"
         )
-    return replace(found, groups=idle), signs.found
+    doubtful = {
+        group.name: clocks.refusal(group.name, idle_s)
+        for group in idle
+        if surely_ms is None or (signs.found[group.name] or surely_ms - 1) >= surely_ms
+    }
+    return replace(found, groups=idle), signs.found, doubtful
 
 
 def _deletions(result: Result, signs: Mapping[str, int | None]) -> tuple[Deletion, ...]:

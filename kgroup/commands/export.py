@@ -73,6 +73,7 @@ def export(run: Run, which: Selection, when: AsOf, source: FromLog) -> Outcomes:
 def _from_log(run: Run, which: Selection, when: AsOf, source: FromLog) -> Outcomes:
     """The same out of ``__consumer_offsets``, all groups at once."""
     # Imported here: few export groups this way.
+    from kgroup.looking.clock_check import warn_of_clocks
     from kgroup.looking.from_log import check_bounds, choose_logged, moment_of, say_open, stood_at, without_stale
 
     at_ms = None if when.as_of is None else moment_of(when.as_of)
@@ -80,6 +81,8 @@ def _from_log(run: Run, which: Selection, when: AsOf, source: FromLog) -> Outcom
     one = names_only(which) and len(names_of(which)) == 1
     notes = _Notes(run)
     with Cluster(run.settings) as cluster:
+        if at_ms is not None:
+            warn_of_clocks(run.reporter, cluster)
         logged = without_stale(cluster, choose_logged(run, cluster, which, source, at_ms))
         say_open(run, logged.states.values(), at_ms)
         failed = {error.group for error in logged.errors}

@@ -22,6 +22,7 @@ from kgroup.groups.lag.order import Level, SortBy, ordered, rows_of
 from kgroup.groups.lag.report import GroupLag
 from kgroup.groups.selection import check as check_selection
 from kgroup.groups.selection import names_of, names_only
+from kgroup.looking.clock_check import warn_of_clocks
 from kgroup.looking.lag_evidence import Ask, Read, read_evidence
 from kgroup.metrics import Exported, Metric
 from kgroup.model import ClusterRef, Group, Outcome
@@ -173,6 +174,7 @@ def lag(run: Run, which: Selection, measuring: Measuring, checks: Checks, watch:
         return found
     _check_file(run, measuring)
     with Cluster(run.settings) as cluster:
+        looking.compare_clocks(run, cluster)
         return looking.look(run, cluster)
 
 
@@ -192,6 +194,7 @@ def _opened(run: Run, looking: _Looking) -> Iterator[Look]:
 
     looking.memory = LagMemory()
     with Cluster(run.settings) as cluster:
+        looking.compare_clocks(run, cluster)
         yield lambda: [looking.look(run, cluster)]
 
 
@@ -205,6 +208,11 @@ class _Looking:
     looks: Looks = field(default_factory=Looks)
     memory: LagMemory | None = None
     owed: OwedMemory = field(default_factory=OwedMemory)
+
+    def compare_clocks(self, run: Run, cluster: Cluster) -> None:
+        """Warn where ages would be wrong, unless none is shown."""
+        if not self.measuring.no_time:
+            warn_of_clocks(run.reporter, cluster)
 
     def look(self, run: Run, cluster: Cluster) -> Outcome:
         """The chosen groups as they are now."""

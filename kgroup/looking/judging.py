@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kgroup.clock import utc_ms
 from kgroup.cluster.snapshot import Cluster
 from kgroup.errors import KgroupError
+from kgroup.groups.clocks import Clocks
 from kgroup.model import Group
 
 if TYPE_CHECKING:
@@ -51,8 +52,16 @@ def judged(cluster: Cluster, groups: Sequence[Group], budget_s: float, memory: L
     return Judgement(
         named,
         {group.name: verdict(group, read[group.name].evidence) for group in named},
-        () if budget_s == 0 else _notes(named, read),
+        () if budget_s == 0 else (*_notes(named, read), *_clock_notes(read)),
     )
+
+
+def _clock_notes(read: Mapping[str, Read]) -> tuple[str, ...]:
+    """That this machine's clock is behind what coordinators have written; what is read anyway shows no more."""
+    places = [place for each in read.values() for place in each.evidence.partitions.values()]
+    newest_ms = max((place.commits[-1].timestamp_ms for place in places if place.commits), default=None)
+    warning = Clocks(utc_ms(), newest_ms, exact=False).warning
+    return () if warning is None else (warning,)
 
 
 def _dated(cluster: Cluster, groups: Sequence[Group], budget_s: float) -> Judgement:

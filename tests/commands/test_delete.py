@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from datetime import timedelta
@@ -24,6 +26,17 @@ Name = Callable[[str], str]
 
 GROUP_FIELDS = {"group", "type", "state", "commits", "hidden_commits", "last_sign", "last_sign_ms", "deleted", "error",
                 "change_id"}  # fmt: skip
+SHIFTED = """
+import sys
+from datetime import timedelta
+import kgroup.clock as clock
+now, shift = clock.utc_now, timedelta(days=int(sys.argv.pop(1)))
+clock.utc_now = lambda: now() + shift
+from kgroup.cli import main
+main()
+"""
+"""kgroup with a clock that is some days ahead; what stands in for clocks of other kinds stops librdkafka."""
+
 pytestmark = pytest.mark.usefixtures("bystander")
 
 
@@ -159,7 +172,7 @@ def test_idle_for(
     world.commit(idle, {(topic, 0): 3})
     world.commit(live, {(topic, 0): 3})
     members.stable(members.classic(live, topic), partitions=3)
-    chosen = ("delete", "--regex", f"{stem}-.*", "--idle-for")
+    chosen = ("delete", "--regex", f"{stem}-.*", "--accept", "clock-skew", "--idle-for")
     early = kgroup(*chosen, "1h", "--execute")
     assert "nothing to do" in early.stderr
     assert "--execute" not in early.stdout, "nothing to apply"
@@ -168,7 +181,9 @@ def test_idle_for(
     # It is half a minute later for kgroup: what the busy group commits from now on is less than that ago.
     between = utc_now()
     wait_for(lambda: utc_now() - between > timedelta(milliseconds=2), "another millisecond")
-    monkeypatch.setattr("kgroup.commands.delete.utc_now", lambda: between + timedelta(seconds=30))
+    monkeypatch.setattr(
+        "kgroup.cluster.broker_clock.utc_ms", lambda: round((between + timedelta(seconds=30)).timestamp() * 1000)
+    )
     world.commit(busy, {(topic, 0): 3})
     found = [row["group"] for row in kgroup(*chosen, "30s", "-o", "json").data]
     assert found == [idle], "the busy one has committed since, the live one has a member"
@@ -179,6 +194,66 @@ def test_idle_for(
     (row,) = document["data"]
     assert (row["group"], row["deleted"], row["last_sign"] is not None) == (idle, True, True)
     assert {group for group in world.groups() if group.startswith(stem)} == {busy, live}
+
+
+@pytest.mark.parametrize("exact", [True, False], ids=["the controller's clock", "the newest timestamp"])
+def test_idle_for_by_a_clock_that_is_ahead_deletes_nothing(
+    world: KafkaWorld, name: Name, kgroup: CommandLine, topic: str, monkeypatch: pytest.MonkeyPatch, exact: bool
+) -> None:
+    """Both clocks are named. It can be accepted; a group that is idle by both needs no accepting."""
+    group, ours = name("used"), utc_now() + timedelta(days=40)
+    by_ours = f"only if this machine's clock is right ({ours:%Y-%m-%dT%H:%M}"
+    world.commit(group, {(topic, 0): 3})
+    before = world.exact(group)
+    monkeypatch.setattr("kgroup.cluster.broker_clock.utc_ms", lambda: round(ours.timestamp() * 1000))
+    if not exact:  # a user without DESCRIBE on the cluster, brokers on ZooKeeper
+
+        async def unknown(client: object) -> None: ...
+
+        monkeypatch.setattr("kgroup.cluster.broker_clock._controllers_now", unknown)
+    for arguments in (("--execute",), (), ("-o", "json")):
+        refused = kgroup("delete", group, "--idle-for", "30d", *arguments, exit_code=6)
+        assert f"{group} was idle for 30d {by_ours}" in refused.stderr
+        assert "[clock-skew]" in refused.stderr
+        assert f" is {ours - timedelta(days=40):%Y-%m-%dT}" in refused.stderr, "the brokers' clock"
+        assert ("Either no group has committed anything since" in refused.stderr) is not exact
+    assert world.exact(group) == before
+
+    kgroup("delete", group, "--idle-for", "30d", "--accept", "clock-skew", "--execute")
+
+    assert group not in world.groups()
+
+
+def test_what_a_shifted_clock_does(kgroup: CommandLine, world: KafkaWorld, name: Name, topic: str) -> None:
+    """As a process with another clock: one that is behind deletes nothing, and all that shows ages warns."""
+    group = name("used")
+    world.produce(topic, 5)
+    world.commit(group, {(topic, 0): 3})
+
+    def shifted(days: int, *arguments: str) -> tuple[int, str]:
+        done = subprocess.run(
+            [sys.executable, "-c", SHIFTED, str(days), *arguments], capture_output=True, text=True, timeout=120
+        )
+        return done.returncode, done.stderr
+
+    code, said = shifted(-40, "delete", group, "--idle-for", "30d", "--execute")
+    assert (code, "40d behind the brokers'" in said) == (0, True), said
+    code, said = shifted(40, "delete", group, "--idle-for", "30d", "--execute")
+    assert (code, "40d ahead of the brokers'" in said, "[clock-skew]" in said) == (6, True, True), said
+    assert group in world.groups()
+    moment = f"{utc_now() - timedelta(hours=1):%Y-%m-%dT%H:%MZ}"
+    for arguments, expected in (
+        (("lag", group), 0),
+        (("lag", group, "-o", "prometheus"), 0),
+        (("wait", group, "--for", "lag-time=100d", "--within", "10s"), 0),
+        (("export", group, "--as-of", moment), 5),
+        (("undo", group, "--as-of", moment), 5),
+    ):
+        code, said = shifted(40, *arguments)
+        assert (code, "40d ahead of the brokers'" in said) == (expected, True), (arguments, said)
+        assert "brokers'" not in shifted(0, *arguments)[1], arguments
+    # One group costs nothing more to describe: what was written last shows a clock that is behind.
+    assert "at least 40d behind the brokers'" in shifted(-40, "describe", group)[1]
 
 
 def test_idle_for_counts_members(
