@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kgroup.facts import Past
     from kgroup.groups.clocks import Clocks
 
+_CLOCK_S = 2.0
 _ACTIVITY_BUDGET_S = 5.0
 """Where it runs out, somebody who commits to a group may stay unseen: longer than a broker pauses now and then."""
 
@@ -53,10 +54,11 @@ class LogQuestions(Questions):
         return self._ask(read)
 
     def clocks(self) -> Clocks:
-        """This machine's clock and the brokers' at this moment."""
+        """This machine's clock and the brokers' at this moment, where they tell it soon."""
         from kgroup.cluster.broker_clock import clocks
 
-        return self._ask(clocks, self._client)
+        with self.at_most(_CLOCK_S):
+            return self._ask(clocks, self._client)
 
     def end_of_commits(self, group: str) -> int:
         """Where the group's next record will stand in its partition of ``__consumer_offsets``, or a little lower.
