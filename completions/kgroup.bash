@@ -226,7 +226,7 @@ _kgroup_argument() {
         'context use':1) takes=(contexts) ;;
         'context show':1) takes=(contexts) ;;
         completion:1) takes=(words bash zsh fish) ;;
-        help:1) takes=(words exit-codes output connection runbooks catch-up refusals) ;;
+        help:1) takes=(words exit-codes output connection runbooks catch-up rights refusals) ;;
         *) return 1 ;;
     esac
 }

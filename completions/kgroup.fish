@@ -716,7 +716,7 @@ complete -c kgroup -n '__kgroup_at \'completion\'' -s o -l output -x -a 'table w
 complete -c kgroup -n '__kgroup_at \'completion\'' -l debug -r -F -d 'Write a log of what the clients do, without secrets.'
 complete -c kgroup -n '__kgroup_at \'completion\'' -s h -l help -d 'Show this message and exit.'
 
-complete -c kgroup -n '__kgroup_at \'help\' 1' -a 'exit-codes output connection runbooks catch-up refusals'
+complete -c kgroup -n '__kgroup_at \'help\' 1' -a 'exit-codes output connection runbooks catch-up rights refusals'
 complete -c kgroup -n '__kgroup_at \'help\'' -s b -l bootstrap-server -x -d 'Brokers to ask first.'
 complete -c kgroup -n '__kgroup_at \'help\'' -l command-config -r -F -d 'Client settings: librdkafka\'s or Java\'s properties.'
 complete -c kgroup -n '__kgroup_at \'help\'' -s X -l property -x -d 'One client setting; may be repeated.'

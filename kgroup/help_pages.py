@@ -25,7 +25,7 @@ def overview(sections: Iterable[tuple[str, Iterable[tuple[str, str]]]]) -> str:
         "Cluster: --context NAME, or -b HOST:PORT, or KGROUP_BOOTSTRAP_SERVER",
         "Output:  -o table|wide|json|yaml|csv|markdown",
         "kgroup COMMAND --help    examples first",
-        f"kgroup help {' | '.join(TOPICS)}",
+        f"kgroup help {'|'.join(TOPICS)}",
     ]
     return "\n".join(lines) + "\n"
 

@@ -5,6 +5,24 @@ from __future__ import annotations
 import textwrap
 
 from kgroup.errors import EXIT_MEANINGS
+from kgroup.rights import RIGHTS
+
+
+def _rights() -> str:
+    def part(text: str, word: str) -> list[str]:
+        first = f"  {word:<6}"
+        return textwrap.wrap(text, 72, initial_indent=first, subsequent_indent=" " * 8, break_on_hyphens=False)
+
+    lines = [
+        "G is the group, T are its topics. READ, WRITE and DELETE imply DESCRIBE.",
+        "A plan needs what its execution needs, and names all that is missing with",
+        "the kafka-acls.sh lines (exit code 4). Brokers log each request that they",
+        "deny: looking with few rights fills the authorizer's log.",
+    ]
+    for verbs, least, more in RIGHTS:
+        lines += [verbs, *part(least, "needs"), *(part(more, "more") if more else ())]
+    return "\n".join(lines)
+
 
 TOPICS = {
     "exit-codes": "\n".join(f"{code:>4}  {meaning}" for code, meaning in EXIT_MEANINGS.items()),
@@ -88,6 +106,7 @@ TOPICS = {
         _kgroup_ledger (CREATE, the first time); WRITE, DESCRIBE_CONFIGS on the
         topic that the copies go to. Spark and Java:
           pip install 'kgroup[catchup]'   and Java 17 or newer"""),
+    "rights": _rights(),
     "refusals": textwrap.dedent("""\
         Exit code 6; the code is in brackets, and in json as errors[].code.
         not-empty            members are in the group: stop them, --wait-empty

@@ -22,9 +22,10 @@ from kgroup.errors import EXIT_MEANINGS, SandboxError
 from kgroup.groups.readiness.check import Status
 from kgroup.groups.readiness.checks import CHECKS
 from kgroup.journal import whoami
+from kgroup.rights import RIGHTS
 from kgroup.rollout import RolloutOf
 from kgroup.sandbox.demo import Crashed, crash
-from kgroup.table import VERBS
+from kgroup.table import SET_UP, VERBS
 from kgroup.topics import TOPICS
 from tests import by_hand
 from tests.command_line import CommandLine, QuietReporter
@@ -264,6 +265,14 @@ def test_every_refusal_is_explained(code: str) -> None:
     table = README.partition("### What is refused")[2].partition("\n### ")[0]
     assert f"`{code}`" in table
     assert re.search(rf"\b{code}\b", TOPICS["refusals"])
+
+
+def test_the_table_of_rights_is_the_help_s() -> None:
+    table = README.partition("## Rights")[2].partition("\n## ")[0]
+    for verbs, least, more in RIGHTS:
+        assert f"| {verbs} | {least} | {more or '-'} |" in table
+    named = {verb.strip() for verbs, _, _ in RIGHTS for verb in verbs.split(",")}
+    assert {verb.name for verb in VERBS if verb.section not in (None, SET_UP) and verb.name != "catchup"} <= named
 
 
 def test_every_flag_and_file_it_names_exists(kgroup_cli: CommandLine) -> None:

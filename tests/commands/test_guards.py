@@ -851,6 +851,43 @@ def names_the_rule(text: str, operation: str, kind: str, name: str) -> bool:
     return f"--operation {operation}" in line and f"--{kind} {name}" in line.replace("'", "")
 
 
+def test_the_rights_of_the_table_are_enough(
+    oncall: Oncall, inside: KafkaWorld, secured: SecureBroker, name: Name
+) -> None:
+    """``kgroup help rights``: with the least of each row, and nothing else, the verb does its work and ends with 0."""
+    look = ("DESCRIBE", "DESCRIBE")
+    for words, needs, exit_code in (
+        (("describe",), look, 0),
+        (("lag",), look, 0),
+        (("export",), look, 0),
+        (("doctor",), look, 0),
+        (("wait", "--for", "empty"), look, 0),
+        (("list",), ("DESCRIBE", ""), 0),
+        (("history",), ("DESCRIBE", "", READ_HISTORY), 0),
+        (("describe", "--from-log"), ("DESCRIBE", "DESCRIBE", READ_HISTORY), 0),
+        (("list", "--all-groups"), ("", "", KNOWN[0]), 7),
+        (("reset", "--topic", "open", "--to-latest", "--execute"), ("READ", "READ"), 0),
+        (("migrate", "--execute"), ("READ", "READ"), 0),
+        (("delete-offsets", "--topic", "open", "--execute"), ("DELETE", "READ"), 0),
+        (("delete", "--execute"), ("DELETE", "DESCRIBE", READ_HISTORY), 0),
+    ):
+        verb, *options = words
+        group = name(f"svc-{verb}")
+        inside.commit(group, {("open", 0): 3})
+        on_group, on_topic, *others = needs
+        rules = [(ResourceType.GROUP, group, on_group), (ResourceType.TOPIC, "open", on_topic)]
+        oncall.given(*((kind, what, ACLOperation[right]) for kind, what, right in rules if right), *others)
+        named = () if verb == "list" else (group,)
+        shown = oncall(verb, *named, *(word for word in options if word != "--all-groups"), exit_code=exit_code)
+        assert group in shown.stdout + shown.stderr, words
+
+    group = name("busy")
+    oncall.given(*of_group(group, ACLOperation.READ), (ResourceType.TOPIC, "open", ACLOperation.DESCRIBE))
+    with Members(secured.addresses["ADMIN"]) as members:
+        members.stable(members.classic(group, "open"), partitions=2)
+        assert "Done." in oncall("evict", group, "--all-members", "--execute").stdout
+
+
 @pytest.mark.parametrize("verb", ["reset", "delete-offsets", "delete", "migrate", "undo"])
 def test_a_plan_names_the_right_that_its_execution_lacks(
     oncall: Oncall, inside: KafkaWorld, name: Name, verb: str
@@ -879,6 +916,54 @@ def test_a_plan_names_the_right_that_its_execution_lacks(
         assert inside.committed(group) == before
     oncall.given(*enough)
     assert oncall(*words).stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("verb", "request_name"),
+    [
+        ("reset", "OffsetCommit"),
+        ("delete-offsets", "OffsetDelete"),
+        ("delete", "DeleteGroups"),
+        ("migrate", "OffsetCommit"),
+        ("undo", "OffsetCommit"),
+    ],
+)
+def test_a_right_taken_away_in_the_middle_of_a_change(
+    oncall: Oncall, inside: KafkaWorld, name: Name, monkeypatch: pytest.MonkeyPatch, verb: str, request_name: str
+) -> None:
+    """7: the first group is changed, the second is as it was, the journal has both, and undo takes back the first."""
+    groups = [name("svc-1"), name("svc-2")]
+    for group in groups:
+        inside.commit(group, {("open", 0): 3})
+    rules = [*KNOWN, READ_HISTORY]
+    for group in groups:
+        rules += of_group(group, ACLOperation.READ, ACLOperation.DELETE, ACLOperation.DESCRIBE)
+    oncall.given(*rules)
+    words = (
+        ("migrate", *groups) if verb == "migrate" else change(verb, "open", *groups) if verb != "undo" else ("undo",)
+    )
+    if verb == "undo":
+        oncall("reset", *groups, "--topic", "open", "--to-latest", "--execute")
+    before = {group: (inside.committed(group), inside.groups()[group]) for group in groups}
+    lost = ACLOperation.DELETE if verb.startswith("delete") else ACLOperation.READ
+    fewer = [rule for rule in rules if rule not in of_group(groups[1], lost)]
+    if lost is ACLOperation.READ:
+        fewer = [rule for rule in fewer if rule not in of_group(groups[1], ACLOperation.DELETE)]
+
+    monkeypatch.setattr("kgroup.changing.carry_out._AT_A_TIME", 1)
+    taken = just_before(monkeypatch, request_name, lambda: oncall.given(*fewer), skip=1)
+    result = oncall(*words, "--execute", "-o", "json", exit_code=7)
+
+    assert taken
+    assert {(error["group"], error["code"]) for error in result.json["errors"]} == {(groups[1], "not-authorized")}
+    assert f"no {lost.name}" in result.json["errors"][0]["message"]
+    now = {group: (inside.committed(group), inside.groups().get(group)) for group in groups}
+    assert now[groups[1]] == before[groups[1]]
+    assert now[groups[0]] != before[groups[0]]
+    oncall.given(*rules)
+    (change_id,) = {row["change_id"] for row in result.data}
+    oncall("undo", change_id, "--execute")
+    assert {group: (inside.committed(group), inside.groups()[group]) for group in groups} == before
 
 
 def test_a_release_that_cannot_be_noted_is_not_planned(
