@@ -35,8 +35,8 @@ RIGHTS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "delete",
-        "DELETE G; DESCRIBE T",
-        "READ __consumer_offsets, or DESCRIBE on all topics: whether commits are hidden; READ G, READ T: undo",
+        "DELETE G; DESCRIBE T; READ __consumer_offsets, or DESCRIBE Topic * and cluster: that no commits are hidden",
+        "READ G, READ T: undo",
     ),
     ("delete-offsets", "DELETE G; READ T", "READ G: undo"),
     ("evict", "READ G; DESCRIBE T", ""),

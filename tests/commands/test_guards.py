@@ -859,7 +859,7 @@ def test_the_rights_of_the_table_are_enough(
     for words, needs, exit_code in (
         (("describe",), look, 0),
         (("lag",), look, 0),
-        (("export",), look, 0),
+        (("export", "-o", "json"), look, 0),
         (("doctor",), look, 0),
         (("wait", "--for", "empty"), look, 0),
         (("list",), ("DESCRIBE", ""), 0),
