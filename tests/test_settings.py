@@ -376,6 +376,7 @@ TLS_FAULTS: dict[str, tuple[list[str], str]] = {
     ),
     "key-alone": (["ssl.key.location=/no/k"], "there is a key, but no certificate"),
     "certificate-alone": (["ssl.certificate.pem=x"], "there is a certificate, but no key"),
+    "no-key": (["ssl.certificate.location={rubbish}"], "it has no PEM key; set ssl.key.location"),
     "no-pem-pair": (["ssl.certificate.location={rubbish}", "ssl.key.location={rubbish}"], "no PEM certificate and key"),
     "ciphers": (["ssl.cipher.suites=TLS_RSA_NONSENSE"], "OpenSSL knows none of them"),
     "wrong-key": (["ssl.certificate.location={cert}", "ssl.key.location={other}"], "it is not the key of"),

@@ -95,6 +95,8 @@ def _load_failure(
     if b"ENCRYPTED" in key_file.read_bytes():
         wrong = "is wrong" if settings.get("ssl.key.password") else "is missing"
         return _unusable(settings, key_key, f"the key is encrypted, and ssl.key.password {wrong}")
+    if key_key == certificate_key:
+        return _unusable(settings, key_key, "it has no PEM key; set ssl.key.location where that is in another file")
     return _unusable(settings, certificate_key, "no PEM certificate and key could be read")
 
 

@@ -57,7 +57,9 @@ def _failure(target: Target, error: OSError) -> KgroupError:
             "Other listeners cannot be seen from here; brokers often have TLS on 9093.",
         )
     return tls.fault(
-        f"no TLS with {target.where}: {tls.in_words(reason) or 'it ended the handshake'}", target.protocol_origin
+        f"no TLS with {target.where}: {tls.in_words(reason) or 'it ended the handshake'}",
+        target.protocol_origin,
+        hint="Check that the port is a TLS listener of a Kafka broker, and not a web server or a plaintext port.",
     )
 
 
