@@ -145,6 +145,8 @@ TOPICS = {
           not-accepted
         kgroup catchup:
           skip *               --skip-before leaves offsets to nobody
+          not-in-ledger *      the ledger does not have a release of the group;
+                               start prints the command that delivers it
           twice *              cancel: the group would handle records twice;
                                start: another open plan owes these ranges too
           retention            start: records go before they could be read
