@@ -295,5 +295,9 @@ def test_what_was_not_read_is_never_a_whole_export(kgroup: CommandLine, world: K
         assert (document["state"], document["members"]) == ("Unknown", None)
     # No coordinator knows it, which proves nothing as long as the log was not read.
     world.delete_group(group)
-    result = kgroup("history", group, "--log-budget", "0.001ms", exit_code=3)
+    # In so short a time nothing of it is read, or its newest part: each has its exit code.
+    result = kgroup("history", group, "--log-budget", "0.001ms", exit_code=None)
+    nothing = "its history is not known" in result.stderr
+    assert result.exit_code == (3 if nothing else 7), result
+    assert ("[unreachable]" if nothing else "[log-incomplete]") in result.stderr
     assert "were over" in result.stderr
