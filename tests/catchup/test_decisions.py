@@ -228,6 +228,11 @@ SOME = [made(0, 90, 20)]
             "refused history-unread",
             "refused history-unread",
         ),
+        (
+            situation(State.CANCELLING, (120, 120), (E,), targets={0: 70, 1: 90}, expected={0: 120, 1: 120}),
+            "refused history-unread",
+            "refused history-unread",
+        ),
         (situation(State.CANCELLED), "Nothing", "Nothing"),
         (situation(State.DONE), "refused closed", "refused closed"),
     ],
@@ -259,6 +264,13 @@ def test_a_release_carries_the_mark_and_expects_what_it_saw() -> None:
         ),
         500,
     )
+
+
+def test_the_rest_of_a_release_keeps_the_position_that_was_noted_first() -> None:
+    decision = resume(situation(State.RELEASING, (120, 70), (E, S)))
+
+    assert isinstance(decision, Release)
+    assert decision.log_position == 500
 
 
 def test_a_move_back_leaves_evidence_and_then_what_the_group_had() -> None:
@@ -348,6 +360,8 @@ def test_what_comes_twice_is_named() -> None:
     ("now", "rows"),
     [
         (situation(State.PLANNED, (70, 70), (S, S)), []),
+        # Nothing was released yet, whatever the history tells.
+        (situation(State.PLANNED, (70, None), (U, D)), []),
         (situation(State.RELEASING, (120, 70), (E, S)), [(0, 70, 120, "--give-up")]),
         (
             situation(State.RELEASING, (120, 75), (U, A)),

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
-from kgroup.catchup.evidence import Evidence, find_evidence
+from kgroup.catchup.evidence import Evidence, GroupCommit, History, find_evidence
 from kgroup.catchup.marks import Mark, Moved
 from kgroup.catchup.model import Epoch, GapRange, Plan, State, StateRecord
-from kgroup.catchup.release import States, first_release, hold, move_back, read_history, release, release_plan
+from kgroup.catchup.release import (
+    States,
+    first_release,
+    history_of,
+    hold,
+    move_back,
+    read_history,
+    release,
+    release_plan,
+)
 from kgroup.catchup.steps import Move, MoveBack, Release
 from kgroup.cluster.apply import ChangingCluster
+from kgroup.cluster.offsets_log.commits import CommitHistory, CommitRecord
 from kgroup.errors import Refused, Unreachable
 from kgroup.model import Commit
 from tests import by_hand
@@ -199,6 +209,35 @@ def test_a_release_that_broke_off_halfway_goes_on_with_its_first_position(
     assert evidence(cluster, made, broke_off.log_position) == [Evidence.RELEASED] * 3
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_while_a_transaction_is_open_the_history_does_not_tell(
+    cluster: ChangingCluster, world: KafkaWorld, topic: str, behind: Callable[[str], Gapped], kind: str
+) -> None:
+    made, book = behind(kind), Book()
+    with hold(cluster, made.plan) as holding:
+        release(cluster, holding, Release(first_release(made.plan, 7).moves[:1], None), states(book))
+    position = book.written[0].log_position
+    with world.pending(made.group, {(topic, 1): 100}):
+        assert evidence(cluster, made, position) == [Evidence.RELEASED, *[Evidence.UNKNOWN] * 2]
+    assert evidence(cluster, made, position) == [Evidence.RELEASED, *[Evidence.NOT_RELEASED] * 2]
+
+
+@pytest.mark.parametrize(("compacted", "unread"), [(False, None), (True, None), (False, "not in time")])
+def test_what_the_log_did_not_tell_is_handed_on(compacted: bool, unread: str | None) -> None:
+    records = (
+        CommitRecord("orders", 0, Commit(120, 4, "mark"), 1_000, 17),
+        CommitRecord("orders", 1, None, 2_000, 18),
+    )
+    assert history_of(CommitHistory(records, (), 19, compacted, unread)) == History(
+        (
+            GroupCommit("orders", 0, 120, 4, "mark", 1_000, 17),
+            GroupCommit("orders", 1, None, None, "", 2_000, 18),
+        ),
+        compacted,
+        unread,
+    )
+
+
 # --- not released
 
 
@@ -228,6 +267,21 @@ def test_offsets_that_moved_since_the_plan(
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_a_group_that_was_converted_since_the_plan_is_held_only_by_who_goes_on_with_it(
+    cluster: ChangingCluster, world: KafkaWorld, behind: Callable[[str], Gapped], kind: str
+) -> None:
+    made, book, other = behind(kind), Book(), KINDS[kind == "classic"]
+    assert cluster.convert({made.group: other}) == {made.group: None}
+    with pytest.raises(Refused, match=f"is a {other} group now") as caught:
+        release_plan(cluster, made.plan, states(book))
+    assert caught.value.code == "moved-since"
+    assert book.written == []
+    assert world.exact(made.group) == made.before
+    with hold(cluster, made.plan, as_planned=False):
+        assert world.groups()[made.group] == (other, "stable")
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_an_open_transaction_is_about_to_move_them(
     cluster: ChangingCluster, world: KafkaWorld, topic: str, behind: Callable[[str], Gapped], kind: str
 ) -> None:
@@ -237,6 +291,21 @@ def test_an_open_transaction_is_about_to_move_them(
     assert caught.value.code == "pending-transaction"
     assert book.written == []
     assert world.groups()[made.group] == (kind, "empty")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_partition_that_the_broker_refuses_is_named_with_its_reason(
+    cluster: ChangingCluster, world: KafkaWorld, topic: str, behind: Callable[[str], Gapped], kind: str
+) -> None:
+    """And not taken for one that somebody else has moved, as reading back alone would."""
+    made, book = behind(kind), Book()
+    first, *_ = first_release(made.plan, 7).moves
+    long = replace(first, commits=(Commit(120, 0, "m" * 4097),))
+    with pytest.raises(Refused, match=f"{topic}:0: ") as caught, hold(cluster, made.plan) as holding:
+        release(cluster, holding, Release((long,), None), states(book))
+    assert caught.value.code == "metadata-size"
+    assert book.said == [State.RELEASING]
+    assert world.exact(made.group) == made.before
 
 
 @pytest.mark.parametrize("kind", KINDS)
