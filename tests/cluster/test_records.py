@@ -167,7 +167,9 @@ def test_every_type_and_version_is_in_the_vectors() -> None:
         *((2, version) for version in range(5)),
         *((kind, 0) for kind in (0, 3, 4, 5, 6, 7, 8, 16)),
     }
-    assert {line["type"] for line in RECORDS if line["value"] is None} == {kind.value for kind in RecordType}
+    # Of share and streams groups only the keys are read, from real ones in test_log_events.
+    decoded = {kind.value for kind in RecordType if kind not in records.FOREIGN}
+    assert {line["type"] for line in RECORDS if line["value"] is None} == decoded
 
 
 def as_record(line: dict[str, Any]) -> tuple[bytes, bytes]:

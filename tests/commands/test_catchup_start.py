@@ -444,7 +444,8 @@ def test_hints_are_for_the_same_cluster_and_the_same_ledger(
     unknown = kgroup("catchup", "show", "cu-2222", *more, exit_code=5)
 
     said = f"--ledger-topic {more[3]} -b {bootstrap}"
-    assert f"kgroup catchup resume {plan} --to-topic TOPIC {said}" in no_sink.stderr
+    typed = " ".join(more)
+    assert f"kgroup catchup resume {plan} {typed} --execute --to-topic TOPIC\n" in no_sink.stderr
     assert f"kgroup catchup list {said}" in unknown.stderr
 
 
