@@ -1,0 +1,234 @@
+"""Every verb that changes something, while the coordinator's broker of three is killed or hangs, or two are dead."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+from confluent_kafka import Consumer
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
+
+from kgroup.sandbox import Sandbox
+from tests.command_line import CommandLine, QuietReporter
+from tests.commands.catchups import own_ledger
+from tests.conftest import MORTAL
+from tests.kafka_world import KafkaWorld
+from tests.waiting import wait_for
+
+Name = Callable[[str], str]
+Commits = dict[tuple[str, int], tuple[int, str, int | None]]
+
+pytestmark = pytest.mark.soak
+
+RECORDS = 12
+BROKERS = frozenset({1, 2, 3})
+
+
+@pytest.fixture(scope="module")
+def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
+    sandbox = Sandbox(tmp_path_factory.mktemp("faults"))
+    try:
+        sandbox.up(brokers=3, properties=MORTAL, reporter=QuietReporter())
+        yield sandbox
+    finally:
+        sandbox.down(wipe=True, reporter=QuietReporter())
+
+
+@pytest.fixture
+def three(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, name: Name) -> Iterator[KafkaWorld]:
+    """The cluster with all brokers running and in sync, as KGROUP_BOOTSTRAP_SERVER; a bystander stays as it is."""
+    status = sandbox.up(reporter=QuietReporter())
+    assert status.bootstrap_servers
+    monkeypatch.setenv("KGROUP_BOOTSTRAP_SERVER", status.bootstrap_servers)
+    own_ledger(monkeypatch, name("ledger"))
+    with KafkaWorld(status.bootstrap_servers) as world:
+        topic, group = replicated(world, name("other")), name("bystander")
+        world.commit(group, {(topic, 0): (3, "mine", 0)})
+        before = world.exact(group)
+        wait_for(lambda: in_sync(world, "__consumer_offsets", topic), "all replicas in sync", 60)
+        yield world
+        sandbox.up(reporter=QuietReporter())
+        assert world.exact(group) == before
+
+
+def replicated(world: KafkaWorld, topic: str) -> str:
+    """A topic of two partitions with records, on all three brokers."""
+    admin = AdminClient({"bootstrap.servers": world.bootstrap})
+    admin.create_topics([NewTopic(topic, 2, replica_assignment=[[1, 2, 3], [2, 3, 1]])])[topic].result(30)
+    wait_for(lambda: world._known_partitions(topic) == 2, topic)
+    for partition in (0, 1):
+        world.produce(topic, RECORDS, partition)
+    return topic
+
+
+def in_sync(world: KafkaWorld, *topics: str) -> bool:
+    """Whether every replica of these topics follows."""
+    known = AdminClient({"bootstrap.servers": world.bootstrap}).list_topics(timeout=30).topics
+    return all(len(one.isrs) == len(one.replicas) for topic in topics for one in known[topic].partitions.values())
+
+
+@contextmanager
+def killed(sandbox: Sandbox, broker: int) -> Iterator[None]:
+    """kill -9, and started again at the end."""
+    sandbox.kill(broker)
+    try:
+        yield
+    finally:
+        sandbox.restart(broker, reporter=QuietReporter())
+
+
+@contextmanager
+def hanging(sandbox: Sandbox, broker: int) -> Iterator[None]:
+    """SIGSTOP: its connections are open, and nothing answers; it goes on at the end."""
+    (pid,) = (found.pid for found in sandbox.status().brokers if found.id == broker)
+    assert pid
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+FAULTS = {"killed": killed, "hanging": hanging}
+
+
+def crashed(world: KafkaWorld, name: Name, verb: str) -> tuple[str, str, Commits]:
+    """A group with commits, its topic, and what it has committed; one that evict can do something to has a member."""
+    topic, group = replicated(world, name("orders")), name("svc")
+    world.commit(group, {(topic, 0): (2, "kept ä", 0), (topic, 1): (3, "", None)})
+    if verb == "evict":
+        leave_static_member(world.bootstrap, group, topic)
+    return topic, group, world.exact(group)
+
+
+def leave_static_member(bootstrap: str, group: str, topic: str) -> None:
+    """A static member that does not leave when it closes, as they do not; its session is longer than the test."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "group.instance.id": "pay-0",
+            "session.timeout.ms": 300_000,
+            "enable.auto.commit": False,
+        }
+    )
+    consumer.subscribe([topic])
+    try:
+        wait_for(lambda: consumer.poll(0.1) is not None or consumer.assignment(), "an assignment", 60)
+    finally:
+        consumer.close()
+
+
+def command(verb: str, group: str, topic: str) -> tuple[str, ...]:
+    what = {
+        "reset": ("--topic", topic, "--to-latest"),
+        "delete-offsets": ("--topic", topic),
+        "delete": (),
+        "migrate": ("--protocol", "consumer"),
+        "evict": ("--instance", "pay-0"),
+        "catchup start": ("--release-only",),
+    }[verb]
+    return (*verb.split(), group, *what, "--execute", "--timeout", "60s")
+
+
+def has_happened(world: KafkaWorld, verb: str, group: str, before: Commits) -> bool:
+    """Whether the group is as this verb leaves it, as a plain client sees it."""
+    offsets = {place: offset for place, (offset, _, _) in world.exact(group).items()} if verb != "delete" else {}
+    match verb:
+        case "reset" | "catchup start":
+            return offsets == dict.fromkeys(before, RECORDS)
+        case "delete-offsets":
+            return offsets == {}
+        case "delete":
+            return group not in world.groups()
+        case "migrate":
+            return world.exact(group) == before and world.groups()[group] == ("consumer", "empty")
+        case _:
+            return world.exact(group) == before and world.groups()[group] == ("classic", "empty")
+
+
+VERBS = ("reset", "delete-offsets", "delete", "migrate", "evict", "catchup start")
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_coordinator_has_just_gone(three: KafkaWorld, sandbox: Sandbox, name: Name, verb: str, fault: str) -> None:
+    """The change waits for the one that takes over, and is done there."""
+    topic, group, before = crashed(three, name, verb)
+    with FAULTS[fault](sandbox, three.coordinator(group)):
+        CommandLine()(*command(verb, group, topic))
+    # A broker that comes back answers as the coordinator that it was, for a moment.
+    wait_for(lambda: has_happened(three, verb, group, before), f"{verb} is done")
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("verb", ["reset", "delete-offsets", "delete", "migrate"])
+def test_undone_while_the_coordinator_is_gone(
+    three: KafkaWorld, sandbox: Sandbox, name: Name, verb: str, fault: str
+) -> None:
+    topic, group, before = crashed(three, name, verb)
+    kind = three.groups()[group][0]
+    CommandLine()(*command(verb, group, topic))
+    with FAULTS[fault](sandbox, three.coordinator(group)):
+        CommandLine()("undo", "--execute", "--timeout", "60s")
+    wait_for(lambda: (three.exact(group), three.groups().get(group, ("", ""))[0]) == (before, kind), "as it was")
+
+
+@contextmanager
+def three_replicas_needed(world: KafkaWorld, topic: str) -> Iterator[None]:
+    """Writes to this topic need all three brokers, as with min.insync.replicas=3; one value less is usual."""
+    admin = AdminClient({"bootstrap.servers": world.bootstrap})
+
+    def change(value: str, operation: AlterConfigOpType) -> None:
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+        resource.add_incremental_config(ConfigEntry("min.insync.replicas", value, incremental_operation=operation))
+        admin.incremental_alter_configs([resource])[resource].result(30)
+
+    change("3", AlterConfigOpType.SET)
+    try:
+        yield
+    finally:
+        change("", AlterConfigOpType.DELETE)
+
+
+UNDOABLE = ("reset", "delete-offsets", "delete")
+
+
+def is_as_the_journal_says(world: KafkaWorld, verb: str, group: str, before: Commits) -> None:
+    """Done after all, or not: ``undo`` finds out which, and the group is as it was before."""
+    happened = has_happened(world, verb, group, before)
+    assert happened or world.exact(group) == before
+    if verb in UNDOABLE:
+        CommandLine()("undo", "--execute", exit_code=0 if happened else 5)
+        assert world.exact(group) == before
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_too_few_replicas_of_the_offsets(three: KafkaWorld, sandbox: Sandbox, name: Name, verb: str) -> None:
+    """The coordinator does not answer writes, and may carry them out when the replicas are back: said, and in time."""
+    topic, group, before = crashed(three, name, verb)
+    victim = min(BROKERS - {three.coordinator(group)})
+    with three_replicas_needed(three, "__consumer_offsets"), killed(sandbox, victim):
+        wait_for(lambda: not in_sync(three, "__consumer_offsets"), "too few replicas", 60)
+        result = CommandLine()(*command(verb, group, topic)[:-1], "8s", exit_code=3)
+    said = {"evict": "timed-out", "catchup start": "PLANNED"}.get(verb, "outcome-unknown")
+    assert said in result.stdout + result.stderr
+    wait_for(lambda: in_sync(three, "__consumer_offsets", topic), "all replicas in sync", 60)
+    is_as_the_journal_says(three, verb, group, before)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_two_of_three_brokers_dead(three: KafkaWorld, sandbox: Sandbox, name: Name, verb: str) -> None:
+    """The third is the coordinator, and cannot write alone: said in time, and the journal knows where it was."""
+    topic, group, before = crashed(three, name, verb)
+    first, second = sorted(BROKERS - {three.coordinator(group)})
+    with killed(sandbox, first), killed(sandbox, second):
+        # No new leader can be elected: the ends of partitions that a dead broker led are unknown.
+        exit_code = 6 if verb == "catchup start" else 3
+        result = CommandLine()(*command(verb, group, topic)[:-1], "8s", exit_code=exit_code)
+    assert "did not answer" in result.stderr or "no leader that answers" in result.stderr, result
+    wait_for(lambda: in_sync(three, "__consumer_offsets", topic), "all replicas in sync", 60)
+    is_as_the_journal_says(three, verb, group, before)
