@@ -28,6 +28,7 @@ from kgroup.cluster_ref import ClusterRef
 from kgroup.errors import KgroupError, NotFound, Refused
 from kgroup.locks import exclusive
 from kgroup.model import Commit, Reporter
+from kgroup.whole_file import nearest
 
 _SUFFIX = ".jsonl"
 _VERSION = 1
@@ -179,7 +180,7 @@ class Journal:
         """Raise the Refused that ``require_writable`` would, as far as it can be told without making anything."""
         self._require_home()
         try:
-            there = paths.nearest(self.directory)
+            there = nearest(self.directory)
             if not there.is_dir():
                 raise NotADirectoryError(ENOTDIR, os.strerror(ENOTDIR))
             if not os.access(there, os.W_OK | os.X_OK):

@@ -6,7 +6,6 @@ Each directory has a variable that overrides it, so that a pod without ``$HOME``
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from pathlib import Path
 
 import platformdirs
@@ -28,15 +27,3 @@ def cache_dir() -> Path:
     """What can be fetched or made again: ``KGROUP_CACHE_DIR`` or the user's cache directory."""
     named = os.environ.get("KGROUP_CACHE_DIR")
     return Path(named) if named else platformdirs.user_cache_path("kgroup")
-
-
-def nearest(path: Path) -> Path:
-    """``path``, or the first above it that exists. Raises OSError where one of them may not be entered.
-
-    ``Path.exists`` would take what is below such a directory for missing, from Python 3.14 on.
-    """
-    for one in (path, *path.parents):
-        with suppress(FileNotFoundError, NotADirectoryError):
-            one.stat()
-            return one
-    raise FileNotFoundError(path)

@@ -132,3 +132,15 @@ class WholeFile:
 
     def _usage(self, reason: str) -> UsageError:
         return UsageError(f"{self._option} {self._typed}: {reason}", hint="Name a new file.")
+
+
+def nearest(path: Path) -> Path:
+    """``path``, or the first above it that exists. Raises OSError where one of them may not be entered.
+
+    ``Path.exists`` would take what is below such a directory for missing, from Python 3.14 on.
+    """
+    for one in (path, *path.parents):
+        with suppress(FileNotFoundError, NotADirectoryError):
+            one.stat()
+            return one
+    raise FileNotFoundError(path)

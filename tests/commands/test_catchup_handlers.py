@@ -41,8 +41,9 @@ def handler(directory: Path, text: str) -> tuple[str, Path]:
 
 
 def came(got: Path) -> Counter[int]:
-    """How often a handler has read which offset."""
-    return Counter(json.loads(line)["offset"] for line in got.read_text().splitlines())
+    """How often a handler has read which offset; one that was stopped before it read anything has no file."""
+    lines = got.read_text().splitlines() if got.exists() else []
+    return Counter(json.loads(line)["offset"] for line in lines)
 
 
 def totals(data: list[dict[str, Any]]) -> tuple[int, int, bool]:

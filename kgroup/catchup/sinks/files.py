@@ -27,7 +27,7 @@ from kgroup.catchup.shares import read_share, share_document
 from kgroup.catchup.sinks.formats import Hashing, digest_of, writer
 from kgroup.catchup.task_run import TaskRun
 from kgroup.errors import KgroupError, Refused, UsageError
-from kgroup.paths import nearest
+from kgroup.whole_file import nearest
 
 MANIFEST = "_manifest.json"
 

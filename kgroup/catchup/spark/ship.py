@@ -13,6 +13,7 @@ ROOT = Path(kgroup.__file__).parent
 
 LEFT_OUT = (
     "changing",
+    "cli.py",
     "cluster/coordinator",
     "cluster/diagnosis",
     "cluster/offsets_log",
@@ -24,13 +25,23 @@ LEFT_OUT = (
     "groups/doctor",
     "groups/lag",
     "groups/readiness",
+    "groups/rollout.py",
     "groups/simulation",
     "groups/timeline",
     "groups/verdict",
+    "groups/waiting.py",
+    "help_pages.py",
+    "journal.py",
     "looking",
     "output",
+    "rollout.py",
     "sandbox",
     "screens",
+    "table.py",
+    "tables.py",
+    "topics.py",
+    "verbs.py",
+    "waiting.py",
 )
 """What belongs to the command line or needs kafka-python; no worker imports it."""
 
@@ -47,7 +58,7 @@ class Package:
         with zipfile.ZipFile(self.path, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as package:
             for source in sorted(ROOT.rglob("*.py")):
                 inside = source.relative_to(ROOT)
-                if inside.as_posix().startswith(tuple(f"{name}/" for name in LEFT_OUT)):
+                if any(inside.is_relative_to(name) for name in LEFT_OUT):
                     continue
                 name = f"{ROOT.name}/{inside.as_posix()}"
                 package.write(source, name)
