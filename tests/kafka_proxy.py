@@ -69,8 +69,8 @@ class Fault:
 class KafkaProxy:
     """Listens on ``port``; ``target`` is the broker's port and set later."""
 
-    def __init__(self) -> None:
-        self._server = socket.create_server(("127.0.0.1", 0))
+    def __init__(self, host: str = "127.0.0.1") -> None:
+        self._server = socket.create_server((host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
         self.port: int = self._server.getsockname()[1]
         self.target = 0
         self.forwarded: Counter[int] = Counter()
@@ -79,6 +79,10 @@ class KafkaProxy:
         """APIs that the proxy announces with version 0 alone, though the broker knows 0 and 1."""
         self.newest: dict[int, tuple[int, int]] = {}
         """By API, the newest version that the broker knows, and the one that the proxy announces."""
+        self.delay_s = 0.0
+        """How long each answer takes on its way."""
+        self.piece = 0
+        """So many bytes of an answer are sent at a time; 0: all."""
         self._faults: list[Fault] = []
         self._lock = threading.Lock()
         self._open: set[socket.socket] = set()
@@ -129,6 +133,7 @@ class KafkaProxy:
                 client.close()
                 continue
             broker.settimeout(None)
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             with self._lock:
                 self._open |= {client, broker}
             lost: dict[int, Fault] = {}
@@ -182,7 +187,10 @@ class KafkaProxy:
                     if fault.then:
                         fault.then()
                     return
-                client.sendall(frame)
+                if self.delay_s:
+                    threading.Event().wait(self.delay_s)
+                for at in range(0, len(frame), self.piece or len(frame)):
+                    client.sendall(frame[at : at + (self.piece or len(frame))])
 
     def _fault(self, api_key: int, frame: bytes) -> Fault | None:
         with self._lock:
@@ -306,11 +314,12 @@ class ProxiedBroker:
 
 
 @contextlib.contextmanager
-def proxied_broker(directory: Path, properties: dict[str, str]) -> Iterator[ProxiedBroker]:
-    """Start one, and end it with the block."""
-    sandbox, proxy = Sandbox(directory), KafkaProxy()
+def proxied_broker(directory: Path, properties: dict[str, str], host: str = "127.0.0.1") -> Iterator[ProxiedBroker]:
+    """Start one, and end it with the block; ``host`` is where the proxy listens."""
+    sandbox, proxy = Sandbox(directory), KafkaProxy(host)
     (port,) = choose(1, free=is_free)
-    advertised = f"PLAINTEXT://127.0.0.1:{port},PROXIED://127.0.0.1:{proxy.port}"
+    bootstrap = f"[{host}]:{proxy.port}" if ":" in host else f"{host}:{proxy.port}"
+    advertised = f"PLAINTEXT://127.0.0.1:{port},PROXIED://{bootstrap}"
     try:
         status = sandbox.up(
             port=port,
@@ -320,7 +329,7 @@ def proxied_broker(directory: Path, properties: dict[str, str]) -> Iterator[Prox
         )
         proxy.target = int(status.listeners["PROXIED"].rpartition(":")[2])
         with KafkaWorld(f"127.0.0.1:{port}") as world:
-            yield ProxiedBroker(proxy, world, f"127.0.0.1:{proxy.port}")
+            yield ProxiedBroker(proxy, world, bootstrap)
     finally:
         proxy.close()
         sandbox.down(wipe=True, reporter=QuietReporter())

@@ -870,3 +870,57 @@ def test_coordinator_killed_while_it_runs(
         sandbox.restart(victim, reporter=QuietReporter())
         CommandLine()("undo", "--execute", "--timeout", "60s")
         assert everything(world, groups) == before
+
+
+# --- two machines
+
+
+def test_two_machines_change_one_group(
+    proxied: ProxiedBroker, svc: tuple[str, str, Commits], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No lock is shared: the later commit wins, and an undo takes back nothing that it did not do without saying so."""
+    group, topic, before = svc
+    held = proxied.proxy.expect(Fault(OFFSET_COMMIT, Loss.NOTHING))
+    slow = CommandLine().start("reset", group, "--topic", topic, "--to-latest", "--execute")
+    try:
+        assert held.met.wait(30)
+        monkeypatch.setenv("KGROUP_STATE_DIR", str(tmp_path / "other-machine"))
+        CommandLine()("reset", group, "--topic", topic, "--to-offset", "5", "--execute")
+        assert {offset for offset, _, _ in proxied.world.exact(group).values()} == {5}
+    finally:
+        held.go_on.set()
+        later = ended(slow)
+    assert later.exit_code == 0, later
+    moved = proxied.world.exact(group)
+    assert {offset for offset, _, _ in moved.values()} == {RECORDS}
+
+    refused = CommandLine()("undo", "--execute", exit_code=6)
+    assert "[moved-since]" in refused.stderr
+    assert proxied.world.exact(group) == moved
+    monkeypatch.setenv("KGROUP_STATE_DIR", str(tmp_path / "state"))
+    CommandLine()("undo", "--execute")
+    assert proxied.world.exact(group) == before
+
+
+@pytest.mark.parametrize("second", ["undo", "delete", "migrate"])
+def test_another_machine_changes_what_a_plan_has_seen(
+    kgroup: CommandLine, world: KafkaWorld, name: Name, bystander: str, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, second: str,
+) -> None:  # fmt: skip
+    """What another machine has changed since is no longer what ``undo`` is about: refused, and as it was left."""
+    topic, group = filled(world, name("orders"), 3), name("svc")
+    committed(world, [group], topic, 3)
+    kgroup("reset", group, "--topic", topic, "--to-offset", "5", "--execute")
+    monkeypatch.setenv("KGROUP_STATE_DIR", str(tmp_path / "other-machine"))
+    kgroup("reset", group, "--topic", topic, "--to-latest", "--execute")
+    if second == "delete":
+        kgroup("delete", group, "--execute")
+    elif second == "migrate":
+        kgroup("migrate", group, "--execute")
+    left, kind = world.exact(group), world.groups().get(group)
+    monkeypatch.setenv("KGROUP_STATE_DIR", str(tmp_path / "state"))
+
+    refused = kgroup("undo", "--execute", exit_code=6)
+
+    assert "[moved-since]" in refused.stderr
+    assert (world.exact(group), world.groups().get(group)) == (left, kind)
