@@ -225,6 +225,15 @@ def test_ids_are_new(journal: Journal, directory: Path) -> None:
     assert list(directory.glob("ch-*")) == []
 
 
+def test_a_change_is_never_written_over_another(journal: Journal) -> None:
+    written = write(journal, entry("ch-3333")).read_bytes()
+    with pytest.raises(Refused) as caught:
+        journal.begin(entry("ch-3333", minutes=1))
+    assert caught.value.code == "no-journal"
+    (path,) = journal.files(None)
+    assert path.read_bytes() == written
+
+
 def test_the_lock(tmp_path: Path, journal: Journal) -> None:
     """Free, it is taken without a word; it is free again afterwards."""
     reporter = QuietReporter()
