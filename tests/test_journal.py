@@ -185,6 +185,19 @@ def test_a_bad_line_after_the_plan_costs_that_line(journal: Journal, nonsense: s
     assert found.ended is not None
 
 
+@pytest.mark.parametrize("row", [1, 2, 3], ids=["rows", "other-rows", "that-is-all"])
+def test_a_plan_that_lost_a_line_after_the_change_began_is_damaged_and_not_one_that_changed_nothing(
+    journal: Journal, row: int
+) -> None:
+    path = write(journal, entry("ch-3333"))
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([*lines[:row], lines[row][: len(lines[row]) // 2], *lines[row + 1 :], ""]))
+    assert journal.entries(CLUSTER) == []
+    assert journal.unreadable == 1
+    with pytest.raises(NotFound, match="is damaged"):
+        journal.entry("ch-3333", CLUSTER)
+
+
 @pytest.mark.parametrize("kind", ["directory", "loop", "garbage", "list", "newer", "bytes"])
 def test_a_file_that_cannot_be_read_costs_that_change(journal: Journal, directory: Path, kind: str) -> None:
     made = [entry("ch-3333"), entry("ch-5555", minutes=1)]
