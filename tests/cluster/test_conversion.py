@@ -199,6 +199,27 @@ def test_who_comes_in_between_is_named_and_goes_on(
     assert world.exact(group) == offsets
 
 
+def test_our_member_that_comes_in_when_it_has_left_already_is_taken_out(
+    cluster: ChangingCluster,
+    world: KafkaWorld,
+    empty: Callable[[str], str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As a request that was given up, and arrives later than the next one."""
+    group, seen = empty("classic"), list[tuple[str, str]]()
+    monkeypatch.setattr("kgroup.cluster.conversion.secrets.token_urlsafe", lambda size: "late")
+
+    def come() -> None:
+        seen.append(world.groups()[group])
+        assert by_hand.heartbeat(world, group, f"{OWN_MEMBER_PREFIX}late", 0) == 0
+
+    happened = just_before(monkeypatch, "ConsumerGroupDescribe", come, skip=2)
+    assert cluster.convert({group: "consumer"}) == {group: None}
+    assert happened
+    assert seen == [("consumer", "empty")], "it had left"
+    assert world.groups()[group] == ("consumer", "empty")
+
+
 def test_a_group_that_is_deleted_meanwhile_is_not_made_anew(
     cluster: ChangingCluster, world: KafkaWorld, empty: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,6 +24,7 @@ from tests.command_line import CommandLine, Result
 from tests.kafka_world import KafkaWorld
 from tests.members import Members
 from tests.waiting import wait_for
+from tests.wire import just_before
 
 Name = Callable[[str], str]
 Targets = dict[tuple[str, str, int], int | None]
@@ -398,8 +399,22 @@ def test_an_executed_reset_is_read_back(kgroup: CommandLine, world: KafkaWorld, 
     assert done.json["executed"] is True
     assert targets(done) == {(shop.group, shop.topic, number): offset for number, offset in ((0, 5), (1, 0), (2, 0))}
     assert [row["old"] for row in done.data] == [7, 10, 20]
+    assert [row["read_back"] for row in done.data] == [5, 0, 0]
     assert offsets(world, shop.group) == {(shop.topic, 0): 5, (shop.topic, 1): 0, (shop.topic, 2): 0}
     assert offsets(world, shop.other) == {(shop.topic, 1): 4}
+
+
+def test_what_moved_on_before_it_was_read_back_is_said(
+    kgroup: CommandLine, world: KafkaWorld, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Read for the plan, once more under the lock, and afterwards.
+    went_on = just_before(monkeypatch, "OffsetFetch", lambda: world.commit(shop.group, {(shop.topic, 1): 3}), skip=2)
+    done = kgroup("reset", shop.group, "--topic", shop.topic, "--to-earliest", "--execute", "-o", "json")
+    assert went_on
+    assert [row["error"] for row in done.data] == [None] * 3
+    assert [row["new"] for row in done.data] == [5, 0, 0]
+    assert [row["read_back"] for row in done.data] == [5, 3, 0]
+    assert [row["note"] for row in done.data] == [None, "moved on since: now 3", None]
 
 
 # What a reset leaves alone, and what it writes beside the offset
