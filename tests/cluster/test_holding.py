@@ -240,6 +240,23 @@ def test_it_lives_as_long_as_it_is_held(
         assert holding.commit({places[0]: Commit(9, None, "")}) == {places[0]: None}
 
 
+def test_it_is_held_when_the_partitions_are_ours_and_not_before(
+    cluster: ChangingCluster,
+    world: KafkaWorld,
+    topic: str,
+    places: list[tuple[str, int]],
+    empty: Callable[[str], str],
+) -> None:
+    """The coordinator computes an assignment when its interval is over, and until then they are nobody's."""
+    group = empty("consumer")
+    world.configure_group(group, consumer_assignment_interval_ms="2000")
+    assert by_hand.heartbeat(world, group, "before", 0, topic) == 0  # an assignment, and the interval begins
+    assert by_hand.heartbeat(world, group, "before", -1) == 0
+    with cluster.hold(group, "consumer", places):
+        (ours,) = described(cluster, group).members or ()
+        assert [(item.topic, item.partitions) for item in ours.assignment or ()] == [(topic, (0, 1, 2))]
+
+
 # --- what is not held
 
 
