@@ -261,7 +261,9 @@ def _ended(row: Row, results: Mapping[Place, KgroupError | None], back: Standing
     if error := results[place]:
         return replace(row.failing(RowError.of(error)), done=None if error.code == UNKNOWN else False)
     if back is None or back.error(row):
-        return row.ended(None)
+        return replace(row, note="not read back" if row.note is None else f"{row.note}; not read back").ended(
+            None, unread=True
+        )
     stands = back.commit(row)
     if stands != row.new:
         now = "no commit" if stands is None else str(stands.offset)

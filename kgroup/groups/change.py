@@ -23,7 +23,7 @@ class Row:
 
     ``partition`` is None where a whole topic is not there, which is an error. ``clamped`` is why the offset is
     another than was asked for. ``done`` is None before it was tried; ``read_back`` is what stood there afterwards,
-    None where that was not read.
+    None for no commit, and where that was not read: ``unread`` then.
     """
 
     group: str
@@ -37,6 +37,7 @@ class Row:
     error: RowError | None = None
     done: bool | None = None
     read_back: Commit | None = None
+    unread: bool = False
 
     @property
     def place(self) -> TopicPartition:
@@ -48,6 +49,11 @@ class Row:
     def name(self) -> str:
         """``orders:7``, as the flags take it."""
         return self.topic if self.partition is None else f"{self.topic}:{self.partition}"
+
+    @property
+    def proved(self) -> bool:
+        """Whether what was to stand there was found there afterwards."""
+        return bool(self.done) and not self.unread and self.read_back == self.new
 
     @property
     def skipped(self) -> int | None:
@@ -80,7 +86,7 @@ class Row:
         """Whether the commit is another one afterwards; what is written again as it is keeps it from expiring."""
         return self.old != self.new
 
-    def ended(self, read_back: Commit | None) -> Row:
+    def ended(self, read_back: Commit | None, *, unread: bool = False) -> Row:
         """The same, done. Spelled out: ``replace`` takes ten times as long, and there may be 10,000 rows."""
         return Row(
             self.group,
@@ -94,6 +100,7 @@ class Row:
             None,
             done=True,
             read_back=read_back,
+            unread=unread,
         )
 
     def failing(self, error: RowError) -> Row:

@@ -141,7 +141,7 @@ def _cells(row: Row) -> tuple[Cell, ...]:
     elif not row.done:
         back = Styled("NOT DONE", "bad")
     else:
-        back = "yes" if row.read_back == row.new else "-"
+        back = "yes" if row.proved else "-"
     return (
         row.group,
         row.name,

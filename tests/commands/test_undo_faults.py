@@ -187,6 +187,21 @@ def test_moved_by_somebody_after_the_loss(
     }
 
 
+@pytest.mark.parametrize("verb", ["reset", "delete-offsets"])
+def test_what_could_not_be_read_back_is_said(
+    proxied: ProxiedBroker, svc: tuple[str, str, Commits], verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is done, since the broker has said so; that it stands there is not known, and no commit is not "no commit"."""
+    group, topic, before = svc
+    monkeypatch.setenv("COLUMNS", "160")
+    proxied.proxy.expect(Fault(OFFSET_FETCH, Loss.LOADING, skip=2, always=True))
+    done = CommandLine()(*command(verb, group, topic), "--timeout", "2s")
+    assert proxied.world.exact(group) != before
+    rows = [line for line in done.stdout.splitlines() if f"{topic}:" in line]
+    assert rows
+    assert all("not read back" in row and " yes " not in row for row in rows), done.stdout
+
+
 def test_group_that_came_back_after_the_lost_answer_to_its_deletion(
     proxied: ProxiedBroker, svc: tuple[str, str, Commits]
 ) -> None:
