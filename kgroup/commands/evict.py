@@ -15,8 +15,9 @@ from kgroup.changing.checks import check_execution
 from kgroup.changing.guards import protected
 from kgroup.changing.rights import may_not_read
 from kgroup.cluster.apply import ChangingCluster
-from kgroup.errors import ExitCode, KgroupError, NotAuthorized, NotFound, Refused, UsageError
+from kgroup.errors import ExitCode, KgroupError, NotAuthorized, NotFound, Refused, Unreachable, UsageError
 from kgroup.groups.owners import foreign_owner, refuse_foreign_owner
+from kgroup.groups.result import UNKNOWN
 from kgroup.groups.selection import check_groups
 from kgroup.model import Group, Leaver, Member, Outcome, RowError
 from kgroup.options import WHICH, Execution, Selection
@@ -205,6 +206,12 @@ def _executed(
     ended = []
     for eviction in plan:
         error = results[eviction.leaver]
+        if isinstance(error, Unreachable):  # the request may have been carried out, or will be
+            error = Unreachable(
+                f"it is unknown whether {eviction.leaver} was removed: {error.message}",
+                code=UNKNOWN,
+                hint=f"kgroup describe {quote(group.name)} --members",
+            )
         row = RowError.of(error, group=group.name) if error else None
         ended.append(replace(eviction, removed=error is None, error=row))
     return tuple(ended), pending.exit_code
@@ -230,7 +237,7 @@ def _outcome(
     def screen() -> Screen:
         if not evictions and not errors:
             return Screen(())
-        word = "PLAN" if not executed else "DONE" if not errors else "PARTLY DONE"
+        word = _headline(evictions) if executed else "PLAN"
         title = Title(f"{word}  evict {plural(len(evictions), 'member')} of {group.name}, which is {group.state}")
         table = Table(_COLUMNS, [e.cells for e in evictions], sparse=frozenset({"INSTANCE", "NOTE"}))
         blocks: list[Block] = [title, *([table] if evictions else []), Gap()]
@@ -246,6 +253,7 @@ def _outcome(
         )
         if executed:
             left = _left(group, evictions, survivors)
+            left = left if errors else f"Done. {left}"
             return Screen(
                 (
                     *blocks,
@@ -267,13 +275,22 @@ def _outcome(
     )
 
 
+def _headline(evictions: Sequence[Eviction]) -> str:
+    errors = [eviction.error for eviction in evictions if eviction.error]
+    if not errors:
+        return "DONE"
+    if any(eviction.removed for eviction in evictions):
+        return "PARTLY DONE"
+    return "UNKNOWN" if any(error.code == UNKNOWN for error in errors) else "FAILED"
+
+
 def _left(before: Group, evictions: Sequence[Eviction], after: Group | KgroupError | None) -> str:
     """What the group is right after it, and who has come back already."""
     if isinstance(after, KgroupError):
-        return f"Done. What {before.name} is now could not be looked at: {after.message}."
+        return f"What {before.name} is now could not be looked at: {after.message}."
     if after is None or not after.members:
-        return f"Done. {before.name} is {after.state if after else 'gone'}: no member is left."
+        return f"{before.name} is {after.state if after else 'gone'}: no member is left."
     evicted = {e.member.instance_id for e in evictions if e.member.instance_id is not None}
     back = [m for m in after.members if m.instance_id in evicted]
     back_text = f"; back already: {', '.join(m.client_id for m in back[:3])}" if back else ""
-    return f"Done. {before.name} is {after.state} with {plural(len(after.members), 'member')}{back_text}."
+    return f"{before.name} is {after.state} with {plural(len(after.members), 'member')}{back_text}."
