@@ -6,6 +6,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -472,6 +473,25 @@ def test_a_run_that_stood_still_moves_nothing_when_it_wakes(
     assert world.groups()[group] == (kind, "empty")
     assert world.exact(group)[places[1]] == (70, "back", None)
     assert world.exact(group)[places[0]] == (71 if inside else 70, "back", None)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_group_that_went_on_without_us_takes_no_commit(
+    cluster: ChangingCluster,
+    world: KafkaWorld,
+    places: list[tuple[str, int]],
+    empty: Callable[[str], str],
+    kind: str,
+) -> None:
+    """Our generation, or epoch, is not the group's any more: that ends the holding, and is not a row's own error."""
+    group = empty(kind)
+    before = world.exact(group)
+    with cluster.hold(group, kind, places) as holding:
+        holding._seat = replace(holding._seat, epoch=holding._seat.epoch + 5)
+        with pytest.raises(Refused) as caught:
+            holding.commit(dict.fromkeys(places, Commit(120, None, "moved")))
+    assert caught.value.code == "not-empty"
+    assert world.exact(group) == before
 
 
 @pytest.mark.parametrize("kind", KINDS)
