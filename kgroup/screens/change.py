@@ -203,7 +203,7 @@ def _hindrance(refusal: Refusal, group: Group | None) -> Iterator[Block]:
         yield Text((f"         {error.hint}",))
 
 
-_PASSED = frozenset({"active-committer", "clock-skew", "foreign-owner", "moved-since"})
+_PASSED = frozenset({"active-committer", "clock-skew", "foreign-owner", "hidden-commits", "moved-since"})
 _NOT_YET = frozenset({NOT_EMPTY, "subscribed"})
 """What passes when the members are stopped."""
 
