@@ -373,7 +373,7 @@ def usual_commit(key: bytes, value: bytes) -> tuple[str, int, int, int | None, s
     try:
         record_type, size = _KEY_HEAD.unpack_from(key)
         end = _KEY_HEAD.size + size
-        if record_type not in _COMMIT_TYPES or size < 0 or not _is_text(key[_KEY_HEAD.size : end]):
+        if record_type != _COMMIT_TYPE or size < 0 or not _is_text(key[_KEY_HEAD.size : end]):
             return None
         topic, partition = _place(key[end:])
         # In version 4 the metadata's length, plus one, is a varint: of one byte where it is short.
@@ -416,7 +416,7 @@ def key_prefix(record_type: int, group: str) -> bytes:
 
 _VERSION = Struct(">h")
 _KEY_HEAD = Struct(">hh")
-_COMMIT_TYPES = frozenset(map(int, (RecordType.LEGACY_OFFSET_COMMIT, RecordType.OFFSET_COMMIT)))
+_COMMIT_TYPE = int(RecordType.OFFSET_COMMIT)
 
 
 @dataclass(frozen=True, slots=True)
