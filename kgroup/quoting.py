@@ -21,4 +21,6 @@ def _escaped(char: str) -> str:
         return f"\\{char}"
     if char.isprintable():
         return char
-    return "".join(f"\\x{byte:02x}" for byte in char.encode("utf-8", "surrogateescape"))
+    # A byte of the command line that is no UTF-8, or half a character out of a document.
+    errors = "surrogateescape" if "\udc80" <= char <= "\udcff" else "surrogatepass"
+    return "".join(f"\\x{byte:02x}" for byte in char.encode("utf-8", errors))

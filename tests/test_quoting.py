@@ -37,6 +37,10 @@ def test_what_is_printable_is_quoted_as_always() -> None:
     assert [quote(name) for name in ("svc", "a b", "evil\x1b[31m")] == ["svc", "'a b'", r"$'evil\x1b[31m'"]
 
 
+def test_half_a_character_is_no_crash() -> None:
+    assert quote("\ud800") == r"$'\xed\xa0\x80'"
+
+
 def test_names_behind_two_dashes_stay_names() -> None:
     assert to_apply(["kgroup", "delete", "--", "--execute"]) == "kgroup delete --execute -- --execute"
     assert to_apply(["kgroup", "delete", "a", "--dry-run"]) == "kgroup delete a --execute"
