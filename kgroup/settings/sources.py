@@ -118,12 +118,11 @@ def _flag_level(connection: Connection) -> _Level:
     given = {
         "-b": connection.bootstrap_server,
         "--context": connection.context,
-        "--command-config": connection.command_config,
+        "--command-config": "" if connection.command_config == Path() else None,  # what Path("") is
         "--timeout": connection.timeout,
     }
     for option, value in given.items():
-        # Path("") is the current directory.
-        if value is not None and str(value).strip() in ("", "."):
+        if value is not None and not value.strip():
             # Else `-b "$PROD"` without PROD would ask another cluster.
             raise UsageError(f"{option} is empty", hint="Is a variable of the script not set?")
     parts: list[tuple[Setting, ...]] = []
