@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
-from collections.abc import Iterator
+import sys
+import textwrap
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -146,23 +148,158 @@ def test_only_output_prints(by: str) -> None:
     assert offending((by,), ("sys",)) == []
 
 
+EDGES = """
+__main__: cli completion
+acl: quoting
+catchup: acl cluster durations errors groups hanging kgroup model paths quoting redact sandbox stored units whole_file
+catchup_options: catchup clock errors groups options
+changing: acl catchup choosing clock cluster durations errors facts groups journal looking model options quoting run
+  sandbox screen screens settings signals snapshots stored text_source units waiting whole_file
+choosing: cluster errors groups model options run
+cli: errors habits help_pages kgroup model options output quoting redact run signals table verbs watching
+cluster: acl clock cluster_ref errors facts groups hanging kgroup logged model quoting redact settings stored units
+commands: catchup_options changing choosing clock cluster completion doctor_texts durations errors facts groups
+  journal logged looking metrics model offset_source options paths quoting redact replay_options rollout run sandbox
+  screen screens settings signals skipped snapshots table tables text_source topics units waiting watching whole_file
+completion: cluster errors groups paths redact settings silent
+doctor_texts: errors groups
+durations: errors
+errors: cluster_ref
+facts: model
+groups: acl durations errors facts journal logged model quoting redact screen stored units
+habits: quoting
+help_pages: options topics
+journal: clock cluster_ref errors locks model paths whole_file
+locks: errors model
+looking: acl catchup changing clock cluster durations errors facts groups logged model options run snapshots tables
+  units
+model: clock cluster_ref errors screen
+offset_source: groups text_source
+output: clock durations errors metrics model options quoting screen screens signals units watching whole_file
+replay_options: catchup errors
+rollout: cluster errors groups model telling waiting
+run: errors options quoting redact settings
+sandbox: cluster errors locks model paths silent
+screens: catchup durations errors groups logged metrics model quoting redact screen units
+settings: durations errors paths quoting redact
+signals: errors
+skipped: clock cluster durations errors screen stored units whole_file
+snapshots: choosing cluster errors groups model options quoting run units
+spark: catchup options settings silent
+tables: errors groups
+telling: groups model
+text_source: errors
+topics: errors rights
+verbs: errors options run
+waiting: clock cluster durations errors groups looking model telling units
+watching: durations errors model options run
+whole_file: errors
+"""
+"""Which of the top-level names of kgroup (packages, and the modules beside them) import which, when the program runs.
+
+It may only shrink: an edge that is missing here fails, and so does one here that is no more. After a move,
+``python -m tests.test_architecture`` prints the text anew; read its diff.
+"""
+
+EDGES_FOR_TYPES = """
+completion: options
+durations: model
+model: metrics
+run: model
+settings: model options
+silent: model
+skipped: model settings
+verbs: model watching
+"""
+"""... and which import others for the type checker alone."""
+
+CIRCLES_OF_FILES = [
+    {"kgroup.groups.timeline.documents", "kgroup.groups.timeline.history"},
+    {"kgroup.settings.clients", "kgroup.settings.model", "kgroup.settings.oauth", "kgroup.settings.tls"},
+]
+"""Files that import each other inside of functions, or for the type checker. It may only shrink."""
+
+CIRCLES_OF_PACKAGES = [{"changing", "looking", "waiting"}]
+"""Top-level names that import each other when the program runs. It may only shrink."""
+
+
+def edges(imports: Iterable[Import], depth: int | None = None) -> dict[str, set[str]]:
+    """Who imports whom within kgroup; with ``depth`` 1 between its top-level names."""
+    graph: dict[str, set[str]] = {}
+    for found in imports:
+        by, module = (shortened(name, depth) for name in (found.by, found.module))
+        if under(found.module, "kgroup") and by != module:
+            graph.setdefault(by, set()).add(module)
+    return graph
+
+
+def shortened(module: str, depth: int | None) -> str:
+    """``kgroup.cluster.wire`` is ``cluster`` at depth 1; the package's own file stays ``kgroup``."""
+    return module if depth is None else ".".join(module.split(".")[1 : depth + 1]) or module
+
+
+def circles(graph: dict[str, set[str]]) -> list[set[str]]:
+    """Sets of modules each of which reaches all the others."""
+
+    def reached(start: str) -> set[str]:
+        seen, left = set[str](), [start]
+        while left:
+            new = graph.get(left.pop(), set()) - seen
+            seen |= new
+            left += new
+        return seen
+
+    reach = {module: reached(module) for module in graph}
+    round_of = {frozenset(other for other in reach[m] if m in reach.get(other, ())) for m in graph if m in reach[m]}
+    return sorted((set(found) for found in round_of), key=sorted)
+
+
+def of_text(text: str) -> set[tuple[str, str]]:
+    """The edges of a table: ``by: module module``, where an indented line belongs to the one before."""
+    lines = text.strip().replace("\n ", " ").splitlines()
+    return {(line.partition(":")[0], module) for line in lines for module in line.partition(":")[2].split()}
+
+
+def as_text(graph: dict[str, set[str]]) -> str:
+    """A table for ``of_text``."""
+    lines = (f"{by}: {' '.join(sorted(graph[by]))}" for by in sorted(graph))
+    return "\n".join(textwrap.fill(line, 118, subsequent_indent="  ") for line in lines)
+
+
+def flat(graph: dict[str, set[str]]) -> set[tuple[str, str]]:
+    return {(by, module) for by, modules in graph.items() for module in modules}
+
+
+RUNNING = [found for found in IMPORTS if not found.typing]
+GRAPH = edges(RUNNING, depth=1)
+GRAPH_FOR_TYPES = {
+    by: more for by, modules in edges(IMPORTS, depth=1).items() if (more := modules - GRAPH.get(by, set()))
+}
+
+
+@pytest.mark.parametrize(("graph", "table"), [(GRAPH, EDGES), (GRAPH_FOR_TYPES, EDGES_FOR_TYPES)], ids=["run", "types"])
+def test_only_these_edges_exist(graph: dict[str, set[str]], table: str) -> None:
+    added = flat(graph) - of_text(table)
+    where = [str(i) for i in IMPORTS if (shortened(i.by, 1), shortened(i.module, 1)) in added]
+    assert where == [], "top-level names import each other in a new way: do without, or add the edge to the table"
+    assert of_text(table) - flat(graph) == set(), "edges that are no more: remove them from the table"
+
+
 def test_no_wheel_goes_round() -> None:
     """Modules that import each other when they are loaded have no order at all."""
-    graph: dict[str, set[str]] = {}
-    for found in IMPORTS:
-        if not found.typing and not found.lazy and under(found.module, "kgroup"):
-            graph.setdefault(found.by, set()).add(found.module)
-    done: set[str] = set()
+    assert circles(edges(found for found in RUNNING if not found.lazy)) == []
 
-    def visit(module: str, path: tuple[str, ...]) -> None:
-        assert module not in path, " -> ".join((*path[path.index(module) :], module))
-        if module not in done:
-            for other in sorted(graph.get(module, ())):
-                visit(other, (*path, module))
-            done.add(module)
 
-    for module in sorted(graph):
-        visit(module, ())
+def test_no_new_circle_of_files_or_packages() -> None:
+    assert circles(edges(IMPORTS)) == CIRCLES_OF_FILES
+    assert circles(GRAPH) == CIRCLES_OF_PACKAGES
+
+
+def test_circles_are_found_and_each_is_one() -> None:
+    graph = {"a": {"b"}, "b": {"c", "x"}, "c": {"a"}, "x": {"y"}, "y": {"x"}, "z": {"a"}}
+
+    assert circles(graph) == [{"a", "b", "c"}, {"x", "y"}]
+    assert circles({"a": {"b"}, "b": {"c"}}) == []
 
 
 @pytest.mark.parametrize("owner", PRIVATE_NAMES)
@@ -213,3 +350,8 @@ def test_every_client_is_made_where_it_is_told_never_to_create_a_topic() -> None
     assert {where.partition(":")[0] for where in direct} == {"cluster/demo_clients.py"}, direct
     assert "**NEVER_CREATES" in (PACKAGE / "cluster" / "librdkafka.py").read_text(encoding="utf-8")
     assert "**NEVER_CREATES" in (PACKAGE / "cluster" / "demo_clients.py").read_text(encoding="utf-8")
+
+
+if __name__ == "__main__":
+    for table in (GRAPH, GRAPH_FOR_TYPES):
+        sys.stdout.write(as_text(table) + "\n\n")
