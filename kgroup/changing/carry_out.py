@@ -73,7 +73,7 @@ def carry_out(
 
     Raises KgroupError where it can't be begun: the journal, the backup or the preparation failed.
     """
-    warn_of_plans(run, cluster, plan.concerned)
+    warn_of_plans(run, cluster, plan)
     guards = guard(run, cluster, how, plan, None if doing.live else doing.hindered).refusals
     plan, forbidden = with_rights(run, cluster, plan)
     found = (*refusals, *protected(run, how, backup=how.backup is not None), *guards, *forbidden)

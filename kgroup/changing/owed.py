@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from kgroup.units import plural
 if TYPE_CHECKING:
     from kgroup.catchup.ledger import Listing
     from kgroup.catchup.unledgered import Unledgered
+    from kgroup.groups.change import Plan as ChangePlan
     from kgroup.model import Group
     from kgroup.screens.catchup_plans import PlanState
 
@@ -56,12 +57,6 @@ class Books:
         if self.listing is None:
             return find_unledgered(group, lambda plan_id: False)
         return find_unledgered(group, self.listing.knows, self.listing.plans)
-
-
-def open_plans(run: Run, cluster: Cluster, groups: Collection[str]) -> dict[str, list[PlanState]]:
-    """The open plans of these groups, by group; what can't be read is noted."""
-    found = read_books(run, cluster).open if groups else {}
-    return {group: states for group, states in found.items() if group in groups}
 
 
 def read_books(run: Run, cluster: Cluster) -> Books:
@@ -185,12 +180,23 @@ class OwedMemory:
         return Owed.read(run, self._read[1], groups, on_page=on_page)
 
 
-def warn_of_plans(run: Run, cluster: Cluster, groups: Collection[str]) -> None:
-    """Say of each group that is about to be changed what a catch-up still owes to it."""
-    for name, states in open_plans(run, cluster, groups).items():
-        for state in states:
+def warn_of_plans(run: Run, cluster: Cluster, plan: ChangePlan) -> None:
+    """Say of each group that is about to be changed what a catch-up still owes to it, or may owe."""
+    names = frozenset(plan.concerned)
+    if not names:
+        return
+    books = read_books(run, cluster)
+    for name in sorted(names & books.open.keys()):
+        for state in books.open[name]:
             plan_id, owed = state.found.plan.id, plural(state.owed, "offset")
             run.reporter.warn(
                 f"{name} has an open catch-up, {plan_id} ({state.word}), that owes {owed}: they come beside whatever "
                 f"this changes; see  {run.command('catchup', 'show', plan_id)}"
             )
+    for group in plan.groups:
+        if group.name in names and has_mark(group):
+            for row in books.unledgered(group):
+                run.reporter.warn(
+                    f"{group.name} may have a pending catch-up ({row.text}): {books.missing}, and only the group's "
+                    f"commits still show it; see  {run.command('catchup', 'start', group.name)}"
+                )

@@ -84,6 +84,29 @@ def test_what_a_lost_ledger_owes_is_said_and_can_be_delivered(
     kgroup("catchup", "start", group)
 
 
+@LOST
+def test_verbs_that_change_a_group_warn_where_only_its_commits_show_what_is_pending(
+    kgroup: CommandLine, world: KafkaWorld, crashed: Crash, ledger: str, lose: Callable[[KafkaWorld, str], None]
+) -> None:
+    group, plan = crashed.group, released(kgroup, crashed)
+    start = ("catchup", "start", group, "-b", world.bootstrap)
+    warning = f"WARNING {group} may have a pending catch-up (80 or more in {plan}): "
+    changes = [
+        ("reset", group, "--all-topics", "--to-earliest"),
+        ("delete-offsets", group, "--topic", crashed.topic),
+        ("migrate", group),
+        ("delete", group),
+    ]
+    for words in changes:
+        assert warning not in kgroup(*words).stderr, words
+    lose(world, ledger)
+
+    for words in changes:
+        result = kgroup(*words, "-b", world.bootstrap)
+        assert warning in result.stderr, words
+        assert f"see  kgroup {shlex.join(start)}" in result.stderr, words
+
+
 def test_a_plan_that_was_finished_and_pruned_is_not_lost(kgroup: CommandLine, crashed: Crash) -> None:
     plan = released(kgroup, crashed)
     kgroup("catchup", "cancel", plan, "--give-up", "--execute")
