@@ -16,7 +16,7 @@ from kgroup.quoting import join
 
 if TYPE_CHECKING:
     from kgroup.model import Reporter
-    from kgroup.settings import Settings
+    from kgroup.settings.model import Settings
 
 _EXPORT = "export"
 _LAG = "lag"
@@ -80,7 +80,7 @@ class Run:
     @cached_property
     def settings(self) -> Settings:
         """The connection, resolved; read once, and only by verbs that talk to a cluster."""
-        from kgroup.settings import resolve
+        from kgroup.settings.sources import resolve
 
         settings = resolve(self.connection, self.reporter)
         self.secrets.update(settings.secrets)

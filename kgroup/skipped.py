@@ -31,7 +31,7 @@ from kgroup.whole_file import WholeFile
 if TYPE_CHECKING:
     from kgroup.cluster.producing import Keeping
     from kgroup.model import Reporter
-    from kgroup.settings import Settings
+    from kgroup.settings.model import Settings
 
 OPTION = "--save-skipped"
 PREVIEW_LIMIT = 5

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from kgroup.catchup.spark.notebook import FORMAT, register_source
 from kgroup.options import Connection
-from kgroup.settings import resolve
+from kgroup.settings.sources import resolve
 from kgroup.silent import Silent
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from kgroup.cluster.apply import ChangingCluster
 from kgroup.options import Connection
-from kgroup.settings import resolve
+from kgroup.settings.sources import resolve
 from tests.command_line import QuietReporter
 
 

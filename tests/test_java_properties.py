@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from kgroup.errors import ConfigError
-from kgroup.settings import Setting
 from kgroup.settings.java import translate
 from kgroup.settings.java_properties import PropertiesError, decode, parse_jaas, parse_properties
+from kgroup.settings.model import Setting
 
 SYNTAX: dict[str, tuple[str, dict[str, str]]] = {
     "equals": ("a=b", {"a": "b"}),

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 
 from kgroup.redact import HIDDEN, LOGGERS, close_debug_log, is_secret, open_debug_log, redact, tells_secret
-from kgroup.settings import Setting, Settings
+from kgroup.settings.model import Setting, Settings
 
 SECRET = "p@ss wörd'\\"
 

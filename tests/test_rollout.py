@@ -15,7 +15,7 @@ from kgroup.cluster.snapshot import Cluster
 from kgroup.errors import Unreachable
 from kgroup.rollout import Rollout, follow
 from kgroup.sandbox import Sandbox
-from kgroup.settings import Setting, Settings
+from kgroup.settings.model import Setting, Settings
 from tests.command_line import QuietReporter
 from tests.conftest import BROKER_PROPERTIES
 from tests.kafka_world import KafkaWorld

@@ -18,7 +18,6 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 from kgroup.cluster.coordinator.login import client_arguments
 from kgroup.errors import ConfigError, KgroupError, NotFound, Refused, UsageError
 from kgroup.options import Connection
-from kgroup.settings import Settings, resolve
 from kgroup.settings.keys import (
     ALIASES,
     EXCLUSIVE,
@@ -29,6 +28,8 @@ from kgroup.settings.keys import (
     UNCONCERNED,
     UNUSABLE,
 )
+from kgroup.settings.model import Settings
+from kgroup.settings.sources import resolve
 from tests.settings_cases import Notes
 
 CONTEXTS = """

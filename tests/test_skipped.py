@@ -21,8 +21,7 @@ from confluent_kafka.admin import AdminClient
 
 from kgroup import skipped
 from kgroup.errors import ExitCode, NotFound, Refused, Unreachable, UsageError
-from kgroup.settings import Settings
-from kgroup.settings.model import Setting
+from kgroup.settings.model import Setting, Settings
 from kgroup.skipped import line, preview, save_skipped, skipped_rows, skipped_table
 from kgroup.stored import OffsetRange, StoredRecord
 from tests.command_line import QuietReporter

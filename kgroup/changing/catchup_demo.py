@@ -29,7 +29,7 @@ from kgroup.sandbox.demo import END, Application, Crashed
 from kgroup.sandbox.demo_consumer import COMMITTED, PROCESSED
 from kgroup.screens import describe
 from kgroup.screens.describe_records import Part
-from kgroup.settings import resolve
+from kgroup.settings.sources import resolve
 from kgroup.stored import OffsetRange
 from kgroup.units import plural
 

@@ -11,7 +11,7 @@ from kgroup.cluster.coordinator.groups import GroupCoordinators
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster_ref import ClusterRef
 from kgroup.errors import KgroupError
-from kgroup.settings import Settings
+from kgroup.settings.model import Settings
 
 T = TypeVar("T")
 

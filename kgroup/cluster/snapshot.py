@@ -37,7 +37,7 @@ from kgroup.model import (
     Positions,
     RowError,
 )
-from kgroup.settings import Settings
+from kgroup.settings.model import Settings
 
 if TYPE_CHECKING:
     from kgroup.cluster.coordinator.client import Broker

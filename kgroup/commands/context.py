@@ -17,8 +17,10 @@ from kgroup.options import Connection
 from kgroup.redact import HIDDEN, is_secret
 from kgroup.run import Run
 from kgroup.screen import Column, Gap, Records, Screen, Table, Text, Title
-from kgroup.settings import Setting, Settings, contexts, resolve
+from kgroup.settings import contexts
 from kgroup.settings.contexts import Context, tidy
+from kgroup.settings.model import Setting, Settings
+from kgroup.settings.sources import resolve
 
 _PLAINTEXT = "PLAINTEXT"
 

@@ -66,7 +66,7 @@ def _of_cluster(kind: str, line: lines.Line, typed: str, until: float) -> list[s
     # Imported here: a line whose connection is not known yet needs none of it.
     from kgroup import paths
     from kgroup.completion import names
-    from kgroup.settings import resolve
+    from kgroup.settings.sources import resolve
 
     if kind not in (names.GROUPS, names.TOPICS):
         return []

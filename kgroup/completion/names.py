@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kgroup.cluster.snapshot import Cluster
-    from kgroup.settings import Settings
+    from kgroup.settings.model import Settings
 
 FRESH_S = 60.0
 """So long names are given without asking again."""

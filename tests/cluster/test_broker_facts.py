@@ -24,7 +24,7 @@ from kgroup.errors import NotAuthorized
 from kgroup.facts import Access, BlindPrincipal, Bounds, BrokerFacts
 from kgroup.options import Connection
 from kgroup.sandbox import Sandbox
-from kgroup.settings import resolve
+from kgroup.settings.sources import resolve
 from tests.command_line import QuietReporter
 from tests.conftest import BROKER_PROPERTIES
 from tests.kafka_world import KafkaWorld

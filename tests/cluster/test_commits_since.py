@@ -17,7 +17,7 @@ from kgroup.cluster.offsets_log.commits import CommitHistory
 from kgroup.model import Commit
 from kgroup.options import Connection
 from kgroup.sandbox import Sandbox
-from kgroup.settings import resolve
+from kgroup.settings.sources import resolve
 from tests.command_line import QuietReporter
 from tests.conftest import BROKER_PROPERTIES
 from tests.kafka_world import KafkaWorld

@@ -21,8 +21,9 @@ from kgroup.cluster.diagnosis import certain_fault, explain
 from kgroup.cluster.librdkafka import may_pass
 from kgroup.errors import AuthenticationFailed, KgroupError, Unreachable
 from kgroup.options import Connection
-from kgroup.settings import Settings, resolve
+from kgroup.settings.model import Settings
 from kgroup.settings.oauth import unsecured_token
+from kgroup.settings.sources import resolve
 from tests.secure_broker import USERS, Certificates, SecureBroker, secure_broker
 from tests.settings_cases import Notes
 

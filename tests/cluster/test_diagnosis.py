@@ -16,7 +16,8 @@ import pytest
 from kgroup.cluster.diagnosis import certain_fault, explain, greeting
 from kgroup.errors import ConfigError, KgroupError, Unreachable
 from kgroup.options import Connection
-from kgroup.settings import Settings, resolve
+from kgroup.settings.model import Settings
+from kgroup.settings.sources import resolve
 from tests.settings_cases import Notes
 
 AMPLE_S = 60.0

@@ -13,7 +13,7 @@ from kgroup.cluster.snapshot import Cluster
 from kgroup.errors import KgroupError
 from kgroup.model import LogRange
 from kgroup.options import Connection
-from kgroup.settings import resolve
+from kgroup.settings.sources import resolve
 from tests.command_line import QuietReporter
 from tests.kafka_world import KafkaWorld
 from tests.waiting import wait_for

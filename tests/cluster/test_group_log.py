@@ -24,7 +24,7 @@ from kgroup.logged import (
     TargetWritten,
 )
 from kgroup.options import Connection
-from kgroup.settings import resolve
+from kgroup.settings.sources import resolve
 from tests.command_line import QuietReporter
 from tests.kafka_world import KafkaWorld
 from tests.members import Members

@@ -14,7 +14,7 @@ from kgroup.cluster.snapshot import Want
 from kgroup.facts import Past, PastMember
 from kgroup.model import Commit, Group
 from kgroup.options import Connection
-from kgroup.settings import resolve
+from kgroup.settings.sources import resolve
 from tests import by_hand
 from tests.command_line import QuietReporter
 from tests.kafka_world import KafkaWorld

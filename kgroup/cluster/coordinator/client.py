@@ -21,7 +21,7 @@ from kgroup.cluster.coordinator.login import client_arguments
 from kgroup.cluster.deadline import Deadline
 from kgroup.errors import KgroupError, Refused, Unreachable
 from kgroup.model import ClusterRef
-from kgroup.settings import Settings
+from kgroup.settings.model import Settings
 
 PRIVATE_NAMES = {
     "kafka.net.manager:KafkaConnectionManager": (

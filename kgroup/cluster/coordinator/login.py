@@ -7,7 +7,7 @@ from typing import Any
 from kafka.net.sasl import get_sasl_mechanism
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
-from kgroup.settings import Settings
+from kgroup.settings.model import Settings
 
 _TOKEN_PROVIDER = "sasl_oauth_token_provider"
 
