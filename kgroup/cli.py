@@ -161,7 +161,7 @@ def run(arguments: Sequence[str]) -> ExitCode:
 
 def _execute(verb: str, run: Run, call: Callable[[Run], Result]) -> ExitCode:
     """Do what the verb does and show what it returns; the one place where errors become exit codes."""
-    from kgroup.model import Outcome
+    from kgroup.outcome import Outcome
     from kgroup.output.present import present
     from kgroup.watching import Watched
 

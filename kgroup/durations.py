@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kgroup.errors import UsageError
 
 if TYPE_CHECKING:
-    from kgroup.model import Reporter
+    from kgroup.reporter import Reporter
 
 SECONDS_PER_UNIT = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 

@@ -27,7 +27,8 @@ from kgroup.clock import utc_now
 from kgroup.cluster_ref import ClusterRef
 from kgroup.errors import KgroupError, NotFound, Refused
 from kgroup.locks import exclusive
-from kgroup.model import Commit, Reporter
+from kgroup.model import Commit
+from kgroup.reporter import Reporter
 from kgroup.whole_file import nearest
 
 _SUFFIX = ".jsonl"

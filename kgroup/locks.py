@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kgroup.errors import Refused
-from kgroup.model import Reporter
+from kgroup.reporter import Reporter
 
 _LOOK_EVERY_S = 0.05
 _PATIENCE_S = 180.0

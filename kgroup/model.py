@@ -6,19 +6,11 @@ read at one moment; nothing in it changes afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from kgroup.clock import utc_now
-from kgroup.cluster_ref import ClusterRef as ClusterRef
 from kgroup.errors import ExitCode, KgroupError
-from kgroup.screen import Records, Screen
-
-if TYPE_CHECKING:
-    from kgroup.metrics import Exported
 
 
 @dataclass(frozen=True, slots=True)
@@ -423,88 +415,3 @@ class LastSigns:
 
     found: Mapping[str, int | None]
     note: str | None
-
-
-class Document(Protocol):
-    """A subject of an answer that knows its own JSON form."""
-
-    def document(self) -> Mapping[str, Any]:
-        """Field names in snake_case, null for unknown, offsets as integers, times as RFC 3339 UTC."""
-
-
-@dataclass(frozen=True, slots=True)
-class ProgressPart:
-    """How far a part of something is, ``done`` of ``total``, which may be 0."""
-
-    label: str
-    done: int
-    total: int
-
-
-class Progress(Protocol):
-    """A running count, shown as a bar in a terminal."""
-
-    def update(self, done: int, text: str = "", parts: Sequence[ProgressPart] = ()) -> None:
-        """Set how much is done, in the unit that the bar was made with.
-
-        ``text`` is what else there is to say, its facts two blanks apart; ``parts`` get a bar each in a terminal.
-        """
-
-
-class Reporter(Protocol):
-    """Everything that is said beside the result, on stderr."""
-
-    def event(self, word: str, text: str) -> None:
-        """One line that begins with the time and a fixed upper-case word (WAIT, RELEASED, ...)."""
-
-    def note(self, text: str) -> None:
-        """A fact about the result, such as what could not be read."""
-
-    def warn(self, text: str) -> None:
-        """Something that the user ought to change."""
-
-    def box(self, lines: Sequence[str]) -> None:
-        """What must not be overlooked, in a terminal; nothing elsewhere, where an event says the same."""
-
-    def progress(self, label: str, total: int, unit: str, word: str | None = None) -> AbstractContextManager[Progress]:
-        """A bar of ``total`` units while the block runs; where stderr is no terminal plain lines.
-
-        With ``word`` it is a line of facts and a bar for each part, and where stderr is no terminal events.
-        """
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a command has to say: the data, and how it looks to a person and in a spreadsheet.
-
-    ``screen`` and ``records`` are called only for the output formats that need them. ``at`` is when the data
-    was read. ``check_failed`` is for commands that were asked whether something holds (exit 8). ``decided`` is
-    the exit code of a verb that knows it better than data and errors tell: a plan that could not be applied.
-    ``exported`` is what ``-o prometheus`` writes. ``going_on`` is for verbs that follow: it is written at once, in
-    json as a line of its own.
-    """
-
-    data: tuple[Document, ...]
-    screen: Callable[[], Screen]
-    records: Callable[[], Records]
-    cluster: ClusterRef | None = None
-    errors: tuple[RowError, ...] = ()
-    executed: bool = False
-    check_failed: bool = False
-    decided: ExitCode | None = None
-    going_on: bool = False
-    at: datetime = field(default_factory=utc_now)
-    exported: Exported | None = None
-
-    @property
-    def exit_code(self) -> ExitCode:
-        """Derived here and nowhere else: all, part or nothing of what was asked succeeded."""
-        if self.decided is not None:
-            return self.decided
-        if self.errors:
-            return ExitCode.PARTLY if self.data else self.errors[0].exit_code
-        return ExitCode.CHECK_FAILED if self.check_failed else ExitCode.DONE
-
-
-Outcomes: TypeAlias = Generator[Outcome, None, None]
-"""What a verb returns that reads while it is shown. Connections are open in it: whoever is given one closes it."""

@@ -15,7 +15,8 @@ from kgroup.cluster.snapshot import Cluster, Want
 from kgroup.errors import ExitCode, KgroupError, NotFound, Unreachable
 from kgroup.groups.rollout import Followed, finished_line, line_of, summary, turns
 from kgroup.groups.waiting import FIRST_PAUSE_S, next_pause_s
-from kgroup.model import Group, Member, Reporter
+from kgroup.model import Group, Member
+from kgroup.reporter import Reporter
 from kgroup.telling import Telling
 from kgroup.waiting import LINES_AT_ONCE, SHORTEST_LOOK_S, raised
 

@@ -15,7 +15,7 @@ from kgroup.options import Connection, Format, Presentation
 from kgroup.quoting import join
 
 if TYPE_CHECKING:
-    from kgroup.model import Reporter
+    from kgroup.reporter import Reporter
     from kgroup.settings.model import Settings
 
 _EXPORT = "export"

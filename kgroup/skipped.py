@@ -30,7 +30,7 @@ from kgroup.whole_file import WholeFile
 
 if TYPE_CHECKING:
     from kgroup.cluster.producing import Keeping
-    from kgroup.model import Reporter
+    from kgroup.reporter import Reporter
     from kgroup.settings.model import Settings
 
 OPTION = "--save-skipped"

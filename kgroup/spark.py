@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from kgroup.catchup.spark.notebook import FORMAT, register_source
 from kgroup.options import Connection
+from kgroup.reporter import Silent
 from kgroup.settings.sources import resolve
-from kgroup.silent import Silent
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from kgroup.groups.waiting import Line
-from kgroup.model import Reporter
+from kgroup.reporter import Reporter
 
 _COUNTS_EVERY_S = 10.0
 _NO_ANSWER = ("no answer",)

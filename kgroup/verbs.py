@@ -22,7 +22,7 @@ from kgroup.options import Connection, Presentation
 from kgroup.run import Run
 
 if TYPE_CHECKING:
-    from kgroup.model import Outcome, Outcomes
+    from kgroup.outcome import Outcome, Outcomes
     from kgroup.watching import Watched
 
 Result: TypeAlias = "Outcome | Outcomes | Watched"

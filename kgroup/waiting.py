@@ -39,7 +39,8 @@ from kgroup.groups.waiting import (
     unread,
 )
 from kgroup.looking.clock_check import warn_of_clocks
-from kgroup.model import Group, LogRange, Member, Reporter, RowError, places_document
+from kgroup.model import Group, LogRange, Member, RowError, places_document
+from kgroup.reporter import Reporter
 from kgroup.telling import Telling
 from kgroup.units import plural
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from kgroup.durations import parse_duration
 from kgroup.errors import UsageError
-from kgroup.model import Outcome, Reporter
 from kgroup.options import Format, Watch
+from kgroup.outcome import Outcome
+from kgroup.reporter import Reporter
 from kgroup.run import Run
 
 DEFAULT_EVERY = "2s"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kgroup import cli
-from kgroup.model import Progress, ProgressPart
+from kgroup.reporter import Progress, ProgressPart
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from kgroup.model import Reporter
+from kgroup.reporter import Reporter
 from kgroup.sandbox import Sandbox
 
 USERS = {"alice": "alice-secret", "bob": "bob=sec;ret \\x"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 
-from kgroup.model import Progress, ProgressPart
+from kgroup.reporter import Progress, ProgressPart
 
 
 class _NoProgress:

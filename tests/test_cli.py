@@ -19,8 +19,8 @@ from rich.cells import cell_len
 import kgroup as package
 from kgroup import cli, habits
 from kgroup.errors import EXIT_MEANINGS, ExitCode, KgroupError
-from kgroup.model import Outcome, Outcomes
 from kgroup.options import Connection, Format, Presentation
+from kgroup.outcome import Outcome, Outcomes
 from kgroup.output import present, streams
 from kgroup.output.reporter import StderrReporter
 from kgroup.run import Run

@@ -16,6 +16,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from kgroup.cluster.offsets_log.batches import Marker, RawRecord
+from kgroup.cluster_ref import ClusterRef
 from kgroup.errors import Refused, UsageError
 from kgroup.groups.assignors import CLIENT_SIDE, SERVER_SIDE, assign
 from kgroup.groups.assignors.model import Subscriber, Topic
@@ -29,7 +30,8 @@ from kgroup.groups.simulation.subject import subject_of
 from kgroup.groups.timeline.history import Asked, history
 from kgroup.groups.verdict.group import verdict
 from kgroup.logged import CommitWritten, Event, GenerationWritten, HoldingWritten, Reach
-from kgroup.model import ClusterRef, Group, Member, Outcome, TopicPartitions
+from kgroup.model import Group, Member, TopicPartitions
+from kgroup.outcome import Outcome
 from kgroup.output.terminal import draw
 from kgroup.screens import doctor as doctor_screen
 from kgroup.screens import history as history_screen

@@ -7,21 +7,21 @@ from typing import Any
 
 import pytest
 
+from kgroup.cluster_ref import ClusterRef
 from kgroup.errors import ExitCode, NotAuthorized, NotFound, Unreachable
 from kgroup.model import (
-    ClusterRef,
     Commit,
     Coordinator,
     Group,
     ListedGroup,
     LogRange,
     Member,
-    Outcome,
     Partition,
     RowError,
     TopicPartitions,
     is_of_consumers,
 )
+from kgroup.outcome import Outcome
 from kgroup.screen import Records, Screen
 
 GROUP_FIELDS = {

@@ -12,9 +12,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from kgroup import cli
+from kgroup.cluster_ref import ClusterRef
 from kgroup.commands import describe
 from kgroup.errors import AuthenticationFailed, Unreachable
-from kgroup.model import ClusterRef, Coordinator, Group, Outcome
+from kgroup.model import Coordinator, Group
+from kgroup.outcome import Outcome
 from kgroup.run import Run
 from kgroup.screens.describe import outcome
 from kgroup.screens.describe_records import Part

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import sys
 
+from kgroup.cluster_ref import ClusterRef
 from kgroup.errors import KgroupError
 from kgroup.groups.change import Plan
 from kgroup.groups.offset_files import GroupOffsets
-from kgroup.model import ClusterRef
 from kgroup.options import Change
 from kgroup.whole_file import WholeFile
 

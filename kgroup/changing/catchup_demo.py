@@ -22,8 +22,9 @@ from kgroup.cluster import demo_clients
 from kgroup.cluster.reading import read_ranges
 from kgroup.cluster.snapshot import Want
 from kgroup.errors import ExitCode, KgroupError, Refused, SandboxError
-from kgroup.model import Outcome, Outcomes, RowError
+from kgroup.model import RowError
 from kgroup.options import Change, Connection, Format
+from kgroup.outcome import Outcome, Outcomes
 from kgroup.run import Run
 from kgroup.sandbox.demo import END, Application, Crashed
 from kgroup.sandbox.demo_consumer import COMMITTED, PROCESSED

@@ -18,7 +18,8 @@ from kgroup.changing.catchup_show import PlanRow, commands, going_on, state_outc
 from kgroup.changing.catchup_started import half_released, released_text
 from kgroup.clock import utc_ms
 from kgroup.errors import ExitCode, KgroupError, UsageError
-from kgroup.model import Outcome, RowError
+from kgroup.model import RowError
+from kgroup.outcome import Outcome
 from kgroup.run import Run
 from kgroup.screen import Screen, Text, Title
 from kgroup.screens.catchup_ended import Ending, ended_records, ended_screen

@@ -46,7 +46,9 @@ from kgroup.cluster.topic_admin import TopicAdmin, TopicFacts
 from kgroup.durations import format_duration
 from kgroup.errors import ExitCode, KgroupError, NotAuthorized, Refused
 from kgroup.groups.result import Refusal
-from kgroup.model import Outcome, ProgressPart, RowError
+from kgroup.model import RowError
+from kgroup.outcome import Outcome
+from kgroup.reporter import ProgressPart
 from kgroup.run import Run
 from kgroup.screens.catchup_plans import PlanState, list_records, proof_screen, sink_name
 from kgroup.signals import Terminated

@@ -32,7 +32,8 @@ from kgroup.changing.catchup_started import (
 from kgroup.clock import utc_ms
 from kgroup.errors import ExitCode, KgroupError, NotFound, Refused
 from kgroup.groups.result import Refusal
-from kgroup.model import Outcome, RowError
+from kgroup.model import RowError
+from kgroup.outcome import Outcome
 from kgroup.quoting import join
 from kgroup.run import Run
 from kgroup.screens.catchup_plans import PlanState

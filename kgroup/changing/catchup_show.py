@@ -17,7 +17,7 @@ from kgroup.catchup.unledgered import range_words
 from kgroup.changing.catching_up import found_plan, ledger_said, listed
 from kgroup.clock import utc_ms
 from kgroup.errors import KgroupError, NotFound, Refused
-from kgroup.model import Outcome
+from kgroup.outcome import Outcome
 from kgroup.run import Run
 from kgroup.screens.catchup_plans import (
     Commands,

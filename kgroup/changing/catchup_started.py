@@ -14,7 +14,7 @@ from kgroup.changing.catchup_show import commands
 from kgroup.changing.catchup_start import Planned, Started, plan_of
 from kgroup.clock import utc_ms, utc_now
 from kgroup.errors import ExitCode, KgroupError
-from kgroup.model import Outcome
+from kgroup.outcome import Outcome
 from kgroup.run import Run
 from kgroup.screens.catchup import PlanPage, plan_records, plan_screen
 from kgroup.screens.catchup_plans import PlanState, list_records, released_screen

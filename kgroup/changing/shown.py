@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from kgroup.cluster.apply import ChangingCluster
 from kgroup.groups.result import Result
-from kgroup.model import Document, Outcome
+from kgroup.outcome import Document, Outcome
 from kgroup.run import Run
 from kgroup.screen import Block, Records
 from kgroup.screens.change import Wording, records, screen

@@ -15,8 +15,8 @@ from kgroup.changing.catchup_skipped import skipped_intent
 from kgroup.changing.catchup_start import Intent
 from kgroup.changing.checks import check_change, check_execution
 from kgroup.errors import UsageError
-from kgroup.model import Outcome
 from kgroup.options import ACCEPTED_BY_CANCEL, ACCEPTED_BY_START, SAFETY, WHAT, Execution, accept_help
+from kgroup.outcome import Outcome
 from kgroup.replay_options import Speed, To
 from kgroup.run import Run
 from kgroup.whole_file import WholeFile

@@ -11,7 +11,7 @@ import typer
 from kgroup.completion import bash, fish, zsh
 from kgroup.completion.tree import read_tree
 from kgroup.errors import UsageError
-from kgroup.model import Outcome
+from kgroup.outcome import Outcome
 from kgroup.run import Run
 from kgroup.screen import Records, Screen, Text
 from kgroup.table import VERBS

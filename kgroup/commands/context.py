@@ -11,9 +11,10 @@ from typing import Annotated, Any
 import typer
 
 from kgroup import paths
+from kgroup.cluster_ref import ClusterRef
 from kgroup.errors import UsageError
-from kgroup.model import ClusterRef, Outcome
 from kgroup.options import Connection
+from kgroup.outcome import Outcome
 from kgroup.redact import HIDDEN, is_secret
 from kgroup.run import Run
 from kgroup.screen import Column, Gap, Records, Screen, Table, Text, Title

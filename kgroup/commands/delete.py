@@ -20,8 +20,9 @@ from kgroup.groups.change import Plan, Row, committed
 from kgroup.groups.clocks import CLOCK_SKEW
 from kgroup.groups.result import Refusal, Result
 from kgroup.groups.selection import check_groups
-from kgroup.model import Group, Outcome, places_document
+from kgroup.model import Group, places_document
 from kgroup.options import WHICH, Change, Groups
+from kgroup.outcome import Outcome
 from kgroup.run import Run
 from kgroup.screen import Block, Cell, Column, Records, Styled, Table, Text
 from kgroup.screens.change import ROWS_ON_A_PAGE, Wording

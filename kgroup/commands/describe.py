@@ -16,8 +16,9 @@ from kgroup.durations import parse_duration
 from kgroup.errors import UsageError
 from kgroup.groups.selection import check
 from kgroup.looking.judging import Judgement, judged
-from kgroup.model import Group, Outcomes
+from kgroup.model import Group
 from kgroup.options import WHAT, Format, FromLog, Selection, Watch
+from kgroup.outcome import Outcomes
 from kgroup.run import Run
 from kgroup.screens.describe import LogSource, outcome
 from kgroup.screens.describe_records import Part

@@ -6,11 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from kgroup.cluster.snapshot import Cluster, Snapshot, Want
+from kgroup.cluster_ref import ClusterRef
 from kgroup.errors import ExitCode, NotFound
 from kgroup.groups.offset_files import CSV_HEADER, GroupOffsets
 from kgroup.groups.selection import check, names_of, names_only
-from kgroup.model import ClusterRef, Commit, Group, Outcome, Outcomes, RowError
+from kgroup.model import Commit, Group, RowError
 from kgroup.options import AsOf, Format, FromLog, Selection
+from kgroup.outcome import Outcome, Outcomes
 from kgroup.run import Run
 from kgroup.screen import Column, Records, Screen, Table, Text, Title
 from kgroup.snapshots import snapshots

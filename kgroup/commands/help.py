@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from kgroup.errors import NotFound
-from kgroup.model import Outcome
+from kgroup.outcome import Outcome
 from kgroup.run import Run
 from kgroup.screen import Records, Screen, Text
 from kgroup.table import BY_NAME

@@ -23,8 +23,9 @@ from kgroup.groups.timeline.news import Told
 from kgroup.logged import LOG_INCOMPLETE
 from kgroup.looking.group_histories import STATE_ONLY, Histories, Wish
 from kgroup.looking.scan_progress import scan_progress
-from kgroup.model import ListedGroup, Outcomes, RowError
+from kgroup.model import ListedGroup, RowError
 from kgroup.options import SAFETY, WHAT, WHICH, Format, Groups, Selection
+from kgroup.outcome import Outcomes
 from kgroup.run import Run
 from kgroup.screens.history import followed, outcome, quiet_outcome
 from kgroup.snapshots import refuse_foreign, snapshots

@@ -13,6 +13,7 @@ import typer
 from kgroup.changing.owed import Owed, OwedMemory
 from kgroup.clock import utc_ms
 from kgroup.cluster.snapshot import Cluster, Snapshot, Want
+from kgroup.cluster_ref import ClusterRef
 from kgroup.durations import parse_duration
 from kgroup.errors import NotFound, UsageError
 from kgroup.groups.lag.checks import Bounds, Violation, check, check_hidden, parse_status
@@ -25,8 +26,9 @@ from kgroup.groups.selection import names_of, names_only
 from kgroup.looking.clock_check import warn_of_clocks
 from kgroup.looking.lag_evidence import Ask, Read, read_evidence
 from kgroup.metrics import Exported, Metric
-from kgroup.model import ClusterRef, Group, Outcome
+from kgroup.model import Group
 from kgroup.options import WHAT, Format, Selection, Watch
+from kgroup.outcome import Outcome
 from kgroup.run import Run
 from kgroup.screens.lag import Found, View, outcome
 from kgroup.screens.sparkline import BLOCKS, PLAIN, Looks

@@ -30,8 +30,9 @@ from kgroup.groups.readiness.summary import summary
 from kgroup.groups.readiness.verdict import cluster_notes
 from kgroup.groups.result import Result
 from kgroup.groups.selection import check_groups
-from kgroup.model import Group, Outcome
+from kgroup.model import Group
 from kgroup.options import WHAT, WHICH, Change, Groups
+from kgroup.outcome import Outcome
 from kgroup.rollout import follow
 from kgroup.run import Run
 from kgroup.screen import Records

@@ -34,9 +34,9 @@ from kgroup.groups.targets import (
     parse_offset,
     parse_topics,
 )
-from kgroup.model import Outcome
 from kgroup.offset_source import read_offsets
 from kgroup.options import WHAT, Change, Format, FromLog, Groups
+from kgroup.outcome import Outcome
 from kgroup.run import Run
 from kgroup.screen import Block, Text
 from kgroup.screens.change import Wording

@@ -9,8 +9,9 @@ from typing import Annotated
 
 import typer
 
+from kgroup.cluster_ref import ClusterRef
 from kgroup.errors import UsageError
-from kgroup.model import ClusterRef, Outcome, Outcomes
+from kgroup.outcome import Outcome, Outcomes
 from kgroup.run import Run
 from kgroup.sandbox import BrokerStatus, Sandbox, SandboxStatus, State
 from kgroup.screen import Block, Column, Records, Screen, Style, Styled, Table, Text, Title

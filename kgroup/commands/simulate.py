@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kgroup.cluster_ref import ClusterRef
 from kgroup.durations import parse_duration
 from kgroup.errors import KgroupError, NotFound, UsageError
 from kgroup.groups.assignors.model import Topic
@@ -27,8 +28,9 @@ from kgroup.groups.simulation.subject import (
     topics_as_described,
     topics_of,
 )
-from kgroup.model import ClusterRef, Group, ListedGroup, Outcomes, RowError
+from kgroup.model import Group, ListedGroup, RowError
 from kgroup.options import WHAT, WHICH, Selection
+from kgroup.outcome import Outcomes
 from kgroup.run import Run
 from kgroup.screens.simulate import outcome
 from kgroup.units import plural

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NoReturn, cast
 
 from kgroup.completion import line as lines
-from kgroup.silent import Silent
+from kgroup.reporter import Silent
 
 if TYPE_CHECKING:
     from kgroup.options import Connection

@@ -8,7 +8,8 @@ from typing import Any
 
 from kgroup.errors import ExitCode, KgroupError, NotVerified
 from kgroup.groups.change import Plan, Row
-from kgroup.model import Document, RowError
+from kgroup.model import RowError
+from kgroup.outcome import Document
 
 NOT_EMPTY, UNKNOWN, COMMITS_MISSING = "not-empty", "outcome-unknown", "commits-missing"
 NOT_VERIFIED = NotVerified.code

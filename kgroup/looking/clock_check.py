@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kgroup.cluster.log_questions import LogQuestions
-from kgroup.model import Reporter
+from kgroup.reporter import Reporter
 
 
 def warn_of_clocks(reporter: Reporter, cluster: LogQuestions) -> None:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
-from kgroup.model import Progress, Reporter
+from kgroup.reporter import Progress, Reporter
 
 _SHORT_S = 0.5
 

@@ -9,8 +9,10 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import IO, Any
 
+from kgroup.cluster_ref import ClusterRef
 from kgroup.errors import KgroupError
-from kgroup.model import ClusterRef, Outcome, RowError
+from kgroup.model import RowError
+from kgroup.outcome import Outcome
 
 _INDENTED_SUBJECTS = 20
 

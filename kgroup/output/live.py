@@ -9,8 +9,8 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
 from rich.text import Text
 
-from kgroup.model import ProgressPart
 from kgroup.output.text import visible
+from kgroup.reporter import ProgressPart
 from kgroup.units import human_count, percent
 
 PARTS_SHOWN = 8

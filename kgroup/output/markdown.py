@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC
 
 from kgroup.clock import utc_now
-from kgroup.model import Outcome
+from kgroup.outcome import Outcome
 from kgroup.output.layout import draw_table
 from kgroup.output.terminal import title_lines
 from kgroup.output.text import visible

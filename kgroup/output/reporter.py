@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bars
     from rich.progress import TaskID
 
-    from kgroup.model import Progress, ProgressPart, RowError
+    from kgroup.model import RowError
     from kgroup.output.live import LiveProgress
+    from kgroup.reporter import Progress, ProgressPart
 
 _PLAIN_INTERVAL_S = 10.0
 

@@ -10,7 +10,7 @@ from typing import IO
 
 from rich.cells import cell_len
 
-from kgroup.model import Outcome
+from kgroup.outcome import Outcome
 from kgroup.output.colour import Paint, painter, terminal_width
 from kgroup.output.layout import draw_table
 from kgroup.output.text import visible

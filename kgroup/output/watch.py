@@ -10,8 +10,8 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 
 from kgroup.clock import utc_now
+from kgroup.cluster_ref import ClusterRef
 from kgroup.errors import ExitCode, KgroupError
-from kgroup.model import ClusterRef
 from kgroup.options import Format
 from kgroup.output.envelope import of_watched, write_json_line
 from kgroup.output.reporter import StderrReporter

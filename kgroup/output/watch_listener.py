@@ -6,7 +6,7 @@ import io
 
 from kgroup.clock import utc_now
 from kgroup.errors import KgroupError
-from kgroup.model import Outcome
+from kgroup.outcome import Outcome
 from kgroup.output.reporter import StderrReporter
 from kgroup.output.watch_page import Seen
 from kgroup.watching import Look

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 
 from kgroup.durations import format_duration
 from kgroup.errors import ExitCode, KgroupError
-from kgroup.model import Outcome
+from kgroup.outcome import Outcome
 from kgroup.output.colour import Paint
 from kgroup.output.present import combined
 from kgroup.output.terminal import page_lines

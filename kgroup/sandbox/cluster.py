@@ -11,7 +11,7 @@ from pathlib import Path
 from kgroup import paths
 from kgroup.errors import SandboxError
 from kgroup.locks import exclusive
-from kgroup.model import Reporter
+from kgroup.reporter import Reporter
 from kgroup.sandbox import ports, ready
 from kgroup.sandbox.broker import Broker
 from kgroup.sandbox.config import CLIENTS, CONTROLLER, CONTROLLER_ID, Layout, Node, Role

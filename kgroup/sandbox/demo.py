@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
 from kgroup.errors import SandboxError
-from kgroup.model import Reporter
+from kgroup.reporter import Reporter
 from kgroup.sandbox.demo_consumer import COMMITTED, PROCESSED
 from kgroup.sandbox.wire import Connection
 

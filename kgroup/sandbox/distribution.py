@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kgroup.errors import Refused
 from kgroup.locks import exclusive
-from kgroup.model import Reporter
+from kgroup.reporter import Reporter
 from kgroup.sandbox import jvm
 from kgroup.sandbox.ivy import Ivy, ivy_jar, ivy_settings
 from kgroup.sandbox.jars import are_whole, fetch

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kgroup.errors import SandboxError
-from kgroup.model import Reporter
+from kgroup.reporter import Reporter
 from kgroup.sandbox.ivy import Ivy
 from kgroup.sandbox.manifest import Artifact, Manifest
 

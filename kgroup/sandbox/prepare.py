@@ -12,7 +12,7 @@ from pathlib import Path
 
 from kgroup.errors import SandboxError
 from kgroup.locks import exclusive
-from kgroup.model import Reporter
+from kgroup.reporter import Reporter
 from kgroup.sandbox import jvm, ports, ready
 from kgroup.sandbox.broker import Broker
 from kgroup.sandbox.config import Layout, Node, Role, listener_names

@@ -6,10 +6,10 @@ import os
 import subprocess
 from collections.abc import Sequence
 
+from kgroup.reporter import Silent
 from kgroup.sandbox import jvm
 from kgroup.sandbox.cluster import distribution
 from kgroup.sandbox.distribution import Distribution
-from kgroup.silent import Silent
 
 CONSUMER_GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 """kafka-consumer-groups.sh"""

@@ -7,12 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from kgroup.cluster_ref import ClusterRef
 from kgroup.durations import format_duration
 from kgroup.groups.member_names import member_names
 from kgroup.groups.timeline.moments import rfc3339
 from kgroup.groups.verdict.plain import LEFT_FOR_A_MOMENT as LEFT_FOR_A_MOMENT
 from kgroup.groups.verdict.plain import lag_line, next_line, range_line
-from kgroup.model import ClusterRef, Group, Member, Outcome, Partition, RowError, is_of_consumers
+from kgroup.model import Group, Member, Partition, RowError, is_of_consumers
+from kgroup.outcome import Outcome
 from kgroup.screen import (
     Block,
     Cell,

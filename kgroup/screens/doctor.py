@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from kgroup.cluster_ref import ClusterRef
 from kgroup.groups.doctor.diagnose import summary, unlooked_summary, worst_first
 from kgroup.groups.doctor.explanation import Explanation
 from kgroup.groups.doctor.finding import Diagnosis, Finding, Severity
 from kgroup.groups.doctor.rules import BY_ID, RULES
 from kgroup.groups.waiting import some_of
-from kgroup.model import ClusterRef, Outcome, RowError
+from kgroup.model import RowError
+from kgroup.outcome import Outcome
 from kgroup.screen import Block, Cell, Column, Gap, Records, Screen, Style, Styled, Table, Text, Title, Verdict
 from kgroup.screens.text import wrapped
 from kgroup.units import plural

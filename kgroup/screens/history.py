@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from kgroup.cluster_ref import ClusterRef
 from kgroup.durations import format_duration
 from kgroup.groups.timeline.history import History
 from kgroup.groups.timeline.model import Cause, Kind, Reason, SignatureKind, Step
 from kgroup.groups.timeline.moments import rfc3339
 from kgroup.groups.timeline.news import News
 from kgroup.logged import Protocol, Reach
-from kgroup.model import ClusterRef, Outcome, RowError
+from kgroup.model import RowError
+from kgroup.outcome import Outcome
 from kgroup.screen import Block, Gap, Records, Screen, Text, Title, Verdict
 from kgroup.screens.history_commits import COMMITS_HEADER, clock, commits_blocks, commits_rows, duration, jump_line
 from kgroup.screens.history_picture import picture

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from kgroup.cluster_ref import ClusterRef
 from kgroup.groups.lag.checks import Violation
 from kgroup.groups.lag.order import Level, SortBy, ordered, rows_of
 from kgroup.groups.lag.rates import Pace
@@ -13,7 +14,8 @@ from kgroup.groups.lag.report import GroupLag, LagRow, PartitionLag, Sum
 from kgroup.groups.lag.words import outlook_words, trend_words
 from kgroup.groups.member_names import labels
 from kgroup.groups.verdict.group import GroupVerdict
-from kgroup.model import ClusterRef, Outcome, RowError
+from kgroup.model import RowError
+from kgroup.outcome import Outcome
 from kgroup.screen import Block, Cell, Column, Gap, Records, Screen, Table, Text, Title, Verdict
 from kgroup.screens.lag_cells import age_words, commit_age, status_cell
 from kgroup.screens.sparkline import BLOCKS, Looks

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from kgroup.cluster_ref import ClusterRef
 from kgroup.durations import format_duration
 from kgroup.groups.assignors.model import TopicPartition
 from kgroup.groups.simulation.model import Balance, Restart, Style
 from kgroup.groups.simulation.names import numbers_apart
 from kgroup.groups.simulation.report import Line, Report, lines
 from kgroup.groups.simulation.scenarios import RUNS, Played, Stop
-from kgroup.model import ClusterRef, Outcome, RowError
+from kgroup.model import RowError
+from kgroup.outcome import Outcome
 from kgroup.screen import Block, Cell, Column, Gap, Records, Screen, Styled, Table, Text, Title
 from kgroup.screens.text import wrapped
 from kgroup.units import plural

@@ -28,8 +28,8 @@ from kgroup.settings.keys import (
 from kgroup.settings.model import DEFAULT_SOURCE, DEFAULT_TIMEOUT_S, Setting, Settings
 
 if TYPE_CHECKING:
-    from kgroup.model import Reporter
     from kgroup.options import Connection
+    from kgroup.reporter import Reporter
     from kgroup.settings.contexts import Context
 
 _ADDRESS = "bootstrap.servers"

@@ -22,7 +22,7 @@ from kgroup.catchup.runner import Runner
 from kgroup.catchup.sinks.files import MANIFEST
 from kgroup.changing import catchup_run
 from kgroup.errors import KgroupError
-from kgroup.model import Outcome
+from kgroup.outcome import Outcome
 from tests.catchup.replays import seen
 from tests.command_line import CommandLine
 from tests.commands.catchups import LOCAL, Crash, copied, crash, offsets, own_ledger, plan_id, released, written

@@ -6,9 +6,9 @@ import io
 
 import pytest
 
-from kgroup.model import ProgressPart
 from kgroup.output.live import head_lines, part_lines
 from kgroup.output.reporter import StderrReporter
+from kgroup.reporter import ProgressPart
 
 FACTS = ("6.12M records", "142k/s", "28s left", "0 dead letters", "66 of 109 chunks")
 

@@ -17,10 +17,12 @@ from typing import Any
 import pytest
 import yaml
 
+from kgroup.cluster_ref import ClusterRef
 from kgroup.errors import ExitCode, KgroupError, NotAuthorized, NotFound, Unreachable, UsageError
 from kgroup.metrics import Exported, Metric, Sample
-from kgroup.model import ClusterRef, Outcome, RowError
+from kgroup.model import RowError
 from kgroup.options import Format
+from kgroup.outcome import Outcome
 from kgroup.output.present import combined, present, present_error
 from kgroup.output.reporter import StderrReporter
 from kgroup.output.terminal import title_lines

@@ -11,7 +11,8 @@ import pytest
 from rich.cells import cell_len
 
 from kgroup.errors import ExitCode, KgroupError, NotFound, Unreachable
-from kgroup.model import Outcome, RowError
+from kgroup.model import RowError
+from kgroup.outcome import Outcome
 from kgroup.output.watch_page import Seen, Shown, body_lines, fitted, status_line
 from kgroup.screen import Column, Records, Screen, Style, Table, Title
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from kgroup.model import ProgressPart
+from kgroup.reporter import ProgressPart
 
 
 @dataclass

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from kgroup.cluster_ref import ClusterRef
 from kgroup.groups.verdict.plain import lag_line, next_line, range_line
-from kgroup.model import ClusterRef, Commit, Coordinator, Group, LogRange, Member, Partition, RowError, TopicPartitions
+from kgroup.model import Commit, Coordinator, Group, LogRange, Member, Partition, RowError, TopicPartitions
 from kgroup.options import Format
 from kgroup.output.present import present
 from kgroup.output.reporter import StderrReporter

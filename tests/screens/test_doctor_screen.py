@@ -9,12 +9,13 @@ from dataclasses import replace
 import pytest
 from rich.cells import cell_len
 
+from kgroup.cluster_ref import ClusterRef
 from kgroup.doctor_texts import explain
 from kgroup.groups.doctor.diagnose import diagnose_cluster, diagnose_group
 from kgroup.groups.doctor.finding import Diagnosis
 from kgroup.groups.doctor.rules import ORDER
 from kgroup.groups.doctor.snapshot import GroupSnapshot
-from kgroup.model import ClusterRef, Outcome
+from kgroup.outcome import Outcome
 from kgroup.output import terminal
 from kgroup.screens.doctor import explained, outcome, rules_screen
 from tests.groups.doctor import of_cluster, of_members, of_offsets

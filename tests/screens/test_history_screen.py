@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from kgroup.cluster_ref import ClusterRef
 from kgroup.groups.timeline.history import History
 from kgroup.logged import GenerationMember
-from kgroup.model import ClusterRef
 from kgroup.output.terminal import draw
 from kgroup.screens.history import headline, log_lines, next_line, outcome, records, step_line
 from tests.groups.timeline.logs import T0, Log, member

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kgroup.cluster_ref import ClusterRef
 from kgroup.errors import ExitCode
 from kgroup.groups.lag.checks import Bounds, check
 from kgroup.groups.lag.evidence import MemberFacts
@@ -18,7 +19,7 @@ from kgroup.groups.lag.order import Level, SortBy, rows_of
 from kgroup.groups.lag.report import GroupLag
 from kgroup.groups.verdict.group import verdict
 from kgroup.metrics import Metric
-from kgroup.model import ClusterRef, Outcome
+from kgroup.outcome import Outcome
 from kgroup.output.envelope import of_outcomes
 from kgroup.output.prometheus import exposition
 from kgroup.output.terminal import draw

@@ -19,8 +19,8 @@ from kafka.net.selector import NetworkSelector
 from kgroup.acl import log_in_as
 from kgroup.cluster.coordinator.login import client_arguments
 from kgroup.cluster.deadline import Deadline
+from kgroup.cluster_ref import ClusterRef
 from kgroup.errors import KgroupError, Refused, Unreachable
-from kgroup.model import ClusterRef
 from kgroup.settings.model import Settings
 
 PRIVATE_NAMES = {
