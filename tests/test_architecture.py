@@ -154,46 +154,50 @@ __main__: cli completion
 acl: quoting
 catchup: acl cluster durations errors groups hanging kgroup model paths quoting redact sandbox stored units whole_file
 catchup_options: catchup clock errors groups options
-changing: acl catchup choosing clock cluster durations errors facts groups journal looking model options quoting run
-  sandbox screen screens settings signals snapshots stored text_source units waiting whole_file
+changing: acl catchup choosing clock cluster cluster_ref durations errors facts groups journal looking model options
+  outcome quoting reporter run sandbox screen screens settings signals snapshots stored text_source units waiting
+  whole_file
 choosing: cluster errors groups model options run
-cli: errors habits help_pages kgroup model options output quoting redact run signals table verbs watching
+cli: errors habits help_pages kgroup options outcome output quoting redact run signals table verbs watching
 cluster: acl clock cluster_ref errors facts groups hanging kgroup logged model quoting redact settings stored units
-commands: catchup_options changing choosing clock cluster completion doctor_texts durations errors facts groups
-  journal logged looking metrics model offset_source options paths quoting redact replay_options rollout run sandbox
-  screen screens settings signals skipped snapshots table tables text_source topics units waiting watching whole_file
-completion: cluster errors groups paths redact settings silent
+commands: catchup_options changing choosing clock cluster cluster_ref completion doctor_texts durations errors facts
+  groups journal logged looking metrics model offset_source options outcome paths quoting redact replay_options
+  rollout run sandbox screen screens settings signals skipped snapshots table tables text_source topics units waiting
+  watching whole_file
+completion: cluster errors groups paths redact reporter settings
 doctor_texts: errors groups
 durations: errors
 errors: cluster_ref
 facts: model
-groups: acl durations errors facts journal logged model quoting redact screen stored units
+groups: acl durations errors facts journal logged model outcome quoting redact screen stored units
 habits: quoting
 help_pages: options topics
-journal: clock cluster_ref errors locks model paths whole_file
-locks: errors model
-looking: acl catchup changing clock cluster durations errors facts groups logged model options run snapshots tables
-  units
-model: clock cluster_ref errors screen
+journal: clock cluster_ref errors locks model paths reporter whole_file
+locks: errors reporter
+looking: acl catchup changing clock cluster durations errors facts groups logged model options reporter run snapshots
+  tables units
+model: errors
 offset_source: groups text_source
-output: clock durations errors metrics model options quoting screen screens signals units watching whole_file
+outcome: clock cluster_ref errors model screen
+output: clock cluster_ref durations errors metrics model options outcome quoting reporter screen screens signals units
+  watching whole_file
 replay_options: catchup errors
-rollout: cluster errors groups model telling waiting
+rollout: cluster errors groups model reporter telling waiting
 run: errors options quoting redact settings
-sandbox: cluster errors locks model paths silent
-screens: catchup durations errors groups logged metrics model quoting redact screen units
+sandbox: cluster errors locks paths reporter
+screens: catchup cluster_ref durations errors groups logged metrics model outcome quoting redact screen units
 settings: durations errors paths quoting redact
 signals: errors
 skipped: clock cluster durations errors screen stored units whole_file
 snapshots: choosing cluster errors groups model options quoting run units
-spark: catchup options settings silent
+spark: catchup options reporter settings
 tables: errors groups
-telling: groups model
+telling: groups reporter
 text_source: errors
 topics: errors rights
 verbs: errors options run
-waiting: clock cluster durations errors groups looking model telling units
-watching: durations errors model options run
+waiting: clock cluster durations errors groups looking model reporter telling units
+watching: durations errors options outcome reporter run
 whole_file: errors
 """
 """Which of the top-level names of kgroup (packages, and the modules beside them) import which, when the program runs.
@@ -204,13 +208,12 @@ It may only shrink: an edge that is missing here fails, and so does one here tha
 
 EDGES_FOR_TYPES = """
 completion: options
-durations: model
-model: metrics
-run: model
-settings: model options
-silent: model
-skipped: model settings
-verbs: model watching
+durations: reporter
+outcome: metrics
+run: reporter
+settings: options reporter
+skipped: reporter settings
+verbs: outcome watching
 """
 """... and which import others for the type checker alone."""
 
