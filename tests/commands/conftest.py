@@ -1,4 +1,4 @@
-"""Fixtures of the verbs' tests: a broker whose answers can be lost."""
+"""Fixtures of the verbs' tests: a broker whose answers can be lost, and a cluster of which brokers die."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from kgroup.sandbox import Sandbox
 from tests.conftest import BROKER_PROPERTIES
 from tests.kafka_proxy import ProxiedBroker, proxied_broker
+from tests.kafka_world import KafkaWorld
+from tests.three_brokers import all_running, three_brokers
 
 Name = Callable[[str], str]
 
@@ -30,3 +33,17 @@ def proxied(proxy_broker: ProxiedBroker, monkeypatch: pytest.MonkeyPatch, name: 
     yield proxy_broker
     proxy_broker.proxy.reset()
     assert proxy_broker.world.exact(untouched) == before
+
+
+@pytest.fixture(scope="module")
+def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
+    """Three brokers, for the module."""
+    with three_brokers(tmp_path_factory.mktemp("three")) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture
+def three(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, name: Name) -> Iterator[KafkaWorld]:
+    """... all of them running, as KGROUP_BOOTSTRAP_SERVER; and a group in it that no test may touch."""
+    with all_running(sandbox, monkeypatch, name("bystander")) as world:
+        yield world

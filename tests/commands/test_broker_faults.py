@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
 from confluent_kafka import Consumer
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from kgroup.sandbox import Sandbox
-from tests.command_line import CommandLine, QuietReporter
+from tests.command_line import CommandLine
 from tests.commands.catchups import own_ledger
-from tests.conftest import MORTAL
 from tests.kafka_world import KafkaWorld
+from tests.three_brokers import BROKERS, RECORDS, hanging, in_sync, killed, replicated
 from tests.waiting import wait_for
 
 Name = Callable[[str], str]
@@ -23,73 +21,10 @@ Commits = dict[tuple[str, int], tuple[int, str, int | None]]
 
 pytestmark = pytest.mark.soak
 
-RECORDS = 12
-BROKERS = frozenset({1, 2, 3})
 
-
-@pytest.fixture(scope="module")
-def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
-    sandbox = Sandbox(tmp_path_factory.mktemp("faults"))
-    try:
-        sandbox.up(brokers=3, properties=MORTAL, reporter=QuietReporter())
-        yield sandbox
-    finally:
-        sandbox.down(wipe=True, reporter=QuietReporter())
-
-
-@pytest.fixture
-def three(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, name: Name) -> Iterator[KafkaWorld]:
-    """The cluster with all brokers running and in sync, as KGROUP_BOOTSTRAP_SERVER; a bystander stays as it is."""
-    status = sandbox.up(reporter=QuietReporter())
-    assert status.bootstrap_servers
-    monkeypatch.setenv("KGROUP_BOOTSTRAP_SERVER", status.bootstrap_servers)
-    own_ledger(monkeypatch, name("ledger"))
-    with KafkaWorld(status.bootstrap_servers) as world:
-        topic, group = replicated(world, name("other")), name("bystander")
-        world.commit(group, {(topic, 0): (3, "mine", 0)})
-        before = world.exact(group)
-        wait_for(lambda: in_sync(world, "__consumer_offsets", topic), "all replicas in sync", 60)
-        yield world
-        sandbox.up(reporter=QuietReporter())
-        assert world.exact(group) == before
-
-
-def replicated(world: KafkaWorld, topic: str) -> str:
-    """A topic of two partitions with records, on all three brokers."""
-    admin = AdminClient({"bootstrap.servers": world.bootstrap})
-    admin.create_topics([NewTopic(topic, 2, replica_assignment=[[1, 2, 3], [2, 3, 1]])])[topic].result(30)
-    wait_for(lambda: world._known_partitions(topic) == 2, topic)
-    for partition in (0, 1):
-        world.produce(topic, RECORDS, partition)
-    return topic
-
-
-def in_sync(world: KafkaWorld, *topics: str) -> bool:
-    """Whether every replica of these topics follows."""
-    known = AdminClient({"bootstrap.servers": world.bootstrap}).list_topics(timeout=30).topics
-    return all(len(one.isrs) == len(one.replicas) for topic in topics for one in known[topic].partitions.values())
-
-
-@contextmanager
-def killed(sandbox: Sandbox, broker: int) -> Iterator[None]:
-    """kill -9, and started again at the end."""
-    sandbox.kill(broker)
-    try:
-        yield
-    finally:
-        sandbox.restart(broker, reporter=QuietReporter())
-
-
-@contextmanager
-def hanging(sandbox: Sandbox, broker: int) -> Iterator[None]:
-    """SIGSTOP: its connections are open, and nothing answers; it goes on at the end."""
-    (pid,) = (found.pid for found in sandbox.status().brokers if found.id == broker)
-    assert pid
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(pid, signal.SIGCONT)
+@pytest.fixture(autouse=True)
+def ledger(monkeypatch: pytest.MonkeyPatch, name: Name) -> str:
+    return own_ledger(monkeypatch, name("ledger"))
 
 
 FAULTS = {"killed": killed, "hanging": hanging}

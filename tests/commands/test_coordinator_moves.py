@@ -3,49 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 
 from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC, partition_of
 from kgroup.sandbox import Sandbox
+from tests import three_brokers
 from tests.command_line import CommandLine, QuietReporter
-from tests.conftest import MORTAL
 from tests.kafka_world import KafkaWorld
+from tests.three_brokers import BROKERS
 from tests.waiting import wait_for
 
 Name = Callable[[str], str]
-BROKERS = (1, 2, 3)
-
-
-@pytest.fixture(scope="module")
-def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
-    sandbox = Sandbox(tmp_path_factory.mktemp("moves"))
-    try:
-        sandbox.up(brokers=3, properties=MORTAL, reporter=QuietReporter())
-        yield sandbox
-    finally:
-        sandbox.down(wipe=True, reporter=QuietReporter())
-
-
-@pytest.fixture
-def three(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> Iterator[KafkaWorld]:
-    """The cluster with all brokers running, as KGROUP_BOOTSTRAP_SERVER."""
-    status = sandbox.up(reporter=QuietReporter())
-    assert status.bootstrap_servers
-    monkeypatch.setenv("KGROUP_BOOTSTRAP_SERVER", status.bootstrap_servers)
-    with KafkaWorld(status.bootstrap_servers) as world:
-        yield world
 
 
 def topic_on(world: KafkaWorld, name: str, *replicas: int) -> str:
     """A topic of one partition on these brokers, the first of which leads it."""
-    admin = AdminClient({"bootstrap.servers": world.bootstrap})
-    admin.create_topics([NewTopic(name, 1, replica_assignment=[list(replicas)])])[name].result(30)
-    wait_for(lambda: world._known_partitions(name) == 1, f"topic {name}")
-    world.produce(name, 5)
-    return name
+    return three_brokers.topic_on(world, name, replicas, records=5)
 
 
 def is_at_its_preferred_leader(world: KafkaWorld, group: str) -> bool:
@@ -83,7 +59,7 @@ def test_coordinator_killed(three: KafkaWorld, sandbox: Sandbox, name: Name, ver
     (document,) = CommandLine()(verb, group, "--timeout", "60s", "-o", "json").data
 
     assert document["group"] == group
-    assert document["coordinator"]["id"] in set(BROKERS) - {victim}
+    assert document["coordinator"]["id"] in BROKERS - {victim}
     if verb == "describe":
         assert [(row["committed"], row["metadata"], row["lag"]) for row in document["partitions"]] == [(2, "kept", 3)]
 
@@ -105,8 +81,8 @@ def test_deadline_is_kept(three: KafkaWorld, sandbox: Sandbox, name: Name) -> No
 def test_leader_down_costs_its_rows_only(three: KafkaWorld, sandbox: Sandbox, name: Name) -> None:
     """A topic with its only replica on a dead broker; the group lives elsewhere, other groups are unaffected."""
     group, other = name("svc"), name("other")
-    victim = next(iter(set(BROKERS) - {three.coordinator(group), three.coordinator(other)}))
-    others = [broker for broker in BROKERS if broker != victim]
+    victim = next(iter(BROKERS - {three.coordinator(group), three.coordinator(other)}))
+    others = sorted(BROKERS - {victim})
     dead, alive = topic_on(three, name("dead"), victim), topic_on(three, name("alive"), *others)
     three.commit(group, {(dead, 0): 1, (alive, 0): 2})
     three.commit(other, {(alive, 0): 4})
@@ -139,7 +115,7 @@ def test_all_groups_with_one_broker_dead(three: KafkaWorld, sandbox: Sandbox, na
     assert groups <= {found["group"] for found in listed.data}
     described = CommandLine()("describe", "--all-groups", "--topic", topic, "--timeout", "60s", "-o", "json")
     assert {found["group"] for found in described.data} == groups
-    assert {found["coordinator"]["id"] for found in described.data} <= set(BROKERS) - {victim}
+    assert {found["coordinator"]["id"] for found in described.data} <= BROKERS - {victim}
 
 
 def test_from_log_while_the_coordinator_is_stopped(three: KafkaWorld, sandbox: Sandbox, name: Name) -> None:
@@ -157,7 +133,7 @@ def test_from_log_while_the_coordinator_is_stopped(three: KafkaWorld, sandbox: S
     listed = CommandLine()("list", "--coordinator", str(victim), "--from-log", "--timeout", "60s", "-o", "json").data
     assert listed
     (line,) = (found for found in listed if found["group"] == group)
-    assert line["coordinator"]["id"] in set(BROKERS) - {victim}
+    assert line["coordinator"]["id"] in BROKERS - {victim}
     assert CommandLine()("export", group, "--from-log", "--timeout", "60s").stdout == f"{topic},0,2\n"
     rescue = ("reset", new, "--create", "--from-group", group, "--from-log", "--timeout", "60s", "--execute")
     CommandLine()(*rescue)

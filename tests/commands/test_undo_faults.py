@@ -11,17 +11,15 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from kgroup.sandbox import Sandbox
 from tests.command_line import CommandLine, QuietReporter, Result
-from tests.conftest import MORTAL
 from tests.journals import WAITS, documents, locked
 from tests.kafka_proxy import (
     CONSUMER_GROUP_DESCRIBE,
@@ -39,12 +37,11 @@ from tests.kafka_proxy import (
 from tests.kafka_world import KafkaWorld
 from tests.members import Members
 from tests.running import running
+from tests.three_brokers import RECORDS, replicated
 from tests.waiting import wait_for
 
 Name = Callable[[str], str]
 Commits = dict[tuple[str, int], tuple[int, str, int | None]]
-
-RECORDS = 12
 
 
 def journal(tmp_path: Path) -> list[Path]:
@@ -830,61 +827,34 @@ def test_large_commit_cut_between_its_parts(proxied: ProxiedBroker, name: Name, 
 # --- three brokers
 
 
-@pytest.fixture(scope="module")
-def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
-    sandbox = Sandbox(tmp_path_factory.mktemp("undo-moves"))
-    try:
-        sandbox.up(brokers=3, properties=MORTAL, reporter=QuietReporter())
-        yield sandbox
-    finally:
-        sandbox.down(wipe=True, reporter=QuietReporter())
-
-
-def follow_all(admin: AdminClient, *topics: str) -> bool:
-    """Whether every replica of these topics is in sync."""
-    known = admin.list_topics(timeout=10).topics
-    return all(len(one.isrs) == len(one.replicas) for topic in topics for one in known[topic].partitions.values())
-
-
 @pytest.mark.soak
 @pytest.mark.parametrize("turn", range(4))
 def test_coordinator_killed_while_it_runs(
-    sandbox: Sandbox, name: Name, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, turn: int
+    three: KafkaWorld, sandbox: Sandbox, name: Name, tmp_path: Path, turn: int
 ) -> None:
     """Each row that is reported done is there, each that is reported failed says so; undo restores all."""
-    status = sandbox.up(reporter=QuietReporter())
-    assert status.bootstrap_servers
-    monkeypatch.setenv("KGROUP_BOOTSTRAP_SERVER", status.bootstrap_servers)
-    with KafkaWorld(status.bootstrap_servers) as world:
-        topic, stem = name("orders"), name("svc")
-        admin = AdminClient({"bootstrap.servers": world.bootstrap})
-        admin.create_topics([NewTopic(topic, 2, replica_assignment=[[1, 2, 3], [2, 3, 1]])])[topic].result(30)
-        wait_for(lambda: world._known_partitions(topic) == 2, topic)
-        for partition in (0, 1):
-            world.produce(topic, RECORDS, partition)
-        groups = sorted(f"{stem}-{number:03}" for number in range(200))
-        before = committed(world, groups, topic, 2)
-        victim = world.coordinator(groups[turn])
-        # A broker that was restarted follows again in a moment; until then its partitions are short of it.
-        wait_for(lambda: follow_all(admin, "__consumer_offsets", topic), "all replicas in sync")
-        process = CommandLine().start("reset", "--regex", f"{stem}-.*", "--topic", topic, "--to-latest", "--execute",
-                                      "--timeout", "60s", "-o", "json")  # fmt: skip
-        wait_for(lambda: bool(journal(tmp_path)) or process.poll() is not None, "a journal")
-        time.sleep(0.02 * turn)
-        sandbox.kill(victim)
-        result = ended(process)
-        # Which rows fail is the broker's affair; the exit code is that of the rows.
-        assert result.exit_code == (7 if any(row["error"] for row in result.data) else 0), result
-        done = [(row["group"], (topic, row["partition"])) for row in result.data if row["error"] is None]
+    topic, stem = replicated(three, name("orders")), name("svc")
+    groups = sorted(f"{stem}-{number:03}" for number in range(200))
+    before = committed(three, groups, topic, 2)
+    victim = three.coordinator(groups[turn])
+    process = CommandLine().start("reset", "--regex", f"{stem}-.*", "--topic", topic, "--to-latest", "--execute",
+                                  "--timeout", "60s", "-o", "json")  # fmt: skip
+    wait_for(lambda: bool(journal(tmp_path)) or process.poll() is not None, "a journal")
+    time.sleep(0.02 * turn)
+    sandbox.kill(victim)
+    result = ended(process)
+    # Which rows fail is the broker's affair; the exit code is that of the rows.
+    assert result.exit_code == (7 if any(row["error"] for row in result.data) else 0), result
+    done = [(row["group"], (topic, row["partition"])) for row in result.data if row["error"] is None]
 
-        def stored() -> bool:
-            after = everything(world, groups)
-            return all(after[group].get(place, (None,))[0] == RECORDS for group, place in done)
+    def stored() -> bool:
+        after = everything(three, groups)
+        return all(after[group].get(place, (None,))[0] == RECORDS for group, place in done)
 
-        wait_for(stored, "what was reported done, at those who took over")
-        sandbox.restart(victim, reporter=QuietReporter())
-        CommandLine()("undo", "--execute", "--timeout", "60s")
-        assert everything(world, groups) == before
+    wait_for(stored, "what was reported done, at those who took over")
+    sandbox.restart(victim, reporter=QuietReporter())
+    CommandLine()("undo", "--execute", "--timeout", "60s")
+    assert everything(three, groups) == before
 
 
 # --- two machines
