@@ -32,12 +32,16 @@ _COMPACTED = "compact"
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A gap, and what it was made from; ``notes`` say what could not be read."""
+    """A gap, and what it was made from; ``notes`` say what could not be read.
+
+    ``faults`` are why the logs of partitions could not be read.
+    """
 
     gap: Gap
     logs: Mapping[Place, LogFacts]
     work: LastWork
     notes: tuple[str, ...] = ()
+    faults: Mapping[Place, KgroupError] = field(default_factory=dict)
 
     @property
     def growth_per_s(self) -> float:
@@ -59,11 +63,13 @@ def look(cluster: Cluster, group: Group | None, wish: Wish, now_ms: int) -> Seen
     past = _Past.read(cluster, group)
     reading = _Reading(cluster, layouts, places, wish, past, now_ms)
     choice = reading.choice(wish)
+    faults = reading.faults | _without_log(layouts, group)
     if group is not None:
-        group = _told(group, reading.faults | _without_log(layouts, group))
+        group = _told(group, faults)
     gap = plan_gap(group, reading.logs, choice, reading.work, now_ms)
     logs, notes = _with_oldest(cluster, gap, reading.logs)
-    return Seen(plan_gap(group, logs, choice, reading.work, now_ms), logs, reading.work, (*past.notes, *notes))
+    gap = plan_gap(group, logs, choice, reading.work, now_ms)
+    return Seen(gap, logs, reading.work, (*past.notes, *notes), faults)
 
 
 def log_starts(cluster: Cluster, places: Iterable[Place]) -> dict[Place, int]:
@@ -114,10 +120,12 @@ def _places(layouts: Mapping[str, TopicLayout | KgroupError], wish: Wish) -> lis
     return [place for place in there if place in named]
 
 
-def _told(group: Group, faults: Mapping[Place, str]) -> Group:
+def _told(group: Group, faults: Mapping[Place, KgroupError]) -> Group:
     """The same group, with why a partition's log could not be read."""
     partitions = tuple(
-        replace(item, error=faults[item.topic, item.partition]) if (item.topic, item.partition) in faults else item
+        replace(item, error=faults[item.topic, item.partition].message)
+        if (item.topic, item.partition) in faults
+        else item
         for item in group.partitions
     )
     return replace(group, partitions=partitions)
@@ -192,7 +200,7 @@ class _Reading:
         keeping = cluster.keeping(layouts, places)
         self._views = {place: view for place, view in views.items() if isinstance(view, LogView)}
         self._columns = {moment: column for column, moment in reversed(list(enumerate(asked)))}
-        self.faults = {place: view.message for place, view in views.items() if isinstance(view, KgroupError)}
+        self.faults = {place: view for place, view in views.items() if isinstance(view, KgroupError)}
         self.logs = {
             place: _facts(place, view, layouts[place[0]], keeping, self._at(place, moments[0]))
             for place, view in self._views.items()
@@ -221,15 +229,15 @@ class _Reading:
         return {place: offset for place, offset in found.items() if offset is not None}
 
 
-def _without_log(layouts: Mapping[str, TopicLayout | KgroupError], group: Group | None) -> dict[Place, str]:
+def _without_log(layouts: Mapping[str, TopicLayout | KgroupError], group: Group | None) -> dict[Place, KgroupError]:
     """Partitions that the group has committed, and that are not there (any more)."""
-    found = {}
+    found: dict[Place, KgroupError] = {}
     for item in () if group is None else group.partitions:
         layout = layouts.get(item.topic)
         if isinstance(layout, KgroupError):
-            found[item.topic, item.partition] = f"the topic {layout.message}"
+            found[item.topic, item.partition] = type(layout)(f"the topic {layout.message}", hint=layout.hint)
         elif layout is not None and item.partition not in layout.leaders:
-            found[item.topic, item.partition] = "there is no such partition (any more)"
+            found[item.topic, item.partition] = NotFound("there is no such partition (any more)")
     return found
 
 

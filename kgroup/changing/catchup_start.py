@@ -12,7 +12,7 @@ from kgroup.catchup.chunks import RateLimit, cut
 from kgroup.catchup.delivered import undelivered
 from kgroup.catchup.documents import gap_document, plan_document
 from kgroup.catchup.engine import Engine, without_own
-from kgroup.catchup.gap import Gap
+from kgroup.catchup.gap import Gap, NotMoved
 from kgroup.catchup.ledger import Listing
 from kgroup.catchup.ledger_view import shared_with
 from kgroup.catchup.look import Seen, look
@@ -83,20 +83,17 @@ class Planned:
             for risk in self.risks
             if risk.level is Level.BLOCKED
         ]
-        rows = [
-            RowError(
-                row.code,
-                row.why,
-                self.gap.group,
-                row.topic,
-                row.partition,
-                row.hint,
-                ExitCode.NOT_FOUND if row.code == "not-found" else ExitCode.REFUSED,
-            )
-            for row in self.gap.errors
-            if (row.topic, row.partition) not in better
-        ]
+        rows = [self._row_error(row) for row in self.gap.errors if (row.topic, row.partition) not in better]
         return (*(refusal.row for refusal in self.refusals), *blocked, *rows, *self.unread)
+
+    def _row_error(self, row: NotMoved) -> RowError:
+        """That no broker answered, or that a right is missing, is not a refusal."""
+        why, hint = row.why, row.hint
+        exit_code = ExitCode.NOT_FOUND if row.code == "not-found" else ExitCode.REFUSED
+        fault = None if row.partition is None else self.seen.faults.get((row.topic, row.partition))
+        if isinstance(fault, Unreachable | NotAuthorized):
+            why, hint, exit_code = fault.message, fault.hint, fault.exit_code
+        return RowError(row.code, why, self.gap.group, row.topic, row.partition, hint, exit_code)
 
     @property
     def exit_code(self) -> ExitCode:
