@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 def quote(word: str) -> str:
@@ -14,6 +14,13 @@ def quote(word: str) -> str:
 def join(words: Iterable[str]) -> str:
     """A whole command line."""
     return " ".join(map(quote, words))
+
+
+def to_apply(typed: Sequence[str], *more: str) -> str:
+    """The command line that was typed, with ``--execute`` and more options; what stands behind ``--`` are names."""
+    end = typed.index("--") if "--" in typed else len(typed)
+    options = [word for word in typed[:end] if word not in ("--dry-run", "--execute")]
+    return join([*options, *more, "--execute", *typed[end:]])
 
 
 def _escaped(char: str) -> str:

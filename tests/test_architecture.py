@@ -185,7 +185,7 @@ replay_options: catchup errors
 rollout: cluster errors groups model reporter telling waiting
 run: errors options quoting redact settings
 sandbox: cluster errors locks paths reporter
-screens: catchup cluster_ref durations errors groups logged metrics model outcome quoting redact screen units
+screens: catchup cluster_ref durations errors groups logged metrics model outcome quoting screen units
 settings: durations errors paths quoting redact
 signals: errors
 skipped: clock cluster durations errors screen stored units whole_file

@@ -6,8 +6,7 @@ import subprocess
 
 import pytest
 
-from kgroup.quoting import join, quote
-from kgroup.screens.change import to_apply
+from kgroup.quoting import join, quote, to_apply
 
 NAMES = [
     "plain",

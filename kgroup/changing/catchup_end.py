@@ -9,8 +9,10 @@ from typing import Any
 
 from kgroup.catchup import decisions
 from kgroup.catchup.documents import plan_document
+from kgroup.catchup.ending import Ending
 from kgroup.catchup.engine import Engine
 from kgroup.catchup.model import Ledgered, Place, State
+from kgroup.catchup.plan_state import PlanState
 from kgroup.catchup.proof import prove
 from kgroup.catchup.steps import Close, Decision, Nothing, Refuse, Situation
 from kgroup.changing.catching_up import found_plan, in_full, listed, running_plan
@@ -20,11 +22,11 @@ from kgroup.clock import utc_ms
 from kgroup.errors import ExitCode, KgroupError, UsageError
 from kgroup.model import RowError
 from kgroup.outcome import Outcome
+from kgroup.quoting import to_apply
 from kgroup.run import Run
 from kgroup.screen import Screen, Text, Title
-from kgroup.screens.catchup_ended import Ending, ended_records, ended_screen
-from kgroup.screens.catchup_plans import PlanState, list_records, list_screen, released_screen
-from kgroup.screens.change import to_apply
+from kgroup.screens.catchup_ended import ended_records, ended_screen
+from kgroup.screens.catchup_plans import list_records, list_screen, released_screen
 from kgroup.signals import put_off
 from kgroup.units import plural
 

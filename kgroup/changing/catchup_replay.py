@@ -13,6 +13,7 @@ from kgroup.catchup.buckets import numbers
 from kgroup.catchup.documents import plan_document
 from kgroup.catchup.engine import Engine
 from kgroup.catchup.model import Delivery, GapRange, Ledgered
+from kgroup.catchup.plan_state import PlanState, sink_name
 from kgroup.catchup.proof import dispute
 from kgroup.catchup.replaying import DEAD_LETTERS, WHERE, Replay, Replayed, Wanted, by_key, delivery_of, specs
 from kgroup.catchup.risks import Level
@@ -50,7 +51,7 @@ from kgroup.model import RowError
 from kgroup.outcome import Outcome
 from kgroup.reporter import ProgressPart
 from kgroup.run import Run
-from kgroup.screens.catchup_plans import PlanState, list_records, proof_screen, sink_name
+from kgroup.screens.catchup_plans import list_records, proof_screen
 from kgroup.signals import Terminated
 from kgroup.units import human_count, plural
 from kgroup.whole_file import WholeFile

@@ -11,6 +11,7 @@ from kgroup.catchup import decisions
 from kgroup.catchup.delivered import unfinished
 from kgroup.catchup.engine import Engine
 from kgroup.catchup.model import Delivery, Ledgered, Order, Place, State
+from kgroup.catchup.plan_state import PlanState
 from kgroup.catchup.replaying import Wanted, delivery_of
 from kgroup.catchup.runner import Runner
 from kgroup.catchup.spark.session import Session
@@ -34,10 +35,8 @@ from kgroup.errors import ExitCode, KgroupError, NotFound, Refused
 from kgroup.groups.result import Refusal
 from kgroup.model import RowError
 from kgroup.outcome import Outcome
-from kgroup.quoting import join
+from kgroup.quoting import join, to_apply
 from kgroup.run import Run
-from kgroup.screens.catchup_plans import PlanState
-from kgroup.screens.change import to_apply
 from kgroup.signals import Terminated, put_off
 
 

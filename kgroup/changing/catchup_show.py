@@ -12,6 +12,7 @@ from kgroup.catchup.delivered import undelivered
 from kgroup.catchup.documents import plan_document
 from kgroup.catchup.engine import Engine
 from kgroup.catchup.model import Ledgered
+from kgroup.catchup.plan_state import Commands, PlanState, list_order
 from kgroup.catchup.proof import prove
 from kgroup.catchup.unledgered import range_words
 from kgroup.changing.catching_up import found_plan, ledger_said, listed
@@ -19,14 +20,7 @@ from kgroup.clock import utc_ms
 from kgroup.errors import KgroupError, NotFound, Refused
 from kgroup.outcome import Outcome
 from kgroup.run import Run
-from kgroup.screens.catchup_plans import (
-    Commands,
-    PlanState,
-    list_order,
-    list_records,
-    list_screen,
-    show_screen,
-)
+from kgroup.screens.catchup_plans import list_records, list_screen, show_screen
 
 _LOOK_EVERY_S = 1.0
 _NOT_KEPT = ("--master", "--parallelism", "--conf")

@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 
 from kgroup.catchup.engine import Engine
 from kgroup.catchup.model import Ledgered, State
+from kgroup.catchup.plan_state import PlanState
 from kgroup.catchup.proof import prove
 from kgroup.catchup.replaying import Wanted, new_delivery
 from kgroup.catchup.runner import Runner
@@ -17,7 +18,7 @@ from kgroup.errors import ExitCode, KgroupError
 from kgroup.outcome import Outcome
 from kgroup.run import Run
 from kgroup.screens.catchup import PlanPage, plan_records, plan_screen
-from kgroup.screens.catchup_plans import PlanState, list_records, released_screen
+from kgroup.screens.catchup_plans import list_records, released_screen
 from kgroup.signals import Terminated, put_off
 from kgroup.units import human_count, plural
 

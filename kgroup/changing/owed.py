@@ -21,10 +21,10 @@ from kgroup.units import plural
 
 if TYPE_CHECKING:
     from kgroup.catchup.ledger import Listing
+    from kgroup.catchup.plan_state import PlanState
     from kgroup.catchup.unledgered import Unledgered
     from kgroup.groups.change import Plan as ChangePlan
     from kgroup.model import Group
-    from kgroup.screens.catchup_plans import PlanState
 
 _MARKED = "kgroup cu-"
 _PATIENCE_S = 0.3
@@ -74,8 +74,8 @@ def read_books(run: Run, cluster: Cluster) -> Books:
             raise layout
         # Imported here: nearly no group has one.
         from kgroup.catchup.ledger import Ledger
+        from kgroup.catchup.plan_state import PlanState
         from kgroup.catchup.proof import prove
-        from kgroup.screens.catchup_plans import PlanState
 
         settings = run.settings
         with Ledger(settings.librdkafka(), topic, timeout_s=settings.timeout_s) as ledger:
@@ -134,7 +134,7 @@ class Owed:
         if not plans and not lost:
             return cls(unknown=unknown, on_page=on_page)
         # Imported here: nearly no group has one.
-        from kgroup.screens.catchup_plans import owed_documents, owed_lines
+        from kgroup.catchup.plan_state import owed_documents, owed_lines
 
         names = {*plans, *lost}
         if run.format in (Format.JSON, Format.YAML):

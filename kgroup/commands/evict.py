@@ -22,10 +22,9 @@ from kgroup.groups.selection import check_groups
 from kgroup.model import Group, Leaver, Member, RowError
 from kgroup.options import WHICH, Execution, Selection
 from kgroup.outcome import Outcome
-from kgroup.quoting import quote
+from kgroup.quoting import quote, to_apply
 from kgroup.run import Run
 from kgroup.screen import Block, Cell, Column, Gap, Records, Screen, Styled, Table, Text, Title, Verdict
-from kgroup.screens.change import to_apply
 from kgroup.screens.describe import LEFT_FOR_A_MOMENT
 from kgroup.signals import put_off
 from kgroup.snapshots import snapshots

@@ -33,11 +33,12 @@ from kgroup.groups.selection import check_groups
 from kgroup.model import Group
 from kgroup.options import WHAT, WHICH, Change, Groups
 from kgroup.outcome import Outcome
+from kgroup.quoting import to_apply
 from kgroup.rollout import follow
 from kgroup.run import Run
 from kgroup.screen import Records
 from kgroup.screens import rollout as rollout_screen
-from kgroup.screens.change import Wording, to_apply
+from kgroup.screens.change import Wording
 from kgroup.screens.client_config import blocks as config_blocks
 from kgroup.screens.client_config import document as config_document
 from kgroup.screens.migrate import HEADER, TOLD, Page, about, nothing_to_do, ready_now, record, table

@@ -12,9 +12,9 @@ from kgroup.catchup.risks import Level, Risk
 from kgroup.durations import format_duration
 from kgroup.groups.result import NOT_EMPTY, Refusal
 from kgroup.model import Group
+from kgroup.quoting import to_apply
 from kgroup.screen import Block, Cell, Column, Records, Screen, Styled, Table, Text, Title, Verdict
 from kgroup.screen import Gap as Space
-from kgroup.screens.change import to_apply
 from kgroup.screens.text import wrapped
 from kgroup.units import human_bytes, human_count, plural
 

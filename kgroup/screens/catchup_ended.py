@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
 
-from kgroup.catchup.steps import Close, Decision, MoveBack, Nothing
-from kgroup.errors import KgroupError
+from kgroup.catchup.ending import Ending
+from kgroup.catchup.steps import Close, MoveBack, Nothing
 from kgroup.screen import Block, Cell, Column, Records, Screen, Table, Text, Title, Verdict
 from kgroup.screen import Gap as Space
-from kgroup.screens.catchup_plans import PlanState
 from kgroup.units import plural
 
 _ROWS = 20
@@ -20,41 +17,6 @@ _MOVES = (
     Column("BACK TO", right=True),
 )
 HEADER = ("plan_id", "group", "topic", "partition", "from", "to")
-
-
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """A plan, and what its cancelling comes to; ``refusal`` is why it can't be, ``executed`` whether it was done."""
-
-    state: PlanState
-    decision: Decision | None
-    refusal: KgroupError | None
-    executed: bool
-
-    @property
-    def moves(self) -> list[tuple[str, int, int | None, int]]:
-        """(topic, partition, from, to) of what is moved back."""
-        moves = self.decision.moves if isinstance(self.decision, MoveBack) else ()
-        return [(*move.place, None if move.stands is None else move.stands.offset, move.offset) for move in moves]
-
-    def document(self) -> dict[str, Any]:
-        """What its JSON form has beside the plan's own."""
-        twice = self.decision.twice if isinstance(self.decision, MoveBack) else ()
-        given_up = self.decision.given_up if isinstance(self.decision, Close) else ()
-        return {
-            "moves": [
-                {"topic": topic, "partition": partition, "from": before, "to": after}
-                for topic, partition, before, after in self.moves
-            ],
-            "comes_twice": [
-                {"topic": row.topic, "partition": row.partition, "start": row.start, "end": row.end, "why": row.why}
-                for row in twice
-            ],
-            "left_to_nobody": [
-                {"topic": row.topic, "partition": row.partition, "start": row.start, "end": row.end, "why": row.why}
-                for row in given_up
-            ],
-        }
 
 
 def ended_screen(ending: Ending, to_apply: str) -> Screen:

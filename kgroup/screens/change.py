@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from kgroup.groups.change import Row
 from kgroup.groups.result import NOT_EMPTY, UNKNOWN, Refusal, Result
 from kgroup.model import Group
-from kgroup.quoting import join
+from kgroup.quoting import to_apply
 from kgroup.screen import Block, Cell, Column, Gap, Records, Screen, Style, Styled, Table, Text, Title, Verdict
 from kgroup.units import human_count, plural
 
@@ -254,10 +254,3 @@ def _may_pass(result: Result) -> bool:
     """Whether all that stands in the way are groups that are not empty yet, or what ``--accept`` passes."""
     ours = [error for error in result.errors if error.code not in _NOT_YET and error.code not in _PASSED]
     return not ours
-
-
-def to_apply(typed: Sequence[str], *more: str) -> str:
-    """The command line that was typed, with ``--execute`` and more options; what stands behind ``--`` are names."""
-    end = typed.index("--") if "--" in typed else len(typed)
-    options = [word for word in typed[:end] if word not in ("--dry-run", "--execute")]
-    return join([*options, *more, "--execute", *typed[end:]])

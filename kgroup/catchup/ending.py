@@ -1,0 +1,45 @@
+"""A plan that is cancelled, or would be: what is moved back, and what becomes of the rest. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kgroup.catchup.plan_state import PlanState
+from kgroup.catchup.steps import Close, Decision, MoveBack
+from kgroup.errors import KgroupError
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """A plan, and what its cancelling comes to; ``refusal`` is why it can't be, ``executed`` whether it was done."""
+
+    state: PlanState
+    decision: Decision | None
+    refusal: KgroupError | None
+    executed: bool
+
+    @property
+    def moves(self) -> list[tuple[str, int, int | None, int]]:
+        """(topic, partition, from, to) of what is moved back."""
+        moves = self.decision.moves if isinstance(self.decision, MoveBack) else ()
+        return [(*move.place, None if move.stands is None else move.stands.offset, move.offset) for move in moves]
+
+    def document(self) -> dict[str, Any]:
+        """What its JSON form has beside the plan's own."""
+        twice = self.decision.twice if isinstance(self.decision, MoveBack) else ()
+        given_up = self.decision.given_up if isinstance(self.decision, Close) else ()
+        return {
+            "moves": [
+                {"topic": topic, "partition": partition, "from": before, "to": after}
+                for topic, partition, before, after in self.moves
+            ],
+            "comes_twice": [
+                {"topic": row.topic, "partition": row.partition, "start": row.start, "end": row.end, "why": row.why}
+                for row in twice
+            ],
+            "left_to_nobody": [
+                {"topic": row.topic, "partition": row.partition, "start": row.start, "end": row.end, "why": row.why}
+                for row in given_up
+            ],
+        }

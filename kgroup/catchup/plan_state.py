@@ -1,0 +1,153 @@
+"""A plan as it is at one moment: its state in a word, how much is delivered, and what is pending. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kgroup.catchup.buckets import done
+from kgroup.catchup.documents import next_deadline_ms, rfc3339
+from kgroup.catchup.model import Ledgered, State
+from kgroup.catchup.proof import Proof
+from kgroup.redact import redact
+from kgroup.units import human_count, plural
+
+_SEEN_LATELY_MS = 30_000
+
+
+@dataclass(frozen=True, slots=True)
+class Commands:
+    """The command lines that a page names, with the connection as it was typed."""
+
+    resume: str
+    cancel: str
+    give_up: str
+    stop: str
+    show: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlanState:
+    """A plan with its proof, as it stands at ``now_ms``."""
+
+    found: Ledgered
+    proof: Proof
+    now_ms: int
+
+    @property
+    def owed(self) -> int:
+        """Offsets that are still to be delivered."""
+        return sum(row.offsets for row in self.proof.undelivered) if self.found.state.state.is_open else 0
+
+    @property
+    def offsets(self) -> int:
+        """Offsets of the whole plan."""
+        return sum(item.end - item.start for item in self.found.plan.ranges)
+
+    @property
+    def seen_s(self) -> float | None:
+        """How long ago its runner gave a sign of life; None where none has, or it has ended."""
+        epoch = self.found.epoch
+        return None if epoch is None or not epoch.seen_ms else max(0, self.now_ms - epoch.seen_ms) / 1000
+
+    @property
+    def word(self) -> str:
+        """Its state in a word: a released plan is owed, being replayed, or stopped."""
+        state = self.found.state.state
+        if state is not State.RELEASED:
+            return state.value
+        if self.found.delivery is None:
+            return "owed"
+        seen_s = self.seen_s
+        return "replaying" if seen_s is not None and seen_s * 1000 < _SEEN_LATELY_MS else "stopped"
+
+    @property
+    def name(self) -> str:
+        """``orders-svc -> orders-backfill``, ``orders-svc -> files /data/gap``, or as much of it as there is."""
+        plan, delivery = self.found.plan, self.found.delivery
+        what = plan.group or plural(len(plan.ranges), "range")
+        if delivery is None:
+            return what
+        newest = ", the newest of each key" if delivery.buckets else ""
+        sink = sink_name(delivery.sink, delivery.options).removeprefix("topic ")
+        return f"{what} -> {sink}{newest}"
+
+    @property
+    def done(self) -> tuple[int, int]:
+        """How much is delivered, of how much: offsets, or buckets of keys where the plan is replayed by those."""
+        plan, delivery = self.found.plan, self.found.delivery
+        if delivery is not None and delivery.buckets:
+            return done(plan, delivery, self.found.progress), delivery.buckets
+        return self.offsets - sum(row.offsets for row in self.proof.undelivered), self.offsets
+
+    @property
+    def done_text(self) -> str:
+        """``3 of 11 buckets of keys``, ``60 of 80 offsets``."""
+        delivered, whole = self.done
+        delivery = self.found.delivery
+        if delivery is not None and delivery.buckets:
+            return f"{delivered} of {plural(whole, 'bucket')} of keys"
+        return f"{delivered} of {offsets_text(whole)}"
+
+
+_NAMED_BY = {"files": "dir", "python": "function", "spark": "format"}
+_LONGEST_SQL = 60
+
+
+def sink_name(sink: str, options: dict[str, str]) -> str:
+    """``topic orders-backfill``, ``files /data/gap where partition = 3``: where the records go, and which."""
+    options = {name: redact(text, ()) for name, text in options.items()}
+    named = options.get(_NAMED_BY.get(sink, sink))
+    if sink == "spark" and (path := options.get("option.path")):
+        named = f"{named} {path}"
+    sql = options.get("where", "")
+    shown = sql if len(sql) <= _LONGEST_SQL else f"{sql[:_LONGEST_SQL]}..."
+    where = f" where {shown}" if sql else ""
+    return f"{sink} {named}{where}" if named else f"{sink}{where}"
+
+
+def offsets_text(offsets: int) -> str:
+    """``12 offsets``, ``10.0M offsets``."""
+    return f"{human_count(offsets)} offset{'s' * (offsets != 1)}"
+
+
+def list_order(state: PlanState) -> tuple[bool, bool, int, int]:
+    """Open plans first, those whose records go soonest at the top; then the newest."""
+    deadline = next_deadline_ms(state.found)
+    is_open = state.found.state.state.is_open
+    return not is_open, deadline is None, deadline or 0, -state.found.plan.created_ms
+
+
+def owed_lines(states: Sequence[PlanState]) -> list[str]:
+    """What is owed to a group, for the first lines of its page: ``10.0M in cu-7f3a, until ...``."""
+    lines = []
+    for state in states:
+        deadline = next_deadline_ms(state.found)
+        until = f"; retention takes the first of it at {rfc3339(deadline)}" if deadline is not None else ""
+        # Whether it was released is not known there, nor whether the group handles it by itself.
+        maybe = "" if state.found.state.state is State.RELEASED else "maybe "
+        lines.append(f"{maybe}{human_count(state.owed)} in {state.found.plan.id} ({state.word}){until}")
+    return lines
+
+
+def owed_documents(states: Sequence[PlanState]) -> list[dict[str, Any]]:
+    """The same in JSON: the plans, and the offset ranges that they owe; null is unknown, or never."""
+    documents = []
+    for state in states:
+        deadline = next_deadline_ms(state.found)
+        ranges = state.proof.undelivered if state.owed else ()
+        documents.append(
+            {
+                "plan_id": state.found.plan.id,
+                "state": state.found.state.state.value,
+                "offsets": state.owed,
+                "retention_deadline": rfc3339(deadline),
+                "retention_deadline_ms": deadline,
+                "ranges": [
+                    {"topic": row.topic, "partition": row.partition, "start": row.start, "end": row.end}
+                    for row in ranges
+                ],
+            }
+        )
+    return documents
