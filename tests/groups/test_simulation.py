@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -23,6 +26,7 @@ from kgroup.groups.simulation.model import (
     Timing,
 )
 from kgroup.groups.simulation.names import following_client, member_id_like, next_instance_id, own_client_ids
+from kgroup.groups.simulation.rebalancing import rebalance
 
 TIMING = Timing(restart_s=25, session_timeout_s=60, rebalance_s=8, handover_s=5)
 STYLES = {
@@ -33,6 +37,7 @@ STYLES = {
     "uniform": "consumer",
     "range-server": "consumer",
 }
+TARGETS = [json.loads(line) for line in Path(__file__).with_name("targets.jsonl").read_text("utf-8").splitlines()]
 EVERY = pytest.mark.parametrize("assignor", sorted(STYLES))
 
 
@@ -347,3 +352,24 @@ def test_any_change(assignor: str, sizes: tuple[int, int], change: Change, timin
     assert all(standstill.partitions <= total and standstill.seconds > 0 for standstill in simulation.standstills)
     if STYLES[assignor] != "cooperative":
         assert all(step.rebalances <= 1 for step in simulation.steps)
+
+
+# What Kafka's own classes assigned (TargetVectors.java)
+
+
+@pytest.mark.parametrize("chain", TARGETS, ids=range(len(TARGETS)))
+def test_topics_whose_ids_share_a_bucket_as_kafka_assigns_them(chain: dict[str, Any]) -> None:
+    """Each step from what was predicted of the one before, of which the order inside a member counts too."""
+    ids = {name: int(topic_id, 16) for name, topic_id in chain["topics"].items()}
+    had: dict[str, Subscriber] = {}
+    assert len(chain["steps"]) == 10
+    for number, step in enumerate(chain["steps"]):
+        members = tuple(had.get(who, Subscriber(who, frozenset(ids))) for who in step["members"])
+        topics = tuple(Topic(name, count, id=ids[name]) for name, count in step["partitions"].items())
+        after = rebalance(SimulatedGroup("consumer", "uniform", members, topics), number).members
+        expected = {
+            who: {(topic, number) for topic, numbers in owned.items() for number in numbers}
+            for who, owned in step["members"].items()
+        }
+        assert {member.member_id: set(member.owned) for member in after} == expected, f"step {number}"
+        had = {member.member_id: member for member in after}
