@@ -931,39 +931,45 @@ def test_a_plan_names_the_right_that_its_execution_lacks(
 def test_a_right_taken_away_in_the_middle_of_a_change(
     oncall: Oncall, inside: KafkaWorld, name: Name, monkeypatch: pytest.MonkeyPatch, verb: str, request_name: str
 ) -> None:
-    """7: the first group is changed, the second is as it was, the journal has both, and undo takes back the first."""
-    groups = [name("svc-1"), name("svc-2")]
+    """7: the first round is changed, the last group is as it was, the journal has all, and undo takes back the others.
+
+    A hundred groups are changed at a time.
+    """
+    prefix = name("svc")
+    groups = [f"{prefix}-{number:03}" for number in range(101)]
     for group in groups:
         inside.commit(group, {("open", 0): 3})
-    rules = [*KNOWN, READ_HISTORY]
-    for group in groups:
-        rules += of_group(group, ACLOperation.READ, ACLOperation.DELETE, ACLOperation.DESCRIBE)
-    oncall.given(*rules)
+    every = of_group("*", ACLOperation.READ, ACLOperation.DELETE)
+    oncall.given(*KNOWN, READ_HISTORY, *every)
     words = (
         ("migrate", *groups) if verb == "migrate" else change(verb, "open", *groups) if verb != "undo" else ("undo",)
     )
     if verb == "undo":
         oncall("reset", *groups, "--topic", "open", "--to-latest", "--execute")
-    before = {group: (inside.committed(group), inside.groups()[group]) for group in groups}
-    lost = ACLOperation.DELETE if verb.startswith("delete") else ACLOperation.READ
-    fewer = [rule for rule in rules if rule not in of_group(groups[1], lost)]
-    if lost is ACLOperation.READ:
-        fewer = [rule for rule in fewer if rule not in of_group(groups[1], ACLOperation.DELETE)]
 
-    monkeypatch.setattr("kgroup.changing.carry_out._AT_A_TIME", 1)
-    taken = just_before(monkeypatch, request_name, lambda: oncall.given(*fewer), skip=1)
+    def as_it_is() -> dict[str, object]:
+        listed = inside.groups()
+        return {group: (inside.committed(group), listed.get(group)) for group in groups}
+
+    before = as_it_is()
+    lost = ACLOperation.DELETE if verb.startswith("delete") else ACLOperation.READ
+    left = ACLOperation.READ if lost is ACLOperation.DELETE else ACLOperation.DESCRIBE
+    fewer = [*KNOWN, READ_HISTORY, *of_group(groups[-1], left)]
+    for group in groups[:-1]:
+        fewer += of_group(group, ACLOperation.READ, ACLOperation.DELETE)
+
+    taken = just_before(monkeypatch, request_name, lambda: oncall.given(*fewer), skip=100)
     result = oncall(*words, "--execute", "-o", "json", exit_code=7)
 
     assert taken
-    assert {(error["group"], error["code"]) for error in result.json["errors"]} == {(groups[1], "not-authorized")}
+    assert {(error["group"], error["code"]) for error in result.json["errors"]} == {(groups[-1], "not-authorized")}
     assert f"no {lost.name}" in result.json["errors"][0]["message"]
-    now = {group: (inside.committed(group), inside.groups().get(group)) for group in groups}
-    assert now[groups[1]] == before[groups[1]]
-    assert now[groups[0]] != before[groups[0]]
-    oncall.given(*rules)
+    now = as_it_is()
+    assert [group for group in groups if now[group] == before[group]] == groups[-1:]
+    oncall.given(*KNOWN, READ_HISTORY, *every)
     (change_id,) = {row["change_id"] for row in result.data}
     oncall("undo", change_id, "--execute")
-    assert {group: (inside.committed(group), inside.groups()[group]) for group in groups} == before
+    assert as_it_is() == before
 
 
 def test_a_release_that_cannot_be_noted_is_not_planned(
