@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from kgroup.changing.evidence import Used
 from kgroup.errors import UsageError
 from kgroup.facts import SESSION_CONFIG
 from kgroup.groups.readiness.assignor_names import server_assignor
@@ -15,6 +14,7 @@ from kgroup.groups.readiness.clients import known_client, parse_clients
 from kgroup.groups.readiness.evidence import Evidence, Wanted
 from kgroup.groups.readiness.rules import Rules
 from kgroup.groups.selection import Groups, names_of, names_only
+from kgroup.looking.migration_evidence import Used
 from kgroup.text_source import read_bytes, read_text
 from kgroup.whole_file import WholeFile
 

@@ -14,13 +14,13 @@ from kgroup.catchup.engine import Engine
 from kgroup.catchup.ledger import Ledger, Listing
 from kgroup.catchup.marks import is_plan_id
 from kgroup.catchup.model import Ledgered
-from kgroup.changing.owed import ledger_topic
 from kgroup.clock import utc_ms
 from kgroup.cluster.apply import ChangingCluster
 from kgroup.cluster.settled import PATIENCE_S
 from kgroup.durations import format_duration
 from kgroup.errors import KgroupError, NotFound, UsageError
 from kgroup.journal import whoami
+from kgroup.looking.pending_catchups import ledger_topic
 from kgroup.quoting import quote
 from kgroup.run import Run
 

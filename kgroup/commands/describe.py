@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgroup.changing.owed import Owed, OwedMemory
 from kgroup.clock import utc_ms
 from kgroup.cluster.snapshot import Cluster, Snapshot, Want
 from kgroup.durations import parse_duration
 from kgroup.errors import UsageError
 from kgroup.groups.selection import check
 from kgroup.looking.judging import Judgement, judged
+from kgroup.looking.pending_catchups import Owed, OwedMemory
 from kgroup.model import Group
 from kgroup.options import WHAT, Format, FromLog, Selection, Watch
 from kgroup.outcome import Outcomes

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgroup.changing.owed import Owed, OwedMemory
 from kgroup.clock import utc_ms
 from kgroup.cluster.snapshot import Cluster, Snapshot, Want
 from kgroup.cluster_ref import ClusterRef
@@ -25,6 +24,7 @@ from kgroup.groups.selection import check as check_selection
 from kgroup.groups.selection import names_of, names_only
 from kgroup.looking.clock_check import warn_of_clocks
 from kgroup.looking.lag_evidence import Ask, Read, read_evidence
+from kgroup.looking.pending_catchups import Owed, OwedMemory
 from kgroup.metrics import Exported, Metric
 from kgroup.model import Group
 from kgroup.options import WHAT, Format, Selection, Watch

@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kgroup.changing.choose import readable
-from kgroup.changing.evidence import gather, topics_of
 from kgroup.clock import utc_ms
 from kgroup.cluster.coordinator.groups import Listing
 from kgroup.cluster.logs import LogView, TopicLayout
@@ -32,6 +31,7 @@ from kgroup.groups.doctor.snapshot import (
 from kgroup.groups.readiness.evidence import Evidence, Wanted
 from kgroup.groups.readiness.verdict import readiness
 from kgroup.groups.timeline.history import Asked
+from kgroup.looking.migration_evidence import gather, topics_of
 from kgroup.model import Group, LogRange, Partition, RowError
 from kgroup.run import Run
 from kgroup.tables import load_rules
