@@ -113,6 +113,7 @@ def test_the_sources_were_found() -> None:
         (("kgroup.output",), (*ABOVE_COMMANDS, "kgroup.cluster", "kgroup.groups", "kgroup.settings"), ()),
         (("kgroup.settings",), (*ABOVE_COMMANDS, "kgroup.output", "kgroup.cluster", "kgroup.groups"), ()),
         (("kgroup.sandbox",), (*ABOVE_COMMANDS, "kgroup.output", "kgroup.groups", "kgroup.screens"), ()),
+        (("kgroup.looking",), ("kgroup.changing", "kgroup.screens", "kgroup.output", *ABOVE_COMMANDS), ()),
         (("kgroup.commands",), ("kgroup.cli", "kgroup.__main__", "kgroup.verbs", "kgroup.habits", "kgroup.output"), ()),
         # The coordinator's private side stays in its package.
         (("kgroup.commands",), ("kgroup.cluster.coordinator", "kgroup.cluster.wire"), ()),
@@ -174,8 +175,8 @@ habits: quoting
 help_pages: options topics
 journal: clock cluster_ref errors locks model paths reporter whole_file
 locks: errors reporter
-looking: acl catchup changing clock cluster durations errors facts groups logged model options reporter run snapshots
-  tables units
+looking: acl catchup clock cluster durations errors facts groups logged model options reporter run snapshots tables
+  units
 model: errors
 offset_source: groups text_source
 outcome: clock cluster_ref errors model screen
@@ -223,7 +224,7 @@ CIRCLES_OF_FILES = [
 ]
 """Files that import each other inside of functions, or for the type checker. It may only shrink."""
 
-CIRCLES_OF_PACKAGES = [{"changing", "looking", "waiting"}]
+CIRCLES_OF_PACKAGES: list[set[str]] = []
 """Top-level names that import each other when the program runs. It may only shrink."""
 
 

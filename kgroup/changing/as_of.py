@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kgroup.changing.carry_out import COMMITS
-from kgroup.changing.choose import readable
 from kgroup.cluster.apply import ChangingCluster
 from kgroup.cluster.logs import TopicLayout
 from kgroup.errors import KgroupError, NotFound
 from kgroup.groups.as_of_plan import COMMIT_UNKNOWN, as_of_rows, places_of
 from kgroup.groups.change import Plan, committed
+from kgroup.groups.chosen import readable
 from kgroup.looking.clock_check import warn_of_clocks
 from kgroup.looking.from_log import choose_logged, say_open
 from kgroup.options import LogBounds, Selection

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 
 from kgroup.changing.carry_out import COMMITS
 from kgroup.cluster.snapshot import DESCRIBED_TYPES, Cluster, Snapshot
 from kgroup.errors import NotFound, UsageError
+from kgroup.groups.chosen import Chosen, readable
 from kgroup.groups.selection import names_of, names_only
 from kgroup.model import Group, RowError
 from kgroup.options import Groups, Selection
@@ -15,29 +15,6 @@ from kgroup.run import Run
 from kgroup.snapshots import refuse_foreign, snapshots
 
 _CREATING = "reset"
-
-
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """Groups with their commits, and failures. ``created`` are the names of groups that do not exist yet."""
-
-    groups: tuple[Group, ...]
-    errors: tuple[RowError, ...]
-    created: frozenset[str] = frozenset()
-
-    @property
-    def unread(self) -> dict[tuple[str, str, int], RowError]:
-        """Why a commit could not be read, by group, topic and partition: nobody knows what stands there."""
-        return {
-            (error.group, error.topic, error.partition): error
-            for error in self.errors
-            if error.group is not None and error.topic is not None and error.partition is not None
-        }
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """All of them, those to be created last."""
-        return (*(group.name for group in self.groups), *sorted(self.created))
 
 
 def chosen(run: Run, cluster: Cluster, which: Groups, topics: Sequence[str] = (), *, create: bool = False) -> Chosen:
@@ -64,12 +41,6 @@ def chosen(run: Run, cluster: Cluster, which: Groups, topics: Sequence[str] = ()
                 said.add(note)
                 run.reporter.note(note)
     return readable(groups, errors)
-
-
-def readable(groups: Iterable[Group], errors: Sequence[RowError], created: Collection[str] = ()) -> Chosen:
-    """The groups without those of which too little could be read to change them, even with --partial."""
-    unread = {error.group for error in errors if error.topic is None}
-    return Chosen(tuple(group for group in groups if group.name not in unread), tuple(errors), frozenset(created))
 
 
 def _read(run: Run, cluster: Cluster, selection: Selection) -> Iterator[Snapshot]:

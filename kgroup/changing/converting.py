@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kgroup.changing.choose import Chosen
 from kgroup.cluster.apply import ChangingCluster
 from kgroup.cluster.logs import TopicLayout
 from kgroup.errors import KgroupError, NotFound
 from kgroup.groups.change import Plan, Row, committed
+from kgroup.groups.chosen import Chosen
 from kgroup.model import RowError
 
 

@@ -3,31 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from kgroup.cluster.apply import ChangingCluster
 from kgroup.durations import format_duration
 from kgroup.errors import KgroupError
-from kgroup.facts import is_own_member
+from kgroup.groups.leftovers import leftovers
 from kgroup.model import Group
 from kgroup.run import Run
-
-
-def leftovers(groups: Sequence[Group]) -> dict[str, tuple[str, ...]]:
-    """The ids of such members, by group."""
-    found = {
-        group.name: tuple(member.member_id for member in group.members or () if is_own_member(member))
-        for group in groups
-    }
-    return {name: ids for name, ids in found.items() if ids}
-
-
-def without_leftovers(group: Group) -> Group:
-    """The group as it will be when they are gone: they go by themselves."""
-    if not leftovers([group]):
-        return group
-    others = tuple(member for member in group.members or () if not is_own_member(member))
-    return replace(group, members=others, state=group.state if others else "Empty")
 
 
 def clear_leftovers(run: Run, cluster: ChangingCluster, groups: Sequence[Group], *, execute: bool) -> bool:

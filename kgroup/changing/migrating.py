@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from kgroup.changing.application import Clients
 from kgroup.changing.carry_out import COMMITS
 from kgroup.changing.checks import wait_empty
-from kgroup.changing.choose import Chosen, again, chosen, readable
+from kgroup.changing.choose import again, chosen
 from kgroup.changing.converting import plan_conversion
 from kgroup.changing.leftovers import clear_leftovers
 from kgroup.choosing import choose_groups
@@ -18,6 +18,7 @@ from kgroup.cluster.snapshot import DESCRIBED_TYPES
 from kgroup.errors import KgroupError, Refused
 from kgroup.facts import HEARTBEAT_CONFIG, SESSION_CONFIG
 from kgroup.groups.change import Plan
+from kgroup.groups.chosen import Chosen, readable
 from kgroup.groups.owners import Owner, foreign_owner, refuse_foreign_owner
 from kgroup.groups.readiness.check import How, Readiness, Status, Verdict
 from kgroup.groups.readiness.evidence import Evidence, Wanted

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kgroup.changing.choose import Chosen, chosen
+from kgroup.changing.choose import chosen
 from kgroup.clock import utc_ms
 from kgroup.cluster.apply import ChangingCluster
 from kgroup.cluster.logs import TopicLayout
 from kgroup.errors import KgroupError, NotFound
 from kgroup.groups.change import Plan, committed
+from kgroup.groups.chosen import Chosen
 from kgroup.groups.reset_plan import (
     Request,
     missing_topics,

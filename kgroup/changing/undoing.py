@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kgroup.changing.carry_out import COMMITS
-from kgroup.changing.choose import Chosen
 from kgroup.changing.converting import plan_conversion
 from kgroup.cluster.apply import ChangingCluster
 from kgroup.cluster.logs import TopicLayout
 from kgroup.errors import KgroupError, NotFound, Refused
 from kgroup.groups.change import Plan, Row, committed
+from kgroup.groups.chosen import Chosen
 from kgroup.groups.result import COMMITS_MISSING, NOT_VERIFIED, UNKNOWN
 from kgroup.groups.undo_plan import Trace, emptied, undo_rows
 from kgroup.journal import Entry, Journal, Place

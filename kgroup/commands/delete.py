@@ -11,12 +11,13 @@ import typer
 
 from kgroup.changing.carry_out import Doing, carry_out
 from kgroup.changing.checks import check_change, check_some_named, wait_empty
-from kgroup.changing.choose import Chosen, again, chosen
+from kgroup.changing.choose import again, chosen
 from kgroup.changing.shown import outcome, with_rows
 from kgroup.cluster.apply import ChangingCluster
 from kgroup.durations import format_duration, parse_duration
 from kgroup.errors import Refused
 from kgroup.groups.change import Plan, Row, committed
+from kgroup.groups.chosen import Chosen
 from kgroup.groups.clocks import CLOCK_SKEW
 from kgroup.groups.result import Refusal, Result
 from kgroup.groups.selection import check_groups

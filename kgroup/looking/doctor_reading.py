@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from kgroup.changing.choose import readable
 from kgroup.clock import utc_ms
 from kgroup.cluster.coordinator.groups import Listing
 from kgroup.cluster.logs import LogView, TopicLayout
@@ -14,6 +13,7 @@ from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC
 from kgroup.cluster.snapshot import Cluster, Snapshot
 from kgroup.errors import KgroupError, NotFound
 from kgroup.facts import SESSION_CONFIG, BrokerFacts, OpenTransaction
+from kgroup.groups.chosen import readable
 from kgroup.groups.doctor.about_lag import stalls_of
 from kgroup.groups.doctor.from_log import FromLog, from_log
 from kgroup.groups.doctor.snapshot import (

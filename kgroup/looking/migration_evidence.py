@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kgroup.changing.choose import Chosen
-from kgroup.changing.leftovers import without_leftovers
 from kgroup.clock import utc_ms
 from kgroup.cluster.snapshot import Cluster
 from kgroup.errors import KgroupError, NotAuthorized, NotFound
 from kgroup.facts import Access, BrokerFacts, TopicPartition
 from kgroup.groups.change import committed
+from kgroup.groups.chosen import Chosen
+from kgroup.groups.leftovers import without_leftovers
 from kgroup.groups.readiness.evidence import Client, Evidence
 from kgroup.model import Group, ListedGroup
 from kgroup.run import Run

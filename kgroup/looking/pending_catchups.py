@@ -17,13 +17,11 @@ from kgroup.cluster.snapshot import Cluster
 from kgroup.errors import KgroupError, NotFound
 from kgroup.options import Format
 from kgroup.run import Run
-from kgroup.units import plural
 
 if TYPE_CHECKING:
     from kgroup.catchup.ledger import Listing
     from kgroup.catchup.plan_state import PlanState
     from kgroup.catchup.unledgered import Unledgered
-    from kgroup.groups.change import Plan as ChangePlan
     from kgroup.model import Group
 
 _MARKED = "kgroup cu-"
@@ -178,25 +176,3 @@ class OwedMemory:
         if self._read is None or now_s - self._read[0] >= _EVERY_S:
             self._read = (now_s, read_books(run, cluster))
         return Owed.read(run, self._read[1], groups, on_page=on_page)
-
-
-def warn_of_plans(run: Run, cluster: Cluster, plan: ChangePlan) -> None:
-    """Say of each group that is about to be changed what a catch-up still owes to it, or may owe."""
-    names = frozenset(plan.concerned)
-    if not names:
-        return
-    books = read_books(run, cluster)
-    for name in sorted(names & books.open.keys()):
-        for state in books.open[name]:
-            plan_id, owed = state.found.plan.id, plural(state.owed, "offset")
-            run.reporter.warn(
-                f"{name} has an open catch-up, {plan_id} ({state.word}), that owes {owed}: they come beside whatever "
-                f"this changes; see  {run.command('catchup', 'show', plan_id)}"
-            )
-    for group in plan.groups:
-        if group.name in names and has_mark(group):
-            for row in books.unledgered(group):
-                run.reporter.warn(
-                    f"{group.name} may have a pending catch-up ({row.text}): {books.missing}, and only the group's "
-                    f"commits still show it; see  {run.command('catchup', 'start', group.name)}"
-                )
