@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from enum import Enum
-from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
@@ -21,6 +20,7 @@ from hypothesis import strategies as st
 from kgroup.cluster.offsets_log.batches import Marker, RawRecord
 from kgroup.cluster.offsets_log.events import ending_of, event_of
 from kgroup.logged import Event
+from tests.support.places import DATA
 
 T = TypeVar("T")
 
@@ -31,9 +31,7 @@ QUICK_AND_LONG = pytest.mark.parametrize("examples", [40, pytest.param(LONG, mar
 SEED = int(os.environ.get("KGROUP_TEST_SEED") or random.SystemRandom().randrange(2**32))
 """Of the long runs of this process; a failed test prints it, and the variable repeats it."""
 
-LINES = [
-    json.loads(line) for line in (Path(__file__).parent / "cluster" / "records.jsonl").read_text("utf-8").splitlines()
-]
+LINES = [json.loads(line) for line in (DATA / "records.jsonl").read_text("utf-8").splitlines()]
 REAL = [
     (bytes.fromhex(line["key"]), None if line["value"] is None else bytes.fromhex(line["value"]))
     for line in LINES

@@ -9,12 +9,10 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
+from tests.support.places import ROOT
 from tests.waiting import read_line
-
-_ROOT = Path(__file__).parent.parent
 
 
 class Holder:
@@ -29,8 +27,8 @@ class Holder:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            cwd=_ROOT,
-            env=os.environ | {"PYTHONPATH": str(_ROOT)},
+            cwd=ROOT,
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
         )
 
     def says(self) -> dict[str, Any]:

@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from kgroup.cluster.coordinator.client import PRIVATE_NAMES
+from tests.support.places import ROOT
 
-PACKAGE = Path(__file__).parent.parent / "kgroup"
+PACKAGE = ROOT / "kgroup"
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,8 @@ from kgroup.table import VERBS
 from kgroup.topics import TOPICS
 from kgroup.verbs import verb_name
 from tests.command_line import CommandLine
+from tests.support.places import ROOT
 
-ROOT = Path(__file__).parent.parent
 NAMES = [verb.name for verb in VERBS]
 
 

@@ -22,9 +22,9 @@ from kgroup.table import VERBS
 from tests.command_line import CommandLine
 from tests.kafka_world import KafkaWorld
 from tests.shells import Shell, Terminal, find_shell
+from tests.support.places import ROOT
 from tests.waiting import wait_for
 
-ROOT = Path(__file__).parent.parent
 FILES = {"bash": "kgroup.bash", "zsh": "_kgroup", "fish": "kgroup.fish"}
 BASH_BREAKS = " \t\n\"'@><=;|&(:"
 

@@ -23,11 +23,11 @@ from pathlib import Path
 import pytest
 
 from tests.kafka_world import KafkaWorld
+from tests.support.places import ROOT
 from tests.test_cli import COMMANDS
 
 Name = Callable[[str], str]
 
-ROOT = Path(__file__).parent.parent
 VERSIONS = re.findall(r"Python :: (3\.\d+)\"", (ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 NOBODY = "127.0.0.1:1"
 ENDS_WITHIN_S = 90

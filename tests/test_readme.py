@@ -32,10 +32,10 @@ from tests.command_line import CommandLine, QuietReporter
 from tests.commands.catchups import own_ledger
 from tests.deployments import Deployments
 from tests.kafka_world import KafkaWorld
+from tests.support.places import ROOT
 from tests.test_cli import COMMANDS
 from tests.waiting import wait_for
 
-ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 _MADE_ID = r"\bc[hu]-[2-9a-z]{4}\b"
 _CHANGING = (

@@ -31,11 +31,11 @@ from tests.commands.catchups import copied, own_ledger
 from tests.conversion import to_consumer
 from tests.deployments import Deployments
 from tests.kafka_world import KafkaWorld
+from tests.support.places import ROOT
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.usefixtures("bystander")
 
-ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 RECIPES = dict(re.findall(r"<!-- recipe (\S+) -->\n```sh\n(.*?)```", README, re.S))
 PROD = {"KGROUP_CONTEXT": "prod"}

@@ -29,6 +29,7 @@ from tests.catchup.replays import Replay, producer, replay, seen, sources
 from tests.catchup.spark_kills import END, PARTITIONS, Killer, source_topic, workers_of
 from tests.catchup.test_topic_sink import SHAPES, produce_shapes
 from tests.kafka_world import KafkaWorld
+from tests.support.places import ROOT
 
 Name = Callable[[str], str]
 NUMBER = "cast(cast(value as string) as int)"
@@ -279,7 +280,7 @@ def test_read_in_a_notebook(session: Session, world: KafkaWorld, bootstrap: str,
 
 
 def test_the_notebook_of_readme(session: Session, world: KafkaWorld, bootstrap: str, name: Name) -> None:
-    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"<!-- notebook -->\n```python\n(.*?)```", readme, re.S)
     source = world.topic(name("source"))
     world.produce(source, 120)

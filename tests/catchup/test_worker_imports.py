@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+
+from tests.support.places import ROOT
 
 _WITHOUT = """
 import sys
@@ -26,6 +27,6 @@ _ALSO_HERE = ("kafka", "pyspark", "pyarrow", "pandas", "numpy", "typer", "rich",
 def test_it_is_imported_with_confluent_kafka_alone(module: str) -> None:
     text = _WITHOUT.format(missing=_ALSO_HERE, module=module)
 
-    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, cwd=Path(__file__).parents[2])
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, cwd=ROOT)
 
     assert (done.returncode, done.stderr) == (0, "")

@@ -19,9 +19,9 @@ from kgroup.catchup.sinks.files import write_manifest
 from kgroup.catchup.task_spec import Bounds, Handling, TaskSpec
 from tests.catchup.replays import Replay, producer, replay, seen, sources
 from tests.kafka_world import KafkaWorld
+from tests.support.places import ROOT
 
 Name = Callable[[str], str]
-ROOT = Path(__file__).parents[2]
 RECORDS = 4000
 
 

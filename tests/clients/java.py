@@ -22,9 +22,9 @@ from kgroup.sandbox.java import find_java
 from kgroup.sandbox.jvm import QUICK_FLAGS
 from kgroup.sandbox.manifest import Manifest, parse_manifest, sandbox_manifest
 from tests.command_line import QuietReporter
+from tests.support.places import DATA
 from tests.waiting import wait_for
 
-_HERE = Path(__file__).parent
 _WITHIN_S = 90.0
 _NOT_YET = (404, 409, 500, 503)
 """What a worker answers while it starts, or rebalances."""
@@ -32,7 +32,7 @@ _NOT_YET = (404, 409, 500, 503)
 
 def class_path(kafka: Distribution) -> str:
     """The sandbox's jars and those of the clients, which are fetched as the sandbox's are."""
-    of_clients = parse_manifest((_HERE / "jars.txt").read_text(encoding="utf-8"))
+    of_clients = parse_manifest((DATA / "client_jars.txt").read_text(encoding="utf-8"))
     # With the broker's own, whose version gives the whole its name.
     broker = next(each for each in sandbox_manifest().artifacts if each.module.startswith("kafka_2."))
     manifest = Manifest((broker, *of_clients.artifacts))
@@ -54,7 +54,7 @@ class JavaClients:
     def __init__(self, bootstrap: str) -> None:
         self._said: list[str] = []
         self._process = subprocess.Popen(
-            java_command(str(_HERE / "KafkaClients.java"), bootstrap, memory="384m"),
+            java_command(str(DATA / "KafkaClients.java"), bootstrap, memory="384m"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

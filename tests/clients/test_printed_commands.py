@@ -30,6 +30,7 @@ from tests.groups.doctor.cases import group as group_of
 from tests.groups.doctor.cases import partition
 from tests.groups.doctor.test_rules import CASES, look
 from tests.kafka_world import KafkaWorld
+from tests.support.places import DATA
 
 pytestmark = pytest.mark.soak
 
@@ -146,7 +147,7 @@ def run(world: KafkaWorld, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     layout = {"version": 1, "partitions": [{"topic": TOPIC, "partition": 0, "replicas": [1]}]}
     (directory / "offsets.json").write_text(json.dumps(layout))
     process = subprocess.Popen(
-        java_command(str(Path(__file__).with_name("KafkaTools.java").absolute())),
+        java_command(str(DATA / "KafkaTools.java")),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

@@ -6,7 +6,6 @@ import base64
 import json
 import random
 import struct
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,8 +17,9 @@ from kgroup.cluster.consumer_protocol import (
     decode_subscription,
 )
 from kgroup.model import TopicPartitions
+from tests.support.places import DATA
 
-LINES = [json.loads(line) for line in Path(__file__).with_name("records.jsonl").read_text("utf-8").splitlines()]
+LINES = [json.loads(line) for line in (DATA / "records.jsonl").read_text("utf-8").splitlines()]
 SUBSCRIPTIONS = [line for line in LINES if line["kind"] == "subscription"]
 ASSIGNMENTS = [line for line in LINES if line["kind"] == "assignment"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,8 +31,9 @@ from kgroup.logged import (
 )
 from kgroup.screens.history import records, screen
 from tests.fuzzing import events_of
+from tests.support.places import DATA
 
-LINES = [json.loads(line) for line in Path(__file__).with_name("records.jsonl").read_text("utf-8").splitlines()]
+LINES = [json.loads(line) for line in (DATA / "records.jsonl").read_text("utf-8").splitlines()]
 RECORDS = [line for line in LINES if line["kind"] == "record"]
 BAZ = "-_-_YmFyYmF6cXV4Kysv8A"
 

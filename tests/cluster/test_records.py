@@ -12,7 +12,6 @@ import random
 import struct
 from dataclasses import asdict
 from enum import Enum
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,8 +21,9 @@ from kgroup.cluster.offsets_log.partition import partition_of
 from kgroup.cluster.offsets_log.records import MemberState, RecordType, decode
 from kgroup.cluster.wire import MalformedRecord, raw_topic_id
 from kgroup.cluster.wire import topic_id as topic_id_of
+from tests.support.places import DATA
 
-LINES = [json.loads(line) for line in Path(__file__).with_name("records.jsonl").read_text("utf-8").splitlines()]
+LINES = [json.loads(line) for line in (DATA / "records.jsonl").read_text("utf-8").splitlines()]
 RECORDS = [line for line in LINES if line["kind"] == "record"]
 SKIPPED = [line for line in LINES if line["kind"] == "skipped"]
 PARTITIONS = [line for line in LINES if line["kind"] == "partition"]

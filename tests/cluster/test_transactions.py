@@ -6,7 +6,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +18,7 @@ from kgroup.errors import ConfigError, NotFound, Refused, Unreachable
 from tests.conftest import BROKER_PROPERTIES
 from tests.kafka_proxy import Fault, Loss, ProxiedBroker, proxied_broker
 from tests.kafka_world import KafkaWorld
+from tests.support.places import ROOT
 from tests.waiting import wait_for
 
 Name = Callable[[str], str]
@@ -380,4 +380,4 @@ def test_spark_s_workers_need_no_kafka_python() -> None:
         "import sys; sys.modules['kafka'] = None; import kgroup.cluster.transactions, kgroup.cluster.settled, "
         "kgroup.catchup.task_ledger, kgroup.catchup.ledger"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)

@@ -13,8 +13,9 @@ from tests.catchup.latest import newest
 from tests.catchup.replays import Seen, producer, seen, sources
 from tests.command_line import CommandLine
 from tests.commands.catchups import offsets, own_ledger
-from tests.commands.test_catchup_replay import HERE, _state, plan_id_of, running, until
+from tests.commands.test_catchup_replay import _state, plan_id_of, running, until
 from tests.kafka_world import KafkaWorld
+from tests.support.places import ROOT
 from tests.waiting import wait_for
 
 Name = Callable[[str], str]
@@ -25,7 +26,7 @@ KEYS = 80
 
 @pytest.fixture(autouse=True)
 def ledger(monkeypatch: pytest.MonkeyPatch, name: Name) -> str:
-    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
     return own_ledger(monkeypatch, name("ledger"))
 
 

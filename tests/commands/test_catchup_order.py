@@ -13,13 +13,13 @@ from tests.catchup.replays import seen
 from tests.command_line import CommandLine
 from tests.commands.catchups import LOCAL, own_ledger
 from tests.kafka_world import KafkaWorld
+from tests.support.places import ROOT
 
 Name = Callable[[str], str]
 Handled = Sequence[tuple[int, int, str]]
 """(partition, offset, key) as they were handled, one after the other."""
 
 PARTITIONS, RECORDS, CHUNK, KEYS = 2, 600, 50, 12
-HERE = Path(__file__).parents[2]
 
 HANDLER = """
 import fcntl, os, random, time
@@ -116,7 +116,7 @@ def test_handlers_get_records_in_the_order_that_was_asked_for(
 ) -> None:
     out = tmp_path / "handled"
     monkeypatch.setenv("HANDLED", str(out))
-    monkeypatch.setenv("PYTHONPATH", f"{HERE}:{tmp_path}")
+    monkeypatch.setenv("PYTHONPATH", f"{ROOT}:{tmp_path}")
     (tmp_path / "orderly.py").write_text(HANDLER)
     (tmp_path / "orderly_command.py").write_text(COMMAND)
     to = {

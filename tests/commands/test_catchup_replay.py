@@ -28,15 +28,15 @@ from tests.command_line import CommandLine
 from tests.commands.catchups import LOCAL, Crash, copied, crash, offsets, own_ledger, plan_id, released, written
 from tests.kafka_world import KafkaWorld
 from tests.members import Members
+from tests.support.places import ROOT
 from tests.waiting import wait_for
 
 Name = Callable[[str], str]
-HERE = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)
 def ledger(monkeypatch: pytest.MonkeyPatch, name: Name) -> str:
-    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
     return own_ledger(monkeypatch, name("ledger"))
 
 

@@ -14,14 +14,14 @@ from tests.command_line import CommandLine
 from tests.commands.catchups import Crash, copied, crash, offsets, own_ledger, plan_id
 from tests.commands.test_catchup_replay import gap_of, running, until
 from tests.kafka_world import KafkaWorld
+from tests.support.places import ROOT
 
 Name = Callable[[str], str]
-HERE = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)
 def ledger(monkeypatch: pytest.MonkeyPatch, name: Name) -> str:
-    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
     return own_ledger(monkeypatch, name("ledger"))
 
 

@@ -13,7 +13,6 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,9 +34,10 @@ from kgroup.groups.assignors.java_order import (
 )
 from kgroup.groups.assignors.model import Assigned, Subscriber, Topic, TopicPartition
 from kgroup.groups.assignors.ranges import client_range, server_range
+from tests.support.places import DATA
 
 ASSIGNORS = {**CLIENT_SIDE, "uniform": SERVER_SIDE["uniform"], "range-server": SERVER_SIDE["range"]}
-CHAINS = [json.loads(line) for line in Path(__file__).with_name("assignors.jsonl").read_text("utf-8").splitlines()]
+CHAINS = [json.loads(line) for line in (DATA / "assignors.jsonl").read_text("utf-8").splitlines()]
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-from pathlib import Path
 from typing import Any, Literal
 
 import pytest
@@ -19,6 +18,7 @@ from kgroup.groups.client_config.notes import MINIMUM
 from kgroup.groups.client_config.properties import read_properties
 from kgroup.screens.client_config import document
 from kgroup.settings.java_properties import parse_properties
+from tests.support.places import ROOT
 
 PACKAGE = "org.apache.kafka.clients.consumer."
 
@@ -422,7 +422,7 @@ def test_a_guess_at_the_client_is_said_and_both_minimum_versions_are(text: str, 
 
 
 def test_the_minimum_versions_are_those_of_the_table_of_clients() -> None:
-    table = yaml.safe_load((Path(__file__).parents[2] / "kgroup" / "data" / "clients.yaml").read_text())
+    table = yaml.safe_load((ROOT / "kgroup" / "data" / "clients.yaml").read_text())
     rows = {row["name"]: row for row in table["clients"]}
 
     for client, sentence in MINIMUM.items():

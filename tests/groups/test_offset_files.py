@@ -7,7 +7,6 @@ import io
 import json
 import random
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 import yaml
@@ -15,8 +14,8 @@ import yaml
 from kgroup.errors import UsageError
 from kgroup.groups.offset_files import KIND, FileRow, GroupOffsets, kcg_csv, parse_offsets
 from kgroup.model import Commit
+from tests.support.places import DATA
 
-DATA = Path(__file__).parent.parent / "data"
 LONG = "orders-by-region-and-customer"
 ONE = {(None, LONG, 0): 17, (None, LONG, 1): 20, (None, "clicks", 0): 3}
 SEVERAL = {

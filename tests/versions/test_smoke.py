@@ -6,11 +6,12 @@ import re
 from pathlib import Path
 
 from kgroup.sandbox.manifest import sandbox_manifest
+from tests.support.places import ROOT
 from tests.test_cli import COMMANDS
 from tests.versions.kafka import MANIFESTS, manifest_of
 from tests.versions.smoke import SMOKE, WITHOUT_A_CLUSTER
 
-README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 VERSIONS = sorted(path.stem for path in MANIFESTS.glob("*.txt"))
 
 

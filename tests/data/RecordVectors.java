@@ -3,7 +3,7 @@
 //
 //   mvn dependency:get -Dartifact=org.apache.kafka:kafka-group-coordinator:4.3.1
 //   jars=$(find ~/.m2 -name 'kafka-*-4.3.1.jar' -o -name 'jackson-*.jar' -o -name 'slf4j-api-*.jar' | paste -sd:)
-//   java -cp "$jars" tests/cluster/RecordVectors.java > tests/cluster/records.jsonl
+//   java -cp "$jars" tests/data/RecordVectors.java > tests/data/records.jsonl
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
