@@ -12,7 +12,8 @@ from kgroup.clock import utc_now
 from kgroup.errors import UsageError
 from kgroup.groups.selection import check_topics
 from kgroup.groups.targets import parse_moment, parse_topics
-from kgroup.options import ACCEPTED_BY_START, SAFETY, Change, Execution, accept_help
+from kgroup.help_parts import SAFETY, accept_help
+from kgroup.options import ACCEPTED_BY_START, Change, Execution
 
 PART = "Which part"
 LEDGER = "Ledger"

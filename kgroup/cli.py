@@ -23,12 +23,13 @@ from typer.core import TyperCommand, TyperGroup
 import kgroup
 from kgroup import habits, help_pages
 from kgroup.errors import ExitCode, KgroupError, UsageError
-from kgroup.options import Connection, Format, Presentation
 from kgroup.output import streams
 from kgroup.output.reporter import StderrReporter
+from kgroup.output_format import Format
 from kgroup.quoting import join
 from kgroup.redact import redact_words
-from kgroup.run import Run
+from kgroup.run import Presentation, Run
+from kgroup.settings.connection import Connection
 from kgroup.signals import Terminated, terminate
 from kgroup.table import BY_NAME, VERBS
 from kgroup.verbs import Result, command, group, root

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from kgroup.options import CONNECTION, SAFETY, WHAT, WHICH
+from kgroup.help_parts import CONNECTION, SAFETY, WHAT, WHICH
 from kgroup.topics import TOPICS
 
 _WIDTH = 80

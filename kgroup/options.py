@@ -7,33 +7,11 @@ option and hands the verb the assembled value. Connection and output options bel
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
-from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import typer
 
-
-class Format(StrEnum):
-    """Output formats, see README."""
-
-    TABLE = "table"
-    WIDE = "wide"
-    JSON = "json"
-    YAML = "yaml"
-    CSV = "csv"
-    MARKDOWN = "markdown"
-    KCG = "kcg"
-    PROMETHEUS = "prometheus"
-
-
-_FORMATS = "|".join(name for name in Format if name not in (Format.KCG, Format.PROMETHEUS))
-
-
-CONNECTION = "Connection"
-WHICH = "Which groups"
-WHAT = "What"
-SAFETY = "Safety"
+from kgroup.help_parts import SAFETY, WHAT, WHICH, accept_help
 
 ACCEPTED = ("active-committer", "clock-skew", "foreign-owner", "hidden-commits", "moved-since")
 """The refusals that ``--accept`` passes; the broker's own, not-empty, can't be passed."""
@@ -41,111 +19,6 @@ ACCEPTED = ("active-committer", "clock-skew", "foreign-owner", "hidden-commits",
 ACCEPTED_BY_START = ("active-committer", "foreign-owner", "not-in-ledger", "skip", "twice")
 ACCEPTED_BY_CANCEL = ("twice",)
 """The same of ``catchup start`` and ``catchup cancel``."""
-
-
-def accept_help(codes: tuple[str, ...]) -> str:
-    """What ``--accept`` says of itself."""
-    return "|".join(codes) + ": pass this refusal and no other; may be repeated."
-
-
-T = TypeVar("T")
-
-
-def _said(inner: T | None, outer: T | None) -> T | None:
-    """An empty value is something that was said (``-b "$PROD"`` without PROD), and an error later on."""
-    return outer if inner is None else inner
-
-
-@dataclass(frozen=True, slots=True)
-class Connection:
-    """How to reach the cluster. Flag > environment > context file; None means: not said on this level."""
-
-    bootstrap_server: Annotated[
-        str | None,
-        typer.Option(
-            "--bootstrap-server",
-            "-b",
-            metavar="HOST:PORT[,...]",
-            rich_help_panel=CONNECTION,
-            help="Brokers to ask first.",
-        ),
-    ] = None
-    command_config: Annotated[
-        Path | None,
-        typer.Option(
-            "--command-config",
-            metavar="FILE",
-            rich_help_panel=CONNECTION,
-            help="Client settings: librdkafka's or Java's properties.",
-        ),
-    ] = None
-    property: Annotated[
-        list[str] | None,
-        typer.Option(
-            "-X",
-            "--property",
-            metavar="KEY=VALUE",
-            rich_help_panel=CONNECTION,
-            help="One client setting; may be repeated.",
-        ),
-    ] = None
-    context: Annotated[
-        str | None,
-        typer.Option(
-            "--context",
-            metavar="NAME",
-            rich_help_panel=CONNECTION,
-            help="A named cluster, see kgroup context.",
-        ),
-    ] = None
-    timeout: Annotated[
-        str | None,
-        typer.Option(
-            "--timeout",
-            metavar="DURATION",
-            rich_help_panel=CONNECTION,
-            help="How long each question to the cluster may take, 10s by default; a bare number is milliseconds.",
-        ),
-    ] = None
-
-    def over(self, outer: Connection) -> Connection:
-        """These, and where they say nothing, ``outer``'s; ``-X`` settings of both, these last."""
-        return Connection(
-            bootstrap_server=_said(self.bootstrap_server, outer.bootstrap_server),
-            command_config=_said(self.command_config, outer.command_config),
-            property=[*(outer.property or ()), *(self.property or ())] or None,
-            context=_said(self.context, outer.context),
-            timeout=_said(self.timeout, outer.timeout),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Presentation:
-    """How the answer is shown."""
-
-    output: Annotated[
-        Format | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FORMAT",
-            rich_help_panel=WHAT,
-            help=_FORMATS + "; table by default, kcg for export; prometheus: lag alone.",
-        ),
-    ] = None
-    debug: Annotated[
-        Path | None,
-        typer.Option(
-            "--debug",
-            metavar="FILE",
-            rich_help_panel=CONNECTION,
-            help="Write a log of what the clients do, without secrets.",
-        ),
-    ] = None
-
-    def over(self, outer: Presentation) -> Presentation:
-        """These, and where they say nothing, ``outer``'s."""
-        return Presentation(output=_said(self.output, outer.output), debug=_said(self.debug, outer.debug))
 
 
 @dataclass(frozen=True, slots=True)

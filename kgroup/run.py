@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kgroup.errors import UsageError
-from kgroup.options import Connection, Format, Presentation
+from kgroup.output_format import Format
 from kgroup.quoting import join
+from kgroup.settings.connection import Connection
 
 if TYPE_CHECKING:
     from kgroup.reporter import Reporter
@@ -20,6 +21,18 @@ if TYPE_CHECKING:
 
 _EXPORT = "export"
 _LAG = "lag"
+
+
+@dataclass(frozen=True, slots=True)
+class Presentation:
+    """How the answer is shown; None means: not said on this level."""
+
+    output: Format | None = None
+    debug: Path | None = None
+
+    def over(self, outer: Presentation) -> Presentation:
+        """These, and where they say nothing, ``outer``'s."""
+        return Presentation(self.output or outer.output, self.debug or outer.debug)
 
 
 @dataclass

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kgroup.catchup.spark.notebook import FORMAT, register_source
-from kgroup.options import Connection
 from kgroup.reporter import Silent
+from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 ``def describe(run: Run, which: Selection, show: DescribeView) -> Outcome`` is given one command with the
 options of ``Selection`` and ``DescribeView``, and with those of ``Connection`` and ``Presentation``, which
-every verb has.
+every verb has. How a field is typed, ``cli_options`` says.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_args, get_type_
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from kgroup.cli_options import field_annotations
 from kgroup.errors import ExitCode, UsageError
-from kgroup.options import Connection, Presentation
-from kgroup.run import Run
+from kgroup.run import Presentation, Run
+from kgroup.settings.connection import Connection
 
 if TYPE_CHECKING:
     from kgroup.outcome import Outcome, Outcomes
@@ -169,7 +170,7 @@ def _bundle_parameters(bundles: dict[str, type]) -> list[inspect.Parameter]:
             field.name, inspect.Parameter.KEYWORD_ONLY, annotation=hints[field.name], default=_default(field)
         )
         for bundle in bundles.values()
-        for hints in [get_type_hints(bundle, include_extras=True)]
+        for hints in [field_annotations(bundle)]
         for field in fields(bundle)
     ]
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from kgroup.durations import parse_duration
 from kgroup.errors import UsageError
-from kgroup.options import Format, Watch
+from kgroup.options import Watch
 from kgroup.outcome import Outcome
+from kgroup.output_format import Format
 from kgroup.reporter import Reporter
 from kgroup.run import Run
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from kgroup.cluster.apply import ChangingCluster
-from kgroup.options import Connection
+from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve
 from tests.command_line import QuietReporter
 

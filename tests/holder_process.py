@@ -17,7 +17,7 @@ from kgroup.cluster.apply import ChangingCluster
 from kgroup.cluster.holding import Holding
 from kgroup.errors import KgroupError
 from kgroup.model import Commit
-from kgroup.options import Connection
+from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve
 from tests.command_line import QuietReporter
 

@@ -19,12 +19,13 @@ from rich.cells import cell_len
 import kgroup as package
 from kgroup import cli, habits
 from kgroup.errors import EXIT_MEANINGS, ExitCode, KgroupError
-from kgroup.options import Connection, Format, Presentation
 from kgroup.outcome import Outcome, Outcomes
 from kgroup.output import present, streams
 from kgroup.output.reporter import StderrReporter
-from kgroup.run import Run
+from kgroup.output_format import Format
+from kgroup.run import Presentation, Run
 from kgroup.screen import Records, Screen
+from kgroup.settings.connection import Connection
 from kgroup.signals import Terminated
 from kgroup.table import VERBS
 from kgroup.topics import TOPICS

@@ -18,6 +18,7 @@ import pytest
 
 from kgroup.completion import line as lines
 from kgroup.completion.names import _TRY_EVERY_S, FRESH_S, STALE_S, is_plain
+from kgroup.settings.connection import Connection
 from kgroup.table import VERBS
 from tests.command_line import CommandLine
 from tests.kafka_world import KafkaWorld
@@ -117,19 +118,19 @@ def test_a_line_in_words(line: str, words: list[str], current: tuple[str, str, i
 @pytest.mark.parametrize(
     ("line", "found"),
     [
-        ("kgroup -b b:1 describe ", lines.Typed(bootstrap_server="b:1")),
-        ("kgroup describe --bootstrap-server=b:1 ", lines.Typed(bootstrap_server="b:1")),
-        ("kgroup describe -bb:1 ", lines.Typed(bootstrap_server="b:1")),
-        ("kgroup -b a:1 describe -b b:1 ", lines.Typed(bootstrap_server="b:1")),
-        ("kgroup -X a=1 describe --property b=2 ", lines.Typed(property=("a=1", "b=2"))),
-        ("kgroup --context prod --command-config c ", lines.Typed(context="prod", command_config=Path("c"))),
-        ('kgroup -b "$SERVER" ', lines.Typed(bootstrap_server="s:1")),
-        ("kgroup describe -- -b b:1 ", lines.Typed()),
-        ("kgroup describe -b ", lines.Typed()),
-        ("kgroup describe -b b:", lines.Typed()),
+        ("kgroup -b b:1 describe ", Connection(bootstrap_server="b:1")),
+        ("kgroup describe --bootstrap-server=b:1 ", Connection(bootstrap_server="b:1")),
+        ("kgroup describe -bb:1 ", Connection(bootstrap_server="b:1")),
+        ("kgroup -b a:1 describe -b b:1 ", Connection(bootstrap_server="b:1")),
+        ("kgroup -X a=1 describe --property b=2 ", Connection(property=["a=1", "b=2"])),
+        ("kgroup --context prod --command-config c ", Connection(context="prod", command_config=Path("c"))),
+        ('kgroup -b "$SERVER" ', Connection(bootstrap_server="s:1")),
+        ("kgroup describe -- -b b:1 ", Connection()),
+        ("kgroup describe -b ", Connection()),
+        ("kgroup describe -b b:", Connection()),
     ],
 )
-def test_the_connection_of_a_line(line: str, found: lines.Typed) -> None:
+def test_the_connection_of_a_line(line: str, found: Connection) -> None:
     assert lines.connection(lines.parse(line, {"SERVER": "s:1"}).words) == found
 
 
@@ -491,7 +492,7 @@ def test_what_a_key_imports(
         return modules if "kgroup.completion.names" in modules else None
 
     modules = wait_for(imported, "its own modules")
-    heavy = {"typer", "rich", "kafka", "confluent_kafka", "yaml", "asyncio", "kgroup.options", "kgroup.cluster"}
+    heavy = {"typer", "rich", "kafka", "confluent_kafka", "yaml", "asyncio", "kgroup.cli_options", "kgroup.cluster"}
     assert not {module for module in modules if module in heavy or module.partition(".")[0] in heavy}
 
 

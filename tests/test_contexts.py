@@ -12,9 +12,9 @@ import pytest
 from kgroup import paths
 from kgroup.commands.context import SUBCOMMANDS, list_, show, use
 from kgroup.errors import ConfigError, NotFound, UsageError
-from kgroup.options import Connection, Presentation
-from kgroup.run import Run
+from kgroup.run import Presentation, Run
 from kgroup.settings import contexts
+from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve
 from tests.command_line import CommandLine
 from tests.settings_cases import Notes

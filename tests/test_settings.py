@@ -17,7 +17,7 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from kgroup.cluster.coordinator.login import client_arguments
 from kgroup.errors import ConfigError, KgroupError, NotFound, Refused, UsageError
-from kgroup.options import Connection
+from kgroup.settings.connection import Connection
 from kgroup.settings.keys import (
     ALIASES,
     EXCLUSIVE,

@@ -23,13 +23,15 @@ from kgroup.cluster.reading import read_ranges
 from kgroup.cluster.snapshot import Want
 from kgroup.errors import ExitCode, KgroupError, Refused, SandboxError
 from kgroup.model import RowError
-from kgroup.options import Change, Connection, Format
+from kgroup.options import Change
 from kgroup.outcome import Outcome, Outcomes
+from kgroup.output_format import Format
 from kgroup.run import Run
 from kgroup.sandbox.demo import END, Application, Crashed
 from kgroup.sandbox.demo_consumer import COMMITTED, PROCESSED
 from kgroup.screens import describe
 from kgroup.screens.describe_records import Part
+from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve
 from kgroup.stored import OffsetRange
 from kgroup.units import plural

@@ -13,12 +13,12 @@ import typer
 from kgroup import paths
 from kgroup.cluster_ref import ClusterRef
 from kgroup.errors import UsageError
-from kgroup.options import Connection
 from kgroup.outcome import Outcome
 from kgroup.redact import HIDDEN, is_secret
 from kgroup.run import Run
 from kgroup.screen import Column, Gap, Records, Screen, Table, Text, Title
 from kgroup.settings import contexts
+from kgroup.settings.connection import Connection
 from kgroup.settings.contexts import Context, tidy
 from kgroup.settings.model import Setting, Settings
 from kgroup.settings.sources import resolve

@@ -21,8 +21,9 @@ from kgroup.groups.chosen import Chosen
 from kgroup.groups.clocks import CLOCK_SKEW
 from kgroup.groups.result import Refusal, Result
 from kgroup.groups.selection import check_groups
+from kgroup.help_parts import WHICH
 from kgroup.model import Group, places_document
-from kgroup.options import WHICH, Change, Groups
+from kgroup.options import Change, Groups
 from kgroup.outcome import Outcome
 from kgroup.run import Run
 from kgroup.screen import Block, Cell, Column, Records, Styled, Table, Text

@@ -19,8 +19,9 @@ from kgroup.groups.change import Plan, Row, committed
 from kgroup.groups.reset_plan import within
 from kgroup.groups.selection import check_groups, check_topics, names_of
 from kgroup.groups.targets import TopicChoice, parse_topics
+from kgroup.help_parts import WHAT
 from kgroup.model import Group, Member, RowError
-from kgroup.options import WHAT, Change, Groups
+from kgroup.options import Change, Groups
 from kgroup.outcome import Outcome
 from kgroup.run import Run
 from kgroup.screens.change import Wording

@@ -14,11 +14,13 @@ from kgroup.cluster.snapshot import Cluster, Snapshot, Want
 from kgroup.durations import parse_duration
 from kgroup.errors import UsageError
 from kgroup.groups.selection import check
+from kgroup.help_parts import WHAT
 from kgroup.looking.judging import Judgement, judged
 from kgroup.looking.pending_catchups import Owed, OwedMemory
 from kgroup.model import Group
-from kgroup.options import WHAT, Format, FromLog, Selection, Watch
+from kgroup.options import FromLog, Selection, Watch
 from kgroup.outcome import Outcomes
+from kgroup.output_format import Format
 from kgroup.run import Run
 from kgroup.screens.describe import LogSource, outcome
 from kgroup.screens.describe_records import Part

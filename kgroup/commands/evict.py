@@ -19,8 +19,9 @@ from kgroup.errors import ExitCode, KgroupError, NotAuthorized, NotFound, Refuse
 from kgroup.groups.owners import foreign_owner, refuse_foreign_owner
 from kgroup.groups.result import UNKNOWN
 from kgroup.groups.selection import check_groups
+from kgroup.help_parts import WHICH
 from kgroup.model import Group, Leaver, Member, RowError
-from kgroup.options import WHICH, Execution, Selection
+from kgroup.options import Execution, Selection
 from kgroup.outcome import Outcome
 from kgroup.quoting import quote, to_apply
 from kgroup.run import Run

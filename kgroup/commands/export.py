@@ -11,8 +11,9 @@ from kgroup.errors import ExitCode, NotFound
 from kgroup.groups.offset_files import CSV_HEADER, GroupOffsets
 from kgroup.groups.selection import check, names_of, names_only
 from kgroup.model import Commit, Group, RowError
-from kgroup.options import AsOf, Format, FromLog, Selection
+from kgroup.options import AsOf, FromLog, Selection
 from kgroup.outcome import Outcome, Outcomes
+from kgroup.output_format import Format
 from kgroup.run import Run
 from kgroup.screen import Column, Records, Screen, Table, Text, Title
 from kgroup.snapshots import snapshots

@@ -20,12 +20,14 @@ from kgroup.groups.selection import check, check_expected, names_of, names_only,
 from kgroup.groups.targets import TopicChoice, parse_ago, parse_moment, parse_topics
 from kgroup.groups.timeline.history import History
 from kgroup.groups.timeline.news import Told
+from kgroup.help_parts import SAFETY, WHAT, WHICH
 from kgroup.logged import LOG_INCOMPLETE
 from kgroup.looking.group_histories import STATE_ONLY, Histories, Wish
 from kgroup.looking.scan_progress import scan_progress
 from kgroup.model import ListedGroup, RowError
-from kgroup.options import SAFETY, WHAT, WHICH, Format, Groups, Selection
+from kgroup.options import Groups, Selection
 from kgroup.outcome import Outcomes
+from kgroup.output_format import Format
 from kgroup.run import Run
 from kgroup.screens.history import followed, outcome, quiet_outcome
 from kgroup.snapshots import refuse_foreign, snapshots

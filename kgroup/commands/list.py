@@ -15,8 +15,9 @@ from kgroup.durations import format_duration
 from kgroup.errors import NotFound
 from kgroup.groups.selection import check, check_expected
 from kgroup.groups.timeline.moments import rfc3339
+from kgroup.help_parts import WHICH
 from kgroup.model import ListedGroup, RowError
-from kgroup.options import WHICH, FromLog, Selection
+from kgroup.options import FromLog, Selection
 from kgroup.outcome import Outcome
 from kgroup.run import Run
 from kgroup.screen import Column, Records, Screen, Table, Text, Title

@@ -30,8 +30,9 @@ from kgroup.groups.readiness.summary import summary
 from kgroup.groups.readiness.verdict import cluster_notes
 from kgroup.groups.result import Result
 from kgroup.groups.selection import check_groups
+from kgroup.help_parts import WHAT, WHICH
 from kgroup.model import Group
-from kgroup.options import WHAT, WHICH, Change, Groups
+from kgroup.options import Change, Groups
 from kgroup.outcome import Outcome
 from kgroup.quoting import to_apply
 from kgroup.rollout import follow

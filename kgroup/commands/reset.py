@@ -34,9 +34,11 @@ from kgroup.groups.targets import (
     parse_offset,
     parse_topics,
 )
+from kgroup.help_parts import WHAT
 from kgroup.offset_source import read_offsets
-from kgroup.options import WHAT, Change, Format, FromLog, Groups
+from kgroup.options import Change, FromLog, Groups
 from kgroup.outcome import Outcome
+from kgroup.output_format import Format
 from kgroup.run import Run
 from kgroup.screen import Block, Text
 from kgroup.screens.change import Wording

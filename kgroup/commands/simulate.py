@@ -28,8 +28,9 @@ from kgroup.groups.simulation.subject import (
     topics_as_described,
     topics_of,
 )
+from kgroup.help_parts import WHAT, WHICH
 from kgroup.model import Group, ListedGroup, RowError
-from kgroup.options import WHAT, WHICH, Selection
+from kgroup.options import Selection
 from kgroup.outcome import Outcomes
 from kgroup.run import Run
 from kgroup.screens.simulate import outcome

@@ -21,8 +21,9 @@ from kgroup.groups.result import Refusal
 from kgroup.groups.selection import check_groups
 from kgroup.groups.timeline.moments import rfc3339
 from kgroup.groups.undo_plan import moved_since, never_seen, types_back
+from kgroup.help_parts import WHAT
 from kgroup.journal import Entry, Journal
-from kgroup.options import WHAT, AsOf, Change, Groups, LogBounds
+from kgroup.options import AsOf, Change, Groups, LogBounds
 from kgroup.outcome import Outcome
 from kgroup.quoting import join
 from kgroup.run import Run

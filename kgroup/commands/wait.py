@@ -21,7 +21,8 @@ from kgroup.groups.waiting import (
     parse_conditions,
     session_text,
 )
-from kgroup.options import SAFETY, WHAT, Selection
+from kgroup.help_parts import SAFETY, WHAT
+from kgroup.options import Selection
 from kgroup.outcome import Outcome
 from kgroup.run import Run
 from kgroup.screen import Block, Cell, Column, Gap, Records, Screen, Table, Text, Title

@@ -11,13 +11,10 @@ import os
 import signal
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NoReturn, cast
+from typing import NoReturn
 
 from kgroup.completion import line as lines
 from kgroup.reporter import Silent
-
-if TYPE_CHECKING:
-    from kgroup.options import Connection
 
 LINE_VARIABLE = "KGROUP_LINE"
 _PATIENCE_S = 0.24
@@ -70,8 +67,7 @@ def _of_cluster(kind: str, line: lines.Line, typed: str, until: float) -> list[s
 
     if kind not in (names.GROUPS, names.TOPICS):
         return []
-    # It has the fields of options.Connection, whose module loads Typer.
-    settings = resolve(cast("Connection", given), Silent())
+    settings = resolve(given, Silent())
     cache = names.Cache.of(paths.cache_dir() / "names", settings)
     found = names.names(cache, settings, kind, until)
     if kind == names.TOPICS and typed.startswith("_"):

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from kgroup.settings.connection import Connection
+
 _CONNECTION = {
     "-b": "bootstrap_server",
     "--bootstrap-server": "bootstrap_server",
@@ -55,17 +57,6 @@ class Line:
     current: Current
 
 
-@dataclass(frozen=True, slots=True)
-class Typed:
-    """The connection flags of a line; the fields of ``kgroup.options.Connection``, without Typer."""
-
-    bootstrap_server: str | None = None
-    command_config: Path | None = None
-    property: tuple[str, ...] = ()
-    context: str | None = None
-    timeout: None = None
-
-
 def parse(line: str, environ: Mapping[str, str], breaks: str = "") -> Line:
     """``line`` up to the cursor in words, as a POSIX shell splits them.
 
@@ -77,7 +68,7 @@ def parse(line: str, environ: Mapping[str, str], breaks: str = "") -> Line:
     return Line(tuple(lexer.words), Current(lexer.text, lexer.quote, lexer.kept))
 
 
-def connection(words: Sequence[Word]) -> Typed:
+def connection(words: Sequence[Word]) -> Connection:
     """The connection flags among the words, later ones winning. Raises NotYetKnown."""
     found: dict[str, str] = {}
     properties: list[str] = []
@@ -95,10 +86,10 @@ def connection(words: Sequence[Word]) -> Typed:
         else:
             found[flag] = value.text
     config = found.get("command_config")
-    return Typed(
+    return Connection(
         bootstrap_server=found.get("bootstrap_server"),
         command_config=None if config is None else Path(config),
-        property=tuple(properties),
+        property=properties or None,
         context=found.get("context"),
     )
 

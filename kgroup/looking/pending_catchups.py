@@ -15,7 +15,7 @@ from kgroup.catchup.model import LEDGER_TOPIC
 from kgroup.clock import utc_ms
 from kgroup.cluster.snapshot import Cluster
 from kgroup.errors import KgroupError, NotFound
-from kgroup.options import Format
+from kgroup.output_format import Format
 from kgroup.run import Run
 
 if TYPE_CHECKING:

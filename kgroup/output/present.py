@@ -10,11 +10,11 @@ from typing import IO
 
 from kgroup.clock import utc_now
 from kgroup.errors import ExitCode, KgroupError
-from kgroup.options import Format
 from kgroup.outcome import Outcome
 from kgroup.output.envelope import of_error, of_outcomes, of_watched, write_json, write_json_line, write_yaml
 from kgroup.output.reporter import StderrReporter
 from kgroup.output.streams import NobodyReads, OutputError, drop_stdout, in_utf8, writing
+from kgroup.output_format import Format
 
 _IN_ONE_PIECE = (Format.JSON, Format.YAML, Format.MARKDOWN)
 

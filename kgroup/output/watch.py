@@ -12,7 +12,6 @@ from contextlib import ExitStack, suppress
 from kgroup.clock import utc_now
 from kgroup.cluster_ref import ClusterRef
 from kgroup.errors import ExitCode, KgroupError
-from kgroup.options import Format
 from kgroup.output.envelope import of_watched, write_json_line
 from kgroup.output.reporter import StderrReporter
 from kgroup.output.streams import NobodyReads, drop_stdout, writing
@@ -20,6 +19,7 @@ from kgroup.output.terminal import draw
 from kgroup.output.watch_listener import Listener
 from kgroup.output.watch_pace import Pace, is_the_end
 from kgroup.output.watch_page import Seen
+from kgroup.output_format import Format
 from kgroup.watching import Look, Watched
 
 _WORD = "WATCH"

@@ -25,13 +25,13 @@ from rich.text import Text
 
 from kgroup.clock import utc_now
 from kgroup.errors import ExitCode
-from kgroup.options import Format
 from kgroup.output.colour import painter
 from kgroup.output.reporter import StderrReporter
 from kgroup.output.streams import writing
 from kgroup.output.watch_listener import Listener
 from kgroup.output.watch_pace import Pace, is_the_end
 from kgroup.output.watch_page import Seen, Shown, body_lines, fitted, status_line
+from kgroup.output_format import Format
 from kgroup.signals import put_off
 from kgroup.watching import Look, Watched
 

@@ -28,8 +28,8 @@ from kgroup.settings.keys import (
 from kgroup.settings.model import DEFAULT_SOURCE, DEFAULT_TIMEOUT_S, Setting, Settings
 
 if TYPE_CHECKING:
-    from kgroup.options import Connection
     from kgroup.reporter import Reporter
+    from kgroup.settings.connection import Connection
     from kgroup.settings.contexts import Context
 
 _ADDRESS = "bootstrap.servers"

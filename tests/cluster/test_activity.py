@@ -20,7 +20,7 @@ from kgroup.cluster.snapshot import Cluster, Want
 from kgroup.errors import NotAuthorized
 from kgroup.groups.activity import ActiveCommitter, active_committer
 from kgroup.model import Activities, Activity, Group, LoggedCommit
-from kgroup.options import Connection
+from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve
 from tests.command_line import QuietReporter
 from tests.kafka_world import KafkaWorld

@@ -22,8 +22,8 @@ from kgroup.cluster.apply import ChangingCluster
 from kgroup.cluster.broker_facts import features_of, release_of, settings_of
 from kgroup.errors import NotAuthorized
 from kgroup.facts import Access, BlindPrincipal, Bounds, BrokerFacts
-from kgroup.options import Connection
 from kgroup.sandbox import Sandbox
+from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve
 from tests.command_line import QuietReporter
 from tests.conftest import BROKER_PROPERTIES

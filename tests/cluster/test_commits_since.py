@@ -15,8 +15,8 @@ from kgroup.cluster.apply import ChangingCluster
 from kgroup.cluster.commit_requests import Part
 from kgroup.cluster.offsets_log.commits import CommitHistory
 from kgroup.model import Commit
-from kgroup.options import Connection
 from kgroup.sandbox import Sandbox
+from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve
 from tests.command_line import QuietReporter
 from tests.conftest import BROKER_PROPERTIES

@@ -20,7 +20,7 @@ from kgroup.cluster.coordinator.login import client_arguments
 from kgroup.cluster.diagnosis import certain_fault, explain
 from kgroup.cluster.librdkafka import may_pass
 from kgroup.errors import AuthenticationFailed, KgroupError, Unreachable
-from kgroup.options import Connection
+from kgroup.settings.connection import Connection
 from kgroup.settings.model import Settings
 from kgroup.settings.oauth import unsecured_token
 from kgroup.settings.sources import resolve

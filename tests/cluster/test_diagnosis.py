@@ -15,7 +15,7 @@ import pytest
 
 from kgroup.cluster.diagnosis import certain_fault, explain, greeting
 from kgroup.errors import ConfigError, KgroupError, Unreachable
-from kgroup.options import Connection
+from kgroup.settings.connection import Connection
 from kgroup.settings.model import Settings
 from kgroup.settings.sources import resolve
 from tests.settings_cases import Notes

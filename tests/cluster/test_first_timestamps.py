@@ -12,7 +12,7 @@ from kafka.codec import has_lz4, has_snappy, has_zstd
 from kgroup.cluster.snapshot import Cluster
 from kgroup.errors import KgroupError
 from kgroup.model import LogRange
-from kgroup.options import Connection
+from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve
 from tests.command_line import QuietReporter
 from tests.kafka_world import KafkaWorld

@@ -10,7 +10,7 @@ from kgroup.cluster.offsets_log import read
 from kgroup.cluster.offsets_log.backwards import Place, scan_backwards
 from kgroup.cluster.snapshot import Cluster, Want
 from kgroup.model import Group, LogRange
-from kgroup.options import Connection
+from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve
 from tests.command_line import QuietReporter
 from tests.kafka_world import KafkaWorld

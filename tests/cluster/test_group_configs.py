@@ -8,7 +8,7 @@ import pytest
 
 from kgroup.cluster.apply import ChangingCluster
 from kgroup.errors import Refused
-from kgroup.options import Connection
+from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve
 from tests.command_line import QuietReporter
 from tests.kafka_world import KafkaWorld

@@ -23,7 +23,7 @@ from kgroup.logged import (
     Protocol,
     TargetWritten,
 )
-from kgroup.options import Connection
+from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve
 from tests.command_line import QuietReporter
 from tests.kafka_world import KafkaWorld

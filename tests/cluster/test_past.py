@@ -13,7 +13,7 @@ from kgroup.cluster.commit_requests import Part
 from kgroup.cluster.snapshot import Want
 from kgroup.facts import Past, PastMember
 from kgroup.model import Commit, Group
-from kgroup.options import Connection
+from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve
 from tests import by_hand
 from tests.command_line import QuietReporter

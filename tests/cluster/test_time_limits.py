@@ -15,7 +15,7 @@ from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.fetch import fetch_request
 from kgroup.cluster.logs import TopicLayout, _list_offsets, topic_layouts
 from kgroup.cluster.snapshot import Cluster, Want
-from kgroup.options import Connection
+from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve
 from tests.command_line import QuietReporter
 from tests.kafka_world import KafkaWorld

@@ -19,7 +19,7 @@ from kgroup.cluster.apply import ChangingCluster
 from kgroup.cluster.holding_requests import INSTANCE_ID
 from kgroup.errors import Refused
 from kgroup.model import Commit
-from kgroup.options import Connection
+from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve
 from tests import by_hand
 from tests.catchup.ledgers import delivery

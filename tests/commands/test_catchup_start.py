@@ -18,8 +18,9 @@ from kgroup.changing.catchup_start import Intent, plan_of, planned
 from kgroup.changing.catchup_started import may_start
 from kgroup.cluster.holding_requests import INSTANCE_ID
 from kgroup.groups.targets import TopicChoice
-from kgroup.options import Change, Connection, Presentation
-from kgroup.run import Run
+from kgroup.options import Change
+from kgroup.run import Presentation, Run
+from kgroup.settings.connection import Connection
 from tests.command_line import CommandLine, QuietReporter
 from tests.commands.catchups import KINDS, Crash, crash, offsets, own_ledger, plan_id, released
 from tests.kafka_world import KafkaWorld

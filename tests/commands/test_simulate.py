@@ -15,7 +15,7 @@ from kgroup.groups.assignors.model import Subscriber, Topic
 from kgroup.groups.simulation.model import SimulatedGroup
 from kgroup.groups.simulation.rebalancing import rebalance
 from kgroup.groups.simulation.subject import subject_of
-from kgroup.options import Connection
+from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve
 from tests.command_line import CommandLine, QuietReporter, Result
 from tests.kafka_world import KafkaWorld

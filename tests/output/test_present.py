@@ -21,11 +21,11 @@ from kgroup.cluster_ref import ClusterRef
 from kgroup.errors import ExitCode, KgroupError, NotAuthorized, NotFound, Unreachable, UsageError
 from kgroup.metrics import Exported, Metric, Sample
 from kgroup.model import RowError
-from kgroup.options import Format
 from kgroup.outcome import Outcome
 from kgroup.output.present import combined, present, present_error
 from kgroup.output.reporter import StderrReporter
 from kgroup.output.terminal import title_lines
+from kgroup.output_format import Format
 from kgroup.screen import Column, Gap, Records, Screen, Table, Text, Title, Verdict
 from tests.command_line import CommandLine
 

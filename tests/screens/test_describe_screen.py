@@ -13,10 +13,10 @@ import pytest
 from kgroup.cluster_ref import ClusterRef
 from kgroup.groups.verdict.plain import lag_line, next_line, range_line
 from kgroup.model import Commit, Coordinator, Group, LogRange, Member, Partition, RowError, TopicPartitions
-from kgroup.options import Format
 from kgroup.output.present import present
 from kgroup.output.reporter import StderrReporter
 from kgroup.output.terminal import draw
+from kgroup.output_format import Format
 from kgroup.screens.describe import outcome, plumbing, title
 from kgroup.screens.describe_records import Part
 

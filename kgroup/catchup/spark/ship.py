@@ -14,6 +14,7 @@ ROOT = Path(kgroup.__file__).parent
 LEFT_OUT = (
     "changing",
     "cli.py",
+    "cli_options",
     "cluster/coordinator",
     "cluster/diagnosis",
     "cluster/offsets_log",
