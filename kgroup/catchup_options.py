@@ -8,12 +8,12 @@ from typing import Annotated
 import typer
 
 from kgroup.catchup.choice import Missing, Wish, parse_ranges
+from kgroup.changing.execution import ACCEPTED_BY_START, Change, Execution
 from kgroup.clock import utc_now
 from kgroup.errors import UsageError
 from kgroup.groups.selection import check_topics
 from kgroup.groups.targets import parse_moment, parse_topics
 from kgroup.help_parts import SAFETY, accept_help
-from kgroup.options import ACCEPTED_BY_START, Change, Execution
 
 PART = "Which part"
 LEDGER = "Ledger"

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from kgroup.cluster.coordinator.groups import Listing
 from kgroup.cluster.snapshot import Cluster, Want
 from kgroup.errors import NotFound
-from kgroup.groups.selection import Choice, check_expected, choose, concerns_topic, visibility_note
+from kgroup.groups.selection import Choice, Selection, check_expected, choose, concerns_topic, visibility_note
 from kgroup.model import ListedGroup, RowError
-from kgroup.options import Selection
 from kgroup.run import Run
 
 

@@ -8,9 +8,8 @@ from dataclasses import replace
 from kgroup.choosing import choose_groups
 from kgroup.cluster.snapshot import DESCRIBED_TYPES, Cluster, Snapshot, Want
 from kgroup.errors import NotFound, Refused
-from kgroup.groups.selection import check_expected, names_of, names_only, unknown_groups
+from kgroup.groups.selection import Selection, check_expected, names_of, names_only, unknown_groups
 from kgroup.model import ListedGroup, RowError
-from kgroup.options import Selection
 from kgroup.quoting import quote
 from kgroup.run import Run
 from kgroup.units import plural

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from kgroup.durations import parse_duration
 from kgroup.errors import UsageError
-from kgroup.options import Watch
 from kgroup.outcome import Outcome
 from kgroup.output_format import Format
 from kgroup.reporter import Reporter
@@ -23,6 +22,14 @@ _FORMS = (Format.TABLE, Format.WIDE, Format.JSON)
 
 Look = Callable[[], Iterable[Outcome]]
 """One look at the cluster; raises KgroupError where it fails. Never called while it is running."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Whether a verb that looks goes on looking, and how often: a duration as it was typed."""
+
+    watch: bool = False
+    every: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,7 +84,7 @@ def offending(by: tuple[str, ...], modules: tuple[str, ...], *, but: tuple[str, 
 
 
 EVERYTHING = ("kgroup",)
-OPTIONS = ("kgroup.options", "kgroup.catchup_options", "kgroup.replay_options")
+OPTIONS = ("kgroup.catchup_options", "kgroup.replay_options")
 ABOVE_COMMANDS = (
     "kgroup.cli",
     "kgroup.cli_options",
@@ -162,19 +162,19 @@ EDGES = """
 __main__: cli completion
 acl: quoting
 catchup: acl cluster durations errors groups hanging kgroup model paths quoting redact sandbox stored units whole_file
-catchup_options: catchup clock errors groups help_parts options
-changing: acl catchup choosing clock cluster cluster_ref durations errors facts groups journal looking model options
-  outcome output_format quoting reporter run sandbox screen screens settings signals snapshots stored text_source
-  units waiting whole_file
-choosing: cluster errors groups model options run
+catchup_options: catchup changing clock errors groups help_parts
+changing: acl catchup choosing clock cluster cluster_ref durations errors facts groups journal looking model outcome
+  output_format quoting reporter run sandbox screen screens settings signals snapshots stored text_source units
+  waiting whole_file
+choosing: cluster errors groups model run
 cli: errors habits help_pages kgroup outcome output output_format quoting redact run settings signals table verbs
   watching
-cli_options: help_parts output_format run settings
+cli_options: changing groups help_parts looking output_format run settings watching
 cluster: acl clock cluster_ref errors facts groups hanging kgroup logged model quoting redact settings stored units
 commands: catchup_options changing choosing clock cluster cluster_ref completion doctor_texts durations errors facts
-  groups help_parts journal logged looking metrics model offset_source options outcome output_format paths quoting
-  redact replay_options rollout run sandbox screen screens settings signals skipped snapshots table tables text_source
-  topics units waiting watching whole_file
+  groups help_parts journal logged looking metrics model offset_source outcome output_format paths quoting redact
+  replay_options rollout run sandbox screen screens settings signals skipped snapshots table tables text_source topics
+  units waiting watching whole_file
 completion: cluster errors groups paths redact reporter settings
 doctor_texts: errors groups
 durations: errors
@@ -185,11 +185,10 @@ habits: quoting
 help_pages: help_parts topics
 journal: clock cluster_ref errors locks model paths reporter whole_file
 locks: errors reporter
-looking: acl catchup clock cluster durations errors facts groups logged model options output_format reporter run
-  snapshots tables units
+looking: acl catchup clock cluster durations errors facts groups logged model output_format reporter run snapshots
+  tables units
 model: errors
 offset_source: groups text_source
-options: help_parts
 outcome: clock cluster_ref errors model screen
 output: clock cluster_ref durations errors metrics model outcome output_format quoting reporter screen screens signals
   units watching whole_file
@@ -201,7 +200,7 @@ screens: catchup cluster_ref durations errors groups logged metrics model outcom
 settings: durations errors paths quoting redact
 signals: errors
 skipped: clock cluster durations errors screen stored units whole_file
-snapshots: choosing cluster errors groups model options quoting run units
+snapshots: choosing cluster errors groups model quoting run units
 spark: catchup reporter settings
 tables: errors groups
 telling: groups reporter
@@ -209,7 +208,7 @@ text_source: errors
 topics: errors rights
 verbs: cli_options errors run settings
 waiting: clock cluster durations errors groups looking model reporter telling units
-watching: durations errors options outcome output_format reporter run
+watching: durations errors outcome output_format reporter run
 whole_file: errors
 """
 """Which of the top-level names of kgroup (packages, and the modules beside them) import which, when the program runs.

@@ -12,8 +12,8 @@ from kgroup.cluster.coordinator.groups import Listing
 from kgroup.cluster.snapshot import Cluster
 from kgroup.cluster_ref import ClusterRef
 from kgroup.errors import KgroupError, NotFound, Unreachable
+from kgroup.groups.selection import Selection
 from kgroup.model import ListedGroup
-from kgroup.options import Selection
 from kgroup.run import Run
 from tests.command_line import QuietReporter
 

@@ -12,9 +12,10 @@ from kgroup.errors import KgroupError, NotFound
 from kgroup.groups.as_of_plan import COMMIT_UNKNOWN, as_of_rows, places_of
 from kgroup.groups.change import Plan, committed
 from kgroup.groups.chosen import readable
+from kgroup.groups.selection import Selection
 from kgroup.looking.clock_check import warn_of_clocks
 from kgroup.looking.from_log import choose_logged, say_open
-from kgroup.options import LogBounds, Selection
+from kgroup.looking.log_bounds import LogBounds
 from kgroup.run import Run
 from kgroup.snapshots import refuse_foreign
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import sys
 
+from kgroup.changing.execution import Change
 from kgroup.cluster_ref import ClusterRef
 from kgroup.errors import KgroupError
 from kgroup.groups.change import Plan
 from kgroup.groups.offset_files import GroupOffsets
-from kgroup.options import Change
 from kgroup.whole_file import WholeFile
 
 _STDOUT = "-"

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from kgroup.changing.backup import write_backup
 from kgroup.changing.catchup_warnings import warn_of_plans
+from kgroup.changing.execution import Change, Execution
 from kgroup.changing.guards import guard, protected
 from kgroup.changing.rights import with_rights
 from kgroup.changing.standing import Standing, moved_meanwhile, read_back, still, unproved
@@ -28,7 +29,6 @@ from kgroup.groups.change import Plan, Row
 from kgroup.groups.result import UNKNOWN, Refusal, Result
 from kgroup.journal import Entry, Journal, JournalRow, Place, Writing, whoami
 from kgroup.model import RowError
-from kgroup.options import Change, Execution
 from kgroup.run import Run
 from kgroup.signals import put_off
 

@@ -18,12 +18,12 @@ from kgroup.catchup.spark.ready import check
 from kgroup.changing.catching_up import opened
 from kgroup.changing.catchup_run import Doing, resume_outcome, start_outcome
 from kgroup.changing.catchup_start import Intent
+from kgroup.changing.execution import Change
 from kgroup.cluster import demo_clients
 from kgroup.cluster.reading import read_ranges
 from kgroup.cluster.snapshot import Want
 from kgroup.errors import ExitCode, KgroupError, Refused, SandboxError
 from kgroup.model import RowError
-from kgroup.options import Change
 from kgroup.outcome import Outcome, Outcomes
 from kgroup.output_format import Format
 from kgroup.run import Run

@@ -24,6 +24,7 @@ from kgroup.changing.carry_out import COMMITS
 from kgroup.changing.catching_up import in_full, ledger_said, listed
 from kgroup.changing.catchup_show import commands
 from kgroup.changing.checks import wait_empty
+from kgroup.changing.execution import Change
 from kgroup.changing.guards import guard, protected
 from kgroup.changing.rights import may_not_release
 from kgroup.clock import utc_ms
@@ -33,8 +34,8 @@ from kgroup.groups.change import Plan as ChangePlan
 from kgroup.groups.change import Row
 from kgroup.groups.hidden import hidden_words
 from kgroup.groups.result import Refusal
+from kgroup.groups.selection import Selection
 from kgroup.model import Commit, Group, LogRange, RowError
-from kgroup.options import Change, Selection
 from kgroup.run import Run
 from kgroup.snapshots import snapshots
 from kgroup.units import plural

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from kgroup.changing.execution import ACCEPTED, Change, Execution
 from kgroup.cluster.apply import ChangingCluster
 from kgroup.durations import parse_duration
 from kgroup.errors import Refused, UsageError
 from kgroup.groups.selection import Groups, names_of
 from kgroup.groups.waiting import Session, evict_text, lines_of_members
 from kgroup.model import Group
-from kgroup.options import ACCEPTED, Change, Execution
 from kgroup.run import Run
 from kgroup.waiting import DEFAULT_WITHIN, EMPTY, wait_until
 from kgroup.whole_file import WholeFile

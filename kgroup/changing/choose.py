@@ -8,9 +8,8 @@ from kgroup.changing.carry_out import COMMITS
 from kgroup.cluster.snapshot import DESCRIBED_TYPES, Cluster, Snapshot
 from kgroup.errors import NotFound, UsageError
 from kgroup.groups.chosen import Chosen, readable
-from kgroup.groups.selection import names_of, names_only
+from kgroup.groups.selection import Groups, Selection, names_of, names_only
 from kgroup.model import Group, RowError
-from kgroup.options import Groups, Selection
 from kgroup.run import Run
 from kgroup.snapshots import refuse_foreign, snapshots
 

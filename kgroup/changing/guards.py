@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from kgroup.acl import acl_hint
 from kgroup.catchup.marks import Mark
+from kgroup.changing.execution import Change, Execution
 from kgroup.clock import utc_now
 from kgroup.cluster.apply import ChangingCluster
 from kgroup.errors import KgroupError, Refused
@@ -18,7 +19,6 @@ from kgroup.groups.owners import foreign_owner, refuse_foreign_owner
 from kgroup.groups.result import Refusal
 from kgroup.journal import Journal, our_commits
 from kgroup.model import Group
-from kgroup.options import Change, Execution
 from kgroup.run import Run
 from kgroup.units import plural
 from kgroup.waiting import DEFAULT_WITHIN, describe_members

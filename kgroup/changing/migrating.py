@@ -10,6 +10,7 @@ from kgroup.changing.carry_out import COMMITS
 from kgroup.changing.checks import wait_empty
 from kgroup.changing.choose import again, chosen
 from kgroup.changing.converting import plan_conversion
+from kgroup.changing.execution import Change
 from kgroup.changing.leftovers import clear_leftovers
 from kgroup.choosing import choose_groups
 from kgroup.cluster.apply import ChangingCluster
@@ -25,10 +26,9 @@ from kgroup.groups.readiness.evidence import Evidence, Wanted
 from kgroup.groups.readiness.rules import Rules
 from kgroup.groups.readiness.verdict import readiness, worst_first
 from kgroup.groups.result import Refusal
-from kgroup.groups.selection import names_of, names_only
+from kgroup.groups.selection import Groups, Selection, names_of, names_only
 from kgroup.looking.migration_evidence import gather
 from kgroup.model import ListedGroup, is_of_consumers
-from kgroup.options import Change, Groups, Selection
 from kgroup.run import Run
 from kgroup.snapshots import refuse_foreign
 from kgroup.units import plural

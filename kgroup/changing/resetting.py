@@ -22,10 +22,10 @@ from kgroup.groups.reset_plan import (
     unusual,
     within,
 )
-from kgroup.groups.selection import names_of
+from kgroup.groups.selection import Groups, Selection, names_of
 from kgroup.groups.targets import Scenario, TopicPartition, ToTime, ToWanted, Wanted
+from kgroup.looking.log_bounds import FromLog
 from kgroup.model import RowError
-from kgroup.options import FromLog, Groups, Selection
 from kgroup.quoting import quote
 from kgroup.run import Run
 

@@ -14,6 +14,14 @@ from typing import Annotated, Any, get_origin, get_type_hints
 MODULE_OF = {
     "Connection": "connection",
     "Presentation": "connection",
+    "Groups": "selection",
+    "Selection": "selection",
+    "Execution": "execution",
+    "Change": "execution",
+    "Watch": "reading",
+    "LogBounds": "reading",
+    "AsOf": "reading",
+    "FromLog": "reading",
 }
 """In which module of this package a bundle's options are, by the name of its class."""
 

@@ -14,9 +14,9 @@ from kgroup.changing.catchup_show import followed, list_outcome, show_outcome
 from kgroup.changing.catchup_skipped import skipped_intent
 from kgroup.changing.catchup_start import Intent
 from kgroup.changing.checks import check_change, check_execution
+from kgroup.changing.execution import ACCEPTED_BY_CANCEL, ACCEPTED_BY_START, Execution
 from kgroup.errors import UsageError
 from kgroup.help_parts import SAFETY, WHAT, accept_help
-from kgroup.options import ACCEPTED_BY_CANCEL, ACCEPTED_BY_START, Execution
 from kgroup.outcome import Outcome
 from kgroup.replay_options import Speed, To
 from kgroup.run import Run

@@ -12,6 +12,7 @@ import typer
 from kgroup.changing.carry_out import Doing, carry_out
 from kgroup.changing.checks import check_change, check_some_named, wait_empty
 from kgroup.changing.choose import again, chosen
+from kgroup.changing.execution import Change
 from kgroup.changing.shown import outcome, with_rows
 from kgroup.cluster.apply import ChangingCluster
 from kgroup.durations import format_duration, parse_duration
@@ -20,10 +21,9 @@ from kgroup.groups.change import Plan, Row, committed
 from kgroup.groups.chosen import Chosen
 from kgroup.groups.clocks import CLOCK_SKEW
 from kgroup.groups.result import Refusal, Result
-from kgroup.groups.selection import check_groups
+from kgroup.groups.selection import Groups, check_groups
 from kgroup.help_parts import WHICH
 from kgroup.model import Group, places_document
-from kgroup.options import Change, Groups
 from kgroup.outcome import Outcome
 from kgroup.run import Run
 from kgroup.screen import Block, Cell, Column, Records, Styled, Table, Text

@@ -11,17 +11,17 @@ import typer
 from kgroup.changing.carry_out import Doing, carry_out
 from kgroup.changing.checks import check_change, check_some_named, wait_empty
 from kgroup.changing.choose import again, chosen
+from kgroup.changing.execution import Change
 from kgroup.changing.shown import outcome
 from kgroup.cluster.apply import ChangingCluster
 from kgroup.cluster.logs import TopicLayout
 from kgroup.errors import KgroupError, NotFound, Refused, UsageError
 from kgroup.groups.change import Plan, Row, committed
 from kgroup.groups.reset_plan import within
-from kgroup.groups.selection import check_groups, check_topics, names_of
+from kgroup.groups.selection import Groups, check_groups, check_topics, names_of
 from kgroup.groups.targets import TopicChoice, parse_topics
 from kgroup.help_parts import WHAT
 from kgroup.model import Group, Member, RowError
-from kgroup.options import Change, Groups
 from kgroup.outcome import Outcome
 from kgroup.run import Run
 from kgroup.screens.change import Wording

@@ -13,19 +13,19 @@ from kgroup.clock import utc_ms
 from kgroup.cluster.snapshot import Cluster, Snapshot, Want
 from kgroup.durations import parse_duration
 from kgroup.errors import UsageError
-from kgroup.groups.selection import check
+from kgroup.groups.selection import Selection, check
 from kgroup.help_parts import WHAT
 from kgroup.looking.judging import Judgement, judged
+from kgroup.looking.log_bounds import FromLog
 from kgroup.looking.pending_catchups import Owed, OwedMemory
 from kgroup.model import Group
-from kgroup.options import FromLog, Selection, Watch
 from kgroup.outcome import Outcomes
 from kgroup.output_format import Format
 from kgroup.run import Run
 from kgroup.screens.describe import LogSource, outcome
 from kgroup.screens.describe_records import Part
 from kgroup.snapshots import snapshots
-from kgroup.watching import Look, Watched, watched
+from kgroup.watching import Look, Watch, Watched, watched
 
 if TYPE_CHECKING:
     from kgroup.looking.lag_memory import LagMemory

@@ -16,11 +16,10 @@ from kgroup.durations import parse_duration
 from kgroup.errors import NotFound, UsageError
 from kgroup.groups.doctor.diagnose import decide, diagnose_cluster, diagnose_group
 from kgroup.groups.doctor.finding import Diagnosis, Finding, Severity
-from kgroup.groups.selection import check
+from kgroup.groups.selection import Selection, check
 from kgroup.help_parts import WHAT
 from kgroup.looking.doctor_reading import Depth, cluster_snapshot, group_snapshots
 from kgroup.model import RowError, is_of_consumers
-from kgroup.options import Selection
 from kgroup.outcome import Outcome
 from kgroup.run import Run
 from kgroup.screens.doctor import explained, outcome, rules_outcome

@@ -12,16 +12,16 @@ import typer
 
 from kgroup.changing.carry_out import COMMITS, Doing, journaling, new_entry
 from kgroup.changing.checks import check_execution
+from kgroup.changing.execution import Execution
 from kgroup.changing.guards import protected
 from kgroup.changing.rights import may_not_read
 from kgroup.cluster.apply import ChangingCluster
 from kgroup.errors import ExitCode, KgroupError, NotAuthorized, NotFound, Refused, Unreachable, UsageError
 from kgroup.groups.owners import foreign_owner, refuse_foreign_owner
 from kgroup.groups.result import UNKNOWN
-from kgroup.groups.selection import check_groups
+from kgroup.groups.selection import Selection, check_groups
 from kgroup.help_parts import WHICH
 from kgroup.model import Group, Leaver, Member, RowError
-from kgroup.options import Execution, Selection
 from kgroup.outcome import Outcome
 from kgroup.quoting import quote, to_apply
 from kgroup.run import Run

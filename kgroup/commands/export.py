@@ -9,9 +9,9 @@ from kgroup.cluster.snapshot import Cluster, Snapshot, Want
 from kgroup.cluster_ref import ClusterRef
 from kgroup.errors import ExitCode, NotFound
 from kgroup.groups.offset_files import CSV_HEADER, GroupOffsets
-from kgroup.groups.selection import check, names_of, names_only
+from kgroup.groups.selection import Selection, check, names_of, names_only
+from kgroup.looking.log_bounds import AsOf, FromLog
 from kgroup.model import Commit, Group, RowError
-from kgroup.options import AsOf, FromLog, Selection
 from kgroup.outcome import Outcome, Outcomes
 from kgroup.output_format import Format
 from kgroup.run import Run

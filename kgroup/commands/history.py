@@ -16,7 +16,7 @@ from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC
 from kgroup.cluster.snapshot import Cluster
 from kgroup.durations import parse_duration
 from kgroup.errors import ExitCode, KgroupError, NotAuthorized, NotFound, UsageError
-from kgroup.groups.selection import check, check_expected, names_of, names_only, unknown_groups
+from kgroup.groups.selection import Groups, Selection, check, check_expected, names_of, names_only, unknown_groups
 from kgroup.groups.targets import TopicChoice, parse_ago, parse_moment, parse_topics
 from kgroup.groups.timeline.history import History
 from kgroup.groups.timeline.news import Told
@@ -25,7 +25,6 @@ from kgroup.logged import LOG_INCOMPLETE
 from kgroup.looking.group_histories import STATE_ONLY, Histories, Wish
 from kgroup.looking.scan_progress import scan_progress
 from kgroup.model import ListedGroup, RowError
-from kgroup.options import Groups, Selection
 from kgroup.outcome import Outcomes
 from kgroup.output_format import Format
 from kgroup.run import Run

@@ -20,15 +20,14 @@ from kgroup.groups.lag.evidence import Isolation
 from kgroup.groups.lag.measure import measure
 from kgroup.groups.lag.order import Level, SortBy, ordered, rows_of
 from kgroup.groups.lag.report import GroupLag
+from kgroup.groups.selection import Selection, names_of, names_only
 from kgroup.groups.selection import check as check_selection
-from kgroup.groups.selection import names_of, names_only
 from kgroup.help_parts import WHAT
 from kgroup.looking.clock_check import warn_of_clocks
 from kgroup.looking.lag_evidence import Ask, Read, read_evidence
 from kgroup.looking.pending_catchups import Owed, OwedMemory
 from kgroup.metrics import Exported, Metric
 from kgroup.model import Group
-from kgroup.options import Selection, Watch
 from kgroup.outcome import Outcome
 from kgroup.output_format import Format
 from kgroup.run import Run
@@ -36,7 +35,7 @@ from kgroup.screens.lag import Found, View, outcome
 from kgroup.screens.sparkline import BLOCKS, PLAIN, Looks
 from kgroup.snapshots import snapshots
 from kgroup.units import plural
-from kgroup.watching import Look, Watched, draws_blocks, watched
+from kgroup.watching import Look, Watch, Watched, draws_blocks, watched
 from kgroup.whole_file import WholeFile
 
 if TYPE_CHECKING:

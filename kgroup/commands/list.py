@@ -13,11 +13,11 @@ from kgroup.clock import utc_now
 from kgroup.cluster.snapshot import Cluster
 from kgroup.durations import format_duration
 from kgroup.errors import NotFound
-from kgroup.groups.selection import check, check_expected
+from kgroup.groups.selection import Selection, check, check_expected
 from kgroup.groups.timeline.moments import rfc3339
 from kgroup.help_parts import WHICH
+from kgroup.looking.log_bounds import FromLog
 from kgroup.model import ListedGroup, RowError
-from kgroup.options import FromLog, Selection
 from kgroup.outcome import Outcome
 from kgroup.run import Run
 from kgroup.screen import Column, Records, Screen, Table, Text, Title

@@ -12,6 +12,7 @@ import typer
 from kgroup.changing.application import Clients, Configuration
 from kgroup.changing.carry_out import Doing, carry_out
 from kgroup.changing.checks import check_change, check_some_named
+from kgroup.changing.execution import Change
 from kgroup.changing.migrating import Intention, choose, migration_of
 from kgroup.changing.shown import outcome, with_rows
 from kgroup.cluster.apply import ChangingCluster
@@ -29,10 +30,9 @@ from kgroup.groups.readiness.rules import Rules
 from kgroup.groups.readiness.summary import summary
 from kgroup.groups.readiness.verdict import cluster_notes
 from kgroup.groups.result import Result
-from kgroup.groups.selection import check_groups
+from kgroup.groups.selection import Groups, check_groups
 from kgroup.help_parts import WHAT, WHICH
 from kgroup.model import Group
-from kgroup.options import Change, Groups
 from kgroup.outcome import Outcome
 from kgroup.quoting import to_apply
 from kgroup.rollout import follow

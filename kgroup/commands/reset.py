@@ -11,6 +11,7 @@ import typer
 from kgroup.changing.carry_out import Doing, carry_out
 from kgroup.changing.checks import check_change, check_some_named, wait_empty
 from kgroup.changing.choose import again, chosen
+from kgroup.changing.execution import Change
 from kgroup.changing.resetting import plan_reset
 from kgroup.changing.shown import outcome
 from kgroup.clock import utc_now
@@ -20,7 +21,7 @@ from kgroup.errors import KgroupError, UsageError
 from kgroup.groups.change import Plan
 from kgroup.groups.reset_plan import Request, within
 from kgroup.groups.result import Result
-from kgroup.groups.selection import check_groups, check_topics
+from kgroup.groups.selection import Groups, check_groups, check_topics
 from kgroup.groups.targets import (
     Scenario,
     ShiftBy,
@@ -35,8 +36,8 @@ from kgroup.groups.targets import (
     parse_topics,
 )
 from kgroup.help_parts import WHAT
+from kgroup.looking.log_bounds import FromLog
 from kgroup.offset_source import read_offsets
-from kgroup.options import Change, FromLog, Groups
 from kgroup.outcome import Outcome
 from kgroup.output_format import Format
 from kgroup.run import Run

@@ -13,7 +13,7 @@ from kgroup.cluster_ref import ClusterRef
 from kgroup.durations import parse_duration
 from kgroup.errors import KgroupError, NotFound, UsageError
 from kgroup.groups.assignors.model import Topic
-from kgroup.groups.selection import check, check_expected, choose, concerns_topic, names_of, names_only
+from kgroup.groups.selection import Selection, check, check_expected, choose, concerns_topic, names_of, names_only
 from kgroup.groups.simulation.asked import growth, removed
 from kgroup.groups.simulation.durations import Durations, Timed, timed
 from kgroup.groups.simulation.model import Change, Restart, SimulatedGroup, known_assignors
@@ -30,7 +30,6 @@ from kgroup.groups.simulation.subject import (
 )
 from kgroup.help_parts import WHAT, WHICH
 from kgroup.model import Group, ListedGroup, RowError
-from kgroup.options import Selection
 from kgroup.outcome import Outcomes
 from kgroup.run import Run
 from kgroup.screens.simulate import outcome

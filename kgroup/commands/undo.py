@@ -10,6 +10,7 @@ import typer
 
 from kgroup.changing.carry_out import Doing, carry_out
 from kgroup.changing.checks import check_change, wait_empty
+from kgroup.changing.execution import Change
 from kgroup.changing.leftovers import clear_leftovers
 from kgroup.changing.shown import outcome, with_rows
 from kgroup.changing.standing import TYPE_ONLY
@@ -18,12 +19,12 @@ from kgroup.cluster.apply import ChangingCluster
 from kgroup.errors import ExitCode, Refused, UsageError
 from kgroup.groups.hidden import MAY_BE_MISSING
 from kgroup.groups.result import Refusal
-from kgroup.groups.selection import check_groups
+from kgroup.groups.selection import Groups, check_groups
 from kgroup.groups.timeline.moments import rfc3339
 from kgroup.groups.undo_plan import moved_since, never_seen, types_back
 from kgroup.help_parts import WHAT
 from kgroup.journal import Entry, Journal
-from kgroup.options import AsOf, Change, Groups, LogBounds
+from kgroup.looking.log_bounds import AsOf, LogBounds
 from kgroup.outcome import Outcome
 from kgroup.quoting import join
 from kgroup.run import Run

@@ -12,7 +12,7 @@ from kgroup.cluster.snapshot import Cluster, Want
 from kgroup.durations import format_duration, parse_duration
 from kgroup.errors import NotFound, UsageError
 from kgroup.groups.member_names import labels
-from kgroup.groups.selection import check, names_of, names_only, unknown_groups
+from kgroup.groups.selection import Selection, check, names_of, names_only, unknown_groups
 from kgroup.groups.waiting import (
     FORMS,
     Condition,
@@ -22,7 +22,6 @@ from kgroup.groups.waiting import (
     session_text,
 )
 from kgroup.help_parts import SAFETY, WHAT
-from kgroup.options import Selection
 from kgroup.outcome import Outcome
 from kgroup.run import Run
 from kgroup.screen import Block, Cell, Column, Gap, Records, Screen, Table, Text, Title

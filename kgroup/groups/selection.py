@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Protocol
 
 from kgroup.acl import acl_hint
 from kgroup.errors import NotAuthorized, NotFound, Refused, UsageError
@@ -29,44 +28,28 @@ STATES = (
 )
 
 
-class Groups(Protocol):
-    """What was asked for, as ``kgroup.options.Groups`` has it; None where nothing was said."""
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Groups, chosen the one way; None where nothing was said.
 
-    @property
-    def names(self) -> Sequence[str] | None:
-        """Groups by name."""
+    ``names`` and ``group`` are names, ``regex`` a pattern for whole names; ``in_state`` and ``type`` are those that
+    stay.
+    """
 
-    @property
-    def group(self) -> Sequence[str] | None:
-        """More groups by name."""
-
-    @property
-    def all_groups(self) -> bool:
-        """Whether every group is meant."""
-
-    @property
-    def regex(self) -> str | None:
-        """A pattern for whole names."""
-
-    @property
-    def in_state(self) -> Sequence[str] | None:
-        """The states that stay."""
-
-    @property
-    def type(self) -> Sequence[str] | None:
-        """The types that stay."""
+    names: list[str] | None = None
+    group: list[str] | None = None
+    all_groups: bool = False
+    regex: str | None = None
+    in_state: list[str] | None = None
+    type: list[str] | None = None
 
 
-class Selection(Groups, Protocol):
-    """The same, narrowed and counted, for verbs that look."""
+@dataclass(frozen=True, slots=True)
+class Selection(Groups):
+    """The same, narrowed to topics that the groups have to do with, and counted, for verbs that look."""
 
-    @property
-    def topic(self) -> Sequence[str] | None:
-        """The topics that the groups have to do with."""
-
-    @property
-    def expect(self) -> int | None:
-        """How many groups there have to be."""
+    topic: list[str] | None = None
+    expect: int | None = None
 
 
 def names_of(selection: Groups) -> tuple[str, ...]:

@@ -16,13 +16,13 @@ from kgroup.errors import ExitCode, KgroupError, NotAuthorized, NotFound, UsageE
 from kgroup.groups.as_of_plan import COMMIT_UNKNOWN, made_anew, unknown_commit
 from kgroup.groups.logged_state import LoggedState, Stood, state_at
 from kgroup.groups.offset_files import GroupOffsets
-from kgroup.groups.selection import Choice, check_expected, choose, concerns_topic, names_of, names_only
+from kgroup.groups.selection import Choice, Selection, check_expected, choose, concerns_topic, names_of, names_only
 from kgroup.groups.targets import parse_moment
 from kgroup.groups.timeline.moments import rfc3339
 from kgroup.logged import LOG_INCOMPLETE
+from kgroup.looking.log_bounds import FromLog, LogBounds
 from kgroup.looking.scan_progress import scan_progress
 from kgroup.model import Coordinator, Group, ListedGroup, RowError
-from kgroup.options import FromLog, LogBounds, Selection
 from kgroup.run import Run
 from kgroup.snapshots import foreign_left_out
 

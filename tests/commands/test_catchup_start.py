@@ -16,9 +16,9 @@ from kgroup.changing.catching_up import opened, with_connection
 from kgroup.changing.catchup_show import show_outcome
 from kgroup.changing.catchup_start import Intent, plan_of, planned
 from kgroup.changing.catchup_started import may_start
+from kgroup.changing.execution import Change
 from kgroup.cluster.holding_requests import INSTANCE_ID
 from kgroup.groups.targets import TopicChoice
-from kgroup.options import Change
 from kgroup.run import Presentation, Run
 from kgroup.settings.connection import Connection
 from tests.command_line import CommandLine, QuietReporter

@@ -6,6 +6,7 @@ import pytest
 
 from kgroup.errors import ExitCode, NotFound, Refused, UsageError
 from kgroup.groups.selection import (
+    Selection,
     check,
     check_expected,
     choose,
@@ -16,7 +17,6 @@ from kgroup.groups.selection import (
     unknown_groups,
 )
 from kgroup.model import Commit, Group, ListedGroup, LogRange, Member, Partition, TopicPartitions
-from kgroup.options import Selection
 
 
 def listed(name: str, state: str = "Stable", kind: str = "classic") -> ListedGroup:

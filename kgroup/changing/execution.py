@@ -1,0 +1,39 @@
+"""How a change is to be made: as a plan or executed, past which refusals, with which safeguards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+ACCEPTED = ("active-committer", "clock-skew", "foreign-owner", "hidden-commits", "moved-since")
+"""The refusals that ``--accept`` passes; the broker's own, not-empty, can't be passed."""
+
+ACCEPTED_BY_START = ("active-committer", "foreign-owner", "not-in-ledger", "skip", "twice")
+ACCEPTED_BY_CANCEL = ("twice",)
+"""The same of ``catchup start`` and ``catchup cancel``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """Whether a verb that changes something does it, or only shows its plan.
+
+    ``expect`` is how many rows the plan must have, None for any number; ``accept`` are codes of refusals.
+    """
+
+    execute: bool = False
+    dry_run: bool = False
+    expect: int | None = None
+    accept: list[str] | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Change(Execution):
+    """How a verb that changes offsets goes about it.
+
+    ``within`` is how long ``wait_empty`` waits, as it was typed; ``backup`` a path, or "-" for stdout.
+    """
+
+    partial: bool = False
+    wait_empty: bool = False
+    within: str | None = None
+    backup: str | None = None
