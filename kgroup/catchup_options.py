@@ -3,80 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
-
-import typer
 
 from kgroup.catchup.choice import Missing, Wish, parse_ranges
-from kgroup.changing.execution import ACCEPTED_BY_START, Change, Execution
+from kgroup.changing.execution import Change, Execution
 from kgroup.clock import utc_now
 from kgroup.errors import UsageError
 from kgroup.groups.selection import check_topics
 from kgroup.groups.targets import parse_moment, parse_topics
-from kgroup.help_parts import SAFETY, accept_help
-
-PART = "Which part"
-LEDGER = "Ledger"
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
     """Which part of the gap is meant."""
 
-    topic: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--topic",
-            metavar="TOPIC[:P,...]",
-            rich_help_panel=PART,
-            help="A topic, or some of its partitions: orders:0,3; may be repeated. Without it all that is committed.",
-        ),
-    ] = None
-    range: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--range",
-            metavar="TOPIC:P=START-END",
-            rich_help_panel=PART,
-            help="These offsets, END left out, without moving any group; may be repeated.",
-        ),
-    ] = None
-    skipped_by: Annotated[
-        str | None,
-        typer.Option(
-            "--skipped-by",
-            metavar="CHANGE",
-            rich_help_panel=PART,
-            help="What that reset or undo skipped, by the journal of this machine, without moving any group.",
-        ),
-    ] = None
-    missing: Annotated[
-        Missing | None,
-        typer.Option(
-            "--missing",
-            metavar="earliest|latest|leave",
-            rich_help_panel=PART,
-            help="Where a partition without a commit begins; leave does not move it.",
-        ),
-    ] = None
-    skip_before: Annotated[
-        str | None,
-        typer.Option(
-            "--skip-before",
-            metavar="TIME",
-            rich_help_panel=PART,
-            help="Nobody gets what is older than TIME, 2026-11-21T03:05Z; it takes --accept skip.",
-        ),
-    ] = None
-    until: Annotated[
-        str | None,
-        typer.Option(
-            "--until",
-            metavar="TIME",
-            rich_help_panel=PART,
-            help="Release the group at the first record since TIME, and not at the head.",
-        ),
-    ] = None
+    topic: list[str] | None = None
+    range: list[str] | None = None
+    skipped_by: str | None = None
+    missing: Missing | None = None
+    skip_before: str | None = None
+    until: str | None = None
 
     def wish(self, group: str | None) -> Wish:
         """The same, read. Raises UsageError for what has no meaning."""
@@ -113,42 +58,14 @@ class Part:
 class Care:
     """Whether it is done, and what may stand in its way."""
 
-    execute: Annotated[
-        bool, typer.Option("--execute", rich_help_panel=SAFETY, help="Do it; without this, the plan is shown.")
-    ] = False
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", rich_help_panel=SAFETY, help="Only show the plan, which is the default.")
-    ] = False
-    expect: Annotated[
-        int | None,
-        typer.Option("--expect", metavar="N", rich_help_panel=SAFETY, help="Exit 6 unless the plan has N partitions."),
-    ] = None
-    accept: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--accept",
-            metavar="CODE",
-            rich_help_panel=SAFETY,
-            help=accept_help(ACCEPTED_BY_START),
-        ),
-    ] = None
-    partial: Annotated[
-        bool,
-        typer.Option("--partial", rich_help_panel=SAFETY, help="Go on with the partitions that can be caught up."),
-    ] = False
-    wait_empty: Annotated[
-        bool, typer.Option("--wait-empty", rich_help_panel=SAFETY, help="Wait until the group is empty, then go on.")
-    ] = False
-    within: Annotated[
-        str | None,
-        typer.Option(
-            "--within", metavar="DURATION", rich_help_panel=SAFETY, help="How long --wait-empty waits, 5m by default."
-        ),
-    ] = None
-    reason: Annotated[
-        str | None,
-        typer.Option("--reason", metavar="TEXT", rich_help_panel=SAFETY, help="Why, for the ledger (KGROUP_REASON)."),
-    ] = None
+    execute: bool = False
+    dry_run: bool = False
+    expect: int | None = None
+    accept: list[str] | None = None
+    partial: bool = False
+    wait_empty: bool = False
+    within: str | None = None
+    reason: str | None = None
 
     @property
     def change(self) -> Change:
@@ -169,12 +86,8 @@ class Care:
 class Decided:
     """Whether it is done."""
 
-    execute: Annotated[
-        bool, typer.Option("--execute", rich_help_panel=SAFETY, help="Do it; without this, it is only said.")
-    ] = False
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", rich_help_panel=SAFETY, help="Only say it, which is the default.")
-    ] = False
+    execute: bool = False
+    dry_run: bool = False
 
     @property
     def execution(self) -> Execution:
@@ -186,12 +99,4 @@ class Decided:
 class Books:
     """Which ledger."""
 
-    ledger_topic: Annotated[
-        str | None,
-        typer.Option(
-            "--ledger-topic",
-            metavar="TOPIC",
-            rich_help_panel=LEDGER,
-            help="The ledger, _kgroup_ledger by default (KGROUP_LEDGER_TOPIC); plans in another can't be seen.",
-        ),
-    ] = None
+    ledger_topic: str | None = None

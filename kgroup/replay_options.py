@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from kgroup.catchup.choice import check_topic_name
 from kgroup.catchup.model import Order
@@ -15,11 +12,6 @@ from kgroup.catchup.replaying import WHERE as ROWS_WANTED
 from kgroup.catchup.sinks.spark import parse_options
 from kgroup.catchup.spark.settings import SparkSettings, parse_conf
 from kgroup.errors import UsageError
-
-WHERE = "Where to"
-SPEED = "Order and speed"
-FAILURES = "Failures"
-SPARK = "Spark"
 
 _WORDS = {
     "timestamps": ("keep", "now"),
@@ -34,114 +26,19 @@ _WORDS = {
 class To:
     """Where the records go."""
 
-    to_topic: Annotated[
-        str | None,
-        typer.Option(
-            "--to-topic", metavar="TOPIC", rich_help_panel=WHERE, help="Into a topic that exists, exactly once."
-        ),
-    ] = None
-    timestamps: Annotated[
-        str | None,
-        typer.Option(
-            "--timestamps",
-            metavar="keep|now",
-            rich_help_panel=WHERE,
-            help="Timestamps of the copies; keep by default.",
-        ),
-    ] = None
-    partitions: Annotated[
-        str | None,
-        typer.Option(
-            "--partitions",
-            metavar="keep|key",
-            rich_help_panel=WHERE,
-            help="Partitions of the copies; keep by default where that topic has as many.",
-        ),
-    ] = None
-    to_files: Annotated[
-        str | None,
-        typer.Option(
-            "--to-files", metavar="DIR", rich_help_panel=WHERE, help="Into a directory, a file a chunk, each once."
-        ),
-    ] = None
-    format: Annotated[
-        str | None,
-        typer.Option(
-            "--format", metavar="parquet|json", rich_help_panel=WHERE, help="What the files are; parquet by default."
-        ),
-    ] = None
-    to_command: Annotated[
-        str | None,
-        typer.Option(
-            "--to-command",
-            metavar="CMD",
-            rich_help_panel=WHERE,
-            help="To a shell command, a line of JSON a record; secrets as $NAME.",
-        ),
-    ] = None
-    ack: Annotated[
-        str | None,
-        typer.Option(
-            "--ack",
-            metavar="exit|line",
-            rich_help_panel=WHERE,
-            help="exit (default): a process a batch, 0: it has read all; line: it answers each: ok, or error: WHY.",
-        ),
-    ] = None
-    value_format: Annotated[
-        str | None,
-        typer.Option(
-            "--value-format",
-            metavar="base64|text|json",
-            rich_help_panel=WHERE,
-            help="How keys and values stand in that JSON; base64 by default.",
-        ),
-    ] = None
-    to_python: Annotated[
-        str | None,
-        typer.Option(
-            "--to-python",
-            metavar="MODULE:FUNCTION",
-            rich_help_panel=WHERE,
-            help="To a function, a list of records a call; an exception refuses them.",
-        ),
-    ] = None
-    to_spark: Annotated[
-        str | None,
-        typer.Option(
-            "--to-spark",
-            metavar="FORMAT",
-            rich_help_panel=WHERE,
-            help="One append by any of Spark's writers (delta, jdbc); broken off, all of it comes again.",
-        ),
-    ] = None
-    option: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--option",
-            metavar="KEY=VALUE",
-            rich_help_panel=WHERE,
-            help="A setting of that writer; may be repeated. Secrets: KEY=@FILE, or 'KEY=$VARIABLE'.",
-        ),
-    ] = None
-    where: Annotated[
-        str | None,
-        typer.Option(
-            "--where",
-            metavar="SQL",
-            rich_help_panel=WHERE,
-            help="Only records of which this is true, in Spark's SQL: \"cast(key as string) like 'eu-%'\".",
-        ),
-    ] = None
-
-    latest_per_key: Annotated[
-        bool,
-        typer.Option(
-            "--latest-per-key",
-            rich_help_panel=WHERE,
-            help="Of each key only the newest record that --where lets through; of those without a key, all.",
-        ),
-    ] = False
+    to_topic: str | None = None
+    timestamps: str | None = None
+    partitions: str | None = None
+    to_files: str | None = None
+    format: str | None = None
+    to_command: str | None = None
+    ack: str | None = None
+    value_format: str | None = None
+    to_python: str | None = None
+    to_spark: str | None = None
+    option: list[str] | None = None
+    where: str | None = None
+    latest_per_key: bool = False
 
     @property
     def sink(self) -> str | None:
@@ -188,99 +85,18 @@ class To:
 class Speed:
     """In which order, how many at a time, how fast, and what becomes of what is refused."""
 
-    order: Annotated[
-        Order | None,
-        typer.Option(
-            "--order",
-            metavar="partition|key|none",
-            rich_help_panel=SPEED,
-            help="What is kept in order within the gap; partition by default.",
-        ),
-    ] = None
-    lanes: Annotated[
-        int | None,
-        typer.Option(
-            "--lanes",
-            metavar="N",
-            rich_help_panel=SPEED,
-            help="Calls of a command or function at a time in each task; 1 by default.",
-        ),
-    ] = None
-    rate: Annotated[
-        str | None,
-        typer.Option(
-            "--rate",
-            metavar="500/s|20MiB/s|none",
-            rich_help_panel=SPEED,
-            help="At most so much, over all tasks; none: no limit, where the plan keeps one.",
-        ),
-    ] = None
-    retries: Annotated[
-        int | None,
-        typer.Option(
-            "--retries",
-            metavar="N",
-            rich_help_panel=FAILURES,
-            help="How often a refused record is tried again; 3 by default.",
-        ),
-    ] = None
-    backoff: Annotated[
-        str | None,
-        typer.Option(
-            "--backoff",
-            metavar="DURATION",
-            rich_help_panel=FAILURES,
-            help="Pause before the first retry, doubled for each; 500ms by default.",
-        ),
-    ] = None
-    handler_timeout: Annotated[
-        str | None,
-        typer.Option(
-            "--handler-timeout",
-            metavar="DURATION",
-            rich_help_panel=FAILURES,
-            help="How long one call of a command or function may take; 60s by default.",
-        ),
-    ] = None
-    dead_letter_topic: Annotated[
-        str | None,
-        typer.Option(
-            "--dead-letter-topic",
-            metavar="TOPIC",
-            rich_help_panel=FAILURES,
-            help="Where records go that are refused for good; without it such a record stops its partition.",
-        ),
-    ] = None
-    master: Annotated[
-        str | None,
-        typer.Option(
-            "--master", metavar="URL", rich_help_panel=SPARK, help="Spark's master; local[*], this machine, by default."
-        ),
-    ] = None
-    conf: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--conf", metavar="KEY=VALUE", rich_help_panel=SPARK, help="A setting of Spark's; may be repeated."
-        ),
-    ] = None
-    parallelism: Annotated[
-        int | None,
-        typer.Option(
-            "--parallelism",
-            metavar="N",
-            rich_help_panel=SPARK,
-            help="Tasks at a time, where the master is local or spark://.",
-        ),
-    ] = None
-    spark_log: Annotated[
-        bool, typer.Option("--spark-log", "-v", rich_help_panel=SPARK, help="Show Spark's log on stderr.")
-    ] = False
-    report: Annotated[
-        Path | None,
-        typer.Option(
-            "--report", metavar="FILE", rich_help_panel=SPARK, help="Write the proof to a new file too, as JSON."
-        ),
-    ] = None
+    order: Order | None = None
+    lanes: int | None = None
+    rate: str | None = None
+    retries: int | None = None
+    backoff: str | None = None
+    handler_timeout: str | None = None
+    dead_letter_topic: str | None = None
+    master: str | None = None
+    conf: list[str] | None = None
+    parallelism: int | None = None
+    spark_log: bool = False
+    report: Path | None = None
 
     def wanted(self, to: To) -> Wanted:
         """All of it, read. Raises UsageError for what has no meaning."""

@@ -22,6 +22,12 @@ MODULE_OF = {
     "LogBounds": "reading",
     "AsOf": "reading",
     "FromLog": "reading",
+    "Part": "catchup",
+    "Care": "catchup",
+    "Decided": "catchup",
+    "Books": "catchup",
+    "To": "replay",
+    "Speed": "replay",
 }
 """In which module of this package a bundle's options are, by the name of its class."""
 
