@@ -84,7 +84,6 @@ def offending(by: tuple[str, ...], modules: tuple[str, ...], *, but: tuple[str, 
 
 
 EVERYTHING = ("kgroup",)
-OPTIONS = ("kgroup.catchup_options", "kgroup.replay_options")
 ABOVE_COMMANDS = (
     "kgroup.cli",
     "kgroup.cli_options",
@@ -113,11 +112,12 @@ def test_the_sources_were_found() -> None:
         # Nothing imports what stands above it.
         (EVERYTHING, ("kgroup.cli",), ("kgroup.__main__",)),
         (EVERYTHING, ("kgroup.commands",), ("kgroup.cli",)),
-        (("kgroup.cluster",), (*ABOVE_COMMANDS, "kgroup.output", "kgroup.screens", *OPTIONS), ()),
-        (("kgroup.catchup",), (*ABOVE_COMMANDS, "kgroup.output", "kgroup.screens", "kgroup.changing", *OPTIONS), ()),
+        (EVERYTHING, ("kgroup.cli_options",), ("kgroup.verbs",)),
+        (("kgroup.cluster",), (*ABOVE_COMMANDS, "kgroup.output", "kgroup.screens"), ()),
+        (("kgroup.catchup",), (*ABOVE_COMMANDS, "kgroup.output", "kgroup.screens", "kgroup.changing"), ()),
         (("kgroup.groups",), (*ABOVE_COMMANDS, "kgroup.output", "kgroup.screens", "kgroup.cluster"), ()),
         (("kgroup.groups",), ("kgroup.sandbox", "kgroup.settings"), ()),
-        (("kgroup.screens",), (*ABOVE_COMMANDS, "kgroup.output", "kgroup.cluster", *OPTIONS), ()),
+        (("kgroup.screens",), (*ABOVE_COMMANDS, "kgroup.output", "kgroup.cluster"), ()),
         (("kgroup.output",), (*ABOVE_COMMANDS, "kgroup.cluster", "kgroup.groups", "kgroup.settings"), ()),
         (("kgroup.settings",), (*ABOVE_COMMANDS, "kgroup.output", "kgroup.cluster", "kgroup.groups"), ()),
         (("kgroup.sandbox",), (*ABOVE_COMMANDS, "kgroup.output", "kgroup.groups", "kgroup.screens"), ()),
@@ -162,19 +162,17 @@ EDGES = """
 __main__: cli completion
 acl: quoting
 catchup: acl cluster durations errors groups hanging kgroup model paths quoting redact sandbox stored units whole_file
-catchup_options: catchup changing clock errors groups
 changing: acl catchup choosing clock cluster cluster_ref durations errors facts groups journal looking model outcome
   output_format quoting reporter run sandbox screen screens settings signals snapshots stored text_source units
   waiting whole_file
 choosing: cluster errors groups model run
 cli: errors habits help_pages kgroup outcome output output_format quoting redact run settings signals table verbs
   watching
-cli_options: catchup_options changing groups help_parts looking output_format replay_options run settings watching
+cli_options: changing groups help_parts looking output_format run settings watching
 cluster: acl clock cluster_ref errors facts groups hanging kgroup logged model quoting redact settings stored units
-commands: catchup_options changing choosing clock cluster cluster_ref completion doctor_texts durations errors facts
-  groups help_parts journal logged looking metrics model offset_source outcome output_format paths quoting redact
-  replay_options rollout run sandbox screen screens settings signals skipped snapshots table tables text_source topics
-  units waiting watching whole_file
+commands: changing choosing clock cluster cluster_ref completion doctor_texts durations errors facts groups help_parts
+  journal logged looking metrics model offset_source outcome output_format paths quoting redact rollout run sandbox
+  screen screens settings signals skipped snapshots table tables text_source topics units waiting watching whole_file
 completion: cluster errors groups paths redact reporter settings
 doctor_texts: errors groups
 durations: errors
@@ -192,7 +190,6 @@ offset_source: groups text_source
 outcome: clock cluster_ref errors model screen
 output: clock cluster_ref durations errors metrics model outcome output_format quoting reporter screen screens signals
   units watching whole_file
-replay_options: catchup errors
 rollout: cluster errors groups model reporter telling waiting
 run: errors output_format quoting redact settings
 sandbox: cluster errors locks paths reporter

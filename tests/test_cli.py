@@ -607,6 +607,15 @@ def test_a_verb_that_asks_no_cluster_imports_no_client(arguments: list[str]) -> 
     assert loaded(modules, "kafka", "confluent_kafka", "pyspark", "pandas") == set()
 
 
+def test_a_notebook_and_the_making_of_changes_load_nothing_of_the_command_line() -> None:
+    modules = modules_after(
+        "import kgroup.spark, kgroup.snapshots, kgroup.watching, kgroup.looking.from_log\n"
+        "import kgroup.changing.carry_out, kgroup.changing.catchup_request, kgroup.changing.replay_request"
+    )
+
+    assert loaded(modules, "typer", "rich", "kgroup.cli", "kgroup.cli_options", "kgroup.verbs") == set()
+
+
 @pytest.mark.parametrize("word", ["", "list x", " "])
 def test_a_word_that_is_no_verb_is_no_crash(kgroup_cli: CommandLine, word: str) -> None:
     assert "there is no verb" in kgroup_cli(word, exit_code=2).stderr

@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from kgroup.catchup_options import Books, Care, Decided, Part
+from kgroup.changing.catchup_request import Books, Care, Decided, Part
 from kgroup.changing.execution import ACCEPTED_BY_START
 from kgroup.help_parts import SAFETY, accept_help
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from kgroup.replay_options import Speed, To
+from kgroup.changing.replay_request import Speed, To
 
 WHERE = "Where to"
 SPEED = "Order and speed"

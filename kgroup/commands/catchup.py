@@ -6,19 +6,19 @@ from typing import Annotated
 
 import typer
 
-from kgroup.catchup_options import Books, Care, Decided, Part
 from kgroup.changing.catching_up import opened
 from kgroup.changing.catchup_end import cancel_outcome, prune_outcome, release_outcome, stop_outcome
+from kgroup.changing.catchup_request import Books, Care, Decided, Part
 from kgroup.changing.catchup_run import Doing, resume_outcome, start_outcome
 from kgroup.changing.catchup_show import followed, list_outcome, show_outcome
 from kgroup.changing.catchup_skipped import skipped_intent
 from kgroup.changing.catchup_start import Intent
 from kgroup.changing.checks import check_change, check_execution
 from kgroup.changing.execution import ACCEPTED_BY_CANCEL, ACCEPTED_BY_START, Execution
+from kgroup.changing.replay_request import Speed, To
 from kgroup.errors import UsageError
 from kgroup.help_parts import SAFETY, WHAT, accept_help
 from kgroup.outcome import Outcome
-from kgroup.replay_options import Speed, To
 from kgroup.run import Run
 from kgroup.whole_file import WholeFile
 
