@@ -24,6 +24,7 @@ from kgroup.clock import utc_now
 from kgroup.durations import format_duration
 from kgroup.errors import KgroupError, Refused, UsageError
 from kgroup.screen import Cell, Column, Table
+from kgroup.settings.clients import librdkafka_config
 from kgroup.stored import Headers, OffsetRange, StoredRecord, merged
 from kgroup.units import plural
 from kgroup.whole_file import WholeFile
@@ -76,7 +77,7 @@ def check_target(settings: Settings, target: str) -> None:
         raise UsageError(f"{OPTION} {target} names no topic", hint=f"Write {OPTION} topic:NAME.")
     from kgroup.cluster.reading import check_topic
 
-    check_topic(settings.librdkafka(), topic, timeout_s=settings.timeout_s)
+    check_topic(librdkafka_config(settings), topic, timeout_s=settings.timeout_s)
 
 
 def check_apart(ranges: Sequence[OffsetRange], target: str) -> None:
@@ -99,7 +100,7 @@ def preview(
 
     try:
         patience_s = min(settings.timeout_s, _PREVIEW_S)
-        found = tuple(read_ranges(settings.librdkafka(), wanted, timeout_s=patience_s))
+        found = tuple(read_ranges(librdkafka_config(settings), wanted, timeout_s=patience_s))
     except KgroupError:
         return None
     return tuple(sorted(found, key=lambda record: (record.topic, record.partition, record.offset)))
@@ -166,7 +167,7 @@ def _place(settings: Settings, ranges: Sequence[OffsetRange], target: str, repor
     topic = target.removeprefix(_TOPIC)
     from kgroup.cluster.producing import TopicWriter, keeping_of
 
-    config = settings.librdkafka()
+    config = librdkafka_config(settings)
     keeping = keeping_of(config, topic, timeout_s=settings.timeout_s)
     if keeping is None:
         reporter.note(f"how long {topic} keeps records could not be read (no DESCRIBE_CONFIGS?)")
@@ -191,7 +192,7 @@ def _copy(settings: Settings, ranges: Sequence[OffsetRange], place: _Place, repo
     kept = 0
     with (
         reporter.progress("saving skipped records", total, "records") as progress,
-        closing(read_ranges(settings.librdkafka(), ranges, timeout_s=settings.timeout_s)) as records,
+        closing(read_ranges(librdkafka_config(settings), ranges, timeout_s=settings.timeout_s)) as records,
     ):
         for record in records:
             place.add(record)

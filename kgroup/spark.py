@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from kgroup.catchup.spark.notebook import FORMAT, register_source
 from kgroup.reporter import Silent
+from kgroup.settings.clients import librdkafka_config
 from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve
 
@@ -50,4 +51,4 @@ def register(
         timeout=timeout,
     )
     settings = resolve(connection, _Warning())
-    register_source(spark, settings.librdkafka(), timeout_s=settings.timeout_s, name=name)
+    register_source(spark, librdkafka_config(settings), timeout_s=settings.timeout_s, name=name)

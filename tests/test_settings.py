@@ -17,6 +17,8 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from kgroup.cluster.coordinator.login import client_arguments
 from kgroup.errors import ConfigError, KgroupError, NotFound, Refused, UsageError
+from kgroup.settings import clients
+from kgroup.settings.clients import kafka_python_config, librdkafka_config
 from kgroup.settings.connection import Connection
 from kgroup.settings.keys import (
     ALIASES,
@@ -30,6 +32,7 @@ from kgroup.settings.keys import (
 )
 from kgroup.settings.model import Settings
 from kgroup.settings.sources import resolve
+from kgroup.settings.tls import client_context
 from tests.settings_cases import Notes
 
 CONTEXTS = """
@@ -201,8 +204,8 @@ def test_timeouts(case: str, config: Path) -> None:
     settings = settle(environ=environ, **flags)
     assert settings.timeout_s == seconds
     assert source in settings.timeout_source
-    assert settings.kafka_python()["request_timeout_ms"] == seconds * 1000
-    assert settings.librdkafka()["socket.timeout.ms"] == str(round(seconds * 1000))
+    assert kafka_python_config(settings)["request_timeout_ms"] == seconds * 1000
+    assert librdkafka_config(settings)["socket.timeout.ms"] == str(round(seconds * 1000))
 
 
 SASL = ["security.protocol=SASL_PLAINTEXT", "sasl.mechanism=PLAIN", "sasl.username=u", "sasl.password=geheim"]
@@ -334,7 +337,7 @@ def test_the_clients_for_a_password() -> None:
     settings = settle(
         bootstrap_server="a:1,b:2", property=[*SASL, "request.timeout.ms=3000", "metadata.max.age.ms=60000"]
     )
-    assert settings.kafka_python() == {
+    assert kafka_python_config(settings) == {
         "bootstrap_servers": ["a:1", "b:2"],
         "client_id": "kgroup",
         "request_timeout_ms": 3000,
@@ -344,7 +347,7 @@ def test_the_clients_for_a_password() -> None:
         "sasl_plain_username": "u",
         "sasl_plain_password": "geheim",
     }
-    assert settings.librdkafka() == {
+    assert librdkafka_config(settings) == {
         "bootstrap.servers": "a:1,b:2",
         "client.id": "kgroup",
         "log_level": "0",
@@ -359,12 +362,14 @@ def test_the_clients_for_a_password() -> None:
 
 def test_tls_is_one_context(tmp_path: Path) -> None:
     base = ["security.protocol=SSL"]
-    checked = settle(bootstrap_server="a:1", property=base).kafka_python()["ssl_context"]
+    checked = kafka_python_config(settle(bootstrap_server="a:1", property=base))["ssl_context"]
     assert (checked.check_hostname, checked.verify_mode) == (True, ssl.CERT_REQUIRED)
     assert checked.minimum_version == ssl.TLSVersion.TLSv1_2
-    names = settle(bootstrap_server="a:1", property=[*base, "ssl.endpoint.identification.algorithm="]).ssl_context()
+    names = client_context(settle(bootstrap_server="a:1", property=[*base, "ssl.endpoint.identification.algorithm="]))
     assert (names.check_hostname, names.verify_mode) == (False, ssl.CERT_REQUIRED)
-    never = settle(bootstrap_server="a:1", property=[*base, "enable.ssl.certificate.verification=false"]).ssl_context()
+    never = client_context(
+        settle(bootstrap_server="a:1", property=[*base, "enable.ssl.certificate.verification=false"])
+    )
     assert (never.check_hostname, never.verify_mode) == (False, ssl.CERT_NONE)
 
 
@@ -413,7 +418,7 @@ def test_files_that_cannot_be_used(case: str, pem_files: dict[str, str]) -> None
     filled = [text.format(**pem_files) for text in properties]
     settings = settle(bootstrap_server="a:1", property=["security.protocol=SSL", *filled])
     with pytest.raises(ConfigError) as raised:
-        settings.kafka_python()
+        kafka_python_config(settings)
     text = "\n".join((raised.value.message, *raised.value.details))
     assert words in text
     assert "from -X" in text
@@ -446,7 +451,7 @@ def test_tokens_that_cannot_be_had(case: str, client: str) -> None:
     properties, words = TOKEN_FAULTS[case]
     settings = settle(bootstrap_server="a:1", property=properties)
     with pytest.raises(ConfigError) as raised:
-        getattr(settings, client)()
+        getattr(clients, f"{client}_config")(settings)
     assert words in raised.value.message
     assert "geheim" not in raised.value.message
 
@@ -474,7 +479,7 @@ def test_a_token_is_kept_and_has_extensions() -> None:
 def test_mechanisms_that_need_more(mechanism: str, client: str, words: str) -> None:
     settings = settle(bootstrap_server="a:1", property=["security.protocol=SASL_SSL", f"sasl.mechanism={mechanism}"])
     with pytest.raises(ConfigError) as raised:
-        getattr(settings, client)()
+        getattr(clients, f"{client}_config")(settings)
     text = "\n".join((raised.value.message, *raised.value.details))
     assert words in text
     assert "from -X" in text

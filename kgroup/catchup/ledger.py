@@ -58,7 +58,7 @@ class Listing:
 class Ledger:
     """The ledger in one topic. A context manager, that gives the connections back.
 
-    ``config`` is ``Settings.librdkafka()``; ``timeout_s`` is how long no answer at all may come. ``on_wait`` is called
+    ``config`` is from ``librdkafka_config``; ``timeout_s`` is how long no answer at all may come. ``on_wait`` is called
     where an open transaction has been waited for a second, with how many seconds that may take at most. All methods
     raise NotAuthorized, AuthenticationFailed and Unreachable; those that decide something raise Refused with code
     ``open-transaction`` where one hangs, ``ledger-newer`` and KgroupError ``ledger-damaged`` for a record of the plan.

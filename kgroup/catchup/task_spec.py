@@ -46,7 +46,7 @@ class TaskSpec:
     ``chunks`` are in the order they are worked through. ``options`` are the sink's, as ``Delivery.options`` has them;
     ``dead_letters`` is the topic for what is refused, None: a refused record stops its partition. ``maybe_processed``
     are the offsets below which records of a partition may have been handled before (``GapRange``). ``rate`` is this
-    task's share. ``config`` is ``Settings.librdkafka()``, with its secrets; ``timeout_s`` is how long no answer of a
+    task's share. ``config`` is from ``librdkafka_config``, with its secrets; ``timeout_s`` is how long no answer of a
     broker may come.
     """
 

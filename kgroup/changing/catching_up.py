@@ -23,6 +23,7 @@ from kgroup.journal import whoami
 from kgroup.looking.pending_catchups import ledger_topic
 from kgroup.quoting import quote
 from kgroup.run import Run
+from kgroup.settings.clients import librdkafka_config
 
 E = TypeVar("E", bound=KgroupError)
 
@@ -47,7 +48,7 @@ def opened(run: Run, topic: str | None) -> Iterator[Engine]:
     books = ledger_topic(topic)
     check_topic_name("--ledger-topic" if topic else "KGROUP_LEDGER_TOPIC", books)
     settings = run.settings
-    config = settings.librdkafka()
+    config = librdkafka_config(settings)
     with (
         ChangingCluster(settings) as cluster,
         Ledger(config, books, timeout_s=settings.timeout_s, on_wait=on_wait) as ledger,

@@ -31,6 +31,7 @@ from kgroup.sandbox.demo import END, Application, Crashed
 from kgroup.sandbox.demo_consumer import COMMITTED, PROCESSED
 from kgroup.screens import describe
 from kgroup.screens.describe_records import Part
+from kgroup.settings.clients import librdkafka_config
 from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve
 from kgroup.stored import OffsetRange
@@ -135,7 +136,7 @@ class _Play:
         if not meanwhile:
             faults.append("the application handled nothing while the gap was replayed")
         wanted = [f"order {number}".encode() for number in range(COMMITTED, END)]
-        found, marked = _read(engine, self._settings.librdkafka(), crashed.target, self._settings.timeout_s)
+        found, marked = _read(engine, librdkafka_config(self._settings), crashed.target, self._settings.timeout_s)
         if found != wanted:
             faults.append(f"{crashed.target} has not the orders {COMMITTED} to {END - 1}, each once")
         else:

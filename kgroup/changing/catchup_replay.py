@@ -52,6 +52,7 @@ from kgroup.outcome import Outcome
 from kgroup.reporter import ProgressPart
 from kgroup.run import Run
 from kgroup.screens.catchup_plans import list_records, proof_screen
+from kgroup.settings.clients import librdkafka_config
 from kgroup.signals import Terminated
 from kgroup.units import human_count, plural
 from kgroup.whole_file import WholeFile
@@ -104,7 +105,7 @@ def fit(
     """
     ready = check(wanted.spark, timeout_s=run.settings.timeout_s)
     options = dict(wanted.options or {})
-    admin = TopicAdmin(run.settings.librdkafka(), timeout_s=run.settings.timeout_s)
+    admin = TopicAdmin(librdkafka_config(run.settings), timeout_s=run.settings.timeout_s)
     known = admin.facts_of(sorted({item.topic for item in ranges}))
     sources = {topic: facts for topic, facts in known.items() if not isinstance(facts, KgroupError)}
     found = [Finding(Level.READ, f"Spark can run ({wanted.spark.master})"), *check_sources(sources)]
@@ -236,7 +237,7 @@ def _worked(
 ) -> Replayed:
     """Run the tasks that have something left to do; what a whole write of Spark's has done is written down here."""
     found, epoch, timeout_s = runner.found, runner.epoch.number, run.settings.timeout_s
-    tasks = specs(found, delivery, wanted, engine.ledger.topic, epoch, run.settings.librdkafka(), timeout_s)
+    tasks = specs(found, delivery, wanted, engine.ledger.topic, epoch, librdkafka_config(run.settings), timeout_s)
     if not tasks or session is None:
         return Replayed((), (), (), 0.0)
     engine.require_same_topics(found.plan)

@@ -26,6 +26,7 @@ from kgroup.cluster.logs import TopicLayout
 from kgroup.errors import ExitCode, KgroupError
 from kgroup.model import RowError
 from kgroup.run import Run
+from kgroup.settings.clients import librdkafka_config
 from kgroup.stored import OffsetRange
 from kgroup.units import plural
 
@@ -103,7 +104,7 @@ def missing_dead_letters(run: Run, engine: Engine, found: Ledgered) -> str | Non
     changes = [why for name, topic in now.items() if (why := difference(name, before[name], topic)) is not None]
     if not changes:
         return None
-    config, plan_id = run.settings.librdkafka(), found.plan.id
+    config, plan_id = librdkafka_config(run.settings), found.plan.id
     left = sum(find_delivered(config, name, topic, plan_id).records for name, topic in now.items() if topic is not None)
     return None if left >= dead else f"dead letters that are gone: {dead - left} of {dead} ({', '.join(changes)})"
 
@@ -112,7 +113,7 @@ def _loss(run: Run, engine: Engine, found: Ledgered, topic: str, now: TopicNow |
     there = Found()
     if now is not None:
         run.reporter.note(f"{why}: {topic} is read to find out what it still has")
-        there = find_delivered(run.settings.librdkafka(), topic, now, found.plan.id)
+        there = find_delivered(librdkafka_config(run.settings), topic, now, found.plan.id)
     layouts = engine.cluster.layouts({topic, *(item.topic for item in found.plan.ranges)})
     sizes = {name: len(item.leaders) for name, item in layouts.items() if isinstance(item, TopicLayout)}
     most = max((size for name, size in sizes.items() if name != topic), default=0)

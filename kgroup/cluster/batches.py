@@ -155,8 +155,8 @@ class Gone:
 class BatchReader:
     """Reads ranges, one after the other, through one client. A context manager.
 
-    ``config`` is ``Settings.librdkafka()``. ``timeout_s`` is how long nothing at all may come; the time that the caller
-    takes for a batch does not count.
+    ``config`` is from ``librdkafka_config``. ``timeout_s`` is how long nothing at all may come; the time that the
+    caller takes for a batch does not count.
     """
 
     def __init__(self, config: Mapping[str, Any], *, timeout_s: float, isolation: str = "read_committed") -> None:

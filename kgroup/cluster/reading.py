@@ -50,7 +50,7 @@ def read_ranges(
 ) -> Generator[StoredRecord, None, None]:
     """Every record of the ranges that a consumer would see, each once, in offset order within its partition.
 
-    ``config`` is ``Settings.librdkafka()``. It ends only when the position in every partition has reached the
+    ``config`` is from ``librdkafka_config``. It ends only when the position in every partition has reached the
     end of its range, and raises otherwise; the records that came before an error are good, but not all. Ranges
     may overlap. ``timeout_s`` is how long nothing at all may come; the time that the caller takes for a record
     does not count. Close the iterator, or read it to its end, to close the connection.

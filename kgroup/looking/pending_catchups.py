@@ -17,6 +17,7 @@ from kgroup.cluster.snapshot import Cluster
 from kgroup.errors import KgroupError, NotFound
 from kgroup.output_format import Format
 from kgroup.run import Run
+from kgroup.settings.clients import librdkafka_config
 
 if TYPE_CHECKING:
     from kgroup.catchup.ledger import Listing
@@ -76,7 +77,7 @@ def read_books(run: Run, cluster: Cluster) -> Books:
         from kgroup.catchup.proof import prove
 
         settings = run.settings
-        with Ledger(settings.librdkafka(), topic, timeout_s=settings.timeout_s) as ledger:
+        with Ledger(librdkafka_config(settings), topic, timeout_s=settings.timeout_s) as ledger:
             listing = ledger.list(patience_s=_PATIENCE_S)
     except KgroupError as error:
         run.reporter.note(f"whether a catch-up is owed can't be told: {topic} {error.message}")

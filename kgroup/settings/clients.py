@@ -27,8 +27,11 @@ _NOT_IN_LIBRDKAFKA = {
 _PASSWORD_KEYS = frozenset({"sasl.username", "sasl.password"})
 
 
-def kafka_python(settings: Settings) -> dict[str, Any]:
-    """See ``Settings.kafka_python``."""
+def kafka_python_config(settings: Settings) -> dict[str, Any]:
+    """Keyword arguments that KafkaConnectionManager and KafkaAdminClient both take.
+
+    Raises ConfigError for what kafka-python can't honour and for unreadable files.
+    """
     arguments: dict[str, Any] = {
         "client_id": CLIENT_ID,
         "request_timeout_ms": max(1, round(settings.timeout_s * 1000)),
@@ -46,15 +49,18 @@ def kafka_python(settings: Settings) -> dict[str, Any]:
         # What Java called it before 2.6.
         arguments["client_dns_lookup"] = "use_all_dns_ips"
     if settings.uses_tls:
-        arguments["ssl_context"] = settings.ssl_context()
+        # Imported here: most settings name no file, and ssl is slow to import.
+        from kgroup.settings.tls import client_context
+
+        arguments["ssl_context"] = client_context(settings)
     if mechanism == "OAUTHBEARER":
         arguments["sasl_oauth_token_provider"] = _token_source(settings)
     _require_package(settings, mechanism)
     return arguments
 
 
-def librdkafka(settings: Settings) -> dict[str, Any]:
-    """See ``Settings.librdkafka``."""
+def librdkafka_config(settings: Settings) -> dict[str, Any]:
+    """Configuration for confluent-kafka. Raises ConfigError for what librdkafka can't honour."""
     mechanism = settings.sasl_mechanism
     if mechanism in _NOT_IN_LIBRDKAFKA:
         raise ConfigError(

@@ -5,13 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
 
 from kgroup.errors import Refused
 from kgroup.redact import HIDDEN, is_secret
-
-if TYPE_CHECKING:
-    import ssl
 
 DEFAULT_TIMEOUT_S = 10.0
 DEFAULT_SOURCE = "default"
@@ -124,27 +120,6 @@ class Settings:
                 hint=f"Nothing was changed. Name it: --context {self.context}",
                 code="context-not-named",
             )
-
-    def librdkafka(self) -> dict[str, Any]:
-        """Configuration for confluent-kafka. Raises ConfigError for what librdkafka can't honour."""
-        from kgroup.settings.clients import librdkafka
-
-        return librdkafka(self)
-
-    def kafka_python(self) -> dict[str, Any]:
-        """Keyword arguments that KafkaConnectionManager and KafkaAdminClient both take.
-
-        Raises ConfigError for what kafka-python can't honour and for unreadable files.
-        """
-        from kgroup.settings.clients import kafka_python
-
-        return kafka_python(self)
-
-    def ssl_context(self) -> ssl.SSLContext:
-        """A new TLS context for these settings. Raises ConfigError for unreadable files."""
-        from kgroup.settings.tls import client_context
-
-        return client_context(self)
 
     def __repr__(self) -> str:
         shown = ", ".join(repr(setting) for setting in self.entries.values())

@@ -20,6 +20,7 @@ from kgroup.cluster.coordinator.login import client_arguments
 from kgroup.cluster.diagnosis import certain_fault, explain
 from kgroup.cluster.librdkafka import may_pass
 from kgroup.errors import AuthenticationFailed, KgroupError, Unreachable
+from kgroup.settings.clients import librdkafka_config
 from kgroup.settings.connection import Connection
 from kgroup.settings.model import Settings
 from kgroup.settings.oauth import unsecured_token
@@ -242,7 +243,7 @@ def test_both_clients_connect(case: str, broker: SecureBroker, token_endpoint: s
         described = java_like.describe_cluster()
     finally:
         java_like.close()
-    librdkafka = AdminClient(settings.librdkafka())
+    librdkafka = AdminClient(librdkafka_config(settings))
     found = librdkafka.list_topics(timeout=CLIENT_TIMEOUT_S)
 
     assert described["cluster_id"] == found.cluster_id

@@ -19,6 +19,7 @@ from kgroup.cluster.apply import ChangingCluster
 from kgroup.cluster.holding_requests import INSTANCE_ID
 from kgroup.errors import Refused
 from kgroup.model import Commit
+from kgroup.settings.clients import librdkafka_config
 from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve
 from tests import by_hand
@@ -50,7 +51,7 @@ def engine(bootstrap: str, ledger: str) -> Iterator[Engine]:
     settings = resolve(Connection(bootstrap_server=bootstrap, timeout="8s"), QuietReporter(), environ={})
     with (
         ChangingCluster(settings) as cluster,
-        Ledger(settings.librdkafka(), ledger, timeout_s=8) as books,
+        Ledger(librdkafka_config(settings), ledger, timeout_s=8) as books,
     ):
         yield Engine(cluster, books, "other@jump-2", lambda: round(time.time() * 1000))
 

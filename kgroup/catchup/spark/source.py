@@ -50,7 +50,7 @@ class Part:
 class Reading:
     """What is read: for each of Spark's partitions the parts that it reads, in that order.
 
-    ``config`` is ``Settings.librdkafka()`` with its secrets; ``timeout_s`` is how long nothing at all may come. With
+    ``config`` is from ``librdkafka_config`` with its secrets; ``timeout_s`` is how long nothing at all may come. With
     ``headers`` that column is filled, else null; with ``books`` come the columns of ``BOOKS_DDL``, where what the log
     start has passed is told and reading goes on. Without them it raises, unless ``loses`` says that it may be.
     """

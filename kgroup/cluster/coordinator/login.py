@@ -7,6 +7,7 @@ from typing import Any
 from kafka.net.sasl import get_sasl_mechanism
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
+from kgroup.settings.clients import kafka_python_config
 from kgroup.settings.model import Settings
 
 _TOKEN_PROVIDER = "sasl_oauth_token_provider"
@@ -14,7 +15,7 @@ _TOKEN_PROVIDER = "sasl_oauth_token_provider"
 
 def client_arguments(settings: Settings) -> dict[str, Any]:
     """The settings as kafka-python takes them; it insists on token providers of a class of its own."""
-    arguments = settings.kafka_python()
+    arguments = kafka_python_config(settings)
     if _TOKEN_PROVIDER in arguments:
         AbstractTokenProvider.register(type(arguments[_TOKEN_PROVIDER]))
     return arguments

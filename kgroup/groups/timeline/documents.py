@@ -1,39 +1,13 @@
-"""The JSON form of a history: null for unknown, offsets as integers, times as RFC 3339 and in milliseconds."""
+"""The JSON form of a history's parts: null for unknown, offsets as integers, times as RFC 3339 and in milliseconds."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kgroup.groups.timeline.jumps import SLICES, Commits, Course, Jump
 from kgroup.groups.timeline.model import Present, Signature, Step, Totals
 from kgroup.groups.timeline.moments import rfc3339
 from kgroup.logged import Partitions, Reach
-
-if TYPE_CHECKING:
-    from kgroup.groups.timeline.history import History
-
-
-def of_history(history: History) -> dict[str, Any]:
-    """The whole document."""
-    asked = history.asked
-    return {
-        "group": history.group,
-        "since": rfc3339(asked.since_ms),
-        "until": rfc3339(asked.until_ms),
-        "state": asked.state,
-        "over": history.over,
-        "totals": _totals(history.totals),
-        "signatures": [_signature(one) for one in history.signatures],
-        "before": None if history.before is None else of_step(history.before),
-        "steps": [of_step(step) for step in history.steps],
-        "commits": None if history.commits is None else _commits(history.commits, asked.until_ms - asked.since_ms),
-        "log": {
-            **_reach(history.reach),
-            "covers_span": history.covered,
-            "whole": history.whole,
-            "unreadable_records": history.unreadable,
-        },
-    }
 
 
 def of_step(step: Step) -> dict[str, Any]:
@@ -88,7 +62,8 @@ def _assignment(partitions: Partitions | None) -> list[dict[str, Any]] | None:
     return [{"topic": topic, "partitions": numbers} for topic, numbers in topics.items()]
 
 
-def _totals(totals: Totals) -> dict[str, Any]:
+def of_totals(totals: Totals) -> dict[str, Any]:
+    """How restless a group was."""
     return {
         "rebalances": totals.rebalances,
         "never_completed": totals.never_completed,
@@ -111,7 +86,8 @@ def _totals(totals: Totals) -> dict[str, Any]:
     }
 
 
-def _signature(one: Signature) -> dict[str, Any]:
+def of_signature(one: Signature) -> dict[str, Any]:
+    """What was recognised in its course."""
     return {
         "signature": one.kind.value,
         "from": rfc3339(one.from_ms),
@@ -124,7 +100,8 @@ def _signature(one: Signature) -> dict[str, Any]:
     }
 
 
-def _commits(commits: Commits, span_ms: int) -> dict[str, Any]:
+def of_commits(commits: Commits, span_ms: int) -> dict[str, Any]:
+    """Offsets over time."""
     return {
         "jumps": [_jump(jump) for jump in commits.jumps],
         "partitions": [_course(course) for course in commits.courses],
@@ -170,7 +147,8 @@ def _course(course: Course) -> dict[str, Any]:
     }
 
 
-def _reach(reach: Reach) -> dict[str, Any]:
+def of_reach(reach: Reach) -> dict[str, Any]:
+    """How far the log was read."""
     return {
         "start": reach.start,
         "end": reach.end,

@@ -9,6 +9,7 @@ from typing import Any
 from kgroup.groups.timeline import documents
 from kgroup.groups.timeline.jumps import Commits, commits_of
 from kgroup.groups.timeline.model import Signature, Step, Totals
+from kgroup.groups.timeline.moments import rfc3339
 from kgroup.groups.timeline.signatures import signatures
 from kgroup.groups.timeline.totals import is_over, totals_of
 from kgroup.groups.timeline.track import Track, track
@@ -79,7 +80,27 @@ class History:
 
     def document(self) -> dict[str, Any]:
         """Its JSON form."""
-        return documents.of_history(self)
+        asked = self.asked
+        return {
+            "group": self.group,
+            "since": rfc3339(asked.since_ms),
+            "until": rfc3339(asked.until_ms),
+            "state": asked.state,
+            "over": self.over,
+            "totals": documents.of_totals(self.totals),
+            "signatures": [documents.of_signature(one) for one in self.signatures],
+            "before": None if self.before is None else documents.of_step(self.before),
+            "steps": [documents.of_step(step) for step in self.steps],
+            "commits": None
+            if self.commits is None
+            else documents.of_commits(self.commits, asked.until_ms - asked.since_ms),
+            "log": {
+                **documents.of_reach(self.reach),
+                "covers_span": self.covered,
+                "whole": self.whole,
+                "unreadable_records": self.unreadable,
+            },
+        }
 
 
 def history(group: str, events: Sequence[Event], reach: Reach, asked: Asked) -> History:
