@@ -2,8 +2,10 @@
 
 The transaction that delivers proves that a record was written, not that it is still there: the topic may be deleted,
 recreated, or lose its oldest records while the replay runs. So the topic's id and its log end offsets are frozen in the
-plan's delivery before the first record, and compared before anything is verified. Where they differ, the headers of the
-records that are left say which ones are gone.
+plan's delivery before the first record, and compared before anything is verified. Neither ever returns to what it was:
+the id of a topic that was deleted is not used again, and a log start never moves back. So this one comparison finds
+whatever happened since the first record; those that are made while a replay runs only end it early. Where they differ,
+the headers of the records that are left say which ones are gone.
 """
 
 from __future__ import annotations

@@ -165,7 +165,13 @@ def whole_of(pid: int) -> list[int]:
 @contextmanager
 def frozen(process: Running) -> Iterator[None]:
     """A ``kgroup`` that hangs, with all that belongs to it, while the block runs; and goes on after it."""
-    pids = whole_of(process.process.pid)
+    with hanging(*whole_of(process.process.pid)):
+        yield
+
+
+@contextmanager
+def hanging(*pids: int) -> Iterator[None]:
+    """These processes do nothing while the block runs."""
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
     try:

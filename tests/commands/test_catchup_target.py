@@ -6,14 +6,17 @@ The broker creates topics that clients ask for (``auto.create.topics.enable``), 
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kgroup.catchup.replaying import Replay, Replayed
 from kgroup.cluster import demo_clients
 from kgroup.cluster.batches import BatchReader
 from kgroup.cluster.producing import TopicWriter
@@ -25,7 +28,7 @@ from kgroup.errors import KgroupError
 from kgroup.sandbox import Sandbox
 from kgroup.stored import OffsetRange
 from tests.command_line import CommandLine, QuietReporter, Result
-from tests.commands.catchups import LOCAL, copied, frozen, own_ledger, replaying
+from tests.commands.catchups import LOCAL, copied, frozen, hanging, own_ledger, replaying, whole_of
 from tests.conftest import BROKER_PROPERTIES
 from tests.kafka_world import KafkaWorld
 from tests.running import running
@@ -84,6 +87,15 @@ class Sabotage:
                 sabotage(first)
             return process.ends(8), first
 
+    def start_here(self) -> Result:
+        """Replay in this process; ends with exit code 8."""
+        to = ("--to-topic", self.target, *SLOWLY, "--execute", "-o", "json")
+        return self.kgroup("catchup", "start", self.group, *to, exit_code=8)
+
+    def recreate_target(self) -> None:
+        self.world.delete_topic(self.target)
+        self.create_target()
+
     def resume(self, exit_code: int = 0) -> Result:
         return self.kgroup("catchup", "resume", self.group, *LOCAL, "--execute", exit_code=exit_code)
 
@@ -131,11 +143,7 @@ def test_a_target_that_is_deleted_is_not_created_again_by_us(gap: Sabotage) -> N
 
 @pytest.mark.soak
 def test_a_target_that_is_recreated_gets_all_records_again(gap: Sabotage) -> None:
-    def recreate(_: int) -> None:
-        gap.world.delete_topic(gap.target)
-        gap.create_target()
-
-    result, first = gap.start(recreate, "-o", "json")
+    result, first = gap.start(lambda _: gap.recreate_target(), "-o", "json")
 
     assert (first, 0, RECORDS) in gone(result)
     assert "PROVED" not in result.stderr
@@ -157,6 +165,49 @@ def test_records_that_the_target_loses_are_named_and_delivered_again(gap: Sabota
     proved = gap.resume()
     assert "PROVED" in proved.stderr
     assert "AGAIN  150 records" in proved.stdout
+    assert gap.copy == gap.records
+
+
+@pytest.mark.soak
+def test_a_target_that_is_recreated_between_two_comparisons(gap: Sabotage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All later transactions end well, and none of them compares: the comparison before the proof finds it."""
+    delivered_first = list[int]()
+
+    def compare_nothing(replay: Replay) -> bool:
+        if not delivered_first and len(gap.copy) >= RECORDS:
+            with hanging(*whole_of(os.getpid())[1:]):
+                delivered_first.append(Counter(int(source.split(":")[1]) for source in gap.copy).most_common(1)[0][0])
+                gap.recreate_target()
+        return False
+
+    monkeypatch.setattr(Replay, "_stop", compare_nothing)
+    result = gap.start_here()
+
+    assert (delivered_first[0], 0, RECORDS) in gone(result)
+    assert "PROVED" not in result.stderr
+    assert len(gap.copy) >= RECORDS, "the replay went on, into the new topic"
+    assert "PROVED" in gap.resume().stderr
+    assert gap.copy == gap.records
+
+
+@pytest.mark.soak
+def test_records_that_go_between_the_last_transaction_and_the_proof(
+    gap: Sabotage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replay = Replay.run
+
+    def run(*words: Any) -> Replayed:
+        came = replay(*words)
+        assert gap.copy == gap.records
+        gap.world.delete_records(gap.target, 2, 7)
+        return came
+
+    monkeypatch.setattr(Replay, "run", run)
+    result = gap.start_here()
+
+    assert gone(result) == {(2, 0, 7)}
+    assert "PROVED" not in result.stderr
+    assert "AGAIN  7 records" in gap.resume().stdout
     assert gap.copy == gap.records
 
 
