@@ -333,7 +333,7 @@ def _proved(
     if runner.found.state.state.is_open:
         engine.sign_off(runner)
     state = PlanState(runner.found, proof, utc_ms())
-    _say(run, engine, state)
+    _say(run, engine, state, loss)
     errors = () if loss is None else errors_of(run, found, loss)
     errors += tuple(RowError.of(error, group=found.plan.group) for error in came.failures)
     errors += tuple(
@@ -364,9 +364,11 @@ def _proved(
     )
 
 
-def _say(run: Run, engine: Engine, state: PlanState) -> None:
+def _say(run: Run, engine: Engine, state: PlanState, loss: Loss | None) -> None:
     proof, plan_id = state.proof, state.found.plan.id
-    if proof.complete:
+    if loss is not None and loss.blocked is not None:
+        run.reporter.event("DISPUTED", f"{plan_id}  it cannot deliver that again: {loss.blocked}")
+    elif proof.complete:
         run.reporter.event("PROVED", f"{plan_id}  {proof.delivered} of {proof.records} records delivered")
     elif proof.lost:
         first, offsets = proof.lost[0], sum(row.offsets for row in proof.lost)

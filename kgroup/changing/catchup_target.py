@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from itertools import groupby
 
+from kgroup.catchup.delivered import undelivered
 from kgroup.catchup.engine import Engine
-from kgroup.catchup.model import Delivery, Ledgered
+from kgroup.catchup.model import Delivery, Ledgered, Order
 from kgroup.catchup.replaying import DEAD_LETTERS
 from kgroup.catchup.runner import Runner
 from kgroup.catchup.sinks.topic import keeps_partitions
@@ -21,16 +23,19 @@ from kgroup.catchup.target import (
     has_delivered,
     read_target,
 )
+from kgroup.catchup.unledgered import range_words
+from kgroup.changing.catching_up import ledger_said
 from kgroup.changing.catchup_show import commands
 from kgroup.cluster.logs import TopicLayout
 from kgroup.errors import ExitCode, KgroupError
 from kgroup.model import RowError
 from kgroup.run import Run
 from kgroup.settings.clients import librdkafka_config
-from kgroup.stored import OffsetRange
+from kgroup.stored import OffsetRange, merged
 from kgroup.units import plural
 
 _NAMED = 3
+_MOST_RANGES = 100
 _UNKNOWN = "the ledger does not say what the topic was like before"
 
 
@@ -151,7 +156,7 @@ def errors_of(run: Run, found: Ledgered, loss: Loss) -> tuple[RowError, ...]:
     topic = target_of(found.delivery)
     hint = f"it is delivered again by  {commands(run, found).resume}"
     if loss.blocked is not None:
-        hint = f"{what_else(run, found, loss)}"
+        hint = what_else(run, found, loss)
     elif not loss.exists:
         hint = f"create {topic} again; then {hint}"
     return tuple(
@@ -161,7 +166,7 @@ def errors_of(run: Run, found: Ledgered, loss: Loss) -> tuple[RowError, ...]:
             found.plan.group,
             row.topic,
             row.partition,
-            hint=hint,
+            hint=hint if loss.blocked is None or row is loss.gone[0] else None,
             exit_code=ExitCode.CHECK_FAILED,
         )
         for row in loss.gone
@@ -169,11 +174,26 @@ def errors_of(run: Run, found: Ledgered, loss: Loss) -> tuple[RowError, ...]:
 
 
 def what_else(run: Run, found: Ledgered, loss: Loss) -> str:
-    """What can be done where this plan cannot deliver it again."""
-    ranges = ",".join(f"{row.topic}:{row.partition}={row.start}-{row.end}" for row in loss.gone[:_NAMED])
-    more = " (and the other ranges)" if len(loss.gone) > _NAMED else ""
-    other = run.command("catchup", "start", "--range", ranges, "--to-topic", "OTHER", "--execute")
+    """What can be done where this plan cannot deliver it again, nor what is left; loss.blocked says why."""
+    assert found.delivery is not None
+    rows = merged((*loss.gone, *undelivered(found.plan, found.progress)))
+    if len(rows) > _MOST_RANGES:
+        by_place = groupby(rows, key=lambda row: (row.topic, row.partition))
+        spans = ((place, list(some)) for place, some in by_place)
+        rows = [OffsetRange(*place, some[0].start, some[-1].end) for place, some in spans]
+    words = (*range_words(rows), "--to-topic", "OTHER", *_as_typed(found.delivery), *ledger_said(run), "--execute")
     return (
-        f"{loss.blocked}. Close the plan, and deliver the ranges to another topic:  "
-        f"{commands(run, found).cancel} --give-up;  {other}{more}"
+        f"{loss.blocked}. Close the plan, and deliver what is gone and what is left to another topic:  "
+        f"{commands(run, found).give_up};  {run.command('catchup', 'start', *words)}"
     )
+
+
+def _as_typed(delivery: Delivery) -> Iterator[str]:
+    """How records were delivered to the target topic, as the options of another plan."""
+    if delivery.buckets:
+        yield "--latest-per-key"
+    elif delivery.order is not Order.PARTITION:
+        yield from ("--order", delivery.order)
+    for name, text in (*delivery.options.items(), *delivery.tuning.items()):
+        if name != "topic":
+            yield from (f"--{name}", text)

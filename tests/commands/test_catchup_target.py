@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from kgroup.catchup.replaying import Replay, Replayed
 from kgroup.cluster import demo_clients
@@ -87,9 +89,9 @@ class Sabotage:
                 sabotage(first)
             return process.ends(8), first
 
-    def start_here(self) -> Result:
+    def start_here(self, *words: str) -> Result:
         """Replay in this process; ends with exit code 8."""
-        to = ("--to-topic", self.target, *SLOWLY, "--execute", "-o", "json")
+        to = ("--to-topic", self.target, *SLOWLY, "--execute", "-o", "json", *words)
         return self.kgroup("catchup", "start", self.group, *to, exit_code=8)
 
     def recreate_target(self) -> None:
@@ -209,6 +211,72 @@ def test_records_that_go_between_the_last_transaction_and_the_proof(
     assert "PROVED" not in result.stderr
     assert "AGAIN  7 records" in gap.resume().stdout
     assert gap.copy == gap.records
+
+
+@dataclass(frozen=True)
+class Keyed(Sabotage):
+    """The same, with keys, each of which is in all partitions."""
+
+    other: str
+
+    def in_another_way(self, result: Result) -> list[str]:
+        """The records of another topic, to which the commands that were printed have delivered; json."""
+        (hint,) = [error["hint"] for error in result.json["errors"] if error["hint"]]
+        for command in hint.split("another topic:  ")[1].split(";  "):
+            words = [self.other if word == "OTHER" else word for word in shlex.split(command)[1:]]
+            self.kgroup(*words, *(LOCAL if "--range" in words else ()))
+        return copied(self.world, self.other)
+
+
+@pytest.fixture
+def keyed(gap: Sabotage, name: Name) -> Keyed:
+    """Whose target is compacted, too."""
+    world = gap.world
+    source, target = world.topic(name("keyed"), PARTITIONS), name("compacted")
+    writer = Producer({"bootstrap.servers": world.bootstrap})
+    for partition in range(PARTITIONS):
+        for number in range(RECORDS):
+            writer.produce(source, b"x", b"%d" % number, partition)
+    assert writer.flush(30) == 0
+    group, other = name("keyed"), world.topic(name("other"), PARTITIONS)
+    world.commit(group, {(source, partition): 0 for partition in range(PARTITIONS)})
+    world.topic(target, PARTITIONS, {"cleanup.policy": "compact,delete"})
+    return Keyed(gap.kgroup, world, source, group, target, other)
+
+
+@pytest.mark.soak
+def test_what_a_compacted_target_loses_is_delivered_elsewhere_with_what_is_left(keyed: Keyed) -> None:
+    """It cannot have an older record of a key behind a newer one; the commands that are printed leave nothing out."""
+    result, first = keyed.start(
+        lambda partition: keyed.world.delete_records(keyed.target, partition, 150), "-o", "json"
+    )
+
+    assert gone(result) == {(first, 0, 150)}
+    assert "it cannot deliver that again: the topic is compacted" in result.stderr
+    assert result.data[0]["totals"]["undelivered_offsets"] > 0
+    assert sorted(keyed.in_another_way(result) + keyed.copy) == keyed.records
+    assert keyed.kgroup("catchup", "list", keyed.group, "-o", "json").data[0]["state"] == "cancelled"
+
+
+@pytest.mark.soak
+def test_what_is_lost_of_the_newest_records_is_delivered_elsewhere(
+    keyed: Keyed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replay = Replay.run
+
+    def run(*words: Any) -> Replayed:
+        came = replay(*words)
+        (place,) = {place for place in range(PARTITIONS) if keyed.world.end(keyed.target, place)}
+        keyed.world.delete_records(keyed.target, place, 7)
+        return came
+
+    monkeypatch.setattr(Replay, "run", run)
+    result = keyed.start_here("--latest-per-key", "--where", "cast(key as string) like '1%'")
+
+    assert "a part of what was delivered cannot be delivered again" in result.stderr
+    newest = keyed.in_another_way(result)
+    assert len(newest) == 111
+    assert set(keyed.copy) < set(newest)
 
 
 @pytest.mark.soak
