@@ -116,6 +116,11 @@ def test_the_sources_were_found() -> None:
         (("kgroup.cluster",), (*ABOVE_COMMANDS, "kgroup.output", "kgroup.screens"), ()),
         (("kgroup.catchup",), (*ABOVE_COMMANDS, "kgroup.output", "kgroup.screens", "kgroup.changing"), ()),
         (("kgroup.groups",), (*ABOVE_COMMANDS, "kgroup.output", "kgroup.screens", "kgroup.cluster"), ()),
+        (("kgroup.catchup",), ("kgroup.sandbox",), ()),
+        # Of a catch-up, what runs in workers is below Spark's part, and what starts a replay above it.
+        (("kgroup.catchup",), ("kgroup.catchup.sinks",), ("kgroup.catchup.sinks", "kgroup.catchup.spark")),
+        (("kgroup.catchup",), ("kgroup.catchup.spark",), ("kgroup.catchup.spark", "kgroup.catchup.replaying")),
+        (("kgroup.catchup",), ("kgroup.catchup.replaying",), ()),
         (("kgroup.groups",), ("kgroup.sandbox", "kgroup.settings"), ()),
         (("kgroup.screens",), (*ABOVE_COMMANDS, "kgroup.output", "kgroup.cluster"), ()),
         (("kgroup.output",), (*ABOVE_COMMANDS, "kgroup.cluster", "kgroup.groups", "kgroup.settings"), ()),
@@ -161,7 +166,8 @@ def test_only_output_prints(by: str) -> None:
 EDGES = """
 __main__: cli completion
 acl: quoting
-catchup: acl cluster durations errors groups hanging kgroup model paths quoting redact sandbox stored units whole_file
+catchup: acl cluster durations errors groups hanging java_home kgroup model paths quoting redact stored units
+  whole_file
 changing: acl catchup choosing clock cluster cluster_ref durations errors facts groups journal looking model outcome
   output_format quoting reporter run sandbox screen screens settings signals snapshots stored text_source units
   waiting whole_file
@@ -181,6 +187,7 @@ facts: model
 groups: acl durations errors facts journal logged model outcome quoting redact screen stored units
 habits: quoting
 help_pages: help_parts topics
+java_home: errors
 journal: clock cluster_ref errors locks model paths reporter whole_file
 locks: errors reporter
 looking: acl catchup clock cluster durations errors facts groups logged model output_format reporter run settings
@@ -192,7 +199,7 @@ output: clock cluster_ref durations errors metrics model outcome output_format q
   units watching whole_file
 rollout: cluster errors groups model reporter telling waiting
 run: errors output_format quoting redact settings
-sandbox: cluster errors locks paths reporter
+sandbox: cluster errors java_home locks paths reporter
 screens: catchup cluster_ref durations errors groups logged metrics model outcome quoting screen units
 settings: durations errors paths quoting redact
 signals: errors

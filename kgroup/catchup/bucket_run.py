@@ -14,6 +14,7 @@ from typing import Any
 
 from kgroup.catchup.buckets import DONE, progress_of
 from kgroup.catchup.chunks import TRANSACTION_S
+from kgroup.catchup.failure import failure_of
 from kgroup.catchup.model import Chunk, Lost, Progress, Share
 from kgroup.catchup.newest import Bucket, RowBatch, Sift
 from kgroup.catchup.proof import ChunkResult
@@ -70,8 +71,6 @@ def read(
     by_key: ByKey, number: int, tell: Callable[[Told], None], stop: Callable[[], bool]
 ) -> Iterator[tuple[int, bytes]]:
     """Read a reader's chunks; what is sent to each bucket. Raises nothing of reading: that is told to the buckets."""
-    from kgroup.catchup.spark.in_worker import failure_of
-
     spec, sift = by_key.tasks[0], by_key.sift()
     broken: Any = None
     visible, lost = Counter[int](), dict[int, tuple[Lost, ...]]()

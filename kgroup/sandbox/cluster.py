@@ -10,13 +10,13 @@ from pathlib import Path
 
 from kgroup import paths
 from kgroup.errors import SandboxError
+from kgroup.java_home import find_java
 from kgroup.locks import exclusive
 from kgroup.reporter import Reporter
 from kgroup.sandbox import ports, ready
 from kgroup.sandbox.broker import Broker
 from kgroup.sandbox.config import CLIENTS, CONTROLLER, CONTROLLER_ID, Layout, Node, Role
 from kgroup.sandbox.distribution import Distribution, fetched, given
-from kgroup.sandbox.java import find_java
 from kgroup.sandbox.launch import Launch, PortTakenError, await_ready
 from kgroup.sandbox.prepare import prepare
 from kgroup.sandbox.request import Request

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kgroup.errors import Refused
+from kgroup.java_home import Java
 from kgroup.locks import exclusive
 from kgroup.reporter import Reporter
 from kgroup.sandbox import jvm
 from kgroup.sandbox.ivy import Ivy, ivy_jar, ivy_settings
 from kgroup.sandbox.jars import are_whole, fetch
-from kgroup.sandbox.java import Java
 from kgroup.sandbox.manifest import Manifest, data_text, sandbox_manifest
 
 _OLD_LOG4J_JAR = re.compile(r"(reload4j|log4j)-1\.[\d.]+\.jar")

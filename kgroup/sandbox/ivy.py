@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from xml.sax.saxutils import quoteattr
 
 from kgroup.errors import ConfigError, Refused
-from kgroup.sandbox.java import Java
+from kgroup.java_home import Java
 from kgroup.sandbox.manifest import Artifact
 
 INSTALL_PYSPARK = "pip install pyspark"

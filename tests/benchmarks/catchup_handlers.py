@@ -15,7 +15,7 @@ from pathlib import Path
 from kgroup import paths
 from kgroup.catchup.model import Order
 from kgroup.catchup.task_spec import Handling
-from kgroup.sandbox.java import find_java
+from kgroup.java_home import find_java
 from tests.benchmarks import sleeping
 from tests.benchmarks.replaying import (
     broker,

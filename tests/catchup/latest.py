@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kgroup.catchup.bucket_run import ByKey, read
-from kgroup.catchup.bucket_work import by_task, deliver
 from kgroup.catchup.buckets import as_chunk, first, tasks, unfinished
 from kgroup.catchup.model import Delivery, Order
 from kgroup.catchup.proof import Proof, prove
+from kgroup.catchup.sinks.run_buckets import by_task, deliver
 from kgroup.catchup.task_ledger import Work
 from kgroup.catchup.task_spec import TaskResult, TaskSpec
 from tests.catchup.replays import Replay, Seen

@@ -16,10 +16,10 @@ from kgroup.catchup.marks import new_plan_id
 from kgroup.catchup.model import Chunk, Delivery, Order, Progress, State, StateRecord, Task
 from kgroup.catchup.proof import Proof, prove
 from kgroup.catchup.runner import Runner
+from kgroup.catchup.sinks.run_task import run_task
 from kgroup.catchup.task_ledger import Work
 from kgroup.catchup.task_spec import TaskResult, TaskSpec
 from kgroup.catchup.told import Told
-from kgroup.catchup.worker import run_task
 from kgroup.cluster.batches import Batch, BatchReader, Gone
 from kgroup.stored import OffsetRange, merged
 from tests.catchup.plans import ME, NOW_MS, gap_range, make_plan

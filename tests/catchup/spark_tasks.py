@@ -73,7 +73,7 @@ def where(spec: Task, tell: Callable[[Told], None], stop: Callable[[], bool]) ->
 
 def worker_imports(spec: Task, tell: Callable[[Told], None], stop: Callable[[], bool]) -> list[str]:
     """What the real task imports, in a worker."""
-    importlib.import_module("kgroup.catchup.worker")
+    importlib.import_module("kgroup.catchup.sinks.run_task")
     return sorted(name for name in ("kafka", "pyarrow", "pandas", "rich", "typer", "yaml") if name in sys.modules)
 
 

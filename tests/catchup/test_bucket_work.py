@@ -16,12 +16,12 @@ import pyarrow.parquet as parquet
 import pytest
 
 from kgroup.catchup.bucket_run import STOPPED, BucketRun
-from kgroup.catchup.bucket_work import ReaderFailed
 from kgroup.catchup.buckets import begun, bucket_of
 from kgroup.catchup.chunks import RateLimit
 from kgroup.catchup.model import Progress
 from kgroup.catchup.newest import Bucket, Tally
 from kgroup.catchup.sinks.files import write_manifest
+from kgroup.catchup.sinks.run_buckets import ReaderFailed
 from kgroup.catchup.spark.by_key import sift
 from kgroup.catchup.spark.source import MARK, Part, Reading, rows
 from kgroup.catchup.task_spec import Handling

@@ -19,10 +19,10 @@ from kgroup.catchup.delivered import touched
 from kgroup.catchup.model import Chunk, Lost, Plan
 from kgroup.catchup.sinks import files
 from kgroup.catchup.sinks.files import MANIFEST, ChunkFile, write_manifest
+from kgroup.catchup.sinks.run_task import run_task
 from kgroup.catchup.spark.sifting import Feed, Sifted
 from kgroup.catchup.task_ledger import TaskLedger
 from kgroup.catchup.task_run import TaskRun
-from kgroup.catchup.worker import run_task
 from kgroup.cluster.batches import Batch
 from kgroup.errors import KgroupError, Refused, UsageError
 from tests.catchup.plans import ME, NOW_MS
@@ -378,7 +378,7 @@ def test_a_superseded_attempt_takes_away_nothing_of_a_live_one(
                 with plan.ledger.take_over(plan.runner.plan_id, who=ME, now_ms=NOW_MS):
                     pass
 
-    monkeypatch.setattr("kgroup.catchup.worker.TaskLedger", Late)
+    monkeypatch.setattr("kgroup.catchup.sinks.run_task.TaskLedger", Late)
     with pytest.raises(Refused) as caught:
         plan.run("files", options(tmp_path))
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from kgroup.catchup.counting import Count
+from kgroup.catchup.failure import failure_of
 from kgroup.catchup.model import Chunk, Lost
-from kgroup.catchup.spark.in_worker import failure_of
 from kgroup.catchup.spark.sifted import Seen, SiftedBatch, runs
 from kgroup.catchup.spark.sifting import Feed, Sifted, delivered
 from kgroup.catchup.spark.source import _Books, lost_told

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kgroup.catchup.failure import failure_of
 from kgroup.catchup.spark.failures import error_of, explain, was_cancelled
-from kgroup.catchup.spark.in_worker import failure_of
 from kgroup.cluster.transactions import CommitUnknown
 from kgroup.errors import ExitCode, KgroupError, NotAuthorized, Refused, Unreachable
 

@@ -82,7 +82,7 @@ def test_what_is_shipped_is_small_and_enough() -> None:
     try:
         names = zipfile.ZipFile(package.path).namelist()
         assert package.path.stat().st_size < 1_500_000
-        assert "kgroup/catchup/worker.py" in names
+        assert "kgroup/catchup/sinks/run_task.py" in names
         assert not [name for name in names if "/sandbox/" in name or "/data/" in name or "__pycache__" in name]
         # As on a machine that has what is listed for workers, and nothing of ours.
         code = f"""
@@ -93,7 +93,7 @@ class No:
         if name.split(".")[0] in ("kafka", "rich", "typer", "yaml", "platformdirs", "pyspark"):
             raise ImportError(name)
 sys.meta_path.insert(0, No())
-import kgroup.catchup.worker, kgroup.catchup.spark.in_worker
+import kgroup.catchup.sinks.run_task, kgroup.catchup.spark.in_worker
 print(kgroup.__spec__.loader.archive)
 """
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd="/")

@@ -359,7 +359,7 @@ def test_a_worker_of_an_earlier_runner_delivers_nothing(
     spec = plan.spec("topic", {"topic": target})
     plan.ledger.take_over(plan.runner.plan_id, who=ME, now_ms=NOW_MS).close()
 
-    from kgroup.catchup.worker import run_task
+    from kgroup.catchup.sinks.run_task import run_task
 
     with pytest.raises(Refused) as caught:
         run_task(spec, plan.told.append, lambda: False)

@@ -23,7 +23,7 @@ import {module}
 _ALSO_HERE = ("kafka", "pyspark", "pyarrow", "pandas", "numpy", "typer", "rich", "yaml", "platformdirs")
 
 
-@pytest.mark.parametrize("module", ["kgroup.catchup.worker", "kgroup.catchup.arrow", "kgroup.cluster.batches"])
+@pytest.mark.parametrize("module", ["kgroup.catchup.sinks.run_task", "kgroup.catchup.arrow", "kgroup.cluster.batches"])
 def test_it_is_imported_with_confluent_kafka_alone(module: str) -> None:
     text = _WITHOUT.format(missing=_ALSO_HERE, module=module)
 

@@ -9,8 +9,8 @@ import pickle
 import sys
 from pathlib import Path
 
+from kgroup.catchup.sinks.run_task import run_task
 from kgroup.catchup.told import Told
-from kgroup.catchup.worker import run_task
 
 
 def say(text: str) -> None:

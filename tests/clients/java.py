@@ -12,13 +12,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from kgroup.java_home import find_java
 from kgroup.sandbox import ports
 from kgroup.sandbox.cluster import cache_directory, distribution
 from kgroup.sandbox.config import properties_text
 from kgroup.sandbox.distribution import Distribution
 from kgroup.sandbox.ivy import Ivy, ivy_jar, ivy_settings
 from kgroup.sandbox.jars import are_whole, fetch
-from kgroup.sandbox.java import find_java
 from kgroup.sandbox.jvm import QUICK_FLAGS
 from kgroup.sandbox.manifest import Manifest, parse_manifest, sandbox_manifest
 from tests.command_line import QuietReporter

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from kgroup.errors import Refused
+from kgroup.java_home import Java
 from kgroup.sandbox.distribution import Distribution, given
-from kgroup.sandbox.java import Java
 
 
 @pytest.mark.parametrize(

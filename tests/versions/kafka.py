@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from kgroup.java_home import find_java
 from kgroup.sandbox import ports
 from kgroup.sandbox.cluster import cache_directory, distribution
 from kgroup.sandbox.distribution import Distribution, fetched
-from kgroup.sandbox.java import find_java
 from kgroup.sandbox.manifest import Manifest, parse_manifest
 from kgroup.sandbox.tools import run_tool
 from tests.command_line import CommandLine, QuietReporter

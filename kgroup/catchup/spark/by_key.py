@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from kgroup.catchup.bucket_run import STOPPED, ByKey, read
-from kgroup.catchup.bucket_work import ReaderFailed, by_task, deliver
+from kgroup.catchup.failure import Failure, failure_of
 from kgroup.catchup.model import Chunk, Lost
 from kgroup.catchup.newest import Sift
-from kgroup.catchup.spark.in_worker import Answer, Failure, Mouth, failure_of
+from kgroup.catchup.sinks.run_buckets import ReaderFailed, by_task, deliver
+from kgroup.catchup.spark.in_worker import Answer, Mouth
 from kgroup.catchup.spark.job import Through
 from kgroup.catchup.spark.listening import Ear
 from kgroup.catchup.spark.sifted import SiftedBatch, runs

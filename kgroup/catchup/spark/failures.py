@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from kgroup import errors
-from kgroup.catchup.spark.in_worker import Failure
+from kgroup.catchup.failure import Failure
 from kgroup.errors import KgroupError, Refused
 
 _GIVEN_UP = re.compile(

@@ -10,16 +10,15 @@ import pickle
 import socket
 import threading
 import time
-import traceback
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from kgroup.catchup.failure import Failure, failure_of
 from kgroup.catchup.spark.listening import LONGEST, Ear, is_stop, said
 from kgroup.catchup.told import Told
-from kgroup.errors import KgroupError
 
 TELL_EVERY_S = 0.25
 _FIRST_ANSWER_S = 1.0
@@ -28,22 +27,6 @@ Tell = Callable[[Told], None]
 Stop = Callable[[], bool]
 Work = Callable[[Any, Tell, Stop], Any]
 """Works a task: ``(spec, tell, stop) -> result``. ``tell`` may be called at every turn, and ``stop`` asked."""
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """An error of a task as plain values: ``kind`` is the class's name in kgroup.errors, None for a bug.
-
-    ``trace`` is the bug's traceback, None for an error of ours.
-    """
-
-    kind: str | None
-    message: str
-    code: str
-    exit_code: int
-    details: tuple[str, ...]
-    hint: str | None
-    trace: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +56,7 @@ class Parcel:
 
 def replay(spec: Any, tell: Tell, stop: Stop) -> Any:
     """The Work of a catch-up: read the task's chunks and deliver them."""
-    from kgroup.catchup.worker import run_task
+    from kgroup.catchup.sinks.run_task import run_task
 
     return run_task(spec, tell, stop)
 
@@ -89,20 +72,6 @@ def work_partition(parcel: Parcel, partition: int, attempt: int) -> list[Answer]
             return [Answer(number, parcel.work(spec, mouth.tell, mouth.asked_to_stop))]
         except Exception as error:
             return [Answer(number, failure=failure_of(error))]
-
-
-def failure_of(error: Exception) -> Failure:
-    """An error as plain values."""
-    if isinstance(error, KgroupError):
-        kind = _kind(type(error))
-        return Failure(kind, error.message, error.code, int(error.exit_code), error.details, error.hint, None)
-    text = "".join(traceback.format_exception(error))
-    return Failure(None, f"{type(error).__name__}: {error}", "failed", 1, (), None, text)
-
-
-def _kind(kind: type[KgroupError]) -> str:
-    """The nearest class that stands in kgroup.errors itself."""
-    return next((c.__name__ for c in kind.__mro__ if c.__module__ == KgroupError.__module__), KgroupError.__name__)
 
 
 class Mouth:

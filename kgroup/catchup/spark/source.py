@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kgroup.catchup import arrow
+from kgroup.catchup.failure import Failure, failure_of
 from kgroup.catchup.model import Lost
-from kgroup.catchup.spark.in_worker import Failure, Mouth, failure_of
+from kgroup.catchup.spark.in_worker import Mouth
 from kgroup.catchup.spark.listening import Ear
 from kgroup.cluster.batches import BatchReader, Gone
 from kgroup.errors import Refused

@@ -47,8 +47,8 @@ class Delivering:
     config: Mapping[str, Any] = field(repr=False)
 
     def __call__(self, sent: Sent, tell: Tell, stop: Stop) -> Any:
+        from kgroup.catchup.sinks.run_task import run_task
         from kgroup.catchup.spark.sifting import Sifted
-        from kgroup.catchup.worker import run_task
 
         spec = replace(sent.spec, config=self.config)
         again = spec.sink in _AGAIN

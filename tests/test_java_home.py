@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kgroup.errors import ExitCode, Refused
-from kgroup.sandbox.java import find_java
+from kgroup.java_home import find_java
 
 
 def fake_java(directory: Path, version: str | None) -> Path:
