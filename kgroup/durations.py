@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from kgroup.errors import UsageError
-
-if TYPE_CHECKING:
-    from kgroup.reporter import Reporter
 
 SECONDS_PER_UNIT = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -41,7 +38,7 @@ def parse_duration(text: str, option: str) -> float:
     raise UsageError(f"{typed}: not a duration. Write it like 30s, 5m or 1h30m")
 
 
-def parse_timeout(text: str, reporter: Reporter, option: str = "--timeout") -> float:
+def parse_timeout(text: str, warn: Callable[[str], None], option: str = "--timeout") -> float:
     """``text`` in seconds; a bare number is milliseconds, the unit of kafka-consumer-groups.sh.
 
     A bare number under 1000 warns, because whoever types it means seconds. Raises UsageError for what is no
@@ -51,7 +48,7 @@ def parse_timeout(text: str, reporter: Reporter, option: str = "--timeout") -> f
     if stripped.isascii() and stripped.isdigit():
         seconds = float(stripped) / 1000
         if 0 < float(stripped) < _SUSPICIOUS_BELOW_MS:
-            reporter.warn(
+            warn(
                 f"{_typed(option, stripped)} is {stripped} milliseconds (the unit of "
                 f"kafka-consumer-groups.sh); for {stripped} seconds write {_typed(option, stripped)}s"
             )

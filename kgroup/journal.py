@@ -206,7 +206,7 @@ class Journal:
     def locked(self, reporter: Reporter) -> AbstractContextManager[None]:
         """Let no other kgroup of this machine change anything meanwhile; Refused where one takes too long."""
         what = "another kgroup that changes something"
-        return exclusive(self.directory / _LOCK, reporter, what, _LOCK_PATIENCE_S)
+        return exclusive(self.directory / _LOCK, reporter.event, what, _LOCK_PATIENCE_S)
 
     def begin(self, entry: Entry) -> Writing:
         """Write the plan down, and come back when it is on disk. Raises Refused where it can't be."""

@@ -4,27 +4,31 @@ from __future__ import annotations
 
 import fcntl
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from kgroup.errors import Refused
-from kgroup.reporter import Reporter
 
 _LOOK_EVERY_S = 0.05
 _PATIENCE_S = 180.0
 
 
 @contextmanager
-def exclusive(path: Path, reporter: Reporter, holder: str, patience_s: float = _PATIENCE_S) -> Iterator[None]:
-    """Hold the lock during the block; says whom it waits for, raises Refused past its patience."""
+def exclusive(
+    path: Path, event: Callable[[str, str], None], holder: str, patience_s: float = _PATIENCE_S
+) -> Iterator[None]:
+    """Hold the lock during the block; reports an ``event`` where it waits for ``holder``.
+
+    Raises Refused after ``patience_s`` seconds.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     deadline = time.monotonic() + patience_s
     told = False
     with path.open("a") as file:
         while not _try(file.fileno()):
             if not told:
-                reporter.event("WAIT", f"for {holder}")
+                event("WAIT", f"for {holder}")
                 told = True
             if time.monotonic() > deadline:
                 raise Refused(

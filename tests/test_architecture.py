@@ -189,7 +189,7 @@ habits: quoting
 help_pages: help_parts topics
 java_home: errors
 journal: clock cluster_ref errors locks model paths reporter whole_file
-locks: errors reporter
+locks: errors
 looking: acl catchup clock cluster durations errors facts groups logged model output_format reporter run settings
   snapshots tables units
 model: errors
@@ -222,7 +222,6 @@ It may only shrink: an edge that is missing here fails, and so does one here tha
 """
 
 EDGES_FOR_TYPES = """
-durations: reporter
 outcome: metrics
 run: reporter
 settings: reporter

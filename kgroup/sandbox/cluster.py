@@ -230,7 +230,7 @@ class Sandbox:
 
     @contextmanager
     def _locked(self, reporter: Reporter) -> Iterator[None]:
-        with exclusive(self.directory / _LOCK, reporter, "another kgroup that works on this sandbox"):
+        with exclusive(self.directory / _LOCK, reporter.event, "another kgroup that works on this sandbox"):
             yield
 
 

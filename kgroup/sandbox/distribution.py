@@ -92,7 +92,7 @@ def fetched(cache: Path, java: Java, reporter: Reporter, manifest: Manifest | No
     jars = home / "jars"
     if not are_whole(manifest, jars):
         home.mkdir(parents=True, exist_ok=True)
-        with exclusive(home / "lock", reporter, "another kgroup that fetches Kafka"):
+        with exclusive(home / "lock", reporter.event, "another kgroup that fetches Kafka"):
             if not are_whole(manifest, jars):
                 fetch(manifest, jars, Ivy(java, ivy_jar(), ivy_settings()), reporter)
     return Distribution(manifest.kafka_version, manifest.paths(jars), java, home)

@@ -27,7 +27,7 @@ def prepare(distribution: Distribution, reporter: Reporter) -> None:
     """Make what is missing; without an archive (said, not an error) brokers start at half the speed."""
     if distribution.checkpoint.exists() and distribution.archive.exists():
         return
-    with exclusive(distribution.home / "lock", reporter, "another kgroup that prepares Kafka"):
+    with exclusive(distribution.home / "lock", reporter.event, "another kgroup that prepares Kafka"):
         for leftover in distribution.home.glob("preparing-*"):
             _remove(leftover)
         directory = Path(tempfile.mkdtemp(prefix="preparing-", dir=distribution.home))

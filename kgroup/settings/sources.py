@@ -284,10 +284,10 @@ def _timeout(
     """The time limit in seconds and where it is from; Java's default.api.timeout.ms is the last resort."""
     for level in (flags, variables):
         if level.timeout:
-            return parse_timeout(level.timeout, reporter, level.timeout_source), level.timeout_source
+            return parse_timeout(level.timeout, reporter.warn, level.timeout_source), level.timeout_source
     if context is not None and context.timeout is not None:
         try:
-            return parse_timeout(context.timeout.value, reporter, "timeout"), context.timeout.source
+            return parse_timeout(context.timeout.value, reporter.warn, "timeout"), context.timeout.source
         except UsageError as error:
             raise ConfigError(f"{error.message} ({context.timeout.source})") from None
     if api_timeout is not None:
