@@ -221,7 +221,7 @@ def _fail(path: str, error: KgroupError, output: Format, reporter: StderrReporte
 
     reporter.error(error)
     with suppress(streams.NobodyReads, streams.OutputError), streams.writing():
-        present_error(path.removeprefix("kgroup").strip(), error, output)
+        present_error(path.removeprefix("kgroup").strip(), error, output, reporter.take_remarks())
         sys.stdout.flush()
     return error.exit_code
 

@@ -13,6 +13,7 @@ from kgroup.cluster_ref import ClusterRef
 from kgroup.errors import KgroupError
 from kgroup.model import RowError
 from kgroup.outcome import Outcome
+from kgroup.output.remarks import NO_REMARKS, Remarks
 
 _INDENTED_SUBJECTS = 20
 
@@ -22,7 +23,7 @@ def kind_of(verb: str) -> str:
     return ".".join(("kgroup", *verb.split())) + "/v1"
 
 
-def of_outcomes(verb: str, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+def of_outcomes(verb: str, outcomes: Sequence[Outcome], remarks: Remarks = NO_REMARKS) -> dict[str, Any]:
     """One envelope for everything that the command returned."""
     cluster = next((outcome.cluster for outcome in outcomes if outcome.cluster), None)
     return {
@@ -31,10 +32,11 @@ def of_outcomes(verb: str, outcomes: Sequence[Outcome]) -> dict[str, Any]:
         "executed": any(outcome.executed for outcome in outcomes),
         "data": [subject.document() for outcome in outcomes for subject in outcome.data],
         "errors": [_row_error(error) for outcome in outcomes for error in outcome.errors],
+        **remarks.document(),
     }
 
 
-def of_error(verb: str, error: KgroupError) -> dict[str, Any]:
+def of_error(verb: str, error: KgroupError, remarks: Remarks = NO_REMARKS) -> dict[str, Any]:
     """The envelope of a command that came to nothing."""
     return {
         "kind": kind_of(verb),
@@ -42,17 +44,23 @@ def of_error(verb: str, error: KgroupError) -> dict[str, Any]:
         "executed": False,
         "data": [],
         "errors": [_row_error(RowError.of(error))],
+        **remarks.document(),
     }
 
 
 def of_watched(
-    verb: str, at: datetime, outcomes: Sequence[Outcome], error: KgroupError | None, cluster: ClusterRef | None
+    verb: str,
+    at: datetime,
+    outcomes: Sequence[Outcome],
+    error: KgroupError | None,
+    cluster: ClusterRef | None,
+    remarks: Remarks,
 ) -> dict[str, Any]:
     """The envelope of one look of ``--watch``: with ``at``, the time of the look.
 
     ``cluster`` is for a look that says none: it failed, or chose nothing.
     """
-    envelope = of_error(verb, error) if error else of_outcomes(verb, outcomes)
+    envelope = of_error(verb, error, remarks) if error else of_outcomes(verb, outcomes, remarks)
     envelope["cluster"] = envelope["cluster"] or _cluster(cluster)
     return {"kind": envelope.pop("kind"), "at": _rfc3339(at), **envelope}
 

@@ -8,6 +8,7 @@ from datetime import UTC
 from kgroup.clock import utc_now
 from kgroup.outcome import Outcome
 from kgroup.output.layout import draw_table
+from kgroup.output.remarks import NO_REMARKS, Remarks
 from kgroup.output.terminal import title_lines
 from kgroup.output.text import visible
 from kgroup.quoting import join
@@ -16,7 +17,7 @@ from kgroup.screen import Gap, Table, Text, Title, Verdict
 _WIDTH = 100
 
 
-def markdown_lines(outcomes: Sequence[Outcome], argv: Sequence[str]) -> Iterator[str]:
+def markdown_lines(outcomes: Sequence[Outcome], argv: Sequence[str], remarks: Remarks = NO_REMARKS) -> Iterator[str]:
     """The lines of the block; ``argv`` is what the user typed, already free of secrets."""
     at = outcomes[0].at if outcomes else utc_now()
     yield "```"
@@ -36,4 +37,6 @@ def markdown_lines(outcomes: Sequence[Outcome], argv: Sequence[str]) -> Iterator
                     yield from (visible(line) for line in lines)
                 case Gap():
                     yield ""
+    if said := [visible(line) for line in remarks.lines()]:
+        yield from ("", *said)
     yield "```"

@@ -12,6 +12,7 @@ from kgroup.clock import utc_now
 from kgroup.errors import ExitCode, KgroupError
 from kgroup.outcome import Outcome
 from kgroup.output.envelope import of_error, of_outcomes, of_watched, write_json, write_json_line, write_yaml
+from kgroup.output.remarks import NO_REMARKS, Remarks
 from kgroup.output.reporter import StderrReporter
 from kgroup.output.streams import NobodyReads, OutputError, drop_stdout, in_utf8, writing
 from kgroup.output_format import Format
@@ -39,7 +40,7 @@ def present(
             any_data = any_data or bool(outcome.data)
             if outcome.going_on:
                 with writing():
-                    _write_line(verb, outcome, output)
+                    _write_line(verb, outcome, output, reporter)
                     sys.stdout.flush()
                 in_lines = output is Format.JSON
                 reporter.row_errors(outcome.errors)
@@ -55,7 +56,7 @@ def present(
             finally:
                 reporter.row_errors(outcome.errors)
         with writing():
-            _write_kept(verb, kept, output, argv)
+            _write_kept(verb, kept, output, argv, reporter)
             sys.stdout.flush()
     except NobodyReads:
         drop_stdout()
@@ -65,7 +66,7 @@ def present(
         reporter.error(error)
         try:
             with writing():
-                write_json_line(of_watched(verb, utc_now(), (), error, None), sys.stdout)
+                write_json_line(of_watched(verb, utc_now(), (), error, None, reporter.take_remarks()), sys.stdout)
                 sys.stdout.flush()
         except NobodyReads:
             drop_stdout()
@@ -73,12 +74,12 @@ def present(
     return combined(codes, any_data=any_data)
 
 
-def present_error(verb: str, error: KgroupError, output: Format) -> None:
+def present_error(verb: str, error: KgroupError, output: Format, remarks: Remarks = NO_REMARKS) -> None:
     """The envelope of a failed command, where the format has one; the words for people go to stderr."""
     if output is Format.JSON:
-        write_json(of_error(verb, error), sys.stdout)
+        write_json(of_error(verb, error, remarks), sys.stdout)
     elif output is Format.YAML:
-        write_yaml(of_error(verb, error), sys.stdout)
+        write_yaml(of_error(verb, error, remarks), sys.stdout)
 
 
 def combined(codes: Sequence[ExitCode], *, any_data: bool = True) -> ExitCode:
@@ -94,16 +95,18 @@ def combined(codes: Sequence[ExitCode], *, any_data: bool = True) -> ExitCode:
     return ExitCode.CHECK_FAILED if distinct == {ExitCode.DONE, ExitCode.CHECK_FAILED} else ExitCode.PARTLY
 
 
-def _write_kept(verb: str, kept: Sequence[Outcome], output: Format, argv: Sequence[str]) -> None:
+def _write_kept(
+    verb: str, kept: Sequence[Outcome], output: Format, argv: Sequence[str], reporter: StderrReporter
+) -> None:
     match output:
         case Format.JSON:
-            write_json(of_outcomes(verb, kept), sys.stdout)
+            write_json(of_outcomes(verb, kept, reporter.take_remarks()), sys.stdout)
         case Format.YAML:
-            write_yaml(of_outcomes(verb, kept), sys.stdout)
+            write_yaml(of_outcomes(verb, kept, reporter.take_remarks()), sys.stdout)
         case Format.MARKDOWN:
             from kgroup.output.markdown import markdown_lines
 
-            sys.stdout.writelines(line + "\n" for line in markdown_lines(kept, argv))
+            sys.stdout.writelines(line + "\n" for line in markdown_lines(kept, argv, reporter.take_remarks()))
         case _:
             pass
 
@@ -127,10 +130,11 @@ def _write_one(outcome: Outcome, output: Format, drawn: int) -> int:
     return 1
 
 
-def _write_line(verb: str, outcome: Outcome, output: Format) -> None:
+def _write_line(verb: str, outcome: Outcome, output: Format, reporter: StderrReporter) -> None:
     """Write one outcome of a verb that goes on: with those before it, but for json, which is a line of its own."""
     if output is Format.JSON:
-        write_json_line(of_watched(verb, outcome.at, (outcome,), None, outcome.cluster), sys.stdout)
+        remarks = reporter.take_remarks()
+        write_json_line(of_watched(verb, outcome.at, (outcome,), None, outcome.cluster, remarks), sys.stdout)
     elif output is Format.CSV:
         _write_records(outcome, with_header=False)
     else:

@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING
 from kgroup.clock import utc_now
 from kgroup.errors import KgroupError
 from kgroup.output.colour import painter
+from kgroup.output.remarks import NO_REMARKS, Remarks
 from kgroup.output.text import visible
 from kgroup.screen import Style
 
@@ -32,6 +33,7 @@ class StderrReporter:
         self._stream = stream
         self._paint = painter(stream)
         self._live: LiveProgress | None = None
+        self._remarks = NO_REMARKS
 
     def event(self, word: str, text: str) -> None:
         """``03:16:03Z  RELEASED  text``."""
@@ -39,11 +41,18 @@ class StderrReporter:
 
     def note(self, text: str) -> None:
         """A fact about the result."""
+        self._remarks = self._remarks.and_note(text)
         self._line(text, "note:", "dim")
 
     def warn(self, text: str) -> None:
         """Something that the user ought to change."""
+        self._remarks = self._remarks.and_warning(text)
         self._line(text, "WARNING", "warn")
+
+    def take_remarks(self) -> Remarks:
+        """The warnings and notes since this was last called."""
+        taken, self._remarks = self._remarks, NO_REMARKS
+        return taken
 
     def error(self, error: KgroupError) -> None:
         """What happened, the facts that show it, and what to do next."""
@@ -139,7 +148,7 @@ class _PlainProgress:
             self._said_at = time.monotonic()
             said = f"{done} of {self._total} {self._unit}{f'  {text}' if text else ''}"
             if self._word is None:
-                self._reporter.note(f"{self._label}: {said}")
+                self._reporter.line(f"note: {self._label}: {said}")
             else:
                 self._reporter.event(self._word, f"{self._label}  {said}")
 

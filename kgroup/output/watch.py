@@ -50,7 +50,9 @@ class _Json:
     def __call__(self, seen: Seen) -> None:
         """Write it, also where the look failed."""
         self._cluster = next((outcome.cluster for outcome in seen.outcomes if outcome.cluster), self._cluster)
-        write_json_line(of_watched(self._verb, seen.at, seen.outcomes, seen.error, self._cluster), sys.stdout)
+        write_json_line(
+            of_watched(self._verb, seen.at, seen.outcomes, seen.error, self._cluster, seen.remarks), sys.stdout
+        )
 
 
 class _Pages:
@@ -79,7 +81,7 @@ def _in_lines(watched: Watched, reporter: StderrReporter, write: _Json | _Pages)
             except KgroupError as error:
                 if not isinstance(write, _Json):
                     raise
-                _write(write, Seen(utc_now(), error=error))
+                _write(write, Seen(utc_now(), error=error, remarks=listener.reporter.take_remarks()))
                 reporter.error(error)
                 return error.exit_code
             return _look_on(look, watched.every_s, listener, reporter, write)

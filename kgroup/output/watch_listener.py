@@ -31,7 +31,7 @@ class Listener:
         for outcome in outcomes:
             self.reporter.row_errors(outcome.errors)
         at = outcomes[0].at if outcomes else utc_now()
-        return Seen(at, outcomes, self.heard(), error)
+        return Seen(at, outcomes, self.heard(), error, self.reporter.take_remarks())
 
     def heard(self) -> tuple[str, ...]:
         """The lines since this was last asked."""

@@ -13,6 +13,7 @@ from kgroup.errors import ExitCode, KgroupError
 from kgroup.outcome import Outcome
 from kgroup.output.colour import Paint
 from kgroup.output.present import combined
+from kgroup.output.remarks import NO_REMARKS, Remarks
 from kgroup.output.terminal import page_lines
 from kgroup.screen import Screen, Title
 from kgroup.screens.changed import mark_changes
@@ -26,13 +27,14 @@ _AGE_FROM_S = 3.0
 class Seen:
     """What a look brought: outcomes, or the error that it ended in.
 
-    ``said`` are the lines that go beside them: notes, and what could not be read.
+    ``said`` are the lines that go beside them: notes, and what could not be read; ``remarks`` the notes alone.
     """
 
     at: datetime
     outcomes: tuple[Outcome, ...] = ()
     said: tuple[str, ...] = ()
     error: KgroupError | None = None
+    remarks: Remarks = NO_REMARKS
 
     @property
     def failure(self) -> ExitCode | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import subprocess
@@ -12,6 +13,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+import yaml
 
 from kgroup.clock import utc_now
 from tests.command_line import CommandLine, Result
@@ -230,10 +232,13 @@ def test_what_a_shifted_clock_does(kgroup: CommandLine, world: KafkaWorld, name:
     world.produce(topic, 5)
     world.commit(group, {(topic, 0): 3})
 
-    def shifted(days: int, *arguments: str) -> tuple[int, str]:
-        done = subprocess.run(
+    def shown(days: int, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
             [sys.executable, "-c", SHIFTED, str(days), *arguments], capture_output=True, text=True, timeout=120
         )
+
+    def shifted(days: int, *arguments: str) -> tuple[int, str]:
+        done = shown(days, *arguments)
         return done.returncode, done.stderr
 
     code, said = shifted(-40, "delete", group, "--idle-for", "30d", "--execute")
@@ -252,6 +257,11 @@ def test_what_a_shifted_clock_does(kgroup: CommandLine, world: KafkaWorld, name:
         code, said = shifted(40, *arguments)
         assert (code, "40d ahead of the brokers'" in said) == (expected, True), (arguments, said)
         assert "brokers'" not in shifted(0, *arguments)[1], arguments
+    (warning,) = json.loads(shown(40, "lag", group, "-o", "json").stdout)["warnings"]
+    assert "40d ahead of the brokers'" in warning
+    (warning,) = yaml.safe_load(shown(40, "undo", group, "--as-of", moment, "-o", "yaml").stdout)["warnings"]
+    assert "40d ahead of the brokers'" in warning, "also where the verb fails"
+    assert f"\nWARNING {warning[:20]}" in shown(40, "lag", group, "-o", "markdown").stdout
     # One group costs nothing more to describe: what was written last shows a clock that is behind.
     assert "at least 40d behind the brokers'" in shifted(-40, "describe", group)[1]
 

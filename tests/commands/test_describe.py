@@ -89,7 +89,7 @@ def test_every_field_of_the_contract(
 
     envelope = kgroup("describe", old, new, "-o", "json").json
 
-    assert list(envelope) == ["kind", "cluster", "executed", "data", "errors"]
+    assert list(envelope) == ["kind", "cluster", "executed", "data", "errors", "warnings", "notes"]
     assert envelope["kind"] == "kgroup.describe/v1"
     assert envelope["executed"] is False
     assert envelope["errors"] == []
@@ -123,7 +123,7 @@ def test_envelope_of_failures(kgroup: CommandLine, name: Name) -> None:
     missing = name("missing")
     for arguments, exit_code, code in (((missing,), 5, "not-found"), (("--nonsense",), 2, "usage")):
         result = kgroup("describe", *arguments, "-o", "json", exit_code=exit_code)
-        assert list(result.json) == ["kind", "cluster", "executed", "data", "errors"]
+        assert list(result.json) == ["kind", "cluster", "executed", "data", "errors", "warnings", "notes"]
         assert (result.json["kind"], result.data) == ("kgroup.describe/v1", [])
         (error,) = result.json["errors"]
         assert error["code"] == code

@@ -29,7 +29,7 @@ from kgroup.output_format import Format
 from kgroup.screen import Column, Gap, Records, Screen, Table, Text, Title, Verdict
 from tests.command_line import CommandLine
 
-ENVELOPE = ["kind", "cluster", "executed", "data", "errors"]
+ENVELOPE = ["kind", "cluster", "executed", "data", "errors", "warnings", "notes"]
 CLUSTER = ClusterRef("cluster-1", "b1:9092,b2:9092", "prod")
 AT = datetime(2026, 11, 21, 9, 14, 30, tzinfo=UTC)
 NASTY = ("plain", 'quote"d', "comma, and\nline", "=SUM(1)", "注文", "\U0001f980", "tab\t", "nul\x00", "back\\slash")
@@ -253,6 +253,40 @@ def test_where_nobody_reads_that_line_the_words_are_said_all_the_same(monkeypatc
     with redirect_stdout(Pipe()):
         code = present("history", outcomes(), Format.JSON, (), StderrReporter(err))
     assert (code, err.getvalue()) == (ExitCode.NOT_AUTHORIZED, "kgroup: may not read any more [not-authorized]\n")
+
+
+def test_what_was_said_beside_the_result_is_part_of_every_document() -> None:
+    """Whoever reads only stdout must not take for known what is not; each sentence stands there once."""
+
+    def remarking() -> Iterator[Outcome]:
+        for _ in range(2):
+            reporter.note("rights are unknown")
+            reporter.warn("the clock is wrong")
+            yield an_outcome("a")
+
+    shown = {}
+    for form in (Format.JSON, Format.YAML, Format.MARKDOWN):
+        out, reporter = io.StringIO(), StderrReporter(io.StringIO())
+        with redirect_stdout(out):
+            present("list", remarking(), form, ["kgroup"], reporter)
+        shown[form] = out.getvalue()
+    for document in (json.loads(shown[Format.JSON]), yaml.safe_load(shown[Format.YAML])):
+        assert (document["warnings"], document["notes"]) == (["the clock is wrong"], ["rights are unknown"])
+    assert shown[Format.MARKDOWN].endswith("\n\nWARNING the clock is wrong\nnote: rights are unknown\n```\n")
+
+
+def test_a_line_of_a_verb_that_goes_on_has_what_was_said_since_the_line_before() -> None:
+    def outcomes() -> Iterator[Outcome]:
+        for number in (1, 2):
+            reporter.note(f"note {number}")
+            yield an_outcome("svc", going_on=True)
+        reporter.note("note 3")
+        raise NotAuthorized("may not read any more")
+
+    out, reporter = io.StringIO(), StderrReporter(io.StringIO())
+    with redirect_stdout(out):
+        present("history", outcomes(), Format.JSON, (), reporter)
+    assert [json.loads(line)["notes"] for line in out.getvalue().splitlines()] == [["note 1"], ["note 2"], ["note 3"]]
 
 
 def test_metrics_go_to_stdout_or_whole_into_the_place_of_a_file(tmp_path: Path) -> None:

@@ -1,0 +1,34 @@
+"""What was said beside a result: it is part of the answer, also for who reads only json, yaml or markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True, slots=True)
+class Remarks:
+    """Warnings and notes, each once, in the order in which they were said."""
+
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def and_warning(self, text: str) -> Remarks:
+        """The same with one more warning."""
+        return self if text in self.warnings else replace(self, warnings=(*self.warnings, text))
+
+    def and_note(self, text: str) -> Remarks:
+        """The same with one more note."""
+        return self if text in self.notes else replace(self, notes=(*self.notes, text))
+
+    def document(self) -> dict[str, list[str]]:
+        """The last fields of an envelope."""
+        return {"warnings": list(self.warnings), "notes": list(self.notes)}
+
+    def lines(self) -> Iterator[str]:
+        """As stderr has them."""
+        yield from (f"WARNING {text}" for text in self.warnings)
+        yield from (f"note: {text}" for text in self.notes)
+
+
+NO_REMARKS = Remarks()
