@@ -31,6 +31,7 @@ from kgroup.redact import redact_words
 from kgroup.run import Presentation, Run
 from kgroup.settings.connection import Connection
 from kgroup.signals import Terminated, terminate
+from kgroup.stdout_reader import NobodyReads
 from kgroup.table import BY_NAME, VERBS
 from kgroup.verbs import Result, command, group, root
 
@@ -191,6 +192,9 @@ def _execute(verb: str, run: Run, call: Callable[[Run], Result]) -> ExitCode:
             error.details += (f"The change was made: {change}. To take it back:  {run.command('undo', change)}",)
         with _where_it_belongs(run):
             return _fail(path, error, output, reporter)
+    except NobodyReads:  # of a verb that follows, and shows its result at the end
+        streams.drop_stdout()
+        return ExitCode.DONE
     except (KeyboardInterrupt, Terminated) as error:
         warnings.simplefilter("ignore")  # of coroutines that nobody waits for any more
         interrupted = isinstance(error, KeyboardInterrupt)
@@ -220,7 +224,7 @@ def _fail(path: str, error: KgroupError, output: Format, reporter: StderrReporte
     from kgroup.output.present import present_error
 
     reporter.error(error)
-    with suppress(streams.NobodyReads, streams.OutputError), streams.writing():
+    with suppress(NobodyReads, streams.OutputError), streams.writing():
         present_error(path.removeprefix("kgroup").strip(), error, output, reporter.take_remarks())
         sys.stdout.flush()
     return error.exit_code

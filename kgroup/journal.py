@@ -165,6 +165,14 @@ class Writing:
         )
 
 
+class NewerFormat(OSError):
+    """A file of a kgroup that is newer than this one; ``version`` is its format."""
+
+    def __init__(self, version: int) -> None:
+        super().__init__(EIO, "was written by a newer version of kgroup")
+        self.version = version
+
+
 class Journal:
     """The changes that were made from this state directory, to any cluster."""
 
@@ -245,7 +253,10 @@ class Journal:
         return sorted(found, key=lambda entry: entry.at, reverse=True)
 
     def entry(self, change_id: str, cluster_id: str | None) -> Entry:
-        """One change of this cluster. Raises NotFound, and Refused where it was another cluster's."""
+        """One change of this cluster.
+
+        Raises NotFound, and Refused where it was another cluster's, or written by a newer kgroup.
+        """
         typed = change_id.lower()
         path = self._path(typed if typed.startswith("ch-") else f"ch-{typed}")
         entry = self._found(path)
@@ -264,6 +275,13 @@ class Journal:
             return None
         try:
             return _read(path)
+        except NewerFormat as error:
+            raise Refused(
+                f"{path.stem} was written by a newer version of kgroup",
+                details=(f"The file {path} has format {error.version}; this version reads format {_VERSION}.",),
+                hint="Undo this change with the version that made it, or with a newer one.",
+                code="newer-journal",
+            ) from error
         except OSError as error:
             raise NotFound(f"{path} can't be read: {error.strerror}") from error
 
@@ -327,7 +345,7 @@ def our_commits(
             head, *lines = _documents(path)
         except OSError:
             continue
-        if head.get("cluster_id") == cluster_id:
+        if head.get("cluster_id") == cluster_id and head.get("kgroup_journal") == _VERSION:
             for line in lines:
                 if (group := line.get("group", "")) in groups:
                     after = {(row[0], row[1], row[3][0]) for row in line["rows"] if row[3] is not None}
@@ -400,14 +418,14 @@ def _read(path: Path) -> Entry | None:
         head, *others = _documents(path)
         if "kgroup_journal" not in head and b"\n" in path.read_bytes():
             raise OSError(EIO, "is damaged")
+        if isinstance(version := head["kgroup_journal"], int) and version > _VERSION:
+            raise NewerFormat(version)
         rows = [
             JournalRow(line["group"], topic, partition, _unpacked(before), _unpacked(after))
             for line in others
             if "rows" in line
             for topic, partition, before, after in line["rows"]
         ]
-        if head["kgroup_journal"] != _VERSION:
-            raise OSError(EIO, "was written by another version of kgroup")
         if {"planned": len(rows)} not in others:
             if any("done" in line or "ended" in line for line in others):
                 raise OSError(EIO, "is damaged")

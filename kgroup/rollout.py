@@ -17,6 +17,7 @@ from kgroup.groups.rollout import Followed, finished_line, line_of, summary, tur
 from kgroup.groups.waiting import FIRST_PAUSE_S, next_pause_s
 from kgroup.model import Group, Member
 from kgroup.reporter import Reporter
+from kgroup.stdout_reader import pause
 from kgroup.telling import Telling
 from kgroup.waiting import LINES_AT_ONCE, SHORTEST_LOOK_S, raised
 
@@ -153,7 +154,7 @@ class _Follow:
                 holding=finished,
                 left_s=min(left_s, settling_s) if finished else left_s,
             )
-            time.sleep(pause_s)
+            pause(pause_s)
 
     def _look(self) -> KgroupError | None:
         """Look once at all groups; the error of a cluster, or of a group, that did not answer. Raises what is final."""

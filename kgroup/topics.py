@@ -130,6 +130,7 @@ TOPICS = {
         read-only            the context says read_only: true
         context-not-named    the context says explicit: true; name it
         no-journal           it can't be written: KGROUP_STATE_DIR, --backup
+        newer-journal        undo: a newer version of kgroup made that change
         locked               another kgroup of this machine changes something
         not-yours            undo: somebody else's change; name its id
         not-undoable         undo: an eviction can't be taken back

@@ -216,9 +216,23 @@ def test_a_file_that_cannot_be_read_costs_that_change(journal: Journal, director
     assert our_commits(journal, CLUSTER, {"svc"}, NOW - timedelta(days=1)) == {
         "svc": {("orders", 0, 12), ("orders", 1, 12)}
     }
-    with pytest.raises(NotFound):
+    with pytest.raises(Refused if kind == "newer" else NotFound):
         journal.entry("ch-4444", CLUSTER)
     assert journal.entry("ch-5555", CLUSTER).rows == ROWS
+
+
+def test_a_change_of_a_newer_version_is_there_and_not_understood(journal: Journal, directory: Path) -> None:
+    """Whatever its lines mean: they are not read as if they were ours."""
+    path = write(journal, entry("ch-3333"))
+    path.write_text(path.read_text().replace('"kgroup_journal": 1', '"kgroup_journal": 2').replace("[", "[{}, "))
+    assert journal.entries(CLUSTER) == []
+    assert journal.unreadable == 1
+    assert our_commits(journal, CLUSTER, {"svc"}, NOW - timedelta(days=1)) == {}
+    with pytest.raises(Refused, match="ch-3333 was written by a newer version of kgroup") as refused:
+        journal.entry("ch-3333", CLUSTER)
+    assert refused.value.code == "newer-journal"
+    assert str(path) in refused.value.details[0]
+    assert directory in path.parents
 
 
 def test_of_this_cluster_only(journal: Journal) -> None:

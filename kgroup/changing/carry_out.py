@@ -71,7 +71,7 @@ def carry_out(
 ) -> Result:
     """Guard the plan, and with ``--execute`` apply what may be; ``refusals`` are those that the verb found itself.
 
-    Raises KgroupError where it can't be begun: the journal, the backup or the preparation failed.
+    Raises KgroupError where it can't be begun: another kgroup holds the journal, the backup or the preparation failed.
     """
     warn_of_plans(run, cluster, plan)
     guards = guard(run, cluster, how, plan, None if doing.live else doing.hindered).refusals
@@ -90,7 +90,10 @@ def carry_out(
             return result
         write_backup(how, possible, cluster.ref)
         entry = _entry(run, cluster, how, possible, doing, journal) if journal else None
-        writing = journal.begin(entry) if journal and entry else None
+        try:
+            writing = journal.begin(entry) if journal and entry else None
+        except Refused as error:  # a full disk; the plan is shown with it
+            return replace(result, refusals=(*result.refusals, Refusal(None, error)))
         run.result.touched, run.result.change = True, entry.id if entry else None
         ended = _applied(run, cluster, result, writing)
         return replace(ended, id=entry.id) if entry else replace(ended, backup=how.backup)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -21,6 +20,7 @@ from kgroup.errors import KgroupError, NotFound, Refused
 from kgroup.outcome import Outcome
 from kgroup.run import Run
 from kgroup.screens.catchup_plans import list_records, list_screen, show_screen
+from kgroup.stdout_reader import pause
 
 _LOOK_EVERY_S = 1.0
 _NOT_KEPT = ("--master", "--parallelism", "--conf")
@@ -124,7 +124,7 @@ def followed(run: Run, engine: Engine, text: str) -> str:
             said = line
         if state.word != "replaying":
             return found.plan.id
-        time.sleep(_LOOK_EVERY_S)
+        pause(_LOOK_EVERY_S)
         found = engine.ledger.read(found.plan.id, found.offset)
 
 

@@ -79,15 +79,16 @@ def _hides(group: Group) -> Refusal:
 
 
 def protected(run: Run, how: Execution, *, backup: bool = False) -> tuple[Refusal, ...]:
-    """What would refuse the execution of a plan that is only looked at: its context, a journal that can't be.
+    """What refuses the execution of a plan whatever is in it: its context, a journal that can't be written.
 
     A ``backup`` stands in for the journal.
     """
+    journal = Journal()
     try:
-        if not how.execute:  # else it was, or is, refused at once
+        if not how.execute:  # else it was refused at once
             run.settings.require_change_allowed()
-            if not backup:
-                Journal().check()
+        if not backup:
+            (journal.require_writable if how.execute else journal.check)()
     except Refused as error:
         error.hint = (error.hint or "").removeprefix("Nothing was changed.").strip() or None
         return (Refusal(None, error),)

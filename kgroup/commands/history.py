@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
@@ -30,6 +29,7 @@ from kgroup.output_format import Format
 from kgroup.run import Run
 from kgroup.screens.history import followed, outcome, quiet_outcome
 from kgroup.snapshots import refuse_foreign, snapshots
+from kgroup.stdout_reader import pause
 
 _PAGES = (Format.TABLE, Format.WIDE, Format.MARKDOWN)
 _FOLLOWED = (Format.TABLE, Format.WIDE, Format.JSON, Format.CSV)
@@ -273,7 +273,7 @@ def _follow(run: Run, cluster: Cluster, histories: Histories, found: Sequence[Hi
     told = {one.group: Told(one) for one in found}
     failing = False
     while True:
-        time.sleep(_FOLLOW_EVERY_S)
+        pause(_FOLLOW_EVERY_S)
         try:
             histories.read_on()
         except NotAuthorized:

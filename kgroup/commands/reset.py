@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -18,10 +18,11 @@ from kgroup.clock import utc_now
 from kgroup.cluster.apply import ChangingCluster
 from kgroup.cluster.logs import TopicLayout
 from kgroup.errors import KgroupError, UsageError
-from kgroup.groups.change import Plan
+from kgroup.groups.change import Plan, committed
+from kgroup.groups.owners import foreign_owner, refuse_foreign_owner
 from kgroup.groups.reset_plan import Request, within
-from kgroup.groups.result import Result
-from kgroup.groups.selection import Groups, check_groups, check_topics
+from kgroup.groups.result import Refusal, Result
+from kgroup.groups.selection import Groups, check_groups, check_topics, names_of
 from kgroup.groups.targets import (
     Scenario,
     ShiftBy,
@@ -212,7 +213,16 @@ def reset(run: Run, groups: Groups, where: Where, which: Which, how: Change, sou
         waited = wait_empty(run, cluster, how, found.names)
         found = again(run, cluster, found, waited=waited)
         plan, layouts = plan_reset(run, cluster, groups, found, request, source)
-        return _carried_out(run, cluster, how, plan, layouts, request, which)
+        refusals = [] if "foreign-owner" in (how.accept or ()) else _without_offsets(plan, names_of(groups))
+        return _carried_out(run, cluster, how, plan, layouts, request, which, refusals)
+
+
+def _without_offsets(plan: Plan, named: Collection[str]) -> list[Refusal]:
+    """A refusal for each named group of a framework that has nothing to be moved, such as Connect's workers."""
+    concerned = {*plan.concerned, *(group.name for group in plan.groups if committed(group))}
+    idle = (group for group in plan.groups if group.name in named and group.name not in concerned)
+    owned = ((group.name, foreign_owner(group)) for group in idle)
+    return [Refusal(name, refuse_foreign_owner(name, owner)) for name, owner in owned if owner]
 
 
 def _checked(where: Where, which: Which) -> Request:
@@ -253,6 +263,7 @@ def _carried_out(
     layouts: Mapping[str, TopicLayout | KgroupError],
     request: Request,
     which: Which,
+    refusals: Sequence[Refusal],
 ) -> Outcome:
     kept: list[Block] = []
     target = which.save_skipped
@@ -265,7 +276,7 @@ def _carried_out(
     if target is not None:
         check_apart(plan.skipped_ranges, target)
     doing = Doing("reset", _journaled(plan), layouts, prepare=save if target is not None else None)
-    result = carry_out(run, cluster, how, plan, doing)
+    result = carry_out(run, cluster, how, plan, doing, refusals)
     for_people = run.format in (Format.TABLE, Format.WIDE, Format.MARKDOWN)
     before_end = tuple(kept) or (_preview(run, result, target) if for_people and not result.executed else ())
     wording = Wording(

@@ -14,8 +14,9 @@ from kgroup.outcome import Outcome
 from kgroup.output.envelope import of_error, of_outcomes, of_watched, write_json, write_json_line, write_yaml
 from kgroup.output.remarks import NO_REMARKS, Remarks
 from kgroup.output.reporter import StderrReporter
-from kgroup.output.streams import NobodyReads, OutputError, drop_stdout, in_utf8, writing
+from kgroup.output.streams import OutputError, drop_stdout, in_utf8, writing
 from kgroup.output_format import Format
+from kgroup.stdout_reader import NobodyReads
 
 _IN_ONE_PIECE = (Format.JSON, Format.YAML, Format.MARKDOWN)
 

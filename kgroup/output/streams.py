@@ -9,10 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from kgroup.errors import KgroupError
-
-
-class NobodyReads(Exception):
-    """Whoever read our output has seen enough (``kgroup list | head -1``), and that is no failure."""
+from kgroup.stdout_reader import NobodyReads
 
 
 class OutputError(KgroupError):

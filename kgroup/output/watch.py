@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import os
-import select
 import sys
 import time
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 
 from kgroup.clock import utc_now
 from kgroup.cluster_ref import ClusterRef
 from kgroup.errors import ExitCode, KgroupError
 from kgroup.output.envelope import of_watched, write_json_line
 from kgroup.output.reporter import StderrReporter
-from kgroup.output.streams import NobodyReads, drop_stdout, writing
+from kgroup.output.streams import drop_stdout, writing
 from kgroup.output.terminal import draw
 from kgroup.output.watch_listener import Listener
 from kgroup.output.watch_pace import Pace, is_the_end
 from kgroup.output.watch_page import Seen
 from kgroup.output_format import Format
+from kgroup.stdout_reader import NobodyReads, pause
 from kgroup.watching import Look, Watched
 
 _WORD = "WATCH"
@@ -102,7 +101,8 @@ def _look_on(
         if seen.failure is not None and is_the_end(seen.failure, first=before is None):
             return seen.failure
         before = seen
-        _pause(pace.ended(time.monotonic()))
+        now_s = time.monotonic()
+        pause(pace.ended(now_s).due_s - now_s)
 
 
 def _write(write: _Json | _Pages, seen: Seen) -> None:
@@ -119,17 +119,3 @@ def _say(reporter: StderrReporter, seen: Seen, before: Seen | None) -> None:
     for line in seen.said:
         if line not in known:
             reporter.line(line)
-
-
-def _pause(pace: Pace) -> None:
-    """Until the next look. Raises NobodyReads as soon as the reader of a pipe is gone, not only when it is written."""
-    poll: Callable[[float], object] | None = None
-    with suppress(OSError, ValueError):  # a StringIO has no file
-        gone = select.poll()
-        gone.register(sys.stdout.fileno(), 0)
-        poll = gone.poll
-    while (left_s := pace.due_s - time.monotonic()) > 0:
-        if poll is None:
-            time.sleep(left_s)
-        elif poll(left_s * 1000):
-            raise NobodyReads

@@ -637,6 +637,24 @@ def test_framework_by_protocol_type(world: KafkaWorld, name: Name, topic: str, k
     assert world.committed(group) == {}
 
 
+@pytest.mark.parametrize("execute", [(), ("--execute",)])
+def test_a_named_framework_without_offsets(
+    world: KafkaWorld, name: Name, topic: str, kgroup: CommandLine, execute: tuple[str, ...]
+) -> None:
+    """Connect's workers commit nothing: whoever names them means a connector. A pattern leaves them alone."""
+    workers, other = f"{(stem := name('svc'))}-workers", f"{stem}-other"
+    world.join_as(workers, "connect")
+    world.commit(other, {(topic, 0): 3})
+    everything = ("--all-topics", "--to-earliest", *execute)
+    refused = kgroup("reset", workers, *everything, "-o", "json", exit_code=6).json
+    assert [(error["code"], error["group"]) for error in refused["errors"]] == [("foreign-owner", workers)]
+    assert "PATCH /connectors/CONNECTOR/offsets" in refused["errors"][0]["details"][-1]
+    accepted = kgroup("reset", workers, *everything, "--accept", "foreign-owner")
+    assert "no partition is chosen" in accepted.stderr
+    kgroup("reset", "--regex", f"{stem}.*", *everything)
+    assert world.committed(other)[topic, 0][0] == (0 if execute else 3)
+
+
 def test_streams_by_client_id(world: KafkaWorld, members: Members, name: Name, topic: str, kgroup: CommandLine) -> None:
     group = name("app")
     join(members, "classic", group, topic, client_id=f"{group}-0a1b-StreamThread-1-consumer")

@@ -12,6 +12,7 @@ import pytest
 from tests.command_line import CommandLine
 from tests.kafka_world import KafkaWorld
 from tests.members import Member, Members
+from tests.running import running
 from tests.waiting import read_line, wait_for
 
 Name = Callable[[str], str]
@@ -273,6 +274,18 @@ def test_followed(kgroup: CommandLine, world: KafkaWorld, members: Members, name
         _, stderr = following.communicate(timeout=30)
     assert following.returncode == 130
     assert stderr == "note: history: interrupted\n"
+
+
+@pytest.mark.usefixtures("kgroup")
+def test_following_ends_with_its_reader(bystander: str) -> None:
+    """``kgroup history svc --follow | head -1`` of a group to which nothing happens."""
+    with running("history", bystander, "--follow", "-o", "json") as following:
+        stdout = following.process.stdout
+        read_line(stdout)
+        assert stdout
+        stdout.close()
+        assert following.process.wait(10) == 0
+    assert following.lines == []
 
 
 def test_what_is_refused(kgroup_cli: CommandLine) -> None:

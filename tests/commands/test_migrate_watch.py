@@ -28,6 +28,17 @@ def topic(world: KafkaWorld, name: Name) -> str:
     return world.topic(name("orders"), partitions=4)
 
 
+def test_watching_ends_with_its_reader(members: Members, name: Name, topic: str) -> None:
+    """``2>&1 | grep -m1``: the rollout goes on, and nobody hears of it."""
+    group = name("svc")
+    members.stable(members.classic(group, topic), partitions=4)
+    with watching(group, "--watch", "--within", "60s") as watch:
+        watch.says("0 of 1 member speaks consumer")
+        assert watch.process.stdout
+        watch.process.stdout.close()
+        assert watch.process.wait(10) == 0
+
+
 def test_rollout(kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, topic: str) -> None:
     """One instance after another: members by protocol, epochs, partitions moved; 0 when the last classic one left."""
     group = name("svc")

@@ -280,6 +280,14 @@ def test_list_by_topic_that_may_not_be_described(bob: Bob) -> None:
     assert result.data == []
 
 
+def test_list_by_topic_says_an_error_once(bob: Bob) -> None:
+    """A consumer group's members may not be seen: neither where its topics are looked up nor where it is counted."""
+    bob.may(*without(topic("secret")))
+    result = bob("list", "--topic", "open", "-o", "json", exit_code=7)
+    errors = [(error["group"], error["code"]) for error in result.json["errors"] if error["topic"] is None]
+    assert errors == [("new", "not-authorized")]
+
+
 def test_rights_of_list_alone(bob: Bob) -> None:
     """DESCRIBE on the cluster lists all groups; who is in them is not for this user: unknown, not 0."""
     bob.may(CLUSTER)

@@ -440,6 +440,8 @@ def test_journal_that_cannot_grow(kgroup: CommandLine, world: KafkaWorld, name: 
     )
     assert done.returncode == 6, done
     assert "[no-journal]" in done.stderr
+    assert f"{groups[0]}  " in done.stdout, "the plan"
+    assert "Nothing was changed." in done.stdout
     assert everything(world, groups) == before
 
 

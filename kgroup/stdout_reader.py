@@ -1,0 +1,28 @@
+"""Pauses that end when nobody reads stdout any more: ``kgroup history svc --follow | head -1``."""
+
+from __future__ import annotations
+
+import select
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+
+class NobodyReads(Exception):
+    """Whoever read our output has seen enough (``kgroup list | head -1``), and that is no failure."""
+
+
+def pause(seconds: float) -> None:
+    """Wait. Raises NobodyReads as soon as the reader of a pipe is gone, not only when it is written to."""
+    poll: Callable[[float], object] | None = None
+    with suppress(OSError, ValueError):  # a StringIO has no file
+        gone = select.poll()
+        gone.register(sys.stdout.fileno(), 0)
+        poll = gone.poll
+    due_s = time.monotonic() + seconds
+    while (left_s := due_s - time.monotonic()) > 0:
+        if poll is None:
+            time.sleep(left_s)
+        elif poll(left_s * 1000):
+            raise NobodyReads
