@@ -169,16 +169,17 @@ acl: quoting
 catchup: acl cluster durations errors groups hanging java_home kgroup model paths quoting redact stored units
   whole_file
 changing: acl catchup choosing clock cluster cluster_ref durations errors facts groups journal looking model outcome
-  output_format quoting reporter run sandbox screen screens settings signals snapshots stored text_source units
-  waiting whole_file
+  output_format quoting reporter run sandbox screen screens settings signals snapshots stdout_reader stored
+  text_source units waiting whole_file
 choosing: cluster errors groups model run
-cli: errors habits help_pages kgroup outcome output output_format quoting redact run settings signals table verbs
-  watching
+cli: errors habits help_pages kgroup outcome output output_format quoting redact run settings signals stdout_reader
+  table verbs watching
 cli_options: changing groups help_parts looking output_format run settings watching
 cluster: acl clock cluster_ref errors facts groups hanging kgroup logged model quoting redact settings stored units
 commands: changing choosing clock cluster cluster_ref completion doctor_texts durations errors facts groups help_parts
   journal logged looking metrics model offset_source outcome output_format paths quoting redact rollout run sandbox
-  screen screens settings signals skipped snapshots table tables text_source topics units waiting watching whole_file
+  screen screens settings signals skipped snapshots stdout_reader table tables text_source topics units waiting
+  watching whole_file
 completion: cluster errors groups paths redact reporter settings
 doctor_texts: errors groups
 durations: errors
@@ -196,8 +197,8 @@ model: errors
 offset_source: groups text_source
 outcome: clock cluster_ref errors model screen
 output: clock cluster_ref durations errors metrics model outcome output_format quoting reporter screen screens signals
-  units watching whole_file
-rollout: cluster errors groups model reporter telling waiting
+  stdout_reader units watching whole_file
+rollout: cluster errors groups model reporter stdout_reader telling waiting
 run: errors output_format quoting redact settings
 sandbox: cluster errors java_home locks paths reporter
 screens: catchup cluster_ref durations errors groups logged metrics model outcome quoting screen units
