@@ -18,7 +18,6 @@ from kgroup.catchup.model import Chunk, Lost
 from kgroup.catchup.newest import Sift
 from kgroup.catchup.sinks.run_buckets import ReaderFailed, by_task, deliver
 from kgroup.catchup.spark.in_worker import Answer, Mouth
-from kgroup.catchup.spark.job import Through
 from kgroup.catchup.spark.listening import Ear
 from kgroup.catchup.spark.sifted import SiftedBatch, runs
 from kgroup.catchup.spark.source import MARK, Part, Reading, error_told, frame, lost_told
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql import DataFrame
 
+    from kgroup.catchup.spark.job import Through
     from kgroup.catchup.spark.session import Session
 
 _SENT = "bucket int, rows binary"

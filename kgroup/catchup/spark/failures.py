@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 
 from kgroup import errors
 from kgroup.catchup.failure import Failure
@@ -19,6 +20,7 @@ _VERSIONS = re.compile(r"PYTHON_VERSION_MISMATCH|Python in worker has different 
 _OF_SQL = re.compile(r"\[(?P<name>[A-Z][A-Z0-9_.]+)\] (?P<why>.*)")
 _NOT_OF_SQL = ("PYTHON_EXCEPTION", "TASK_WRITE_FAILED")
 _ENDED = ("Python worker exited unexpectedly", "ExecutorLostFailure", "Python worker crashed")
+_CAUSES = 5
 _PIP_NAMES = {"confluent_kafka": "confluent-kafka"}
 
 
@@ -70,6 +72,27 @@ def explain(message: str, *, tasks: tuple[int, ...]) -> KgroupError:
         code="spark-job",
         details=(f"{found['where']}: {_cause(found['why'])}",),
     )
+
+
+def java_message(error: Exception) -> str:
+    """What the Java exception says, or the one behind it that says most; Py4J shows it with its whole stack."""
+    java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    found: list[str] = []
+    with suppress(Exception):  # asking for it takes a JVM
+        while java is not None and len(found) < _CAUSES:
+            found.append(str(java.getMessage() or java.toString()))
+            java = java.getCause()
+    for said in found:
+        if "Job aborted due to stage failure" in said:
+            return said
+    return found[0] if found else _text_of(error)
+
+
+def _text_of(error: Exception) -> str:
+    try:
+        return str(error)
+    except Exception:  # Py4J asks its JVM what to say
+        return type(error).__name__
 
 
 def was_cancelled(message: str) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from kgroup.catchup.model import Chunk, Progress
-from kgroup.catchup.spark.failures import explain, was_cancelled
+from kgroup.catchup.spark.failures import explain, java_message, was_cancelled
 from kgroup.catchup.spark.in_worker import Answer, Parcel, Work, replay, work_partition
 from kgroup.catchup.spark.listening import Ear, Listener
 from kgroup.catchup.spark.progress import Board, Totals
@@ -32,7 +32,6 @@ _NO_ROOM_AFTER_S = 15.0
 _CANCELLED_WITHIN_S = 15.0
 _ENDED_WITHIN_S = 3.0
 _TASKS_A_PARCEL = 50
-_CAUSES = 5
 
 
 Through = Callable[[Session, Ear], Iterable[Answer]]
@@ -230,27 +229,6 @@ def _mapper(parcel: Parcel) -> Callable[[int, Iterable[Any]], list[Answer]]:
         return work_partition(parcel, place, context.taskAttemptId() if context else 0)
 
     return work_place
-
-
-def java_message(error: Exception) -> str:
-    """What the Java exception says, or the one behind it that says most; Py4J shows it with its whole stack."""
-    java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
-    found: list[str] = []
-    with suppress(Exception):  # asking for it takes a JVM
-        while java is not None and len(found) < _CAUSES:
-            found.append(str(java.getMessage() or java.toString()))
-            java = java.getCause()
-    for said in found:
-        if "Job aborted due to stage failure" in said:
-            return said
-    return found[0] if found else _text_of(error)
-
-
-def _text_of(error: Exception) -> str:
-    try:
-        return str(error)
-    except Exception:  # Py4J asks its JVM what to say
-        return type(error).__name__
 
 
 class _Watch:

@@ -11,40 +11,97 @@ import kgroup
 
 ROOT = Path(kgroup.__file__).parent
 
-LEFT_OUT = (
-    "changing",
-    "cli.py",
-    "cli_options",
-    "cluster/coordinator",
-    "cluster/diagnosis",
-    "cluster/offsets_log",
-    "commands",
-    "completion",
-    "data",
-    "groups/assignors",
-    "groups/client_config",
-    "groups/doctor",
-    "groups/lag",
-    "groups/readiness",
-    "groups/rollout.py",
-    "groups/simulation",
-    "groups/timeline",
-    "groups/verdict",
-    "groups/waiting.py",
-    "help_pages.py",
-    "journal.py",
-    "looking",
-    "output",
-    "rollout.py",
-    "sandbox",
-    "screens",
-    "table.py",
-    "tables.py",
-    "topics.py",
-    "verbs.py",
-    "waiting.py",
+WORKERS_IMPORT = (
+    "kgroup.catchup.spark.by_key",
+    "kgroup.catchup.spark.in_worker",
+    "kgroup.catchup.spark.notebook",
+    "kgroup.catchup.spark.sifting",
+    "kgroup.catchup.spark.source",
+    "kgroup.catchup.spark.sql_job",
+    "kgroup.catchup.spark.to_spark",
 )
-"""What belongs to the command line or needs kafka-python; no worker imports it."""
+"""Where the functions are that are sent to workers by name."""
+
+SHIPPED = (
+    "kgroup",
+    "kgroup.acl",
+    "kgroup.catchup",
+    "kgroup.catchup.arrow",
+    "kgroup.catchup.bucket_run",
+    "kgroup.catchup.buckets",
+    "kgroup.catchup.choice",
+    "kgroup.catchup.chunks",
+    "kgroup.catchup.counting",
+    "kgroup.catchup.delivered",
+    "kgroup.catchup.evidence",
+    "kgroup.catchup.failure",
+    "kgroup.catchup.fields",
+    "kgroup.catchup.lanes",
+    "kgroup.catchup.ledger",
+    "kgroup.catchup.ledger_topic",
+    "kgroup.catchup.ledger_view",
+    "kgroup.catchup.marks",
+    "kgroup.catchup.model",
+    "kgroup.catchup.ndjson",
+    "kgroup.catchup.newest",
+    "kgroup.catchup.proof",
+    "kgroup.catchup.provenance",
+    "kgroup.catchup.rate",
+    "kgroup.catchup.records",
+    "kgroup.catchup.runner",
+    "kgroup.catchup.shares",
+    "kgroup.catchup.sinks",
+    "kgroup.catchup.sinks.command",
+    "kgroup.catchup.sinks.files",
+    "kgroup.catchup.sinks.formats",
+    "kgroup.catchup.sinks.handlers",
+    "kgroup.catchup.sinks.python",
+    "kgroup.catchup.sinks.run_buckets",
+    "kgroup.catchup.sinks.run_task",
+    "kgroup.catchup.sinks.spark",
+    "kgroup.catchup.sinks.topic",
+    "kgroup.catchup.sinks.whole",
+    "kgroup.catchup.spark",
+    "kgroup.catchup.spark.by_key",
+    "kgroup.catchup.spark.failures",
+    "kgroup.catchup.spark.in_worker",
+    "kgroup.catchup.spark.listening",
+    "kgroup.catchup.spark.notebook",
+    "kgroup.catchup.spark.progress",
+    "kgroup.catchup.spark.ship",
+    "kgroup.catchup.spark.sifted",
+    "kgroup.catchup.spark.sifting",
+    "kgroup.catchup.spark.source",
+    "kgroup.catchup.spark.sql_job",
+    "kgroup.catchup.spark.to_spark",
+    "kgroup.catchup.spark.where",
+    "kgroup.catchup.task_ledger",
+    "kgroup.catchup.task_run",
+    "kgroup.catchup.task_spec",
+    "kgroup.catchup.told",
+    "kgroup.catchup.transactional_ids",
+    "kgroup.cluster",
+    "kgroup.cluster.batches",
+    "kgroup.cluster.bounds",
+    "kgroup.cluster.librdkafka",
+    "kgroup.cluster.reading",
+    "kgroup.cluster.settled",
+    "kgroup.cluster.topic_admin",
+    "kgroup.cluster.transactions",
+    "kgroup.cluster_ref",
+    "kgroup.durations",
+    "kgroup.errors",
+    "kgroup.groups",
+    "kgroup.groups.targets",
+    "kgroup.hanging",
+    "kgroup.model",
+    "kgroup.quoting",
+    "kgroup.redact",
+    "kgroup.stored",
+    "kgroup.units",
+    "kgroup.whole_file",
+)
+"""Those and all that they import, and nothing else: a test computes it."""
 
 _NAME = "kgroup.zip"
 _INSTALLED = ("site-packages", "dist-packages")
@@ -57,11 +114,9 @@ class Package:
         self._directory = tempfile.TemporaryDirectory(prefix="kgroup-package-")
         self.path = Path(self._directory.name) / _NAME
         with zipfile.ZipFile(self.path, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as package:
-            for source in sorted(ROOT.rglob("*.py")):
-                inside = source.relative_to(ROOT)
-                if any(inside.is_relative_to(name) for name in LEFT_OUT):
-                    continue
-                name = f"{ROOT.name}/{inside.as_posix()}"
+            for module in SHIPPED:
+                source = _source(module)
+                name = source.relative_to(ROOT.parent).as_posix()
                 package.write(source, name)
                 # Nothing keeps what is compiled from a zip: each worker would do it again. Another version of Python
                 # passes these over.
@@ -73,6 +128,11 @@ class Package:
     def remove(self) -> None:
         """Take it away."""
         self._directory.cleanup()
+
+
+def _source(module: str) -> Path:
+    path = ROOT.parent.joinpath(*module.split("."))
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
 def import_path() -> str:

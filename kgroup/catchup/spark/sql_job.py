@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from kgroup.catchup.delivered import delivered_to
 from kgroup.catchup.model import Progress
 from kgroup.catchup.spark.in_worker import Answer, Parcel, Stop, Tell, work_partition
-from kgroup.catchup.spark.job import Through
 from kgroup.catchup.spark.listening import Ear
 from kgroup.catchup.spark.source import Part, Reading, frame
 from kgroup.catchup.spark.where import condition
@@ -24,6 +23,7 @@ from kgroup.catchup.task_spec import TaskSpec
 if TYPE_CHECKING:
     import pyarrow
 
+    from kgroup.catchup.spark.job import Through
     from kgroup.catchup.spark.session import Session
     from kgroup.catchup.spark.sifting import Feed
 

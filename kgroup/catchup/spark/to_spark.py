@@ -16,9 +16,8 @@ from kgroup.catchup.model import Chunk, Lost, Progress
 from kgroup.catchup.proof import ChunkResult
 from kgroup.catchup.rate import Throttle
 from kgroup.catchup.sinks.spark import FORMAT, resolved, secrets_of
-from kgroup.catchup.spark.failures import error_of, explain
+from kgroup.catchup.spark.failures import error_of, explain, java_message
 from kgroup.catchup.spark.in_worker import Answer, Mouth
-from kgroup.catchup.spark.job import Through, java_message
 from kgroup.catchup.spark.listening import Ear
 from kgroup.catchup.spark.source import MARK, Reading, ddl, error_told, frame
 from kgroup.catchup.spark.sql_job import reading_of
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql import DataFrame, SparkSession
 
+    from kgroup.catchup.spark.job import Through
     from kgroup.catchup.spark.session import Session
 
 _MOST_LINES = 4
