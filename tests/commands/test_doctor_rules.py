@@ -6,17 +6,18 @@ The offsets that expire, the transaction in ``__consumer_offsets`` and the three
 from __future__ import annotations
 
 import shlex
+import struct
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from kgroup.groups.doctor import about_lag
+from kgroup.clock import utc_ms
 from kgroup.sandbox import Sandbox
 from kgroup.sandbox.tools import run_tool
 from tests.command_line import CommandLine, QuietReporter
@@ -85,30 +86,29 @@ def test_commits_that_repeat(kgroup: CommandLine, world: KafkaWorld, name: Name,
     assert "idle-commits" not in found[works]
 
 
-@pytest.mark.parametrize("tries", [1, 3])
-def test_a_member_whose_commits_stand(
-    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, monkeypatch: pytest.MonkeyPatch, tries: int
-) -> None:
-    """While records wait: it hangs, or goes round a record. After two seconds here, not after five minutes."""
-    topic, group = world.topic(name("orders"), partitions=2), name("svc")
-    monkeypatch.setattr(about_lag, "STALLED", replace(about_lag.STALLED, value=2000))
-    member = members.classic(group, topic)
-    members.stable(member, partitions=2)
-    for _ in range(tries):
-        member.commit()  # of what it has polled: nothing yet
-    member.hold()
-    world.produce(topic, 150)
+def put_into_log(world: KafkaWorld, group: str, topic: str, at_ms: int) -> None:
+    """A commit of 0 on partition 0 as the coordinator writes it, of any age (OffsetCommitKey 1, OffsetCommitValue 3).
 
-    def found() -> dict[str, Any] | None:
-        return rules_of(kgroup, group)[group].get("stalled-commits")
+    It reads it when it writes there itself. Brokers take records for their own topics from this client alone.
+    """
+    key = struct.pack(">h", 1) + _text(group) + _text(topic) + struct.pack(">i", 0)
+    value = struct.pack(">hqi", 3, 0, -1) + _text("") + struct.pack(">q", at_ms)
+    producer = Producer({"bootstrap.servers": world.bootstrap, "client.id": "__admin_client"})
+    failed: list[object] = []
+    producer.produce(
+        OFFSETS_TOPIC,
+        value,
+        key,
+        0,
+        timestamp=at_ms,
+        on_delivery=lambda error, _: failed.append(error) if error else None,
+    )
+    assert producer.flush(30) == 0
+    assert not failed
 
-    assert found() is None, "not at once"
-    finding = wait_for(found, "a stall")
-    assert (finding["severity"], finding["places"]) == ("warning", [f"{topic}:0"])
-    numbers = finding["numbers"]
-    assert (numbers["partitions"], numbers["attempts"], numbers["lag"]) == (1, tries, 150)
-    assert ("no commit since" in finding["evidence"]) is (tries == 1)
-    member.go()
+
+def _text(value: str) -> bytes:
+    return struct.pack(">h", len(value.encode())) + value.encode()
 
 
 # Brokers of their own
@@ -139,6 +139,50 @@ def of_the_cluster(exit_code: int = 0) -> dict[str, dict[str, Any]]:
     """The cluster's findings by their rules."""
     (found,) = CommandLine()("doctor", "--cluster", "-o", "json", exit_code=exit_code).data
     return {finding["rule"]: finding for finding in found["findings"]}
+
+
+def test_members_whose_commits_stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: Name) -> None:
+    """While records wait: they hang, or go round a record. Their first commits are some minutes old in the log."""
+    with (
+        brokers(tmp_path, monkeypatch, 1, offsets_topic_num_partitions="1") as sandbox,
+        KafkaWorld(bootstrap_of(sandbox)) as world,
+        Members(world.bootstrap) as members,
+    ):
+        kgroup, topic = CommandLine(), world.topic(name("orders"), partitions=2)
+        world.commit(name("first"), {(topic, 0): 0})
+        tries_of: dict[str, int] = {}
+        expected: dict[str, tuple[str, int] | None] = {}
+        for minutes, severity in ((4, None), (6, "warning"), (16, "critical")):
+            for tries in (1, 3):
+                group = name(f"svc-{minutes}-{tries}")
+                put_into_log(world, group, topic, utc_ms() - minutes * 60_000)
+                tries_of[group] = tries
+                expected[group] = (severity, tries) if severity else None
+        world.commit(name("next"), {(topic, 0): 0})  # whereupon the coordinator finds out, and reads its log again
+        for group, tries in tries_of.items():
+            wait_for(
+                lambda group=group: world.committed(group) == {(topic, 0): (0, "")}, "a coordinator that has read it"
+            )
+            member = members.classic(group, topic)
+            members.stable(member, partitions=2)
+            for _ in range(tries - 1):
+                member.commit()
+            member.hold()
+        world.produce_at(topic, 0, [utc_ms() - 3_600_000] + 149 * [utc_ms()])
+
+        found = rules_of(kgroup, *expected)
+
+        stalls = {group: found[group].get("stalled-commits") for group in expected}
+        assert {
+            group: stall and (stall["severity"], stall["numbers"]["attempts"]) for group, stall in stalls.items()
+        } == expected
+        for stall in filter(None, stalls.values()):
+            assert (stall["places"], stall["numbers"]["partitions"], stall["numbers"]["lag"]) == (
+                [f"{topic}:0"],
+                1,
+                150,
+            )
+            assert ("no commit since" in stall["evidence"]) is (stall["numbers"]["attempts"] == 1)
 
 
 @pytest.mark.soak
