@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from tests.command_line import CommandLine, Result
 from tests.waiting import wait_for
@@ -66,3 +68,11 @@ def running(*arguments: str) -> Iterator[Running]:
         for pipe in (process.stdout, process.stderr):
             assert pipe
             pipe.close()
+
+
+def delivered(process: subprocess.Popen[str], number: signal.Signals) -> bool:
+    """Whether a signal that was sent is no longer on its way; its handler runs before anything else does."""
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    pending = [int(line.split()[1], 16) for line in status.splitlines() if line.startswith(("SigPnd:", "ShdPnd:"))]
+    assert len(pending) == 2
+    return not any(mask >> (number - 1) & 1 for mask in pending)

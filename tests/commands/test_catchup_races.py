@@ -35,9 +35,8 @@ from tests.commands.catchups import (
 )
 from tests.kafka_proxy import LEAVE_GROUP, OFFSET_COMMIT, Fault, Loss, ProxiedBroker
 from tests.kafka_world import KafkaWorld
-from tests.running import Running, running
+from tests.running import Running, delivered, running
 from tests.waiting import wait_for
-from tests.wire import just_before
 
 Name = Callable[[str], str]
 
@@ -55,6 +54,22 @@ def ledger(monkeypatch: pytest.MonkeyPatch, name: Name) -> str:
 @pytest.fixture
 def crashed(world: KafkaWorld, name: Name, bystander: str) -> Crash:
     return crash(world, name("orders"), name("svc"))
+
+
+@contextmanager
+def dies_at_its_commit(proxied: ProxiedBroker, *words: str) -> Iterator[Running]:
+    """A run that is killed when its OffsetCommit is about to arrive: its plan is ``releasing``, and says where to."""
+    started: list[Running] = []
+
+    def kill() -> None:
+        wait_for(lambda: started, "it is started")[0].process.kill()
+
+    fault = proxied.proxy.expect(Fault(OFFSET_COMMIT, Loss.REQUEST, then=kill))
+    with running("catchup", *words, "--execute") as process:
+        started.append(process)
+        wait_for(fault.met.is_set, "its OffsetCommit", 60)
+        process.process.wait(10)
+        yield process
 
 
 # --- a replay that hangs
@@ -250,16 +265,7 @@ def test_offsets_that_are_moved_after_a_release_that_died_before_its_commit(
     """The group goes on by itself: nothing is released any more, nothing is owed."""
     kgroup, world = CommandLine(), proxied.world
     crashed = crash(world, name("orders"), name("svc"), kind)
-    started: list[Running] = []
-
-    def kill() -> None:
-        wait_for(lambda: started, "it is started")[0].process.kill()
-
-    fault = proxied.proxy.expect(Fault(OFFSET_COMMIT, Loss.REQUEST, then=kill))
-    with running("catchup", "start", crashed.group, *RELEASE) as process:
-        started.append(process)
-        wait_for(fault.met.is_set, "its OffsetCommit")
-        process.process.wait(10)
+    with dies_at_its_commit(proxied, "start", crashed.group, "--release-only") as process:
         plan = plan_said(process)
     kgroup("evict", crashed.group, "--instance", INSTANCE_ID, "--execute")
     world.commit(crashed.group, {(crashed.topic, 0): 120, (crashed.topic, 1): 50})
@@ -279,9 +285,26 @@ def test_offsets_that_are_moved_after_a_release_that_died_before_its_commit(
 # --- a run that ends in its release, or after it
 
 
-@contextmanager
-def _no_spark(*_: object, **__: object) -> Iterator[None]:
-    yield None
+@pytest.mark.soak
+def test_a_sink_that_is_said_anew_while_a_run_begins(proxied: ProxiedBroker, name: Name) -> None:
+    """That run has not judged it, so nothing goes there until another one has."""
+    kgroup, world = CommandLine(), proxied.world
+    crashed = crash(world, name("orders"), name("svc"))
+    copy, other = world.topic(name("copy"), 2), world.topic(name("other"), 2)
+    with dies_at_its_commit(proxied, "start", crashed.group, "--to-topic", copy, "--master", "local[1]") as process:
+        plan = plan_said(process)
+    begins = proxied.proxy.expect(Fault(INIT_PRODUCER_ID, Loss.NOTHING))
+    with running("catchup", "resume", plan, "--master", "local[1]", "--timeout", "60s", "--execute") as late:
+        wait_for(begins.met.is_set, "that it becomes the runner", 60)
+        with dies_at_its_commit(proxied, "resume", plan, "--to-topic", other, "--master", "local[1]"):
+            pass
+        begins.go_on.set()
+        refused = late.ends(6)
+
+    assert f"somebody said anew where the records of {plan} go, while this run began [sink-set]" in refused.stderr
+    assert (written(world, copy), written(world, other)) == (0, 0)
+    kgroup("catchup", "resume", plan, "--master", "local[1]", "--execute")
+    assert (written(world, copy), len(copied(world, other))) == (0, 80)
 
 
 @pytest.mark.parametrize("verb", ["start", "resume"])
@@ -293,28 +316,23 @@ def test_a_run_that_is_ended_in_its_release_says_how_to_go_on_and_need_not_be_to
     crashed = crash(world, name("orders"), name("svc"))
     copy, known = world.topic(name("copy"), 2), ("-b", bootstrap, "--ledger-topic", ledger)
     if verb == "resume":
-        fault = Fault(OFFSET_COMMIT, Loss.REQUEST, then=lambda: first.kill())
-        proxied.proxy.expect(fault)
-        first = kgroup.start("catchup", "start", crashed.group, "--release-only", "--execute")
-        first.communicate(timeout=60)
-        assert fault.met.is_set()
-    kept: list[str | None] = []
-
-    def ended() -> None:
-        (plan,) = kgroup("catchup", "list", *known, "-o", "json").data
-        kept.append(plan["sink"] if plan["state"] == "releasing" else None)
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    monkeypatch.setattr("kgroup.changing.catchup_run.spark", _no_spark)
-    just_before(monkeypatch, "OffsetCommit", ended)
+        with dies_at_its_commit(proxied, "start", crashed.group, "--release-only"):
+            pass
+    held = proxied.proxy.expect(Fault(OFFSET_COMMIT, Loss.NOTHING))
     words = ("catchup", verb, crashed.group, "--to-topic", copy, "--master", "local[1]", "--execute", *known)
-    result = kgroup(*words, exit_code=143)
+    with running(*words) as process:
+        wait_for(held.met.is_set, "its OffsetCommit", 60)
+        (plan,) = kgroup("catchup", "list", *known, "-o", "json").data
+        process.process.send_signal(signal.SIGTERM)
+        wait_for(lambda: delivered(process.process, signal.SIGTERM), "the signal handled, while the answer is out")
+        held.go_on.set()
+        result = process.ends(143)
 
-    assert kept == ["topic"]
+    assert (plan["sink"], plan["state"]) == ("topic", "releasing")
     (plan,) = kgroup("catchup", "list", "-o", "json").data
     again = f"--master 'local[1]' --ledger-topic {ledger} --execute -b {bootstrap}"
     going_on = f"kgroup catchup resume {plan['plan_id']} {again}"
-    assert f"to go on: {going_on}\n" in result.stderr
+    assert any(line.endswith(f"to go on: {going_on}") for line in result.stderr.splitlines())
     monkeypatch.setenv("COLUMNS", "300")
     page = kgroup("catchup", "show", crashed.group).stdout
     assert f"{plan['plan_id']}  stopped  0%  {crashed.group} -> {copy}  " in page

@@ -9,23 +9,16 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer
 
-from kgroup.catchup.engine import Engine
-from kgroup.catchup.model import Ledgered
 from kgroup.catchup.provenance import MAYBE_PROCESSED
-from kgroup.catchup.runner import Runner
 from kgroup.catchup.sinks.files import MANIFEST
-from kgroup.changing import catchup_run
-from kgroup.errors import KgroupError
-from kgroup.outcome import Outcome
 from tests.catchup.replays import seen
 from tests.command_line import CommandLine
-from tests.commands.catchups import LOCAL, Crash, copied, crash, offsets, own_ledger, plan_id, released, written
+from tests.commands.catchups import LOCAL, Crash, copied, crash, offsets, own_ledger, released, written
 from tests.kafka_world import KafkaWorld
 from tests.members import Members
 from tests.support.places import ROOT
@@ -354,33 +347,3 @@ def test_the_sink_is_said_once(kgroup: CommandLine, world: KafkaWorld, crashed: 
         process.communicate(timeout=60)
 
     assert "[sink-set]" in kgroup("catchup", "resume", plan, "--to-topic", other, "--execute", exit_code=6).stderr
-
-
-def test_a_sink_that_is_said_anew_while_a_run_begins(
-    kgroup: CommandLine, world: KafkaWorld, crashed: Crash, name: Name, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It was not judged, so nothing goes there until a run has."""
-    copy, other = world.topic(name("copy"), 2), world.topic(name("other"), 2)
-    start = ("catchup", "start", crashed.group, "--to-topic", copy, "--master", "local[1]", "--execute")
-    take_over = Engine.take_over
-
-    def overtaken(engine: Engine, found: Ledgered) -> Runner:
-        with take_over(engine, found) as another:
-            assert found.delivery
-            another.write(replace(found.delivery, options={"topic": other}))
-        return take_over(engine, found)
-
-    def broken_off(*_: object) -> Outcome:
-        raise KgroupError("broken off")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(catchup_run, "replayed", broken_off)
-        plan = plan_id(kgroup(*start, exit_code=1))
-    with monkeypatch.context() as patch:
-        patch.setattr(Engine, "take_over", overtaken)
-        refused = kgroup("catchup", "resume", plan, "--execute", exit_code=6)
-
-    assert f"somebody said anew where the records of {plan} go, while this run began [sink-set]" in refused.stderr
-    assert (written(world, copy), written(world, other)) == (0, 0)
-    kgroup("catchup", "resume", plan, "--master", "local[1]", "--execute")
-    assert (written(world, copy), len(copied(world, other))) == (0, 80)

@@ -159,10 +159,9 @@ def test_members_whose_commits_stand(tmp_path: Path, monkeypatch: pytest.MonkeyP
                 tries_of[group] = tries
                 expected[group] = (severity, tries) if severity else None
         world.commit(name("next"), {(topic, 0): 0})  # whereupon the coordinator finds out, and reads its log again
+        read = {(topic, 0): (0, "")}
+        wait_for(lambda: all(world.committed(group) == read for group in tries_of), "a coordinator that has read them")
         for group, tries in tries_of.items():
-            wait_for(
-                lambda group=group: world.committed(group) == {(topic, 0): (0, "")}, "a coordinator that has read it"
-            )
             member = members.classic(group, topic)
             members.stable(member, partitions=2)
             for _ in range(tries - 1):

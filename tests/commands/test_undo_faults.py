@@ -36,7 +36,7 @@ from tests.kafka_proxy import (
 )
 from tests.kafka_world import KafkaWorld
 from tests.members import Members
-from tests.running import running
+from tests.running import delivered, running
 from tests.three_brokers import RECORDS, replicated
 from tests.waiting import wait_for
 
@@ -284,14 +284,6 @@ def test_killed_before_anything_was_changed(proxied: ProxiedBroker, name: Name, 
     CommandLine()(*command("reset", group, topic))
     CommandLine()("undo", "--execute")
     assert everything(proxied.world, [group]) == before
-
-
-def delivered(process: subprocess.Popen[str], number: signal.Signals) -> bool:
-    """Whether a signal that was sent is no longer on its way; its handler runs before anything else does."""
-    status = Path(f"/proc/{process.pid}/status").read_text()
-    pending = [int(line.split()[1], 16) for line in status.splitlines() if line.startswith(("SigPnd:", "ShdPnd:"))]
-    assert len(pending) == 2
-    return not any(mask >> (number - 1) & 1 for mask in pending)
 
 
 SIGNALLED, STOPPED = 300, 120
