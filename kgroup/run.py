@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -50,12 +50,14 @@ class ResultStream:
 
 @dataclass(frozen=True)
 class Run:
-    """One invocation of a verb: how to connect, how to show, where to say things, and the words typed."""
+    """One invocation of a verb: how to connect, how to show, where to say things, and what was typed."""
 
     connection: Connection
     presentation: Presentation
     reporter: Reporter
     words: tuple[str, ...] = ()
+    options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The verb's own options that were typed, by their longest name, each as the words that say the same again."""
     secrets: set[str] = field(default_factory=set)
     """What must not be shown, known once the settings are."""
     result: ResultStream = field(default_factory=ResultStream)
@@ -101,7 +103,7 @@ class Run:
 
     def of(self, connection: Connection, settings: Settings, words: Sequence[str]) -> Run:
         """The same as if these words had been typed, for the cluster of ``settings``; ``connection`` is shown."""
-        made = replace(self, connection=connection, words=tuple(words))
+        made = replace(self, connection=connection, words=tuple(words), options={})
         made.__dict__["settings"] = settings  # where cached_property keeps it: the environment has no say here
         return made
 

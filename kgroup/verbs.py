@@ -94,6 +94,7 @@ def _flat(name: str, verb: Callable[..., Result], execute: Execute) -> Callable[
         run = _with_common(ctx.obj, made.pop("connection"), made.pop("presentation"))
         arguments = made | {key: values[key] for key in plain}
         typed = {key: value for key, value in values.items() if key not in common}
+        run = replace(run, options=_options_as_words(ctx, typed))
 
         def call(run: Run) -> Result:
             _check_values(ctx, typed)
@@ -132,6 +133,24 @@ def _check_values(ctx: typer.Context, values: dict[str, Any]) -> None:
                 raise UsageError(f"{name} took {value} for its value", hint=_UNSET)
             if value == "":
                 raise UsageError(f"{name} is empty", hint=_UNSET)
+
+
+def _options_as_words(ctx: typer.Context, values: dict[str, Any]) -> dict[str, tuple[str, ...]]:
+    """The options that were typed, in that order, each as it is typed again; the last word counts, as for the verb."""
+    params = {param.name: param for param in ctx.command.params if param.param_type_name == "option"}
+    found = {}
+    for key in ctx.params:
+        source = ctx.get_parameter_source(key)
+        if key in values and key in params and source is not None and source.name == "COMMANDLINE":
+            name, value = max(params[key].opts, key=len), values[key]
+            given = value if isinstance(value, list) else [value]
+            found[name] = (name,) if value is True else tuple(word for one in given for word in _typed(name, str(one)))
+    return found
+
+
+def _typed(name: str, value: str) -> tuple[str, ...]:
+    """An option with its value; one that begins with a dash would be taken for an option itself."""
+    return (f"{name}={value}",) if value.startswith("-") else (name, value)
 
 
 def _take_common(ctx: typer.Context, connection: Connection, presentation: Presentation) -> None:

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from importlib import import_module
 from inspect import get_annotations
+from typing import Any
 
 import pytest
+from typer.core import TyperCommand
 
 from kgroup import cli_options
+from kgroup.changing.catchup_request import Books
+from kgroup.changing.replay_request import Speed
 from kgroup.cli_options import MODULE_OF, field_annotations
+from kgroup.errors import ExitCode
+from kgroup.outcome import Outcome
+from kgroup.run import Presentation, Run
 from kgroup.settings.connection import Connection
+from kgroup.verbs import command
+from tests.command_line import QuietReporter
 
 
 def declared() -> dict[str, dict[type, set[str]]]:
@@ -38,3 +48,38 @@ def test_a_field_without_an_option_is_an_error() -> None:
 
     with pytest.raises(TypeError, match=r"Farther\.hops: no option"):
         field_annotations(Farther)
+
+
+def test_options_that_were_typed_are_typed_again() -> None:
+    """In their order; of an option that is typed twice the last counts, as it does for the verb."""
+    seen: list[Run] = []
+
+    def verb(run: Run, speed: Speed, books: Books) -> Outcome:
+        raise AssertionError
+
+    def execute(name: str, run: Run, call: Callable[[Run], Any]) -> ExitCode:
+        seen.append(run)
+        return ExitCode.DONE
+
+    words = [
+        "--conf",
+        "a=1",
+        "--ledger-topic=old",
+        "-v",
+        "--rate",
+        "-1",
+        "--ledger-topic",
+        "b",
+        "--conf=c=2",
+        "-b",
+        "x:1",
+    ]
+    made = Run(Connection(), Presentation(), QuietReporter())
+    command("x", verb, TyperCommand, execute).main(words, standalone_mode=False, obj=made)
+
+    assert list(seen[0].options.items()) == [
+        ("--conf", ("--conf", "a=1", "--conf", "c=2")),
+        ("--ledger-topic", ("--ledger-topic", "b")),
+        ("--spark-log", ("--spark-log",)),
+        ("--rate", ("--rate=-1",)),
+    ]

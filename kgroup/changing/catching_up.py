@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
-from itertools import pairwise
 from typing import TypeVar
 
 from kgroup.catchup.choice import check_topic_name
@@ -79,13 +78,8 @@ def with_connection(run: Run, text: str) -> str:
 
 
 def ledger_said(run: Run) -> tuple[str, ...]:
-    """``--ledger-topic`` as it was typed."""
-    for word, following in pairwise([*run.words, ""]):
-        if word == "--ledger-topic":
-            return word, following
-        if word.startswith("--ledger-topic="):
-            return (word,)
-    return ()
+    """``--ledger-topic``, where it was typed."""
+    return run.options.get("--ledger-topic", ())
 
 
 def listed(run: Run, engine: Engine, patience_s: float = PATIENCE_S) -> Listing:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 from kgroup.catchup.delivered import undelivered
@@ -49,7 +48,7 @@ def commands(run: Run, found: Ledgered, *more: str) -> Commands:
         return run.command("catchup", *words, *ledger, "--execute")
 
     return Commands(
-        resume=typed("resume", plan_id, *where, *more, *_said_each_time(run.words)),
+        resume=typed("resume", plan_id, *where, *more, *_said_each_time(run)),
         cancel=typed("cancel", plan_id),
         give_up=typed("cancel", plan_id, "--give-up"),
         stop=typed("stop", plan_id),
@@ -99,13 +98,11 @@ def stopped_text(run: Run, engine: Engine, found: Ledgered, why: str | None = No
     )
 
 
-def _said_each_time(words: Sequence[str]) -> Iterator[str]:
-    """What the ledger does not keep of a replay, as it was typed: where Spark runs, which is each machine's own."""
-    for word, following in pairwise([*words, ""]):
-        if word in _NOT_KEPT:
-            yield from (word, following)
-        elif word.partition("=")[0] in _NOT_KEPT:
-            yield word
+def _said_each_time(run: Run) -> Iterator[str]:
+    """What the ledger does not keep of a replay, where it was typed: where Spark runs, which is each machine's own."""
+    for option, words in run.options.items():
+        if option in _NOT_KEPT:
+            yield from words
 
 
 def followed(run: Run, engine: Engine, text: str) -> str:

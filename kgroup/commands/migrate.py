@@ -255,7 +255,7 @@ def _ready_only(run: Run, rows: Sequence[Migrated]) -> str | None:
     """The command that converts what can be converted at once, where something else is in the way of the others."""
     count = ready_now(rows)
     hindered = sum(row.readiness.verdict is not Verdict.DONE for row in rows) - count
-    if not (count and hindered) or "--only" in run.typed:
+    if not (count and hindered) or "--only" in run.options:
         return None
     words = [word for word in run.typed if word != "--partial"]
     return f"Only the {count} that {'is' if count == 1 else 'are'} ready:  {to_apply(words, '--only', 'ready')}"
