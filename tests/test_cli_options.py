@@ -14,7 +14,8 @@ from typer.core import TyperCommand
 from kgroup import cli_options
 from kgroup.changing.catchup_request import Books
 from kgroup.changing.replay_request import Speed
-from kgroup.cli_options import MODULE_OF, field_annotations
+from kgroup.cli_options import MODULE_OF, connection, field_annotations
+from kgroup.completion import line
 from kgroup.errors import ExitCode
 from kgroup.outcome import Outcome
 from kgroup.run import Presentation, Run
@@ -83,3 +84,15 @@ def test_options_that_were_typed_are_typed_again() -> None:
         ("--spark-log", ("--spark-log",)),
         ("--rate", ("--rate=-1",)),
     ]
+
+
+def test_completion_knows_the_flags_of_a_connection_without_typer() -> None:
+    """But for the time limit: a key at the prompt has its own."""
+    declared_flags = {
+        flag: field
+        for field, option in connection.OPTIONS[Connection].items()
+        for flag in option.param_decls
+        if field != "timeout"
+    }
+
+    assert declared_flags == line._CONNECTION
