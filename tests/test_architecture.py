@@ -116,6 +116,7 @@ def test_the_sources_were_found() -> None:
         (("kgroup.cluster",), (*ABOVE_COMMANDS, "kgroup.output", "kgroup.screens"), ()),
         (("kgroup.catchup",), (*ABOVE_COMMANDS, "kgroup.output", "kgroup.screens", "kgroup.changing"), ()),
         (("kgroup.groups",), (*ABOVE_COMMANDS, "kgroup.output", "kgroup.screens", "kgroup.cluster"), ()),
+        (("kgroup.groups",), ("kgroup.outcome", "kgroup.reporter", "kgroup.screen", "kgroup.metrics"), ()),
         (("kgroup.catchup",), ("kgroup.sandbox",), ()),
         # Of a catch-up, what runs in workers is below Spark's part, and what starts a replay above it.
         (("kgroup.catchup",), ("kgroup.catchup.sinks",), ("kgroup.catchup.sinks", "kgroup.catchup.spark")),
@@ -185,7 +186,7 @@ doctor_texts: errors groups
 durations: errors
 errors: cluster_ref
 facts: model
-groups: acl durations errors facts journal logged model outcome quoting redact screen stored units
+groups: acl durations errors facts journal logged model quoting redact stored units
 habits: quoting
 help_pages: help_parts topics
 java_home: errors

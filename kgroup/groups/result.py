@@ -9,7 +9,6 @@ from typing import Any
 from kgroup.errors import ExitCode, KgroupError, NotVerified
 from kgroup.groups.change import Plan, Row
 from kgroup.model import RowError
-from kgroup.outcome import Document
 
 NOT_EMPTY, UNKNOWN, COMMITS_MISSING = "not-empty", "outcome-unknown", "commits-missing"
 NOT_VERIFIED = NotVerified.code
@@ -31,11 +30,14 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class _Changed:
+class ChangedRow:
+    """A row of a plan, with the id of its change."""
+
     row: Row
     change_id: str | None
 
     def document(self) -> dict[str, Any]:
+        """Its JSON form."""
         return self.row.document() | {"change_id": self.change_id}
 
 
@@ -63,9 +65,9 @@ class Result:
     configured: Mapping[str, RowError | None] = field(default_factory=dict)
 
     @property
-    def documents(self) -> tuple[Document, ...]:
+    def documents(self) -> tuple[ChangedRow, ...]:
         """The rows as json has them, each with the id of the change."""
-        return tuple(_Changed(row, self.id) for row in self.plan.rows)
+        return tuple(ChangedRow(row, self.id) for row in self.plan.rows)
 
     @property
     def errors(self) -> tuple[RowError, ...]:

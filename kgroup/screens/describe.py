@@ -225,7 +225,7 @@ def title(group: Group, state: str | None = None) -> str:
 
 def _verdict(group: Group, owed: Sequence[str], verdict: GroupVerdict | None) -> Iterator[Block]:
     if verdict is not None:
-        lag, *others = verdict.lines
+        lag, *others = (Verdict(line.word, line.text, line.style) for line in verdict.lines)
     else:
         lag, others = Verdict("LAG", lag_line(group)), []
         outside = [partition for partition in group.partitions if partition.out_of_range]

@@ -159,7 +159,7 @@ def screen(found: Found, view: View) -> Screen:
 
 def _head(verdict: GroupVerdict, owed: Sequence[str]) -> Iterator[Block]:
     yield Title(f"{verdict.group.name}  {verdict.state}  {plural(len(verdict.report.partitions), 'partition')}")
-    lag, *others = verdict.lines
+    lag, *others = (Verdict(line.word, line.text, line.style) for line in verdict.lines)
     yield lag
     yield from (Verdict("OWED", line, "warn") for line in owed)
     yield from others

@@ -12,13 +12,13 @@ from kgroup.groups.lag.rates import Pace
 from kgroup.groups.lag.report import GroupLag
 from kgroup.groups.verdict.amount import measured_line
 from kgroup.groups.verdict.following import next_of
+from kgroup.groups.verdict.line import VerdictLine
 from kgroup.groups.verdict.pace import is_draining, rate_line
 from kgroup.groups.verdict.plain import range_line
 from kgroup.groups.verdict.safe import Safety, safety
 from kgroup.groups.verdict.shape import Shape, Siblings, shape_of, shape_words, siblings_of, siblings_words
 from kgroup.groups.verdict.stuck import back_line, stuck_line, stuck_of, transaction_line
 from kgroup.model import Group
-from kgroup.screen import Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class GroupVerdict:
     group: Group
     report: GroupLag
     evidence: Evidence
-    lines: tuple[Verdict, ...]
+    lines: tuple[VerdictLine, ...]
     next: str | None
     shape: Shape
     safe: Safety | None
@@ -94,22 +94,22 @@ def verdict(group: Group, evidence: Evidence, report: GroupLag | None = None) ->
 
 def _lines(
     group: Group, report: GroupLag, evidence: Evidence, shape: Shape, safe: Safety | None, siblings: Siblings | None
-) -> list[Verdict]:
-    lines = [Verdict("LAG", measured_line(group, report, evidence))]
+) -> list[VerdictLine]:
+    lines = [VerdictLine("LAG", measured_line(group, report, evidence))]
     if (text := stuck_line(report, evidence)) is not None:
-        lines.append(Verdict("STUCK", text, None if text.startswith("unknown") else "bad"))
+        lines.append(VerdictLine("STUCK", text, None if text.startswith("unknown") else "bad"))
     if (text := back_line(report)) is not None:
-        lines.append(Verdict("BACK", text, "warn"))
+        lines.append(VerdictLine("BACK", text, "warn"))
     if outside := [partition for partition in group.partitions if partition.out_of_range]:
-        lines.append(Verdict("RANGE", range_line(outside), "bad"))
+        lines.append(VerdictLine("RANGE", range_line(outside), "bad"))
     if (text := transaction_line(report)) is not None:
-        lines.append(Verdict("TXN", text, "warn"))
+        lines.append(VerdictLine("TXN", text, "warn"))
     if group.partitions:
-        lines.append(Verdict("RATE", rate_line(report, evidence)))
+        lines.append(VerdictLine("RATE", rate_line(report, evidence)))
     if safe is not None:
-        lines.append(Verdict("SAFE", safe.text, safe.style))
+        lines.append(VerdictLine("SAFE", safe.text, safe.style))
     if report.total.lag:
-        lines.append(Verdict("SHAPE", f"{shape_words(shape, group)}; {_others(evidence, siblings)}"))
+        lines.append(VerdictLine("SHAPE", f"{shape_words(shape, group)}; {_others(evidence, siblings)}"))
     return lines
 
 

@@ -8,7 +8,7 @@ from kgroup.durations import format_duration
 from kgroup.groups.lag.evidence import Evidence, Retention, Source
 from kgroup.groups.lag.rates import Pace
 from kgroup.groups.lag.report import GroupLag, PartitionLag
-from kgroup.screen import Style
+from kgroup.groups.verdict.line import Concern
 from kgroup.units import human_bytes
 
 _SOON_MS = 900_000
@@ -24,7 +24,7 @@ class Safety:
     """
 
     text: str
-    style: Style | None
+    style: Concern | None
     left_ms: int | None
     too_late: bool = False
 
@@ -55,7 +55,7 @@ def safety(report: GroupLag, evidence: Evidence) -> Safety | None:
         when = "never caught up" if never else f"caught up only in {format_duration(row.outlook.seconds or 0)}"
         place = "" if row is first else f"; {row.where} has {format_duration(left / 1000)} left"
         text += f"{place}, {when} at this rate"
-    style: Style | None = "bad" if left_ms < _SOON_MS else "warn" if left_ms < _CLOSE_MS or late else None
+    style: Concern | None = "bad" if left_ms < _SOON_MS else "warn" if left_ms < _CLOSE_MS or late else None
     return Safety(text + beside, style, left_ms, too_late=late is not None)
 
 

@@ -1,0 +1,18 @@
+"""A line of a verdict: a fixed word, what is the matter, and how bad that is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Concern = Literal["bad", "warn"]
+"""``bad``: records are lost or not read now. ``warn``: they may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictLine:
+    """A line that begins with a fixed upper-case word (LAG, STUCK, RATE, ...); ``style`` None is nothing unusual."""
+
+    word: str
+    text: str
+    style: Concern | None = None
