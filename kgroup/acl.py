@@ -28,3 +28,8 @@ def acl_hint(operations: str | Iterable[str], resource: str, *names: str, princi
     who = principal or _principal
     who = who if who == UNKNOWN_PRINCIPAL else quote(who)
     return f"kafka-acls.sh --add --allow-principal {who} {granted} {what or f'--{resource}'}"
+
+
+def with_principal(hint: str) -> str:
+    """The hint of another process of ours, which was not told who the user is."""
+    return hint if _principal == UNKNOWN_PRINCIPAL else hint.replace(f" {UNKNOWN_PRINCIPAL} ", f" {quote(_principal)} ")

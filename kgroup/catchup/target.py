@@ -50,17 +50,21 @@ def read_target(cluster: Cluster, topic: str) -> TopicNow | None:
     if isinstance(layout, NotFound):
         return None
     if isinstance(layout, KgroupError):
-        raise layout
+        raise _named(topic, layout)
     places = [(topic, number) for number in sorted(layout.leaders)]
     starts, ends = [], []
     positions = cluster.positions({topic: layout}, places)
     for place in places:
         found = positions[place]
         if isinstance(found, KgroupError):
-            raise found
+            raise _named(f"{topic}:{place[1]}", found)
         starts.append(found.range.start)
         ends.append(found.range.end)
     return TopicNow(layout.id, tuple(starts), tuple(ends))
+
+
+def _named(name: str, error: KgroupError) -> KgroupError:
+    return type(error)(f"{name} {error.message}", details=error.details, hint=error.hint, code=error.code)
 
 
 def difference(topic: str, before: TargetTopic, now: TopicNow | None) -> str | None:

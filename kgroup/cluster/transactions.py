@@ -110,6 +110,7 @@ class Transactions:
         self._connected = False
         self._began_at = 0.0
         self._failed: tuple[str | None, KafkaError] | None = None
+        self._topics = set[str]()
         limit_ms = round(longest_s * 1000)
         settings = {
             **_DEFAULTS,
@@ -165,6 +166,7 @@ class Transactions:
         except KafkaException as error:
             raise self._fault(error.args[0], "a transaction could not be begun") from error
         self._began_at = time.monotonic()
+        self._topics.clear()
         self._stage = _Stage.OPEN
 
     def produce(self, topic: str, key: bytes, value: bytes | None, partition: int) -> None:
@@ -174,6 +176,7 @@ class Transactions:
         """
         assert self._stage is _Stage.OPEN, self._stage
         self._watch.progress()
+        self._topics.add(topic)
         while True:
             try:
                 self.producer.produce(topic, value, key, partition)
@@ -201,6 +204,8 @@ class Transactions:
                     except BufferError:
                         self._make_room(topic)
                 sent += 1
+            if topic is not None:
+                self._topics.add(topic)
             self.producer.poll(0)
         except KafkaException as error:
             self._hear_of_record()
@@ -371,6 +376,10 @@ class Transactions:
                 hint=f"transaction.max.timeout.ms of the brokers must be {round(self._longest_s * 1000)} at least",
                 code="transaction-limit",
             )
+        if topic is None and code == KafkaError.TOPIC_AUTHORIZATION_FAILED and self._topics:
+            # The coordinator does not say which of them.
+            topics = sorted(self._topics)
+            return NotAuthorized(f"no WRITE on Topic {' or '.join(topics)}", hint=acl_hint("Write", "topic", *topics))
         if topic is None:
             return KgroupError(f"{whose}: {what}: {error.str()} ({error.name()})", code="broker-error")
         return of_record(error, topic)

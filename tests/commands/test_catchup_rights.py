@@ -33,6 +33,7 @@ from tests.kafka_world import KafkaWorld
 from tests.running import running
 from tests.secure_broker import USERS, SecureBroker, secure_broker
 from tests.waiting import wait_for
+from tests.wire import just_before
 
 pytestmark = pytest.mark.soak
 
@@ -97,6 +98,13 @@ class Bob:
             *((TOPIC, topic, operation) for topic in (self.copy, self.dead) for operation in (WRITE, CONFIGS)),
             (ID, PREFIX, WRITE),
         }
+
+    @property
+    def gap(self) -> list[str]:
+        """Where the records of the gap are, in the order of ``copied``."""
+        return sorted(
+            [*(f"{self.topic}:0:{n}" for n in range(70, 120)), *(f"{self.topic}:1:{n}" for n in range(20, 50))]
+        )
 
     def may(self, rights: set[Right]) -> None:
         """Give bob these and nothing else; a transactional id is one that begins so."""
@@ -163,8 +171,7 @@ def test_these_rights_are_enough(bob: Bob) -> None:
     done = bob.process(*start, "--master", "local[1]", "--execute")
 
     assert "PROVED" in done.stdout
-    gap = [*(f"{bob.topic}:0:{n}" for n in range(70, 120)), *(f"{bob.topic}:1:{n}" for n in range(20, 50))]
-    assert copied(bob.world, bob.copy) == sorted(gap)
+    assert copied(bob.world, bob.copy) == bob.gap
     assert offsets(bob.world, bob.group) == {(bob.topic, 0): 120, (bob.topic, 1): 50}
     assert bob("show", plan_id(done), exit_code=0)
 
@@ -249,6 +256,59 @@ def test_looking_takes_less(bob: Bob) -> None:
     bob.may(set())
     bob("show", plan["plan_id"], exit_code=4)
     bob("cancel", plan["plan_id"], "--execute", exit_code=4)
+
+
+def delivering(bob: Bob) -> None:
+    """Wait until a replay that has just begun writes."""
+    before = written(bob.world, bob.copy)
+    wait_for(lambda: written(bob.world, bob.copy) > before, "records", 60)
+
+
+def test_rights_that_are_taken_away_while_records_are_replayed(bob: Bob) -> None:
+    """Each by itself, in one plan: exit 4 with the right, and when all are back, each record is there once."""
+    go_on = ("--rate", "10/s", "--master", "local[1]", "--execute")
+    words: tuple[str, ...] = ("start", bob.group, "--to-topic", bob.copy, *go_on)
+    for right, visible, said in [
+        ((TOPIC, bob.topic, READ), False, f"no READ on Topic {bob.topic}"),
+        ((TOPIC, bob.copy, WRITE), False, f"{bob.copy} could not be read: no DESCRIBE on Topic"),
+        ((TOPIC, bob.ledger, WRITE), True, f"no WRITE on Topic {bob.copy} or {bob.ledger}"),
+        ((ID, PREFIX, WRITE), False, f"no WRITE on TransactionalId {PREFIX}"),
+    ]:
+        with running("catchup", *words, *bob.connection) as process:
+            delivering(bob)
+            bob.may(bob.all - {right} | ({(TOPIC, right[1], DESCRIBE)} if visible else set()))
+            failed = process.ends(4)
+        assert said in failed.stderr
+        assert "--allow-principal User:bob " in failed.stderr
+        bob.may(bob.all)
+        (plan,) = bob("list", "-o", "json", exit_code=0).data
+        assert plan["state"] == "released"
+        assert f"kgroup catchup resume {plan['plan_id']}" in failed.stderr
+        words = ("resume", plan["plan_id"], *go_on)
+
+    bob("resume", bob.group, "--rate", "none", "--master", "local[1]", "--execute", exit_code=0)
+    assert copied(bob.world, bob.copy) == bob.gap
+
+
+def test_the_right_on_the_group_is_taken_away_just_before_it_is_released(
+    bob: Bob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = bob.world.exact(bob.group)
+    missing = (GROUP, bob.group, READ)
+    happened = just_before(monkeypatch, "OffsetCommit", lambda: bob.may(bob.all - {missing}))
+
+    failed = bob("start", bob.group, "--to-topic", bob.copy, "--master", "local[1]", "--execute", exit_code=4)
+
+    assert happened
+    assert bob.group in failed.stderr
+    assert bob.world.exact(bob.group) == before
+    bob.may(bob.all)
+    (plan,) = bob("list", "-o", "json", exit_code=0).data
+    assert plan["state"] == "releasing"
+    assert f"kgroup catchup resume {plan['plan_id']}" in failed.stderr
+    bob("resume", plan["plan_id"], "--master", "local[1]", "--execute", exit_code=0)
+    assert copied(bob.world, bob.copy) == bob.gap
+    assert offsets(bob.world, bob.group) == {(bob.topic, 0): 120, (bob.topic, 1): 50}
 
 
 def test_a_wrong_password(bob: Bob) -> None:

@@ -6,6 +6,7 @@ import re
 from contextlib import suppress
 
 from kgroup import errors
+from kgroup.acl import with_principal
 from kgroup.catchup.failure import Failure
 from kgroup.errors import KgroupError, Refused
 
@@ -30,7 +31,8 @@ def error_of(failure: Failure, what: str) -> KgroupError:
         details = tuple((failure.trace or "").splitlines())
         return KgroupError(f"{what} failed: {failure.message}", details=details)
     kind = getattr(errors, failure.kind, KgroupError)
-    error: KgroupError = kind(failure.message, details=failure.details, hint=failure.hint, code=failure.code)
+    hint = None if failure.hint is None else with_principal(failure.hint)
+    error: KgroupError = kind(failure.message, details=failure.details, hint=hint, code=failure.code)
     return error
 
 
