@@ -49,7 +49,8 @@ class KafkaWorld:
         quiet = {"bootstrap.servers": bootstrap, "log_level": 0}
         self._admin = AdminClient(quiet)
         self._groups = KafkaAdminClient(bootstrap_servers=bootstrap)
-        self._producer = Producer({**quiet, "acks": "all", "linger.ms": 0})
+        # One request at a time: a batch that is sent again, since its topic is new, does not come after later ones.
+        self._producer = Producer({**quiet, "acks": "all", "linger.ms": 0, "max.in.flight": 1})
 
     def __enter__(self) -> KafkaWorld:
         return self
