@@ -91,7 +91,7 @@ def test_completion_knows_the_flags_of_a_connection_without_typer() -> None:
     declared_flags = {
         flag: field
         for field, option in connection.OPTIONS[Connection].items()
-        for flag in option.param_decls
+        for flag in (option.default, *option.param_decls)  # Typer takes the first of them for a default
         if field != "timeout"
     }
 
