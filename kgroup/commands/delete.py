@@ -13,7 +13,6 @@ from kgroup.changing.carry_out import Doing, carry_out
 from kgroup.changing.checks import check_change, check_some_named, wait_empty
 from kgroup.changing.choose import again, chosen
 from kgroup.changing.execution import Change
-from kgroup.changing.shown import outcome, with_rows
 from kgroup.cluster.apply import ChangingCluster
 from kgroup.durations import format_duration, parse_duration
 from kgroup.errors import Refused
@@ -28,6 +27,7 @@ from kgroup.outcome import Outcome
 from kgroup.run import Run
 from kgroup.screen import Block, Cell, Column, Records, Styled, Table, Text
 from kgroup.screens.change import ROWS_ON_A_PAGE, Wording
+from kgroup.screens.change_outcome import outcome, with_rows
 from kgroup.units import plural
 
 _BUDGET_S = 30.0
@@ -153,10 +153,11 @@ def delete(
         result = carry_out(run, cluster, how, plan, doing, refusals)
     deletions = _deletions(result, signs)
     shown = outcome(
-        run,
-        cluster,
         result,
         Wording("delete", _subject(found.groups), run.typed),
+        cluster.ref,
+        run.reporter,
+        run.command,
         nothing="no group is chosen: nothing to do",
         table=lambda: _table(deletions, verbose=verbose),
     )

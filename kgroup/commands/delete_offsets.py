@@ -12,7 +12,6 @@ from kgroup.changing.carry_out import Doing, carry_out
 from kgroup.changing.checks import check_change, check_some_named, wait_empty
 from kgroup.changing.choose import again, chosen
 from kgroup.changing.execution import Change
-from kgroup.changing.shown import outcome
 from kgroup.cluster.apply import ChangingCluster
 from kgroup.cluster.logs import TopicLayout
 from kgroup.errors import KgroupError, NotFound, Refused, UsageError
@@ -25,6 +24,7 @@ from kgroup.model import Group, Member, RowError
 from kgroup.outcome import Outcome
 from kgroup.run import Run
 from kgroup.screens.change import Wording
+from kgroup.screens.change_outcome import outcome
 from kgroup.units import plural
 
 _NAMED = 10
@@ -77,7 +77,14 @@ def delete_offsets(
         plan = Plan(found.groups, tuple(rows), errors=errors)
         result = carry_out(run, cluster, how, plan, doing)
     wording = Wording("delete-offsets", _subject(rows), run.typed, verbose=verbose)
-    return outcome(run, cluster, result, wording, nothing="no group has committed anything there: nothing to do")
+    return outcome(
+        result,
+        wording,
+        cluster.ref,
+        run.reporter,
+        run.command,
+        nothing="no group has committed anything there: nothing to do",
+    )
 
 
 def _rows(group: Group, topics: Sequence[TopicChoice], named: Collection[str]) -> Iterator[Row]:

@@ -14,7 +14,6 @@ from kgroup.changing.carry_out import Doing, carry_out
 from kgroup.changing.checks import check_change, check_some_named
 from kgroup.changing.execution import Change
 from kgroup.changing.migrating import Intention, choose, migration_of
-from kgroup.changing.shown import outcome, with_rows
 from kgroup.cluster.apply import ChangingCluster
 from kgroup.durations import parse_duration
 from kgroup.errors import ExitCode, Refused, UsageError
@@ -40,6 +39,7 @@ from kgroup.run import Run
 from kgroup.screen import Records
 from kgroup.screens import rollout as rollout_screen
 from kgroup.screens.change import Wording
+from kgroup.screens.change_outcome import outcome, with_rows
 from kgroup.screens.client_config import blocks as config_blocks
 from kgroup.screens.client_config import document as config_document
 from kgroup.screens.migrate import HEADER, TOLD, Page, about, nothing_to_do, ready_now, record, table
@@ -223,10 +223,11 @@ def _outcome(
         told=TOLD if several else frozenset({"blocked"}),
     )
     made = outcome(
-        run,
-        cluster,
         result,
         wording,
+        cluster.ref,
+        run.reporter,
+        run.command,
         nothing=None if rows else "no group is chosen: nothing to do",
         table=lambda: table(rows, shown, executed=result.executed),
     )

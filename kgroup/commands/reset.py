@@ -13,7 +13,6 @@ from kgroup.changing.checks import check_change, check_some_named, wait_empty
 from kgroup.changing.choose import again, chosen
 from kgroup.changing.execution import Change
 from kgroup.changing.resetting import plan_reset
-from kgroup.changing.shown import outcome
 from kgroup.clock import utc_now
 from kgroup.cluster.apply import ChangingCluster
 from kgroup.cluster.logs import TopicLayout
@@ -44,6 +43,7 @@ from kgroup.output_format import Format
 from kgroup.run import Run
 from kgroup.screen import Block, Text
 from kgroup.screens.change import Wording
+from kgroup.screens.change_outcome import outcome
 from kgroup.screens.reset import moment_meant, repeatable, subject
 from kgroup.skipped import check_apart, check_target, preview, save_skipped, skipped_table
 from kgroup.units import plural
@@ -288,7 +288,7 @@ def _carried_out(
         instead=repeatable(result.plan, request.scenario, run.command),
         verbose=which.verbose,
     )
-    return outcome(run, cluster, result, wording, nothing=_nothing(request))
+    return outcome(result, wording, cluster.ref, run.reporter, run.command, nothing=_nothing(request))
 
 
 def _nothing(request: Request) -> str:

@@ -12,7 +12,6 @@ from kgroup.changing.carry_out import Doing, carry_out
 from kgroup.changing.checks import check_change, wait_empty
 from kgroup.changing.execution import Change
 from kgroup.changing.leftovers import clear_leftovers
-from kgroup.changing.shown import outcome, with_rows
 from kgroup.changing.standing import TYPE_ONLY
 from kgroup.changing.undoing import last_change, never, plan_undo, state_of
 from kgroup.cluster.apply import ChangingCluster
@@ -30,6 +29,7 @@ from kgroup.quoting import join
 from kgroup.run import Run
 from kgroup.screen import Text
 from kgroup.screens.change import Wording
+from kgroup.screens.change_outcome import outcome, with_rows
 from kgroup.screens.undo import before_after_now, other_changes, put_back, types_records, types_table
 from kgroup.units import plural
 
@@ -113,10 +113,11 @@ def undo(
     )
     types = types_back(result)
     shown = outcome(
-        run,
-        cluster,
         result,
         wording,
+        cluster.ref,
+        run.reporter,
+        run.command,
         nothing=f"{entry.id}: all stands as it was before: nothing to do",
         table=lambda: (
             [*types_table(types, verbose=verbose), *put_back(result, verbose=verbose)]
@@ -150,7 +151,14 @@ def _as_of(run: Run, how: Change, group: str | None, when: AsOf, bounds: LogBoun
         found = plan_as_of(run, cluster, group, at_ms, bounds)
         result = carry_out(run, cluster, how, found.plan, Doing("undo", f"{group} as of {then}", found.layouts))
         wording = Wording("take back", f"{group} as of {then}", run.typed, verbose=verbose)
-        return outcome(run, cluster, result, wording, nothing=f"{group}: all stands as it did at {then}: nothing to do")
+        return outcome(
+            result,
+            wording,
+            cluster.ref,
+            run.reporter,
+            run.command,
+            nothing=f"{group}: all stands as it did at {then}: nothing to do",
+        )
 
 
 def _not_yours(entry: Entry) -> Refused:

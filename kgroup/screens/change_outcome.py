@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from kgroup.cluster.apply import ChangingCluster
+from kgroup.cluster_ref import ClusterRef
 from kgroup.groups.result import Result
 from kgroup.outcome import Document, Outcome
-from kgroup.run import Run
+from kgroup.reporter import Reporter
 from kgroup.screen import Block, Records
 from kgroup.screens.change import Wording, records, screen
 
@@ -16,27 +16,31 @@ _NAMED_GROUPS = 4
 
 
 def outcome(
-    run: Run,
-    cluster: ChangingCluster,
     result: Result,
     wording: Wording,
+    cluster: ClusterRef,
+    reporter: Reporter,
+    command: Callable[..., str],
     *,
     nothing: str | None,
     table: Callable[[], Sequence[Block]] | None = None,
 ) -> Outcome:
-    """What a verb returns; ``nothing`` is noted where there is nothing to do, ``table`` stands in for the usual one."""
+    """What a verb returns; ``nothing`` is noted where there is nothing to do, ``table`` stands in for the usual one.
+
+    ``command`` makes a command line of words, with the connection as it was typed.
+    """
     if nothing and not result.plan.size and not result.errors:
-        run.reporter.note(nothing)
+        reporter.note(nothing)
     wording = replace(
         wording,
-        undo=lambda change: run.command("undo", change, "--execute"),
-        restore=lambda backup: _restore(run, result, backup),
+        undo=lambda change: command("undo", change, "--execute"),
+        restore=lambda backup: command(*_restore(result, backup)),
     )
     return Outcome(
         data=result.documents,
         screen=lambda: screen(result, wording, table() if table else None),
         records=lambda: records(result),
-        cluster=cluster.ref,
+        cluster=cluster,
         errors=result.errors,
         executed=result.executed,
         decided=result.exit_code,
@@ -48,11 +52,11 @@ def with_rows(outcome: Outcome, data: tuple[Document, ...], records: Callable[[]
     return replace(outcome, data=data, records=records)
 
 
-def _restore(run: Run, result: Result, backup: str) -> str:
+def _restore(result: Result, backup: str) -> tuple[str, ...]:
     """The command that takes a change back with its backup; without a journal our own commits look foreign."""
     names = result.plan.concerned
     # Groups that are to come into being again have to be named.
     groups = names if result.plan.deleted or len(names) <= _NAMED_GROUPS else ("--all-groups",)
     create = ("--create",) if result.plan.deleted else ()
     accept = ("--accept", "active-committer")
-    return run.command("reset", *groups, *create, "--from-file", backup, *accept, "--execute")
+    return ("reset", *groups, *create, "--from-file", backup, *accept, "--execute")
