@@ -112,7 +112,7 @@ def test_the_sources_were_found() -> None:
         (EVERYTHING, ("pyspark", "pyarrow", "pandas"), ("kgroup.catchup",)),
         (EVERYTHING, ("typer",), ("kgroup.cli", "kgroup.verbs", "kgroup.cli_options", "kgroup.commands")),
         (EVERYTHING, ("click", "requests", "numpy"), ()),
-        (EVERYTHING, ("kafka.net",), ("kgroup.cluster.coordinator",)),
+        (EVERYTHING, ("kafka.net",), ("kgroup.cluster.coordinator", "kgroup.cluster.login")),
         # Nothing imports what stands above it.
         (EVERYTHING, ("kgroup.cli",), ("kgroup.__main__",)),
         (EVERYTHING, ("kgroup.commands",), ("kgroup.cli",)),
@@ -134,6 +134,10 @@ def test_the_sources_were_found() -> None:
         (("kgroup.looking",), ("kgroup.changing", "kgroup.screens", "kgroup.output", *ABOVE_COMMANDS), ()),
         (("kgroup.changing",), ("kgroup.screens", "kgroup.screen", "kgroup.outcome"), STILL_MAKE_PAGES),
         (("kgroup.commands",), ("kgroup.cli", "kgroup.__main__", "kgroup.verbs", "kgroup.habits", "kgroup.output"), ()),
+        # Within cluster: offsets_log asks the coordinator, which finds out by diagnosis why it does not answer.
+        (("kgroup.cluster.coordinator",), ("kgroup.cluster.offsets_log",), ()),
+        (("kgroup.cluster.diagnosis",), ("kgroup.cluster.coordinator", "kgroup.cluster.offsets_log"), ()),
+        (("kgroup.cluster.offsets_log",), ("kgroup.cluster.diagnosis",), ()),
         # The coordinator's private side stays in its package.
         (("kgroup.commands",), ("kgroup.cluster.coordinator", "kgroup.cluster.wire"), ()),
     ],

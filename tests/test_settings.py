@@ -15,7 +15,7 @@ from kafka.admin import KafkaAdminClient
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
-from kgroup.cluster.coordinator.login import client_arguments
+from kgroup.cluster.login import client_arguments
 from kgroup.errors import ConfigError, KgroupError, NotFound, Refused, UsageError
 from kgroup.settings import clients
 from kgroup.settings.clients import kafka_python_config, librdkafka_config

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from kgroup.acl import acl_hint
 from kgroup.cluster.apply import ChangingCluster
-from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC
+from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.rights import Operations, Rights
 from kgroup.errors import NotAuthorized
 from kgroup.groups.change import Plan

@@ -14,8 +14,8 @@ from kafka.protocol.admin import DescribeQuorumRequest
 from kgroup.clock import utc_ms
 from kgroup.cluster.broker_errors import NONE
 from kgroup.cluster.coordinator.client import Client
+from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.logs import newest_timestamp, topic_layouts
-from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC
 from kgroup.errors import KgroupError
 from kgroup.groups.clocks import Clocks
 

@@ -13,10 +13,10 @@ from kgroup.cluster.coordinator.client import Client
 from kgroup.cluster.coordinator.groups import Committed, GroupCoordinators, Listing
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.first_records import First, Span, first_records
+from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.logs import LogView, TopicLayout, TopicPartition, log_views, topic_layouts
 from kgroup.cluster.offsets_log.backwards import Bytes
 from kgroup.cluster.offsets_log.group_log import Depth, GroupLogs, read_group_logs
-from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC
 from kgroup.errors import KgroupError, NotAuthorized
 from kgroup.model import Group, LogRange, Partition
 from kgroup.units import plural

@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kgroup.cluster.deadline import Deadline
+from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.logs import topic_layouts
-from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC
 from kgroup.cluster.questions import Questions
 from kgroup.model import Activities, Group, LastSigns
 

@@ -15,7 +15,7 @@ from kafka.protocol.metadata import MetadataRequest
 from kgroup.cluster.broker_errors import NO_LEADER, NONE, UNKNOWN_TOPIC_OR_PARTITION, of_topic
 from kgroup.cluster.coordinator.client import RETRY_PAUSE_S, Client
 from kgroup.cluster.deadline import Deadline
-from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC
+from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.wire import raw_topic_id, topic_id
 from kgroup.errors import KgroupError, Unreachable
 from kgroup.model import LogRange, Position, Positions

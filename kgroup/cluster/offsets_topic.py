@@ -10,8 +10,8 @@ from kafka.protocol.admin import DescribeConfigsRequest
 from kgroup.acl import acl_hint
 from kgroup.cluster.broker_errors import NONE, TOPIC_AUTHORIZATION_FAILED, of_topic
 from kgroup.cluster.coordinator.client import Client
+from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.logs import metadata_request
-from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC
 from kgroup.errors import KgroupError, NotAuthorized, NotFound
 
 _TOPIC = 2

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from kgroup.cluster.coordinator.client import Client
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_configs import setting_in_force
+from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.logs import topic_layouts
-from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC
 from kgroup.errors import KgroupError
 from kgroup.facts import SESSION_CONFIG
 from kgroup.model import Group

@@ -13,6 +13,7 @@ from kgroup.cluster.assembly import GroupParts, assemble, failures
 from kgroup.cluster.broker_errors import denied_group
 from kgroup.cluster.coordinator.groups import SETTLING_S, Committed, Described, Listing
 from kgroup.cluster.deadline import Deadline
+from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
 from kgroup.cluster.log_questions import LogQuestions
 from kgroup.cluster.logs import (
     ListedTopic,
@@ -25,7 +26,6 @@ from kgroup.cluster.logs import (
     log_views,
     topic_layouts,
 )
-from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC, partition_of
 from kgroup.cluster.topic_visibility import Hidden, hidden_commits, may_hide_topics
 from kgroup.errors import KgroupError, NotAuthorized, NotFound
 from kgroup.groups.hidden import hidden_notes

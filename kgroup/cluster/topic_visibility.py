@@ -18,8 +18,8 @@ from kgroup.cluster.broker_errors import NONE, SECURITY_DISABLED
 from kgroup.cluster.coordinator.client import Client
 from kgroup.cluster.coordinator.groups import Committed
 from kgroup.cluster.deadline import Deadline
+from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.logs import TopicPartition, topic_layouts
-from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC
 from kgroup.errors import KgroupError, NotAuthorized
 from kgroup.model import Commit
 

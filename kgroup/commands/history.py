@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from kgroup.clock import utc_now
-from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC
+from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.snapshot import Cluster
 from kgroup.durations import parse_duration
 from kgroup.errors import ExitCode, KgroupError, NotAuthorized, NotFound, UsageError

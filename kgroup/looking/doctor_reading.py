@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from kgroup.clock import utc_ms
 from kgroup.cluster.coordinator.groups import Listing
+from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.logs import LogView, TopicLayout
 from kgroup.cluster.offsets_log.group_log import GroupLogs
-from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC
 from kgroup.cluster.snapshot import Cluster, Snapshot
 from kgroup.errors import KgroupError, NotFound
 from kgroup.facts import SESSION_CONFIG, BrokerFacts, OpenTransaction

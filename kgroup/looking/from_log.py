@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kgroup.acl import acl_hint
 from kgroup.clock import utc_ms, utc_now
-from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC, partition_of
+from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
 from kgroup.cluster.snapshot import Cluster, Snapshot, Want
 from kgroup.durations import parse_duration
 from kgroup.errors import ExitCode, KgroupError, NotAuthorized, NotFound, UsageError

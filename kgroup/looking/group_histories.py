@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from kgroup.acl import acl_hint
 from kgroup.catchup.marks import Mark
 from kgroup.clock import utc_ms
-from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC
+from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.snapshot import Cluster, Want
 from kgroup.errors import KgroupError, NotAuthorized, NotFound, Unreachable
 from kgroup.groups.timeline.history import Asked, History, history

@@ -23,7 +23,7 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaExcepti
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC, partition_of
+from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
 from kgroup.cluster.snapshot import Cluster
 from tests.benchmarks.replaying import broker, say_rates, turns
 from tests.clusters import connected

@@ -13,9 +13,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from kgroup.cluster import log_questions
 from kgroup.cluster.deadline import Deadline
+from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.logs import topic_layouts
 from kgroup.cluster.offsets_log.activity import recent_activity
-from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC
 from kgroup.cluster.snapshot import Cluster, Want
 from kgroup.errors import NotAuthorized
 from kgroup.groups.activity import ActiveCommitter, active_committer

@@ -16,9 +16,9 @@ from confluent_kafka import KafkaError
 from confluent_kafka.admin import AdminClient
 from kafka.admin import KafkaAdminClient
 
-from kgroup.cluster.coordinator.login import client_arguments
 from kgroup.cluster.diagnosis import certain_fault, explain
 from kgroup.cluster.librdkafka import may_pass
+from kgroup.cluster.login import client_arguments
 from kgroup.errors import AuthenticationFailed, KgroupError, Unreachable
 from kgroup.settings.clients import librdkafka_config
 from kgroup.settings.connection import Connection

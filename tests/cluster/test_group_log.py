@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
 from kgroup.cluster.logs import TopicLayout
 from kgroup.cluster.offsets_log.group_log import GroupLog
-from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC, partition_of
 from kgroup.cluster.snapshot import Cluster
 from kgroup.logged import (
     CommitWritten,

@@ -8,9 +8,9 @@ from kafka.record.memory_records import MemoryRecords
 
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.fetch import fetch_request
+from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
 from kgroup.cluster.logs import log_ranges, topic_layouts
 from kgroup.cluster.offsets_log.batches import Marker, RawRecord, Wanted, batches, found_in, key_head
-from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC, partition_of
 from kgroup.cluster.snapshot import Cluster
 from kgroup.model import LogRange
 from tests.clusters import connected

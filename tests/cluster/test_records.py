@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
+from kgroup.cluster.group_partition import partition_of
 from kgroup.cluster.offsets_log import records
-from kgroup.cluster.offsets_log.partition import partition_of
 from kgroup.cluster.offsets_log.records import MemberState, RecordType, decode
 from kgroup.cluster.wire import MalformedRecord, raw_topic_id
 from kgroup.cluster.wire import topic_id as topic_id_of

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC, partition_of
+from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
 from kgroup.sandbox import Sandbox
 from tests import three_brokers
 from tests.command_line import CommandLine, QuietReporter

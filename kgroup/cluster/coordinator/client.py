@@ -17,8 +17,8 @@ from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 
 from kgroup.acl import log_in_as
-from kgroup.cluster.coordinator.login import client_arguments
 from kgroup.cluster.deadline import Deadline
+from kgroup.cluster.login import client_arguments
 from kgroup.cluster_ref import ClusterRef
 from kgroup.errors import KgroupError, Refused, Unreachable
 from kgroup.settings.model import Settings

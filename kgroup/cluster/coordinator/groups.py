@@ -29,8 +29,8 @@ from kgroup.cluster.broker_errors import (
 from kgroup.cluster.consumer_protocol import decode_assignment, decode_subscription
 from kgroup.cluster.coordinator import schemas
 from kgroup.cluster.coordinator.client import RETRY_PAUSE_S, Broker, Client
+from kgroup.cluster.group_partition import OFFSETS_TOPIC, a_group_in_each
 from kgroup.cluster.logs import topic_layouts
-from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC, a_group_in_each
 from kgroup.errors import KgroupError, Unreachable
 from kgroup.model import Assignment, Commit, Coordinator, ListedGroup, Member, TopicPartitions
 from kgroup.units import plural

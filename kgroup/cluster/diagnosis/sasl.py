@@ -77,7 +77,7 @@ def _authenticate(target: Target, wire: Wire, mechanism: str) -> None:
 
 def _exchange(target: Target, mechanism: str) -> _Exchange:
     # Imported here: it is all of kafka-python, and a listener without SASL needs none of it.
-    from kgroup.cluster.coordinator.login import exchange
+    from kgroup.cluster.login import exchange
 
     try:
         made: _Exchange = exchange(target.settings, mechanism, target.host)

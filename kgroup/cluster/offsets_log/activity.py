@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping
 
 from kgroup.cluster.coordinator.client import Client
 from kgroup.cluster.deadline import Deadline
+from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.logs import TopicLayout
 from kgroup.cluster.offsets_log.backwards import OUT_OF_TIME, Place, Window, places_of, scan_backwards
 from kgroup.cluster.offsets_log.batches import Marker, RawRecord, key_head
-from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC
 from kgroup.cluster.offsets_log.records import (
     ConsumerGroupMetadata,
     GroupMetadata,

@@ -16,9 +16,9 @@ from kgroup.cluster.broker_errors import NONE, of_topic
 from kgroup.cluster.coordinator.client import Client
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.fetch import fetch_request
+from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
 from kgroup.cluster.logs import TopicLayout, log_ranges
 from kgroup.cluster.offsets_log.batches import Found, Marker, RawRecord, Wanted, batches, found_in
-from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC, partition_of
 from kgroup.errors import KgroupError, Unreachable
 from kgroup.model import LogRange
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from kgroup.cluster.coordinator.client import Client
 from kgroup.cluster.deadline import Deadline
+from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
 from kgroup.cluster.logs import TopicLayout, log_ranges
 from kgroup.cluster.offsets_log.backwards import OUT_OF_TIME, Place, Window, scan_backwards
 from kgroup.cluster.offsets_log.batches import Marker, RawRecord
-from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC, partition_of
 from kgroup.cluster.offsets_log.records import OffsetCommit, RecordType, UnknownVersion, decode, key_prefix
 from kgroup.cluster.wire import MalformedRecord
 from kgroup.errors import KgroupError, Unreachable

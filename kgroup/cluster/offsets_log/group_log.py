@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from kgroup.cluster.coordinator.client import Client
 from kgroup.cluster.deadline import Deadline
+from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.logs import LogView, TopicLayout, log_views, names_of_topics
 from kgroup.cluster.offsets_log.backwards import (
     OUT_OF_BYTES,
@@ -23,7 +24,6 @@ from kgroup.cluster.offsets_log.backwards import (
 )
 from kgroup.cluster.offsets_log.batches import Marker, RawRecord, key_head
 from kgroup.cluster.offsets_log.events import TYPES, WITH_TOPIC_IDS, ending_of, event_of, topic_ids
-from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC
 from kgroup.cluster.offsets_log.records import FOREIGN, RecordType, key_prefix
 from kgroup.errors import KgroupError, NotAuthorized
 from kgroup.logged import CommitWritten, Ending, Event, Reach

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 
 from kgroup.cluster.coordinator.client import RETRY_PAUSE_S, Client
 from kgroup.cluster.deadline import Deadline
+from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
 from kgroup.cluster.logs import TopicLayout, log_ranges, names_of_topics, topic_layouts
 from kgroup.cluster.offsets_log.backwards import OUT_OF_TIME, Bytes, Place, Window, read_backwards
 from kgroup.cluster.offsets_log.batches import Marker, RawRecord, key_head
 from kgroup.cluster.offsets_log.events import TYPES, event_of, topic_ids
 from kgroup.cluster.offsets_log.group_log import GroupLog, Progress, Told, why_stopped
-from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC, partition_of
 from kgroup.cluster.offsets_log.records import RecordType, key_prefix
 from kgroup.errors import KgroupError, Unreachable
 from kgroup.logged import Ending, Event, Reach

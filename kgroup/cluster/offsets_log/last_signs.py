@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping
 
 from kgroup.cluster.coordinator.client import Client
 from kgroup.cluster.deadline import Deadline
+from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.logs import TopicLayout
 from kgroup.cluster.offsets_log.backwards import Place, Window, places_of, scan_backwards
 from kgroup.cluster.offsets_log.batches import Marker, key_head
-from kgroup.cluster.offsets_log.partition import OFFSETS_TOPIC
 from kgroup.cluster.offsets_log.records import RecordType, key_prefix
 from kgroup.errors import KgroupError
 from kgroup.model import LastSigns
