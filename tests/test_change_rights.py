@@ -113,12 +113,14 @@ def test_nothing_is_asked_where_nothing_is_changed() -> None:
 
 def test_the_command_names_the_user_and_is_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kgroup.acl._principal", "User:...")
+    monkeypatch.setattr("kgroup.acl._cluster", "--bootstrap-server BROKER")
     assert acl_hint("Read", "group", "a b") == (
-        "kafka-acls.sh --add --allow-principal User:... --operation Read --group 'a b'"
+        "kafka-acls.sh --bootstrap-server BROKER --add --allow-principal User:... --operation Read --group 'a b'"
     )
-    log_in_as("eve mallory")
+    log_in_as("eve mallory", "--bootstrap-server b1:9092 --command-config my.properties")
     assert acl_hint(["ALTER_CONFIGS", "READ"], "topic", "t", "u") == (
-        "kafka-acls.sh --add --allow-principal 'User:eve mallory' "
+        "kafka-acls.sh --bootstrap-server b1:9092 --command-config my.properties "
+        "--add --allow-principal 'User:eve mallory' "
         "--operation AlterConfigs --operation Read --topic t --topic u"
     )
     assert acl_hint("Describe", "cluster", principal="User:bob").endswith("User:bob --operation Describe --cluster")

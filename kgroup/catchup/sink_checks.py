@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kgroup.acl import acl_hint
+from kgroup.acl import acl_hint, tool_flags
 from kgroup.catchup.model import GapRange
 from kgroup.catchup.risks import Level
 from kgroup.durations import format_duration
@@ -59,7 +59,7 @@ def check_target(
     if isinstance(facts, Finding):
         return (facts,)
     if facts is None:
-        make = f"kafka-topics.sh --create --topic {topic} --partitions N ..."
+        make = f"kafka-topics.sh {tool_flags()} --create --topic {topic} --partitions N ..."
         return (Finding(Level.BLOCKED, f"--to-topic {topic}: there is no such topic", make),)
     if topic == ledger or topic in BROKERS_OWN:
         whose = "the ledger of all catch-ups" if topic == ledger else "written by brokers alone"

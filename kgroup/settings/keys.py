@@ -64,6 +64,13 @@ OAUTH_KEYS = frozenset(
 
 HONOURED = frozenset({"bootstrap.servers"}) | frozenset(KAFKA_PYTHON_ARGUMENTS) | TLS_KEYS | OAUTH_KEYS
 
+NOT_FOR_JAVA = (TLS_KEYS | OAUTH_KEYS | {"sasl.mechanisms", "sasl.password", "sasl.username"}) - {
+    "ssl.cipher.suites",
+    "ssl.endpoint.identification.algorithm",
+    "ssl.key.password",
+}
+"""With one of these a file is librdkafka's alone: Java's clients would connect without what it says."""
+
 FILE_KEYS = frozenset(
     {
         "https.ca.location",

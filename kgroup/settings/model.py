@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kgroup.errors import Refused
+from kgroup.quoting import quote
 from kgroup.redact import HIDDEN, is_secret
 
 DEFAULT_TIMEOUT_S = 10.0
@@ -44,7 +45,8 @@ class Settings:
 
     ``entries`` has librdkafka's keys, and AWS_MSK_IAM as a value of ``sasl.mechanism``. ``context`` is None
     where none is in force; ``named`` says that a flag or variable named it, and not only an earlier ``kgroup
-    context use``. ``timeout_s`` bounds a whole command's waiting for the cluster.
+    context use``. ``timeout_s`` bounds a whole command's waiting for the cluster. ``java_file`` is the
+    ``--command-config`` that Kafka's own tools understand too, None where there is none.
     """
 
     entries: Mapping[str, Setting]
@@ -56,6 +58,7 @@ class Settings:
     timeout_s: float = DEFAULT_TIMEOUT_S
     timeout_source: str = DEFAULT_SOURCE
     unknown: tuple[Setting, ...] = field(default=())
+    java_file: str | None = None
 
     def get(self, key: str) -> str | None:
         """The value of a setting, None where it was not given."""
@@ -94,6 +97,13 @@ class Settings:
             return "ANONYMOUS"
         by_name = (self.sasl_mechanism or "").startswith(("PLAIN", "SCRAM-"))
         return self.get("sasl.username") if by_name else None
+
+    @property
+    def tool_flags(self) -> str:
+        """How Kafka's own tools reach the same cluster; FILE is left to the reader, where they need one of Java's."""
+        file = "FILE" if self.java_file is None else quote(self.java_file)
+        config = f" --command-config {file}" if self.java_file or self.security_protocol != "PLAINTEXT" else ""
+        return f"--bootstrap-server {quote(self.bootstrap_servers)}{config}"
 
     @property
     def secrets(self) -> frozenset[str]:

@@ -17,6 +17,7 @@ from kgroup.settings.keys import (
     FILE_KEYS,
     HONOURED,
     JAVA_KEYS,
+    NOT_FOR_JAVA,
     ONLY_VALUES,
     PASSWORD_MECHANISMS,
     SASL_MECHANISMS,
@@ -103,7 +104,16 @@ def resolve(connection: Connection, reporter: Reporter, environ: Mapping[str, st
         timeout_s=timeout_s,
         timeout_source=timeout_source,
         unknown=unknown,
+        java_file=_java_file(connection, environ, (*variables.parts, *flags.parts)),
     )
+
+
+def _java_file(connection: Connection, environ: Mapping[str, str], parts: Iterable[tuple[Setting, ...]]) -> str | None:
+    """The file of ``--command-config``, where Java's clients understand it too; None where not, and without one."""
+    name = environ.get("KGROUP_COMMAND_CONFIG") if connection.command_config is None else str(connection.command_config)
+    from_file = ("--command-config,", "KGROUP_COMMAND_CONFIG,")
+    of_file = {setting.key for part in parts for setting in part if setting.source.startswith(from_file)}
+    return None if of_file & NOT_FOR_JAVA else name or None
 
 
 def contexts_file() -> str:

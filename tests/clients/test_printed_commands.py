@@ -12,10 +12,12 @@ from pathlib import Path
 
 import pytest
 import yaml
+from kafka.admin import ACLOperation
 
 import kgroup
 from kgroup.acl import acl_hint
 from kgroup.catchup.ledger_topic import _may_not_make
+from kgroup.catchup.sink_checks import check_target
 from kgroup.cluster.topic_admin import NewTopicSpec
 from kgroup.errors import Refused
 from kgroup.groups.doctor.finding import Finding
@@ -26,11 +28,15 @@ from kgroup.model import ListedGroup
 from kgroup.settings.java import keystore_command, truststore_command
 from kgroup.snapshots import refuse_foreign
 from tests.clients.java import java_command
+from tests.command_line import CommandLine, QuietReporter
+from tests.commands.test_rights import CLUSTER, Bob, group, topic
 from tests.groups.doctor.cases import group as group_of
 from tests.groups.doctor.cases import partition
 from tests.groups.doctor.test_rules import CASES, look
 from tests.kafka_world import KafkaWorld
+from tests.secure_broker import USERS, _jaas_quoted, secure_broker
 from tests.support.places import DATA
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.soak
 
@@ -115,7 +121,9 @@ def of_rights() -> Iterator[str]:
 def of_others() -> Iterator[str]:
     """The rest."""
     yield _SWITCH_ON
-    yield f"kafka-topics.sh --create --topic {TOPIC}-new --partitions 1"
+    (finding,) = check_target(f"{TOPIC}-new", None, (), {}, {}, 0, None)
+    assert finding.hint
+    yield finding.hint.replace("N ...", "1")
     spec = NewTopicSpec(f"{TOPIC}-ledger", 1, 1, {"cleanup.policy": "compact", "min.insync.replicas": "1"})
     hint = _may_not_make(spec, "BROKER").hint
     assert hint
@@ -140,12 +148,14 @@ Run = Callable[[str], tuple[int, str]]
 
 
 @pytest.fixture(scope="module")
-def run(world: KafkaWorld, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
-    """Runs a printed command with this broker, this topic and partition 0 for what it leaves open."""
-    world.topic(TOPIC, 1)
-    directory = tmp_path_factory.mktemp("tools")
-    layout = {"version": 1, "partitions": [{"topic": TOPIC, "partition": 0, "replicas": [1]}]}
-    (directory / "offsets.json").write_text(json.dumps(layout))
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the tools run."""
+    return tmp_path_factory.mktemp("tools")
+
+
+@pytest.fixture(scope="module")
+def as_printed(directory: Path) -> Iterator[Run]:
+    """Runs a printed command as it is."""
     process = subprocess.Popen(
         java_command(str(DATA / "KafkaTools.java")),
         stdin=subprocess.PIPE,
@@ -154,17 +164,9 @@ def run(world: KafkaWorld, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         text=True,
         cwd=directory,
     )
-    meant = {"TOPIC": TOPIC, "TOPICS": TOPIC, "GROUP": "svc", "P": "0", "ID": "1", "BROKER": world.bootstrap}
 
     def run(command: str) -> tuple[int, str]:
         tool, *words = shlex.split(command)
-        words = [meant.get(word, word) for word in words]
-        if "--bootstrap-server" in words:
-            words[words.index("--bootstrap-server") + 1] = world.bootstrap
-        else:
-            words = ["--bootstrap-server", world.bootstrap, *words]
-        words = [TOPIC if before == "--topic" and not word.startswith(("__", TOPIC)) else word
-                 for before, word in zip(["", *words], words, strict=False)]  # fmt: skip
         assert process.stdin
         assert process.stdout
         process.stdin.write("\t".join([TOOLS[tool], *words]) + "\n")
@@ -178,6 +180,26 @@ def run(world: KafkaWorld, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     for pipe in (process.stdin, process.stdout):
         assert pipe
         pipe.close()
+
+
+@pytest.fixture(scope="module")
+def run(as_printed: Run, directory: Path, world: KafkaWorld) -> Run:
+    """Runs a printed command with this broker, this topic and partition 0 for what it leaves open."""
+    world.topic(TOPIC, 1)
+    layout = {"version": 1, "partitions": [{"topic": TOPIC, "partition": 0, "replicas": [1]}]}
+    (directory / "offsets.json").write_text(json.dumps(layout))
+    meant = {"TOPIC": TOPIC, "TOPICS": TOPIC, "GROUP": "svc", "P": "0", "ID": "1"}
+
+    def run(command: str) -> tuple[int, str]:
+        words = [meant.get(word, word) for word in shlex.split(command)]
+        for at, word in enumerate(words[:-1], start=1):
+            if word == "--bootstrap-server":
+                words[at] = world.bootstrap
+            if word == "--topic" and not words[at].startswith(("__", TOPIC)):
+                words[at] = TOPIC
+        return as_printed(shlex.join(words))
+
+    return run
 
 
 def test_every_tool_that_is_named_is_run() -> None:
@@ -196,6 +218,48 @@ def test_every_tool_that_is_named_is_run() -> None:
 def test_the_tool_understands_it(run: Run, command: str) -> None:
     _, said = run(command)
     assert not _MISUNDERSTOOD.search(said), f"{command}\n{said}"
+
+
+@pytest.fixture(scope="module")
+def bob(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bob]:
+    """The user of a broker that asks who it is; the command that gives bob a right, he may run himself."""
+    with secure_broker(tmp_path_factory.mktemp("secured"), QuietReporter()) as broker:
+        with KafkaWorld(broker.addresses["ADMIN"]) as world:
+            world.topic("open", partitions=1)
+            world.commit("svc", {("open", 0): 0})
+        yield Bob(broker)
+
+
+@pytest.mark.parametrize("place", ["--command-config", "KGROUP_COMMAND_CONFIG"])
+def test_the_missing_right_is_given_by_the_command_as_it_stands(
+    as_printed: Run, bob: Bob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """With the addresses, and the file by which kgroup itself was let in: copied and run, and the verb works."""
+    file = tmp_path / "my client.properties"
+    file.write_text(
+        "security.protocol=SASL_SSL\nsasl.mechanism=SCRAM-SHA-512\nsasl.jaas.config="
+        'org.apache.kafka.common.security.scram.ScramLoginModule required username="bob" '
+        f'password="{_jaas_quoted(USERS["bob"])}";\n'.replace("\\", "\\\\")
+        + f"ssl.truststore.type=PEM\nssl.truststore.location={bob.broker.certificates.certificate('ca')}\n"
+    )
+    connection = ["-b", bob.broker.addresses["SCRAM"]]
+    if place == "--command-config":
+        connection += [place, str(file)]
+    else:
+        monkeypatch.setenv(place, str(file))
+    alter = (ACLOperation.ALTER, CLUSTER)
+    bob.may(topic("open"), group("svc"), CLUSTER, also=[alter])
+    command = ("reset", "svc", "--topic", "open", "--to-latest", "--execute", *connection)
+    refused = CommandLine()(*command, exit_code=4)
+    (printed,) = [line.strip() for line in refused.stderr.splitlines() if "kafka-acls.sh" in line]
+    assert as_printed(printed)[0] == 0
+    wait_for(lambda: CommandLine()(*command, exit_code=None).exit_code == 0, "the right is there")
+
+
+def test_where_the_file_is_not_one_of_java_s_its_place_is_left_to_the_reader(bob: Bob) -> None:
+    bob.may(topic("open"), group("svc"), CLUSTER)
+    said = bob("reset", "svc", "--topic", "open", "--to-latest", "--execute", exit_code=4).stderr
+    assert f"kafka-acls.sh --bootstrap-server {bob.broker.addresses['SCRAM']} --command-config FILE --add " in said
 
 
 @pytest.mark.parametrize("tool", TOOLS)

@@ -150,7 +150,8 @@ def test_a_user_without_rights_is_told_which_it_lacks(without: Without) -> None:
         assert facts.policy is None
         assert facts.unread["policy"] == (
             "no DESCRIBE_CONFIGS on the Cluster: "
-            "kafka-acls.sh --add --allow-principal User:bob --operation DescribeConfigs --cluster"
+            f"kafka-acls.sh --bootstrap-server {without.bob_s} --command-config FILE "
+            "--add --allow-principal User:bob --operation DescribeConfigs --cluster"
         )
         refusals = {
             "--operation Describe --cluster": cluster.access({"svc": ["orders"]}),

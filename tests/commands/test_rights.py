@@ -109,7 +109,7 @@ class Bob:
         admin.close()
         admin._net.close()
 
-    def __call__(self, *arguments: str, exit_code: int = 0) -> Result:
+    def __call__(self, *arguments: str, exit_code: int | None = 0) -> Result:
         certificates = self.broker.certificates
         flags = {
             "security.protocol": "SASL_SSL",

@@ -90,7 +90,7 @@ class Client:
         a wrong password does not get better by trying again.
         """
         self.settings = settings
-        log_in_as(settings.user)
+        log_in_as(settings.user, settings.tool_flags)
         self.deadline = deadline
         self._closing = False
         self.unsettled = False

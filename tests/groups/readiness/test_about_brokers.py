@@ -217,7 +217,8 @@ def test_who_may_not_describe_what_and_the_command_that_lets_them() -> None:
     assert check is not None
     assert "no DESCRIBE: User:app on orders, audit; User:other on audit" in check.evidence
     assert check.brief == "no DESCRIBE for User:app"
-    assert check.remedy == "kafka-acls.sh --add --allow-principal User:app --operation Describe --topic orders"
+    assert check.remedy is not None
+    assert check.remedy.endswith(" --add --allow-principal User:app --operation Describe --topic orders")
 
 
 def test_why_something_could_not_be_read_is_said() -> None:
