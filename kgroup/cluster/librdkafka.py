@@ -92,14 +92,14 @@ class Watch:
         patience_s = min(self.timeout_s, _FAULT_PATIENCE_S) if self._certain else self.timeout_s
         return time.monotonic() - self._since >= patience_s
 
-    def fault(self, what: str) -> KgroupError:
-        """Why it is over, to be raised: ``what`` could not be done."""
+    def fault(self, what: str, *more: str) -> KgroupError:
+        """Why it is over, to be raised: ``what`` could not be done; ``more`` are details where nothing came."""
         if self._certain is not None:
             reason = self._certain.str()
             if self._certain.code() == KafkaError._SSL:
                 return Unreachable(f"{what}: TLS failed", details=(reason,), code="tls")
             return AuthenticationFailed(f"{what}: a broker refused the login", details=(reason,))
-        details = (self._last.str(),) if self._last is not None else ()
+        details = (self._last.str(), *more) if self._last is not None else more
         return Unreachable(
             f"{what}: nothing came for {self.timeout_s:g} s",
             details=details,

@@ -23,6 +23,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from kgroup.acl import acl_hint
 from kgroup.cluster.librdkafka import NOT_YET, Watch, client, of_record
 from kgroup.errors import KgroupError, NotAuthorized, Refused, Unreachable
+from kgroup.units import plural
 
 LONGEST_S = 60.0
 """How long a transaction may last before the broker aborts it: for so long it hides what others committed."""
@@ -276,7 +277,11 @@ class Transactions:
         """Why a commit is given up; what it was depends on whether it was asked for, which comes after all records."""
         if unacknowledged:
             self._stage = _Stage.OPEN
-            fault = self._watch.fault(f"{unacknowledged} records of {self.transactional_id} were not acknowledged")
+            topics = " or ".join(sorted(self._topics))
+            fault = self._watch.fault(
+                f"{topics}: {plural(unacknowledged, 'record')} not acknowledged",
+                f"A topic with too few replicas in sync (min.insync.replicas) takes none: {topics}.",
+            )
             self.close()
             return fault
         # From here on this client must send nothing more, or the log would be read too early.
