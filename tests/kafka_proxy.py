@@ -19,6 +19,7 @@ from typing import Any
 
 from kafka.protocol.admin import DescribeGroupsRequest, DescribeGroupsResponse
 from kafka.protocol.consumer import (
+    JoinGroupResponse,
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetFetchRequest,
@@ -31,7 +32,7 @@ from kgroup.sandbox.ports import choose, is_free
 from tests.command_line import QuietReporter
 from tests.kafka_world import KafkaWorld
 
-OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, LEAVE_GROUP, DESCRIBE_GROUPS = 8, 9, 10, 13, 15
+OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, JOIN_GROUP, LEAVE_GROUP, DESCRIBE_GROUPS = 8, 9, 10, 11, 13, 15
 API_VERSIONS, DELETE_GROUPS, OFFSET_DELETE = 18, 42, 47
 CONSUMER_GROUP_HEARTBEAT, CONSUMER_GROUP_DESCRIBE = 68, 69
 
@@ -51,8 +52,8 @@ class Fault:
     """Waits for the ``skip + 1``-th request of an API, once; ``then`` runs before the connection is cut.
 
     With ``after`` it waits for that one to have happened first; with ``having`` for one with these bytes in it (a
-    transactional id); ``always``: for every request from then on. OffsetCommit alone can be REFUSED; what reads groups
-    can find them LOADING.
+    transactional id); ``always``: for every request from then on. OffsetCommit and JoinGroup can be REFUSED; what reads
+    groups can find them LOADING.
     """
 
     api_key: int
@@ -220,8 +221,16 @@ class KafkaProxy:
 
 
 def _not_coordinator(frame: bytes) -> bytes:
-    """The answer to an OffsetCommit that came to a broker which does not keep the group (any more)."""
-    _, version, correlation_id = struct.unpack_from(">hhi", frame, 4)
+    """The answer to an OffsetCommit or JoinGroup that came to a broker which does not keep the group (any more)."""
+    api_key, version, correlation_id = struct.unpack_from(">hhi", frame, 4)
+    if api_key == JOIN_GROUP:
+        refused = JoinGroupResponse(
+            throttle_time_ms=0, error_code=16, generation_id=-1, protocol_type=None, protocol_name=None, leader="",
+            skip_assignment=False, member_id="", members=[],
+        )  # fmt: skip
+        body = struct.pack(">i", correlation_id) + (b"\0" if version >= 6 else b"")
+        body += bytes(refused.encode(version=version))
+        return struct.pack(">i", len(body)) + body
     asked = OffsetCommitRequest.decode(frame, version=version, header=True, framed=True)
     answer = OffsetCommitResponse(
         throttle_time_ms=0,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -315,6 +317,57 @@ def test_a_conversion_that_never_arrives_is_not_said_to_have_failed(proxied: Pro
     assert isinstance(error, Unreachable)
     assert error.code == "outcome-unknown"
     assert proxied.world.groups()[group] == ("classic", "empty")
+
+
+def test_what_did_not_arrive_in_the_first_round_has_another(
+    proxied: ProxiedBroker, name: Name, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Our members of other groups do not wait for it: entering ends after a second, and begins again."""
+    with connected(proxied.bootstrap) as cluster:
+        group = fresh(proxied, cluster, "classic", name)
+        joins = struct.pack(">i", 300_000)  # its rebalance timeout, which one that leaves does not have
+        fault = proxied.proxy.expect(Fault(HEARTBEAT, Loss.REQUEST, always=True, having=joins))
+        looked_after = just_before(monkeypatch, "ConsumerGroupDescribe", proxied.proxy.reset, skip=1)
+        assert cluster.convert({group: "consumer"}) == {group: None}
+    assert fault.met.is_set()
+    assert looked_after
+    assert proxied.world.groups()[group] == ("consumer", "empty")
+
+
+def test_a_coordinator_that_has_moved_is_asked_again(proxied: ProxiedBroker, name: Name) -> None:
+    with connected(proxied.bootstrap) as cluster:
+        group = fresh(proxied, cluster, "consumer", name)
+        fault = proxied.proxy.expect(Fault(JOIN_GROUP, Loss.REFUSED))
+        assert cluster.convert({group: "classic"}) == {group: None}
+    assert fault.met.is_set()
+    assert proxied.world.groups()[group] == ("classic", "empty")
+
+
+def test_one_of_two_members_of_killed_runs_stays(proxied: ProxiedBroker, name: Name) -> None:
+    """The group's result is that, whatever came of the other; a group that is gone has nobody left."""
+    ids, gone = [f"{OWN_MEMBER_PREFIX}first", f"{OWN_MEMBER_PREFIX}second"], name("gone")
+    with connected(proxied.bootstrap) as cluster:
+        group = fresh(proxied, cluster, "consumer", name)
+    assert [by_hand.heartbeat(proxied.world, group, member_id, 0) for member_id in ids] == [0, 0]
+    with connected(proxied.bootstrap, "2s") as cluster:
+        proxied.proxy.expect(Fault(HEARTBEAT, Loss.REQUEST, always=True, having=ids[0].encode()))
+        results = cluster.remove_own_members({group: ids, gone: ids[1:]})
+        assert [member.member_id for member in described(cluster, group).members or ()] == ids[:1]
+    assert refusal(results, group).code == "outcome-unknown"
+    assert results[gone] is None
+
+
+@pytest.mark.soak
+def test_a_broker_that_allows_long_sessions_alone(tmp_path: Path, name: Name) -> None:
+    """The first three session timeouts of our classic member are refused."""
+    properties = BROKER_PROPERTIES | {"group.min.session.timeout.ms": "50000"}
+    with proxied_broker(tmp_path, properties) as made, connected(made.bootstrap) as cluster:
+        made.world.topic("orders", partitions=3)
+        group = fresh(made, cluster, "consumer", name)
+        before = made.proxy.forwarded[JOIN_GROUP]
+        assert cluster.convert({group: "classic"}) == {group: None}
+        assert made.proxy.forwarded[JOIN_GROUP] - before == 4
+        assert made.world.groups()[group] == ("classic", "empty")
 
 
 @pytest.mark.parametrize(("kind", "request_"), [("classic", "ConsumerGroupHeartbeat"), ("consumer", "JoinGroup")])
