@@ -27,26 +27,26 @@ class Standing:
     """What is committed now, and what of it could not be read, by group, or by group and partition."""
 
     commits: Mapping[Place, Commit]
-    errors: Mapping[str | Place, RowError]
+    errors: Mapping[str | Place, KgroupError]
 
     @classmethod
     def of(cls, cluster: ChangingCluster, names: Sequence[str]) -> Standing:
         """Look at these groups; one that does not exist has no commits."""
         commits: dict[Place, Commit] = {}
-        errors: dict[str | Place, RowError] = {}
+        errors: dict[str | Place, KgroupError] = {}
         for group, found in (cluster.committed(names) if names else {}).items():
             if isinstance(found, KgroupError):
                 if not isinstance(found, NotFound):
-                    errors[group] = RowError.of(found)
+                    errors[group] = found
                 continue
             for place, commit in found.items():
                 if isinstance(commit, Commit):
                     commits[group, *place] = commit
                 else:
-                    errors[group, *place] = RowError.of(commit)
+                    errors[group, *place] = commit
         return cls(commits, errors)
 
-    def error(self, row: Row) -> RowError | None:
+    def error(self, row: Row) -> KgroupError | None:
         """Why it is not known what stands in the row's place; None where it is."""
         return self.errors.get(row.group) or self.errors.get((row.group, *row.place))
 
@@ -70,17 +70,17 @@ def still(cluster: ChangingCluster, result: Result) -> Result:
     faults: dict[int, RowError] = {}
     for row in possible.rows:
         if error := now.error(row):
-            faults[id(row)] = error
+            faults[id(row)] = RowError.of(error)
         elif now.commit(row) != row.old:
             faults[id(row)] = _MOVED
     # A plan for a whole group may leave out commits that can't be made again; what it was made from is the measure.
     seen = {(group.name, *place): commit for group in possible.groups for place, commit in committed(group).items()}
     seen |= {(row.group, *row.place): row.old for row in possible.rows if row.old}
     others = {place for place, commit in now.commits.items() if seen.get(place) != commit}
-    others |= {place for place in now.errors if not isinstance(place, str)}
+    unread = {place if isinstance(place, str) else place[0]: error for place, error in now.errors.items()}
     changed = {place[0] for place in others} | {row.group for row in possible.rows if id(row) in faults}
-    gone = sorted((possible.whole - possible.only_configured) & changed)
-    refusals = [Refusal(name, _used_again(name)) for name in gone]
+    gone = sorted((possible.whole - possible.only_configured) & (changed | unread.keys()))
+    refusals = [Refusal(name, unread.get(name) or _used_again(name)) for name in gone]
     refusals += _converted_meanwhile(cluster, possible, gone)
     if not (faults or refusals):
         return result

@@ -21,7 +21,7 @@ from kgroup.cluster.coordinator.client import RETRY_PAUSE_S
 from kgroup.cluster.coordinator.groups import SETTLING_S, Committed
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.logs import TopicPartition
-from kgroup.cluster.lost_answers import MAYBE_STORED, UNSURE, Lost, to_coordinator, unknown_outcome
+from kgroup.cluster.lost_answers import MAYBE_LATER, MAYBE_STORED, UNSURE, Lost, to_coordinator, unknown_outcome
 from kgroup.cluster.snapshot import Cluster
 from kgroup.errors import KgroupError, NotFound, Refused
 from kgroup.model import Commit, Leaver
@@ -119,7 +119,8 @@ class ChangingCluster(Cluster):
         """Write until each place has an answer; what may have been stored is read back before it is tried again."""
         results: dict[TopicPartition, Result] = {}
         pending = list(places)
-        deadline, maybe_stored = self._client.deadline, False
+        # What was sent may still be on its way, or in a log whose followers are missing, and count when we have gone.
+        deadline, maybe_stored, late = self._client.deadline, False, False
         while pending:
             answer = await self._to_coordinator(part.group, make_request(pending))
             if isinstance(answer, KgroupError):
@@ -127,12 +128,12 @@ class ChangingCluster(Cluster):
             unsure: dict[TopicPartition, KgroupError] = {}
             if isinstance(answer, Lost):
                 unsure = dict.fromkeys(pending, answer.reason)
-                maybe_stored = maybe_stored or answer.sent
+                maybe_stored, late = maybe_stored or answer.sent, late or answer.sent
             else:
                 for place, code in rows(answer, pending):
                     if code in UNSURE:
                         unsure[place] = of_change(code, part.group, place[0])
-                        maybe_stored = maybe_stored or code in MAYBE_STORED
+                        maybe_stored, late = maybe_stored or code in MAYBE_STORED, late or code in MAYBE_LATER
                     else:
                         results[place] = None if code == NONE else of_change(code, part.group, place[0], operation)
             if not unsure:
@@ -140,8 +141,6 @@ class ChangingCluster(Cluster):
             self._coordinators.forget(part.group)
             await self._client.sleep(RETRY_PAUSE_S)
             if maybe_stored:
-                # What was sent last may still be on its way, and arrive when we have gone.
-                late = isinstance(answer, Lost)
                 pending, known = await self._read_back(part, unsure, deadline, late=late)
                 results |= known
             elif deadline.passed:
@@ -155,7 +154,7 @@ class ChangingCluster(Cluster):
     ) -> tuple[list[TopicPartition], dict[TopicPartition, Result]]:
         """(what was not stored and may be tried again, what is known) of writes without an answer.
 
-        ``late`` says that the last request may still arrive.
+        ``late`` says that what was sent may still be stored.
         """
         found = await self._stored(part, unsure)
         if isinstance(found, KgroupError):
@@ -197,7 +196,7 @@ class ChangingCluster(Cluster):
 
     async def _delete(self, subject: tuple[str, Offsets]) -> Result:
         group, old = subject
-        deadline = self._client.deadline
+        deadline, late = self._client.deadline, False
         while True:
             answer = await self._to_coordinator(group, DeleteGroupsRequest(groups_names=[group]))
             if isinstance(answer, KgroupError):
@@ -206,14 +205,15 @@ class ChangingCluster(Cluster):
                 code = answer.results[0].error_code
                 if code not in UNSURE:
                     return None if code == NONE else of_change(code, group, operation="Delete")
-                answer = Lost(partial(of_change, code, group), sent=False)
+                answer = Lost(partial(of_change, code, group), sent=code in MAYBE_LATER)
+            late = late or answer.sent
             self._coordinators.forget(group)
             await self._client.sleep(RETRY_PAUSE_S)
             result = await self._after_lost_deletion(group, old, answer.reason)
             if result is not answer.reason:
                 return result
             if deadline.passed:
-                return unknown_outcome(answer.reason) if answer.sent else answer.reason
+                return unknown_outcome(answer.reason) if late else answer.reason
 
     async def _after_lost_deletion(self, group: str, old: Offsets, reason: KgroupError) -> Result:
         """What is known of a deletion without an answer; ``reason`` itself where the group stands as it was.

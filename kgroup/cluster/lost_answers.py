@@ -20,6 +20,9 @@ from kgroup.errors import KgroupError, Unreachable
 MAYBE_STORED = frozenset({UNKNOWN_SERVER_ERROR, REQUEST_TIMED_OUT, COORDINATOR_NOT_AVAILABLE})
 """After these, what was written may have been stored, or not: a coordinator that lost its replicas says the last."""
 
+MAYBE_LATER = frozenset({REQUEST_TIMED_OUT, COORDINATOR_NOT_AVAILABLE})
+"""After these it may be in the coordinator's log, and count when its followers have it too: not yet is not never."""
+
 UNSURE = MAYBE_STORED | RETRIABLE_COORDINATOR_ERRORS
 """Worth asking again."""
 

@@ -199,6 +199,21 @@ def test_what_could_not_be_read_back_is_said(
     assert all("not read back" in row and " yes " not in row for row in rows), done.stdout
 
 
+@pytest.mark.parametrize("verb", ["reset", "delete-offsets", "delete", "migrate"])
+def test_what_could_not_be_read_again_before_it_is_said(
+    proxied: ProxiedBroker, svc: tuple[str, str, Commits], tmp_path: Path, verb: str
+) -> None:
+    """Nothing is changed; that the group was not read again does not mean that somebody has committed."""
+    group, topic, before = svc
+    words = ("migrate", group, "--execute") if verb == "migrate" else command(verb, group, topic)
+    proxied.proxy.expect(Fault(OFFSET_FETCH, Loss.LOADING, skip=1, always=True, having=group.encode()))
+    result = CommandLine()(*words, "--timeout", "2s", "-o", "json", exit_code=3)
+    assert {error["code"] for error in result.json["errors"]} == {"no-coordinator"}
+    assert result.json["executed"] is False
+    assert proxied.world.exact(group) == before
+    assert journal(tmp_path) == []
+
+
 def test_group_that_came_back_after_the_lost_answer_to_its_deletion(
     proxied: ProxiedBroker, svc: tuple[str, str, Commits]
 ) -> None:

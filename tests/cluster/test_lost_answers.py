@@ -1,0 +1,83 @@
+"""What is said of a change that got no answer, or answers after which it may still be stored; no broker does it twice.
+
+The coordinator is a list of answers, of which the last is repeated; what is read back is what stood there before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kafka.protocol.admin import DeleteGroupsResponse
+from kafka.protocol.consumer import OffsetCommitResponse
+
+from kgroup.cluster.apply import ChangingCluster
+from kgroup.cluster.broker_errors import COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, REQUEST_TIMED_OUT
+from kgroup.cluster.commit_requests import Part
+from kgroup.cluster.deadline import Deadline
+from kgroup.cluster.lost_answers import Lost
+from kgroup.errors import KgroupError, Unreachable
+from kgroup.model import Commit
+
+PLACE = ("orders", 0)
+OLD, NEW = Commit(3, None, ""), Commit(12, None, "")
+PART = Part("svc", {PLACE: NEW}, {PLACE: OLD})
+
+SENT = Lost(partial(Unreachable, "no answer"), sent=True)
+NOT_SENT = Lost(partial(Unreachable, "no connection"), sent=False)
+
+CASES: dict[str, tuple[list[Lost | int], str]] = {
+    "never an answer": ([SENT], "outcome-unknown"),
+    "never sent": ([NOT_SENT], "unreachable"),
+    "never the coordinator": ([NOT_COORDINATOR], "no-coordinator"),
+    "no answer, then not the coordinator any more": ([SENT, NOT_COORDINATOR], "outcome-unknown"),
+    "followers are missing": ([COORDINATOR_NOT_AVAILABLE], "outcome-unknown"),
+    "followers did not answer": ([REQUEST_TIMED_OUT, NOT_COORDINATOR], "outcome-unknown"),
+    "followers were missing, then no connection": ([COORDINATOR_NOT_AVAILABLE, NOT_SENT], "outcome-unknown"),
+}
+
+
+class Answering(ChangingCluster):
+    """A cluster with these answers."""
+
+    def __init__(self, answers: list[Any]) -> None:
+        self._answers = answers
+        self._client: Any = SimpleNamespace(deadline=Deadline.after(0.05), sleep=lambda _: asyncio.sleep(0.01))
+        self._coordinators: Any = SimpleNamespace(forget=lambda _: None, committed=self._committed)
+        self._timeout_s = 0.05
+
+    async def _committed(self, groups: list[str]) -> dict[str, dict[tuple[str, int], Commit]]:
+        return {group: {PLACE: OLD} for group in groups}
+
+    async def _to_coordinator(self, group: str, request: Any) -> Any:
+        return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+
+
+def commit_answer(given: Lost | int) -> Any:
+    topic = OffsetCommitResponse.OffsetCommitResponseTopic
+    rows = [topic.OffsetCommitResponsePartition(partition_index=0, error_code=given)]
+    return given if isinstance(given, Lost) else OffsetCommitResponse(topics=[topic(name="orders", partitions=rows)])
+
+
+def deletion_answer(given: Lost | int) -> Any:
+    row = DeleteGroupsResponse.DeletableGroupResult
+    return given if isinstance(given, Lost) else DeleteGroupsResponse(results=[row(group_id="svc", error_code=given)])
+
+
+@pytest.mark.parametrize(("given", "code"), CASES.values(), ids=CASES)
+def test_of_a_commit(given: list[Lost | int], code: str) -> None:
+    found = asyncio.run(Answering([commit_answer(one) for one in given])._write(PART))[PLACE]
+
+    assert isinstance(found, KgroupError)
+    assert found.code == code
+
+
+@pytest.mark.parametrize(("given", "code"), CASES.values(), ids=CASES)
+def test_of_a_deletion(given: list[Lost | int], code: str) -> None:
+    found = asyncio.run(Answering([deletion_answer(one) for one in given])._delete(("svc", {PLACE: OLD})))
+
+    assert isinstance(found, KgroupError)
+    assert found.code == code
