@@ -146,7 +146,7 @@ class KafkaProxy:
         self, client: socket.socket, broker: socket.socket, lost: dict[int, Fault], about_versions: set[int]
     ) -> None:
         with self._pair(client, broker):
-            while frame := _frame(client):
+            while frame := read_frame(client):
                 api_key, _, correlation_id = struct.unpack_from(">hhi", frame, 4)
                 fault = self._fault(api_key, frame)
                 if fault:
@@ -174,7 +174,7 @@ class KafkaProxy:
         self, client: socket.socket, broker: socket.socket, lost: dict[int, Fault], about_versions: set[int]
     ) -> None:
         with self._pair(client, broker):
-            while frame := _frame(broker):
+            while frame := read_frame(broker):
                 (correlation_id,) = struct.unpack_from(">i", frame, 4)
                 if correlation_id in about_versions:
                     for api_key in self.first_version_only:
@@ -290,7 +290,7 @@ _READERS: dict[int, tuple[Any, Any]] = {
 }
 
 
-def _frame(source: socket.socket) -> bytes:
+def read_frame(source: socket.socket) -> bytes:
     """The next frame with its length; nothing at the end."""
     head = _exactly(source, 4)
     return head + _exactly(source, *struct.unpack(">i", head)) if head else b""

@@ -42,14 +42,20 @@ def all_running(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, stem: str) ->
     status = sandbox.up(reporter=QuietReporter())
     assert status.bootstrap_servers
     monkeypatch.setenv("KGROUP_BOOTSTRAP_SERVER", status.bootstrap_servers)
-    with KafkaWorld(status.bootstrap_servers) as world:
-        topic = replicated(world, stem)
-        world.commit(stem, {(topic, 0): (3, "mine", 0)})
-        before = world.exact(stem)
-        wait_for(lambda: in_sync(world, "__consumer_offsets", topic), "all replicas in sync", 60)
+    with KafkaWorld(status.bootstrap_servers) as world, bystander(world, stem):
         yield world
         sandbox.up(reporter=QuietReporter())
-        assert world.exact(stem) == before
+
+
+@contextmanager
+def bystander(world: KafkaWorld, stem: str) -> Iterator[None]:
+    """All replicas are in sync when the block begins; this group has a commit, and the same one at the end."""
+    topic = replicated(world, stem)
+    world.commit(stem, {(topic, 0): (3, "mine", 0)})
+    before = world.exact(stem)
+    wait_for(lambda: in_sync(world, "__consumer_offsets", topic), "all replicas in sync", 60)
+    yield
+    assert world.exact(stem) == before
 
 
 def topic_on(world: KafkaWorld, topic: str, *partitions: Sequence[int], records: int) -> str:

@@ -6,18 +6,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
-from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from kgroup.sandbox import Sandbox
 from tests.command_line import CommandLine
 from tests.commands.catchups import own_ledger
+from tests.commands.changes import VERBS, Commits, command, crashed, has_happened
 from tests.kafka_world import KafkaWorld
-from tests.three_brokers import BROKERS, RECORDS, hanging, in_sync, killed, replicated
+from tests.three_brokers import BROKERS, hanging, in_sync, killed
 from tests.waiting import wait_for
 
 Name = Callable[[str], str]
-Commits = dict[tuple[str, int], tuple[int, str, int | None]]
 
 pytestmark = pytest.mark.soak
 
@@ -28,64 +27,6 @@ def ledger(monkeypatch: pytest.MonkeyPatch, name: Name) -> str:
 
 
 FAULTS = {"killed": killed, "hanging": hanging}
-
-
-def crashed(world: KafkaWorld, name: Name, verb: str) -> tuple[str, str, Commits]:
-    """A group with commits, its topic, and what it has committed; one that evict can do something to has a member."""
-    topic, group = replicated(world, name("orders")), name("svc")
-    world.commit(group, {(topic, 0): (2, "kept ä", 0), (topic, 1): (3, "", None)})
-    if verb == "evict":
-        leave_static_member(world.bootstrap, group, topic)
-    return topic, group, world.exact(group)
-
-
-def leave_static_member(bootstrap: str, group: str, topic: str) -> None:
-    """A static member that does not leave when it closes, as they do not; its session is longer than the test."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": group,
-            "group.instance.id": "pay-0",
-            "session.timeout.ms": 300_000,
-            "enable.auto.commit": False,
-        }
-    )
-    consumer.subscribe([topic])
-    try:
-        wait_for(lambda: consumer.poll(0.1) is not None or consumer.assignment(), "an assignment", 60)
-    finally:
-        consumer.close()
-
-
-def command(verb: str, group: str, topic: str) -> tuple[str, ...]:
-    what = {
-        "reset": ("--topic", topic, "--to-latest"),
-        "delete-offsets": ("--topic", topic),
-        "delete": (),
-        "migrate": ("--protocol", "consumer"),
-        "evict": ("--instance", "pay-0"),
-        "catchup start": ("--release-only",),
-    }[verb]
-    return (*verb.split(), group, *what, "--execute", "--timeout", "60s")
-
-
-def has_happened(world: KafkaWorld, verb: str, group: str, before: Commits) -> bool:
-    """Whether the group is as this verb leaves it, as a plain client sees it."""
-    offsets = {place: offset for place, (offset, _, _) in world.exact(group).items()} if verb != "delete" else {}
-    match verb:
-        case "reset" | "catchup start":
-            return offsets == dict.fromkeys(before, RECORDS)
-        case "delete-offsets":
-            return offsets == {}
-        case "delete":
-            return group not in world.groups()
-        case "migrate":
-            return world.exact(group) == before and world.groups()[group] == ("consumer", "empty")
-        case _:
-            return world.exact(group) == before and world.groups()[group] == ("classic", "empty")
-
-
-VERBS = ("reset", "delete-offsets", "delete", "migrate", "evict", "catchup start")
 
 
 @pytest.mark.parametrize("fault", FAULTS)
