@@ -161,10 +161,11 @@ def broker_properties(certificates: Certificates) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class SecureBroker:
-    """A running broker; ``addresses`` has ADMIN and each of LISTENERS."""
+    """A running broker, or several; ``addresses`` has ADMIN and each of LISTENERS."""
 
     certificates: Certificates
     addresses: dict[str, str]
+    sandbox: Sandbox
 
     def port(self, listener: str) -> int:
         """The listener's port."""
@@ -173,9 +174,9 @@ class SecureBroker:
 
 @contextmanager
 def secure_broker(
-    directory: Path, reporter: Reporter, properties: Mapping[str, str] | None = None
+    directory: Path, reporter: Reporter, properties: Mapping[str, str] | None = None, brokers: int | None = None
 ) -> Iterator[SecureBroker]:
-    """Certificates and a broker in ``directory``, with more ``properties``, for as long as the block runs."""
+    """Certificates and brokers in ``directory``, with more ``properties``, for as long as the block runs."""
     certificates = Certificates(directory / "certificates")
     sandbox = Sandbox(directory / "sandbox")
     users = [
@@ -187,13 +188,15 @@ def secure_broker(
     try:
         status = sandbox.up(
             reporter=reporter,
+            brokers=brokers,
             properties=broker_properties(certificates) | dict(properties or {}),
             listeners=LISTENERS,
             format_arguments=tuple(users),
         )
         assert status.bootstrap_servers is not None
         addresses = {"ADMIN": status.bootstrap_servers, **status.listeners}
-        addresses["CONTROLLER"] = f"127.0.0.1:{status.brokers[0].listeners['CONTROLLER']}"
-        yield SecureBroker(certificates, addresses)
+        (controller,) = (found for found in status.brokers if "CONTROLLER" in found.listeners)
+        addresses["CONTROLLER"] = f"127.0.0.1:{controller.listeners['CONTROLLER']}"
+        yield SecureBroker(certificates, addresses, sandbox)
     finally:
         sandbox.down(reporter=reporter, wipe=True)
