@@ -81,7 +81,7 @@ def test_topics_whose_ids_share_a_bucket(
 ) -> None:
     """1 in 16 of two topics: which is walked first depends on which came to a member first, predicted over and over.
 
-    What Kafka's own classes make of such ids, member ids given, is in tests/groups/targets.jsonl.
+    What Kafka's own classes make of such ids, member ids given, is in tests/data/targets.jsonl.
     """
     topics = [world.topic(name("orders"), partitions=7)]
     while len(topics) < 2:

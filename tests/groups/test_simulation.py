@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import uuid
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,6 +26,7 @@ from kgroup.groups.simulation.model import (
 )
 from kgroup.groups.simulation.names import following_client, member_id_like, next_instance_id, own_client_ids
 from kgroup.groups.simulation.rebalancing import rebalance
+from tests.support.places import DATA
 
 TIMING = Timing(restart_s=25, session_timeout_s=60, rebalance_s=8, handover_s=5)
 STYLES = {
@@ -37,7 +37,7 @@ STYLES = {
     "uniform": "consumer",
     "range-server": "consumer",
 }
-TARGETS = [json.loads(line) for line in Path(__file__).with_name("targets.jsonl").read_text("utf-8").splitlines()]
+TARGETS = [json.loads(line) for line in (DATA / "targets.jsonl").read_text("utf-8").splitlines()]
 EVERY = pytest.mark.parametrize("assignor", sorted(STYLES))
 
 

@@ -1,9 +1,9 @@
-// Writes tests/groups/targets.jsonl: what the coordinator of Kafka 4.3.1 assigns to a consumer group, step by step, where
+// Writes tests/data/targets.jsonl: what the coordinator of Kafka 4.3.1 assigns to a consumer group, step by step, where
 // the ids of its topics share a bucket of a java.util.HashMap. It is Kafka's own ConsumerGroup, TargetAssignmentBuilder and
 // UniformAssignor; each step's records are replayed into the group, as the coordinator does. No test runs this.
 //
 //   jars=$(find ~/.cache/kgroup/sandbox/kafka-4.3.1/jars -name '*.jar' | paste -sd:)      (as `kgroup sandbox up` got them)
-//   java -cp "$jars" tests/groups/TargetVectors.java > tests/groups/targets.jsonl
+//   java -cp "$jars" tests/data/TargetVectors.java > tests/data/targets.jsonl
 
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
