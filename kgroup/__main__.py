@@ -19,10 +19,10 @@ def main() -> None:
         if signal.getsignal(number) is not signal.SIG_IGN:  # a shell's background job ignores ctrl-C
             signal.signal(number, _leave)
     if sys.argv[1:2] == ["__complete"]:  # a key at a prompt: answered before Typer is imported
-        from kgroup.completion.answer import run as complete
+        from kgroup.cli.completion.answer import run as complete
 
         complete(sys.argv[2:])
-    from kgroup.cli import main as run
+    from kgroup.cli.app import main as run
 
     run()
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kgroup.catchup.spark.notebook import FORMAT, register_source
-from kgroup.reporter import Silent
+from kgroup.model.reporter import Silent
 from kgroup.settings.clients import librdkafka_config
 from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve

@@ -17,9 +17,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from kgroup.sandbox import Sandbox
-from tests.command_line import CommandLine, QuietReporter
-from tests.kafka_world import KafkaWorld
-from tests.members import Members
+from tests.support.command_line import CommandLine, QuietReporter
+from tests.support.kafka_world import KafkaWorld
+from tests.support.members import Members
 
 BROKER_PROPERTIES = {
     # A machine that stands still must not let the controller take its broker for dead.

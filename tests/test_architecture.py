@@ -58,7 +58,7 @@ def _walk(node: ast.AST, by: str, *, typing: bool, lazy: bool) -> Iterator[Impor
 
 
 def _target(module: str, name: str) -> str:
-    """``from kgroup import paths`` is an import of the module kgroup.paths."""
+    """``from kgroup import paths`` is an import of the module kgroup.settings.paths."""
     if module.split(".")[0] == "kgroup":
         inside = PACKAGE.joinpath(*module.split(".")[1:], name)
         if inside.is_dir() or inside.with_suffix(".py").exists():
@@ -84,18 +84,6 @@ def offending(by: tuple[str, ...], modules: tuple[str, ...], *, but: tuple[str, 
 
 
 EVERYTHING = ("kgroup",)
-ABOVE_COMMANDS = (
-    "kgroup.cli",
-    "kgroup.cli_options",
-    "kgroup.__main__",
-    "kgroup.help_pages",
-    "kgroup.habits",
-    "kgroup.verbs",
-)
-STILL_MAKE_PAGES = tuple(
-    f"kgroup.changing.catchup_{name}" for name in ("demo", "end", "replay", "run", "show", "started")
-)
-"""Of a catch-up, and no others may join them."""
 
 
 def test_the_sources_were_found() -> None:
@@ -110,36 +98,38 @@ def test_the_sources_were_found() -> None:
         (EVERYTHING, ("kafka", "confluent_kafka"), ("kgroup.cluster",)),
         (EVERYTHING, ("rich",), ("kgroup.output",)),
         (EVERYTHING, ("pyspark", "pyarrow", "pandas"), ("kgroup.catchup",)),
-        (EVERYTHING, ("typer",), ("kgroup.cli", "kgroup.verbs", "kgroup.cli_options", "kgroup.commands")),
+        (
+            EVERYTHING,
+            ("typer",),
+            ("kgroup.cli.app", "kgroup.cli.typer_adapter", "kgroup.cli.options", "kgroup.commands"),
+        ),
         (EVERYTHING, ("click", "requests", "numpy"), ()),
         (EVERYTHING, ("kafka.net",), ("kgroup.cluster.coordinator", "kgroup.cluster.login")),
-        # Nothing imports what stands above it.
-        (EVERYTHING, ("kgroup.cli",), ("kgroup.__main__",)),
-        (EVERYTHING, ("kgroup.commands",), ("kgroup.cli",)),
-        (EVERYTHING, ("kgroup.cli_options",), ("kgroup.verbs",)),
-        (("kgroup.cluster",), (*ABOVE_COMMANDS, "kgroup.output", "kgroup.screens"), ()),
-        (("kgroup.catchup",), (*ABOVE_COMMANDS, "kgroup.output", "kgroup.screens", "kgroup.changing"), ()),
-        (("kgroup.groups",), (*ABOVE_COMMANDS, "kgroup.output", "kgroup.screens", "kgroup.cluster"), ()),
-        (("kgroup.groups",), ("kgroup.outcome", "kgroup.reporter", "kgroup.screen", "kgroup.metrics"), ()),
-        (("kgroup.catchup",), ("kgroup.sandbox",), ()),
+        # Within the command line: only the entry point imports the application, verbs are named in a table.
+        (EVERYTHING, ("kgroup.cli.app",), ("kgroup.__main__",)),
+        (EVERYTHING, ("kgroup.cli.options",), ("kgroup.cli.typer_adapter",)),
+        (("kgroup.commands",), ("kgroup.cli.typer_adapter", "kgroup.cli.hints"), ()),
+        (
+            ("kgroup.commands",),
+            ("kgroup.output.terminal", "kgroup.output.formats", "kgroup.output.present", "kgroup.output.reporter"),
+            (),
+        ),
+        (("kgroup.groups",), ("kgroup.model.outcome", "kgroup.model.reporter", "kgroup.model.blocks"), ()),
+        (("kgroup.output.pages",), ("kgroup.output.terminal", "kgroup.output.formats", "kgroup.output.watch"), ()),
         # Of a catch-up, what runs in workers is below Spark's part, and what starts a replay above it.
-        (("kgroup.catchup",), ("kgroup.catchup.sinks",), ("kgroup.catchup.sinks", "kgroup.catchup.spark")),
-        (("kgroup.catchup",), ("kgroup.catchup.spark",), ("kgroup.catchup.spark", "kgroup.catchup.replaying")),
-        (("kgroup.catchup",), ("kgroup.catchup.replaying",), ()),
-        (("kgroup.groups",), ("kgroup.sandbox", "kgroup.settings"), ()),
-        (("kgroup.screens",), (*ABOVE_COMMANDS, "kgroup.output", "kgroup.cluster"), ()),
-        (("kgroup.output",), (*ABOVE_COMMANDS, "kgroup.cluster", "kgroup.groups", "kgroup.settings"), ()),
-        (("kgroup.settings",), (*ABOVE_COMMANDS, "kgroup.output", "kgroup.cluster", "kgroup.groups"), ()),
-        (("kgroup.sandbox",), (*ABOVE_COMMANDS, "kgroup.output", "kgroup.groups", "kgroup.screens"), ()),
-        (("kgroup.looking",), ("kgroup.changing", "kgroup.screens", "kgroup.output", *ABOVE_COMMANDS), ()),
-        (("kgroup.changing",), ("kgroup.screens", "kgroup.screen", "kgroup.outcome"), STILL_MAKE_PAGES),
-        (("kgroup.commands",), ("kgroup.cli", "kgroup.__main__", "kgroup.verbs", "kgroup.habits", "kgroup.output"), ()),
-        # Within cluster: offsets_log asks the coordinator, which finds out by diagnosis why it does not answer.
-        (("kgroup.cluster.coordinator",), ("kgroup.cluster.offsets_log",), ()),
-        (("kgroup.cluster.diagnosis",), ("kgroup.cluster.coordinator", "kgroup.cluster.offsets_log"), ()),
-        (("kgroup.cluster.offsets_log",), ("kgroup.cluster.diagnosis",), ()),
+        (
+            ("kgroup.catchup",),
+            ("kgroup.catchup.sinks",),
+            ("kgroup.catchup.sinks", "kgroup.catchup.spark", "kgroup.catchup.service"),
+        ),
+        (("kgroup.catchup",), ("kgroup.catchup.spark",), ("kgroup.catchup.spark", "kgroup.catchup.service")),
+        (("kgroup.catchup",), ("kgroup.catchup.service",), ("kgroup.catchup.service",)),
+        # Within cluster: offsets_topic asks the coordinator, which finds out by diagnosis why it does not answer.
+        (("kgroup.cluster.coordinator",), ("kgroup.cluster.offsets_topic",), ()),
+        (("kgroup.cluster.diagnosis",), ("kgroup.cluster.coordinator", "kgroup.cluster.offsets_topic"), ()),
+        (("kgroup.cluster.offsets_topic",), ("kgroup.cluster.diagnosis",), ()),
         # The coordinator's private side stays in its package.
-        (("kgroup.commands",), ("kgroup.cluster.coordinator", "kgroup.cluster.wire"), ()),
+        (("kgroup.commands",), ("kgroup.cluster.coordinator", "kgroup.cluster.primitives"), ()),
     ],
 )
 def test_arrows_run_one_way(by: tuple[str, ...], modules: tuple[str, ...], but: tuple[str, ...]) -> None:
@@ -150,12 +140,12 @@ def test_errors_stand_on_the_name_of_a_cluster_and_the_model_on_errors() -> None
     def of(module: str) -> set[str]:
         return {i.module for i in IMPORTS if i.by == module and not i.typing and under(i.module, "kgroup")}
 
-    assert of("kgroup.cluster_ref") == set()
-    assert of("kgroup.errors") == {"kgroup.cluster_ref"}
-    assert of("kgroup.screen") == set()
-    assert of("kgroup.units") == set()
-    assert of("kgroup.model") == {"kgroup.errors"}
-    assert of("kgroup.reporter") == set()
+    assert of("kgroup.support.cluster_ref") == set()
+    assert of("kgroup.support.errors") == {"kgroup.support.cluster_ref"}
+    assert of("kgroup.model.blocks") == set()
+    assert of("kgroup.support.units") == set()
+    assert of("kgroup.model.groups") == {"kgroup.support.errors"}
+    assert of("kgroup.model.reporter") == set()
 
 
 def test_commands_do_not_import_each_other() -> None:
@@ -163,68 +153,30 @@ def test_commands_do_not_import_each_other() -> None:
 
 
 def test_pure_modules_do_no_input_or_output() -> None:
-    pure = ("kgroup.groups", "kgroup.screens", "kgroup.cluster.assembly", "kgroup.cluster.offsets_log.records")
+    pure = ("kgroup.groups", "kgroup.output.pages", "kgroup.cluster.assembly", "kgroup.cluster.offsets_topic.records")
 
     assert offending(pure, ("socket", "subprocess", "os", "pathlib", "time", "random", "threading")) == []
 
 
-@pytest.mark.parametrize("by", ["kgroup.groups", "kgroup.screens", "kgroup.commands", "kgroup.cluster"])
+@pytest.mark.parametrize("by", ["kgroup.groups", "kgroup.output.pages", "kgroup.commands", "kgroup.cluster"])
 def test_only_output_prints(by: str) -> None:
     assert offending((by,), ("sys",)) == []
 
 
 EDGES = """
-__main__: cli completion
-acl: quoting
-catchup: acl cluster durations errors groups hanging java_home kgroup model paths quoting redact stored units
-  whole_file
-changing: acl catchup choosing clock cluster cluster_ref durations errors facts groups journal looking model outcome
-  output_format quoting reporter run sandbox screen screens settings signals snapshots stdout_reader stored
-  text_source units waiting whole_file
-choosing: cluster errors groups model run
-cli: errors habits help_pages kgroup outcome output output_format quoting redact run settings signals stdout_reader
-  table verbs watching
-cli_options: changing groups help_parts looking output_format run settings watching
-cluster: acl clock cluster_ref errors facts groups hanging kgroup logged model quoting redact settings stored units
-commands: changing choosing clock cluster cluster_ref completion doctor_texts durations errors facts groups help_parts
-  journal logged looking metrics model offset_source outcome output_format paths quoting redact rollout run sandbox
-  screen screens settings signals skipped snapshots stdout_reader table tables text_source topics units waiting
-  watching whole_file
-completion: cluster errors groups paths redact reporter settings
-doctor_texts: errors groups
-durations: errors
-errors: cluster_ref
-facts: model
-groups: acl durations errors facts journal logged model quoting redact stored units
-habits: quoting
-help_pages: help_parts topics
-java_home: errors
-journal: clock cluster_ref errors locks model paths reporter whole_file
-locks: errors
-looking: acl catchup clock cluster durations errors facts groups logged model output_format reporter run settings
-  snapshots tables units
-model: errors
-offset_source: groups text_source
-outcome: clock cluster_ref errors model screen
-output: clock cluster_ref durations errors metrics model outcome output_format quoting reporter screen screens signals
-  stdout_reader units watching whole_file
-rollout: cluster errors groups model reporter stdout_reader telling waiting
-run: errors output_format quoting redact settings
-sandbox: cluster errors java_home locks paths reporter
-screens: catchup cluster_ref durations errors groups logged metrics model outcome quoting reporter screen units
-settings: durations errors paths quoting redact
-signals: errors
-skipped: clock cluster durations errors screen settings stored units whole_file
-snapshots: choosing cluster errors groups model quoting run units
-spark: catchup reporter settings
-tables: errors groups
-telling: groups reporter
-text_source: errors
-topics: errors rights
-verbs: cli_options errors run settings
-waiting: clock cluster durations errors groups looking model reporter telling units
-watching: durations errors outcome output_format reporter run
-whole_file: errors
+__main__: cli
+catchup: changes cluster groups kgroup model output queries settings support
+changes: catchup cluster groups model queries settings support
+cli: catchup changes cluster groups kgroup model output queries settings support
+cluster: kgroup model settings support
+commands: catchup changes cli cluster groups model output queries sandbox settings support
+groups: changes model support
+model: support
+output: catchup groups model settings support
+queries: cluster groups model settings support
+sandbox: catchup changes cluster model output settings support
+settings: model support
+spark: catchup model settings
 """
 """Which of the top-level names of kgroup (packages, and the modules beside them) import which, when the program runs.
 
@@ -233,18 +185,14 @@ It may only shrink: an edge that is missing here fails, and so does one here tha
 """
 
 EDGES_FOR_TYPES = """
-outcome: metrics
-run: reporter
-settings: reporter
-skipped: reporter
-verbs: outcome watching
+cluster: groups
 """
 """... and which import others for the type checker alone."""
 
 CIRCLES_OF_FILES: list[set[str]] = []
 """Files that import each other inside of functions, or for the type checker. It may only shrink."""
 
-CIRCLES_OF_PACKAGES: list[set[str]] = []
+CIRCLES_OF_PACKAGES: list[set[str]] = [{"catchup", "changes", "groups", "output", "queries"}]
 """Top-level names that import each other when the program runs. It may only shrink."""
 
 
@@ -259,7 +207,7 @@ def edges(imports: Iterable[Import], depth: int | None = None) -> dict[str, set[
 
 
 def shortened(module: str, depth: int | None) -> str:
-    """``kgroup.cluster.wire`` is ``cluster`` at depth 1; the package's own file stays ``kgroup``."""
+    """``kgroup.cluster.primitives`` is ``cluster`` at depth 1; the package's own file stays ``kgroup``."""
     return module if depth is None else ".".join(module.split(".")[1 : depth + 1]) or module
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 
 from kgroup.catchup.delivered import lowest_undelivered, touched, undelivered, unfinished
-from kgroup.catchup.evidence import Evidence
 from kgroup.catchup.model import GapRange, GivenUp, State
-from kgroup.catchup.moves import back, back_to_origin, comes_again, offset_of, releases, restores
+from kgroup.catchup.offset_moves import back, back_to_origin, comes_again, offset_of, releases, restores
+from kgroup.catchup.release_evidence import Evidence
 from kgroup.catchup.steps import (
     Close,
     Decision,
@@ -25,8 +25,8 @@ from kgroup.catchup.steps import (
     Wait,
     WriteReleased,
 )
-from kgroup.errors import Refused
-from kgroup.units import plural
+from kgroup.support.errors import Refused
+from kgroup.support.units import plural
 
 _NAMED = 3
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from kgroup.catchup.model import Chunk, Place, Plan, Progress
-from kgroup.stored import OffsetRange, merged
+from kgroup.model.records import OffsetRange, merged
 
 
 def delivered_to(chunk: Chunk, progress: Mapping[int, Progress]) -> int:

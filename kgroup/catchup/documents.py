@@ -11,8 +11,8 @@ from kgroup.catchup.buckets import done
 from kgroup.catchup.delivered import lowest_undelivered
 from kgroup.catchup.gap import Gap, NotMoved, total
 from kgroup.catchup.model import Chunk, GapRange, GivenUp, Ledgered, Place, Plan
-from kgroup.catchup.proof import PartitionProof, Proof, gone_before
 from kgroup.catchup.risks import Risk
+from kgroup.catchup.verification import PartitionProof, Proof, gone_before
 
 
 def gap_document(gap: Gap, chunks: Sequence[Chunk], risks: Iterable[Risk]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from kgroup.catchup.plan_state import PlanState
 from kgroup.catchup.steps import Close, Decision, MoveBack
-from kgroup.errors import KgroupError
+from kgroup.support.errors import KgroupError
 
 
 @dataclass(frozen=True, slots=True)

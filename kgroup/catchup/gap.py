@@ -11,15 +11,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kgroup.catchup.choice import Choice as Choice
-from kgroup.catchup.choice import Missing as Missing
-from kgroup.catchup.choice import parse_ranges as parse_ranges
+from kgroup.catchup.gap_request import Choice as Choice
+from kgroup.catchup.gap_request import Missing as Missing
+from kgroup.catchup.gap_request import parse_ranges as parse_ranges
 from kgroup.catchup.model import GapRange, GivenUp, Place
-from kgroup.groups.targets import TopicChoice
-from kgroup.hanging import find_hanging
-from kgroup.model import Commit, Group
-from kgroup.stored import OffsetRange
-from kgroup.units import plural
+from kgroup.groups.reset_targets import TopicChoice
+from kgroup.model.groups import Commit, Group
+from kgroup.model.records import OffsetRange
+from kgroup.model.transactions_hint import find_hanging
+from kgroup.support.units import plural
 
 
 @dataclass(frozen=True, slots=True)

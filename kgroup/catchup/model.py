@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from kgroup.model import Commit
+from kgroup.model.groups import Commit
 
 LEDGER_TOPIC = "_kgroup_ledger"
 """The default of ``--ledger-topic``."""

@@ -9,9 +9,9 @@ from typing import Any
 from kgroup.catchup.buckets import done
 from kgroup.catchup.documents import next_deadline_ms, rfc3339
 from kgroup.catchup.model import Ledgered, State
-from kgroup.catchup.proof import Proof
-from kgroup.redact import redact
-from kgroup.units import human_count, plural
+from kgroup.catchup.verification import Proof
+from kgroup.support.redact import redact
+from kgroup.support.units import human_count, plural
 
 _SEEN_LATELY_MS = 30_000
 

@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from kgroup.acl import acl_hint
 from kgroup.catchup.gap import Gap, LastWork, LogFacts
 from kgroup.catchup.model import GapRange, Place
-from kgroup.durations import format_duration
-from kgroup.units import human_count, percent, plural
+from kgroup.model.acl_hint import acl_hint
+from kgroup.support.durations import format_duration
+from kgroup.support.units import human_count, percent, plural
 
 _SAFETY = 2.0
 """The replay is an estimate: less time than twice as long is worth a warning."""

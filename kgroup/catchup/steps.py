@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kgroup.catchup.evidence import Evidence, SetBack
 from kgroup.catchup.model import GivenUp, Ledgered, Place, State, StateRecord
-from kgroup.errors import NotFound, Refused
-from kgroup.model import Commit
+from kgroup.catchup.release_evidence import Evidence, SetBack
+from kgroup.model.groups import Commit
+from kgroup.support.errors import NotFound, Refused
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from kgroup.facts import BlindPrincipal
+from kgroup.model.migration_facts import BlindPrincipal
 
 TOPIC, GROUP = 2, 3
 """org.apache.kafka.common.resource.ResourceType"""

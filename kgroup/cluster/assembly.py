@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kgroup.cluster.coordinator.groups import Committed, Described
-from kgroup.cluster.logs import TopicLayout, TopicPartition
-from kgroup.errors import KgroupError, NotFound
-from kgroup.model import Commit, Coordinator, Group, LogRange, Member, Partition, RowError
+from kgroup.cluster.topics import TopicLayout, TopicPartition
+from kgroup.model.groups import Commit, Coordinator, Group, LogRange, Member, Partition, RowError
+from kgroup.support.errors import KgroupError, NotFound
 
 
 @dataclass(frozen=True, slots=True)

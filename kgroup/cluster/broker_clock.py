@@ -11,13 +11,13 @@ from contextlib import suppress
 
 from kafka.protocol.admin import DescribeQuorumRequest
 
-from kgroup.clock import utc_ms
 from kgroup.cluster.broker_errors import NONE
 from kgroup.cluster.coordinator.client import Client
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
-from kgroup.cluster.logs import newest_timestamp, topic_layouts
-from kgroup.errors import KgroupError
-from kgroup.groups.clocks import Clocks
+from kgroup.cluster.topics import newest_timestamp, topic_layouts
+from kgroup.model.clocks import Clocks
+from kgroup.support.clock import utc_ms
+from kgroup.support.errors import KgroupError
 
 _METADATA_TOPIC = "__cluster_metadata"
 _DESCRIBE_QUORUM = 55

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import kafka.errors
 
-from kgroup.acl import acl_hint
-from kgroup.errors import KgroupError, NotAuthorized, NotFound, Refused, Unreachable
-from kgroup.quoting import quote
+from kgroup.model.acl_hint import acl_hint
+from kgroup.support.errors import KgroupError, NotAuthorized, NotFound, Refused, Unreachable
+from kgroup.support.quoting import quote
 
 UNKNOWN_SERVER_ERROR = -1
 NONE = 0

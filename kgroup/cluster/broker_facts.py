@@ -15,7 +15,6 @@ from kafka.protocol.admin import DescribeConfigsRequest
 from kafka.protocol.metadata import ApiVersionsRequest
 
 from kgroup import __version__
-from kgroup.acl import acl_hint
 from kgroup.cluster.broker_errors import (
     CLUSTER_AUTHORIZATION_FAILED,
     GROUP_AUTHORIZATION_FAILED,
@@ -27,7 +26,8 @@ from kgroup.cluster.broker_errors import (
 )
 from kgroup.cluster.coordinator.client import Client
 from kgroup.cluster.coordinator.groups import ConsumerGroupDescribeRequest
-from kgroup.facts import Bounds, BrokerFacts
+from kgroup.model.acl_hint import acl_hint
+from kgroup.model.migration_facts import Bounds, BrokerFacts
 
 _BROKER = 4
 """org.apache.kafka.common.config.ConfigResource.Type.BROKER"""

@@ -8,8 +8,8 @@ from typing import Any
 
 from kafka.protocol.consumer import OffsetCommitRequest
 
-from kgroup.cluster.logs import TopicPartition
-from kgroup.model import Commit
+from kgroup.cluster.topics import TopicPartition
+from kgroup.model.groups import Commit
 
 Offsets = Mapping[TopicPartition, Commit | None]
 """Commits by partition; None is no commit."""

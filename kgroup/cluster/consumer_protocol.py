@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kgroup.cluster.wire import FAULTS, MalformedRecord, Reader
-from kgroup.model import TopicPartitions
+from kgroup.cluster.primitives import FAULTS, MalformedRecord, Reader
+from kgroup.model.groups import TopicPartitions
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 

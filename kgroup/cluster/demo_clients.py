@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kgroup.cluster.librdkafka import NEVER_CREATES
-from kgroup.errors import SandboxError
+from kgroup.support.errors import SandboxError
 
 SESSION_TIMEOUT_MS = 2_000
 """Short, so that the crash is noticed while somebody watches; the sandbox's brokers allow it."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from kafka.protocol.consumer import FetchRequest
 
-from kgroup.cluster.logs import TopicPartition
+from kgroup.cluster.topics import TopicPartition
 
 _WAIT_MS = 100
 _READ_UNCOMMITTED, _READ_COMMITTED = 0, 1

@@ -12,11 +12,11 @@ from typing import Any
 from kgroup.cluster.broker_errors import NONE, of_topic
 from kgroup.cluster.coordinator.client import Client
 from kgroup.cluster.fetch import fetch_request
-from kgroup.cluster.logs import TopicLayout, TopicPartition, topic_layouts
-from kgroup.cluster.offsets_log.batches import Batch, batches, first_at
-from kgroup.cluster.wire import MalformedRecord
-from kgroup.errors import KgroupError, Unreachable
-from kgroup.model import LogRange
+from kgroup.cluster.offsets_topic.record_batches import Batch, batches, first_at
+from kgroup.cluster.primitives import MalformedRecord
+from kgroup.cluster.topics import TopicLayout, TopicPartition, topic_layouts
+from kgroup.model.groups import LogRange
+from kgroup.support.errors import KgroupError, Unreachable
 
 _LITTLE_BYTES = 16 * 1024
 _MOST_BYTES = 4 * 1024 * 1024

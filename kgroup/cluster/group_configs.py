@@ -10,7 +10,6 @@ from typing import Any
 
 from kafka.protocol.admin import DescribeConfigsRequest, IncrementalAlterConfigsRequest
 
-from kgroup.acl import acl_hint
 from kgroup.cluster.broker_errors import (
     GROUP_AUTHORIZATION_FAILED,
     INVALID_CONFIG,
@@ -21,7 +20,8 @@ from kgroup.cluster.broker_errors import (
 )
 from kgroup.cluster.coordinator.client import Client
 from kgroup.cluster.deadline import Deadline
-from kgroup.errors import KgroupError, NotAuthorized, Refused
+from kgroup.model.acl_hint import acl_hint
+from kgroup.support.errors import KgroupError, NotAuthorized, Refused
 
 _GROUP = 32
 """org.apache.kafka.common.config.ConfigResource.Type.GROUP"""

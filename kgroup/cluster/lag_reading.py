@@ -14,16 +14,16 @@ from kgroup.cluster.coordinator.groups import Committed, GroupCoordinators, List
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.first_records import First, Span, first_records
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
-from kgroup.cluster.logs import LogView, TopicLayout, TopicPartition, log_views, topic_layouts
-from kgroup.cluster.offsets_log.backwards import Bytes
-from kgroup.cluster.offsets_log.group_log import Depth, GroupLogs, read_group_logs
-from kgroup.errors import KgroupError, NotAuthorized
-from kgroup.model import Group, LogRange, Partition
-from kgroup.units import plural
+from kgroup.cluster.offsets_topic.backwards import Bytes
+from kgroup.cluster.offsets_topic.group_log import Depth, GroupLogs, read_group_logs
+from kgroup.cluster.topics import LogView, TopicLayout, TopicPartition, log_views, topic_layouts
+from kgroup.model.groups import Group, LogRange, Partition
+from kgroup.support.errors import KgroupError, NotAuthorized
+from kgroup.support.units import plural
 
 if TYPE_CHECKING:
     from kgroup.cluster.open_transactions import Found
-    from kgroup.cluster.topic_keeping import Keeping
+    from kgroup.cluster.topic_retention import Keeping
 
 _MOST_OTHERS = 2000
 """Of so many groups the commits are read, to see which of them read the same topics: a request for each thousand."""
@@ -166,7 +166,7 @@ async def _kept(
 ) -> Keeping | None:
     if not places:
         return None
-    from kgroup.cluster.topic_keeping import keeping
+    from kgroup.cluster.topic_retention import keeping
 
     return await keeping(client, layouts, places)
 
@@ -194,7 +194,7 @@ async def _others(
     unseen = _unseen(listing, answers)
     if not found or len(found) > _MOST_SIGNS or client.deadline.passed:
         return Others(found, unseen=unseen)
-    from kgroup.cluster.offsets_log.last_signs import last_signs
+    from kgroup.cluster.offsets_topic.last_activity import last_signs
 
     layout = (await topic_layouts(client, {OFFSETS_TOPIC}))[OFFSETS_TOPIC]
     budget = Deadline.after(min(_SIGNS_BUDGET_S, client.deadline.left_s))

@@ -12,8 +12,16 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
-from kgroup.acl import acl_hint
-from kgroup.errors import AuthenticationFailed, ConfigError, KgroupError, NotAuthorized, NotFound, Refused, Unreachable
+from kgroup.model.acl_hint import acl_hint
+from kgroup.support.errors import (
+    AuthenticationFailed,
+    ConfigError,
+    KgroupError,
+    NotAuthorized,
+    NotFound,
+    Refused,
+    Unreachable,
+)
 
 LOG = logging.getLogger("kgroup.librdkafka")
 LOG.addHandler(logging.NullHandler())  # a fatal error is logged at any level, and would be written to stderr

@@ -15,9 +15,9 @@ from kafka.protocol.admin import DescribeProducersRequest, DescribeTransactionsR
 
 from kgroup.cluster.broker_errors import NO_LEADER, NONE, UNKNOWN_TOPIC_OR_PARTITION, of_topic
 from kgroup.cluster.coordinator.client import Client
-from kgroup.cluster.logs import TopicLayout, TopicPartition
-from kgroup.errors import KgroupError
-from kgroup.facts import OpenTransaction
+from kgroup.cluster.topics import TopicLayout, TopicPartition
+from kgroup.model.migration_facts import OpenTransaction
+from kgroup.support.errors import KgroupError
 
 Found = dict[TopicPartition, tuple[OpenTransaction, ...] | KgroupError]
 

@@ -15,8 +15,8 @@ from kafka.protocol.admin import DescribeGroupsRequest
 from kgroup.cluster.broker_errors import NONE, TOPIC_AUTHORIZATION_FAILED
 from kgroup.cluster.coordinator.client import Client
 from kgroup.cluster.coordinator.groups import GroupCoordinators
-from kgroup.cluster.logs import metadata_request
-from kgroup.errors import KgroupError, NotAuthorized
+from kgroup.cluster.topics import metadata_request
+from kgroup.support.errors import KgroupError, NotAuthorized
 
 Operations = frozenset[str]
 """READ, DELETE, ALTER_CONFIGS, ...; those that others imply are among them."""

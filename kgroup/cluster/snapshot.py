@@ -14,8 +14,9 @@ from kgroup.cluster.broker_errors import denied_group
 from kgroup.cluster.coordinator.groups import SETTLING_S, Committed, Described, Listing
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
-from kgroup.cluster.log_questions import LogQuestions
-from kgroup.cluster.logs import (
+from kgroup.cluster.offsets_topic.questions import LogQuestions
+from kgroup.cluster.topic_visibility import Hidden, hidden_commits, may_hide_topics
+from kgroup.cluster.topics import (
     ListedTopic,
     LogView,
     TopicLayout,
@@ -26,31 +27,23 @@ from kgroup.cluster.logs import (
     log_views,
     topic_layouts,
 )
-from kgroup.cluster.topic_visibility import Hidden, hidden_commits, may_hide_topics
-from kgroup.errors import KgroupError, NotAuthorized, NotFound
-from kgroup.groups.hidden import hidden_notes
-from kgroup.model import (
-    Coordinator,
-    Group,
-    ListedGroup,
-    LogRange,
-    Positions,
-    RowError,
-)
+from kgroup.model.groups import Coordinator, Group, ListedGroup, LogRange, Positions, RowError
+from kgroup.model.hidden_commits import hidden_notes
 from kgroup.settings.model import Settings
+from kgroup.support.errors import KgroupError, NotAuthorized, NotFound
 
 if TYPE_CHECKING:
     from kgroup.cluster.coordinator.client import Broker
     from kgroup.cluster.first_records import Span
     from kgroup.cluster.lag_reading import LagFacts, LagWants
-    from kgroup.cluster.offsets_log.read import Dated, Generations
-    from kgroup.cluster.offsets_topic import OffsetsTopic
+    from kgroup.cluster.offsets_topic.health import OffsetsTopic
+    from kgroup.cluster.offsets_topic.scan import Dated, Generations
     from kgroup.cluster.rights import Rights
-    from kgroup.cluster.sessions import Sessions
-    from kgroup.cluster.topic_keeping import Keeping
-    from kgroup.cluster.topic_shapes import TopicShape
-    from kgroup.facts import Access, BrokerFacts, OpenTransaction
-    from kgroup.groups.logged_state import LoggedState
+    from kgroup.cluster.session_timeouts import Sessions
+    from kgroup.cluster.topic_metadata import TopicShape
+    from kgroup.cluster.topic_retention import Keeping
+    from kgroup.groups.state_from_log import LoggedState
+    from kgroup.model.migration_facts import Access, BrokerFacts, OpenTransaction
 
 T = TypeVar("T")
 
@@ -137,7 +130,7 @@ class Cluster(LogQuestions):
 
     def topic_shapes(self, topics: Iterable[str]) -> dict[str, TopicShape | KgroupError]:
         """What an assignor wants to know of topics: partitions, ids, racks of replicas."""
-        from kgroup.cluster.topic_shapes import topic_shapes
+        from kgroup.cluster.topic_metadata import topic_shapes
 
         return self._ask(topic_shapes, self._client, topics)
 
@@ -161,7 +154,7 @@ class Cluster(LogQuestions):
 
     def keeping(self, layouts: Mapping[str, TopicLayout | KgroupError], places: Iterable[TopicPartition]) -> Keeping:
         """How long topics keep their records, and the bytes of their partitions' logs."""
-        from kgroup.cluster.topic_keeping import keeping
+        from kgroup.cluster.topic_retention import keeping
 
         return self._ask(keeping, self._client, layouts, places)
 
@@ -249,13 +242,13 @@ class Cluster(LogQuestions):
 
     def session_timeouts(self, groups: Sequence[Group]) -> Sessions:
         """How long the members of the groups may be silent before they are taken for dead."""
-        from kgroup.cluster.sessions import session_timeouts
+        from kgroup.cluster.session_timeouts import session_timeouts
 
         return self._ask(session_timeouts, self._client, groups)
 
     def consumer_sessions(self, groups: Sequence[str]) -> dict[str, int]:
         """The session timeout (ms) of members of the consumer protocol in each group, where it can be told."""
-        from kgroup.cluster.sessions import consumer_sessions
+        from kgroup.cluster.session_timeouts import consumer_sessions
 
         return self._ask(consumer_sessions, self._client, groups)
 
@@ -273,7 +266,7 @@ class Cluster(LogQuestions):
 
     def access(self, groups: Mapping[str, Collection[str]]) -> dict[str, Access] | KgroupError:
         """Who may read each group, but not describe all of its topics, which are given; see ``Access``."""
-        from kgroup.cluster.access import access
+        from kgroup.cluster.acls import access
 
         return self._ask(access, self._client, groups)
 
@@ -297,7 +290,7 @@ class Cluster(LogQuestions):
 
     def offsets_topic(self) -> OffsetsTopic:
         """How ``__consumer_offsets`` stands: leaders, replicas, what a commit needs."""
-        from kgroup.cluster.offsets_topic import offsets_topic
+        from kgroup.cluster.offsets_topic.health import offsets_topic
 
         return self._ask(offsets_topic, self._client)
 
@@ -416,7 +409,7 @@ class Cluster(LogQuestions):
         if not groups or layout is None:
             return None
         # Imported here: the decoders of all record types, which most screens of many groups do not need.
-        from kgroup.cluster.offsets_log.read import latest_generations
+        from kgroup.cluster.offsets_topic.scan import latest_generations
 
         budget = Deadline.after(min(budget_s, self._client.deadline.left_s))
         self._dates = {group: self._dates[group] for group in groups if group in self._dates}

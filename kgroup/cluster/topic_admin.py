@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource, NewTopic
 
 from kgroup.cluster.librdkafka import NOT_YET, Watch, client, of_topic
-from kgroup.errors import KgroupError
+from kgroup.support.errors import KgroupError
 
 _PAUSE_S = 0.02
 _MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})

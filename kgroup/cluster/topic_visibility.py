@@ -12,16 +12,16 @@ from uuid import uuid4
 
 from kafka.protocol.admin import DescribeAclsRequest
 
-from kgroup.cluster.access import may_allow_everyone
 from kgroup.cluster.acl_rules import ALL, DENY, DESCRIBE, PREFIXED, TOPIC
+from kgroup.cluster.acls import may_allow_everyone
 from kgroup.cluster.broker_errors import NONE, SECURITY_DISABLED
 from kgroup.cluster.coordinator.client import Client
 from kgroup.cluster.coordinator.groups import Committed
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
-from kgroup.cluster.logs import TopicPartition, topic_layouts
-from kgroup.errors import KgroupError, NotAuthorized
-from kgroup.model import Commit
+from kgroup.cluster.topics import TopicPartition, topic_layouts
+from kgroup.model.groups import Commit
+from kgroup.support.errors import KgroupError, NotAuthorized
 
 _DESCRIBE_ACLS = 29
 _ANY, _MATCH = 1, 2
@@ -88,7 +88,7 @@ async def hidden_commits(
 ) -> dict[str, Hidden]:
     """What ``__consumer_offsets`` holds of the groups and the broker did not show, read before ``budget`` ends."""
     # Imported here: most users may see all topics.
-    from kgroup.cluster.offsets_log.past import read_pasts
+    from kgroup.cluster.offsets_topic.last_generation import read_pasts
 
     wanted = [_wanted(name, found) for name, found in committed.items()]
     layout = (await topic_layouts(client, {OFFSETS_TOPIC}))[OFFSETS_TOPIC]
@@ -103,7 +103,7 @@ async def hidden_commits(
 
 
 def _wanted(name: str, found: Committed | KgroupError) -> Any:
-    from kgroup.cluster.offsets_log.past import Wanted
+    from kgroup.cluster.offsets_topic.last_generation import Wanted
 
     shown = {} if isinstance(found, KgroupError) else found
     commits = frozenset(place for place, commit in shown.items() if isinstance(commit, Commit))

@@ -20,10 +20,10 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from kgroup.acl import acl_hint
 from kgroup.cluster.librdkafka import NOT_YET, Watch, client, of_record
-from kgroup.errors import KgroupError, NotAuthorized, Refused, Unreachable
-from kgroup.units import plural
+from kgroup.model.acl_hint import acl_hint
+from kgroup.support.errors import KgroupError, NotAuthorized, Refused, Unreachable
+from kgroup.support.units import plural
 
 LONGEST_S = 60.0
 """How long a transaction may last before the broker aborts it: for so long it hides what others committed."""

@@ -6,21 +6,21 @@ from typing import Annotated
 
 import typer
 
-from kgroup.changing.catching_up import opened
-from kgroup.changing.catchup_end import cancel_outcome, prune_outcome, release_outcome, stop_outcome
-from kgroup.changing.catchup_request import Books, Care, Decided, Part
-from kgroup.changing.catchup_run import Doing, resume_outcome, start_outcome
-from kgroup.changing.catchup_show import followed, list_outcome, show_outcome
-from kgroup.changing.catchup_skipped import skipped_intent
-from kgroup.changing.catchup_start import Intent
-from kgroup.changing.checks import check_change, check_execution
-from kgroup.changing.execution import ACCEPTED_BY_CANCEL, ACCEPTED_BY_START, Execution
-from kgroup.changing.replay_request import Speed, To
-from kgroup.errors import UsageError
-from kgroup.help_parts import SAFETY, WHAT, accept_help
-from kgroup.outcome import Outcome
-from kgroup.run import Run
-from kgroup.whole_file import WholeFile
+from kgroup.catchup.service.catchup_request import Books, Care, Decided, Part
+from kgroup.catchup.service.end import cancel_outcome, prune_outcome, release_outcome, stop_outcome
+from kgroup.catchup.service.lookup import opened
+from kgroup.catchup.service.replay_request import Speed, To
+from kgroup.catchup.service.show import followed, list_outcome, show_outcome
+from kgroup.catchup.service.skipped_by import skipped_intent
+from kgroup.catchup.service.start_and_resume import Doing, resume_outcome, start_outcome
+from kgroup.catchup.service.start_plan import Intent
+from kgroup.changes.execution import ACCEPTED_BY_CANCEL, ACCEPTED_BY_START, Execution
+from kgroup.changes.preconditions import check_change, check_execution
+from kgroup.cli.help_parts import SAFETY, WHAT, accept_help
+from kgroup.model.outcome import Outcome
+from kgroup.settings.invocation import Run
+from kgroup.support.atomic_file import WholeFile
+from kgroup.support.errors import UsageError
 
 GROUP = typer.Argument(metavar="[GROUP]", help="The group; --range and --skipped-by do without.", show_default=False)
 PLAN = typer.Argument(metavar="PLAN|GROUP", help="A plan's id, or its group's name where that is unambiguous.")

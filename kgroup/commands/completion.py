@@ -8,13 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
-from kgroup.completion import bash, fish, zsh
-from kgroup.completion.tree import read_tree
-from kgroup.errors import UsageError
-from kgroup.outcome import Outcome
-from kgroup.run import Run
-from kgroup.screen import Records, Screen, Text
-from kgroup.table import VERBS
+from kgroup.cli.completion import bash, fish, zsh
+from kgroup.cli.completion.tree import read_tree
+from kgroup.cli.verbs import VERBS
+from kgroup.model.blocks import Records, Screen, Text
+from kgroup.model.outcome import Outcome
+from kgroup.settings.invocation import Run
+from kgroup.support.errors import UsageError
 
 SHELLS = {"bash": bash.script, "zsh": zsh.script, "fish": fish.script}
 
@@ -27,7 +27,7 @@ class Script:
     text: str
 
     def document(self) -> Mapping[str, Any]:
-        """See ``kgroup.model.Document``."""
+        """See ``kgroup.model.groups.Document``."""
         return {"shell": self.shell, "script": self.text}
 
 

@@ -10,18 +10,17 @@ from typing import Annotated, Any
 
 import typer
 
-from kgroup import paths
-from kgroup.cluster_ref import ClusterRef
-from kgroup.errors import UsageError
-from kgroup.outcome import Outcome
-from kgroup.redact import HIDDEN, is_secret
-from kgroup.run import Run
-from kgroup.screen import Column, Gap, Records, Screen, Table, Text, Title
-from kgroup.settings import contexts
+from kgroup.model.blocks import Column, Gap, Records, Screen, Table, Text, Title
+from kgroup.model.outcome import Outcome
+from kgroup.settings import contexts, paths
 from kgroup.settings.connection import Connection
 from kgroup.settings.contexts import Context, tidy
+from kgroup.settings.invocation import Run
 from kgroup.settings.model import Setting, Settings
 from kgroup.settings.sources import resolve
+from kgroup.support.cluster_ref import ClusterRef
+from kgroup.support.errors import UsageError
+from kgroup.support.redact import HIDDEN, is_secret
 
 _PLAINTEXT = "PLAINTEXT"
 
@@ -57,7 +56,7 @@ class ContextRow:
         return " ".join(word for word, holds in named if holds) or None
 
     def document(self) -> Mapping[str, Any]:
-        """See ``kgroup.model.Document``."""
+        """See ``kgroup.model.groups.Document``."""
         return {
             "name": self.context.name,
             "chosen": self.chosen,
@@ -140,7 +139,7 @@ class Choice:
     bootstrap_servers: str | None
 
     def document(self) -> Mapping[str, Any]:
-        """See ``kgroup.model.Document``."""
+        """See ``kgroup.model.groups.Document``."""
         return {"name": self.name, "previous": self.previous, "bootstrap_servers": self.bootstrap_servers}
 
 
@@ -191,7 +190,7 @@ class Shown:
         return rows
 
     def document(self) -> Mapping[str, Any]:
-        """See ``kgroup.model.Document``."""
+        """See ``kgroup.model.groups.Document``."""
         settings = self.settings
         return {
             "context": settings.context,

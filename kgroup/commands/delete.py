@@ -9,26 +9,26 @@ from typing import Annotated, Any
 
 import typer
 
-from kgroup.changing.carry_out import Doing, carry_out
-from kgroup.changing.checks import check_change, check_some_named, wait_empty
-from kgroup.changing.choose import again, chosen
-from kgroup.changing.execution import Change
-from kgroup.cluster.apply import ChangingCluster
-from kgroup.durations import format_duration, parse_duration
-from kgroup.errors import Refused
-from kgroup.groups.change import Plan, Row, committed
-from kgroup.groups.chosen import Chosen
-from kgroup.groups.clocks import CLOCK_SKEW
-from kgroup.groups.result import Refusal, Result
+from kgroup.changes.execute import Doing, carry_out
+from kgroup.changes.execution import Change
+from kgroup.changes.preconditions import check_change, check_some_named, wait_empty
+from kgroup.changes.select_groups import again, chosen
+from kgroup.cli.help_parts import WHICH
+from kgroup.cluster.writes import ChangingCluster
+from kgroup.groups.change_plan import Plan, Row, committed
+from kgroup.groups.change_result import Refusal, Result
+from kgroup.groups.selected_groups import Chosen
 from kgroup.groups.selection import Groups, check_groups
-from kgroup.help_parts import WHICH
-from kgroup.model import Group, places_document
-from kgroup.outcome import Outcome
-from kgroup.run import Run
-from kgroup.screen import Block, Cell, Column, Records, Styled, Table, Text
-from kgroup.screens.change import ROWS_ON_A_PAGE, Wording
-from kgroup.screens.change_outcome import outcome, with_rows
-from kgroup.units import plural
+from kgroup.model.blocks import Block, Cell, Column, Records, Styled, Table, Text
+from kgroup.model.clocks import CLOCK_SKEW
+from kgroup.model.groups import Group, places_document
+from kgroup.model.outcome import Outcome
+from kgroup.output.pages.change import ROWS_ON_A_PAGE, Wording
+from kgroup.output.pages.change_outcome import outcome, with_rows
+from kgroup.settings.invocation import Run
+from kgroup.support.durations import format_duration, parse_duration
+from kgroup.support.errors import Refused
+from kgroup.support.units import plural
 
 _BUDGET_S = 30.0
 _HEADER = ("group", "type", "state", "commits", "last_sign", "deleted", "error")

@@ -8,24 +8,24 @@ from typing import Annotated
 
 import typer
 
-from kgroup.changing.carry_out import Doing, carry_out
-from kgroup.changing.checks import check_change, check_some_named, wait_empty
-from kgroup.changing.choose import again, chosen
-from kgroup.changing.execution import Change
-from kgroup.cluster.apply import ChangingCluster
-from kgroup.cluster.logs import TopicLayout
-from kgroup.errors import KgroupError, NotFound, Refused, UsageError
-from kgroup.groups.change import Plan, Row, committed
+from kgroup.changes.execute import Doing, carry_out
+from kgroup.changes.execution import Change
+from kgroup.changes.preconditions import check_change, check_some_named, wait_empty
+from kgroup.changes.select_groups import again, chosen
+from kgroup.cli.help_parts import WHAT
+from kgroup.cluster.topics import TopicLayout
+from kgroup.cluster.writes import ChangingCluster
+from kgroup.groups.change_plan import Plan, Row, committed
 from kgroup.groups.reset_plan import within
+from kgroup.groups.reset_targets import TopicChoice, parse_topics
 from kgroup.groups.selection import Groups, check_groups, check_topics, names_of
-from kgroup.groups.targets import TopicChoice, parse_topics
-from kgroup.help_parts import WHAT
-from kgroup.model import Group, Member, RowError
-from kgroup.outcome import Outcome
-from kgroup.run import Run
-from kgroup.screens.change import Wording
-from kgroup.screens.change_outcome import outcome
-from kgroup.units import plural
+from kgroup.model.groups import Group, Member, RowError
+from kgroup.model.outcome import Outcome
+from kgroup.output.pages.change import Wording
+from kgroup.output.pages.change_outcome import outcome
+from kgroup.settings.invocation import Run
+from kgroup.support.errors import KgroupError, NotFound, Refused, UsageError
+from kgroup.support.units import plural
 
 _NAMED = 10
 

@@ -9,26 +9,26 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgroup.clock import utc_ms
+from kgroup.catchup.service.pending import Owed, OwedMemory
+from kgroup.cli.help_parts import WHAT
 from kgroup.cluster.snapshot import Cluster, Snapshot, Want
-from kgroup.durations import parse_duration
-from kgroup.errors import UsageError
 from kgroup.groups.selection import Selection, check
-from kgroup.help_parts import WHAT
-from kgroup.looking.judging import Judgement, judged
-from kgroup.looking.log_bounds import FromLog
-from kgroup.looking.pending_catchups import Owed, OwedMemory
-from kgroup.model import Group
-from kgroup.outcome import Outcomes
-from kgroup.output_format import Format
-from kgroup.run import Run
-from kgroup.screens.describe import LogSource, outcome
-from kgroup.screens.describe_records import Part
-from kgroup.snapshots import snapshots
-from kgroup.watching import Look, Watch, Watched, watched
+from kgroup.model.groups import Group
+from kgroup.model.outcome import Outcomes
+from kgroup.model.output_format import Format
+from kgroup.output.pages.describe import LogSource, outcome
+from kgroup.output.pages.describe_records import Part
+from kgroup.output.watch.request import Look, Watch, Watched, watched
+from kgroup.queries.log_bounds import FromLog
+from kgroup.queries.snapshots import snapshots
+from kgroup.queries.verdicts import Judgement, judged
+from kgroup.settings.invocation import Run
+from kgroup.support.clock import utc_ms
+from kgroup.support.durations import parse_duration
+from kgroup.support.errors import UsageError
 
 if TYPE_CHECKING:
-    from kgroup.looking.lag_memory import LagMemory
+    from kgroup.queries.lag_cache import LagMemory
 
 _GROUPS_AT_A_TIME = 250
 _DEFAULT_BUDGET = "1s"
@@ -122,8 +122,8 @@ def _reading(run: Run, view: View) -> Want:
 def _from_log(run: Run, which: Selection, view: View, source: FromLog) -> Outcomes:
     """The groups as ``__consumer_offsets`` tells them: a page each for people, all at once otherwise."""
     # Imported here: few look at a group this way.
-    from kgroup.groups.logged_state import log_line
-    from kgroup.looking.from_log import check_bounds, logged_snapshot
+    from kgroup.groups.state_from_log import log_line
+    from kgroup.queries.from_log import check_bounds, logged_snapshot
 
     check_bounds(source, reads=source.from_log)
     want = view.want(run.format)
@@ -163,7 +163,7 @@ def _once(run: Run, which: Selection, view: View) -> Outcomes:
 @contextmanager
 def _opened(run: Run, which: Selection, view: View) -> Iterator[Look]:
     # Imported here: who looks once has nothing to remember.
-    from kgroup.looking.lag_memory import LagMemory
+    from kgroup.queries.lag_cache import LagMemory
 
     want, kept = _reading(run, view), _Kept(LagMemory())
     with Cluster(run.settings) as cluster:

@@ -9,22 +9,22 @@ from typing import Annotated
 
 import typer
 
-from kgroup.clock import utc_now
+from kgroup.cli.help_parts import WHAT
 from kgroup.cluster.snapshot import Cluster, Snapshot, Want
-from kgroup.doctor_texts import explain, explanations
-from kgroup.durations import parse_duration
-from kgroup.errors import NotFound, UsageError
 from kgroup.groups.doctor.diagnose import decide, diagnose_cluster, diagnose_group
 from kgroup.groups.doctor.finding import Diagnosis, Finding, Severity
 from kgroup.groups.selection import Selection, check
-from kgroup.help_parts import WHAT
-from kgroup.looking.doctor_reading import Depth, cluster_snapshot, group_snapshots
-from kgroup.model import RowError, is_of_consumers
-from kgroup.outcome import Outcome
-from kgroup.run import Run
-from kgroup.screens.doctor import explained, outcome, rules_outcome
-from kgroup.snapshots import snapshots
-from kgroup.units import plural
+from kgroup.model.groups import RowError, is_of_consumers
+from kgroup.model.outcome import Outcome
+from kgroup.output.pages.doctor import explained, outcome, rules_outcome
+from kgroup.queries.doctor import Depth, cluster_snapshot, group_snapshots
+from kgroup.queries.doctor_explanations import explain, explanations
+from kgroup.queries.snapshots import snapshots
+from kgroup.settings.invocation import Run
+from kgroup.support.clock import utc_now
+from kgroup.support.durations import parse_duration
+from kgroup.support.errors import NotFound, UsageError
+from kgroup.support.units import plural
 
 _WANT = Want(generation_budget_s=0)
 _SINCE, _BUDGET = "1h", "5s"

@@ -10,26 +10,26 @@ from typing import Annotated, Any
 
 import typer
 
-from kgroup.changing.carry_out import COMMITS, Doing, journaling, new_entry
-from kgroup.changing.checks import check_execution
-from kgroup.changing.execution import Execution
-from kgroup.changing.guards import protected
-from kgroup.changing.rights import may_not_read
-from kgroup.cluster.apply import ChangingCluster
-from kgroup.errors import ExitCode, KgroupError, NotAuthorized, NotFound, Refused, Unreachable, UsageError
-from kgroup.groups.owners import foreign_owner, refuse_foreign_owner
-from kgroup.groups.result import UNKNOWN
+from kgroup.changes.execute import COMMITS, Doing, journaling, new_entry
+from kgroup.changes.execution import Execution
+from kgroup.changes.guards import protected
+from kgroup.changes.preconditions import check_execution
+from kgroup.changes.rights import may_not_read
+from kgroup.cli.help_parts import WHICH
+from kgroup.cluster.writes import ChangingCluster
+from kgroup.groups.change_result import UNKNOWN
+from kgroup.groups.foreign_owners import foreign_owner, refuse_foreign_owner
 from kgroup.groups.selection import Selection, check_groups
-from kgroup.help_parts import WHICH
-from kgroup.model import Group, Leaver, Member, RowError
-from kgroup.outcome import Outcome
-from kgroup.quoting import quote, to_apply
-from kgroup.run import Run
-from kgroup.screen import Block, Cell, Column, Gap, Records, Screen, Styled, Table, Text, Title, Verdict
-from kgroup.screens.describe import LEFT_FOR_A_MOMENT
-from kgroup.signals import put_off
-from kgroup.snapshots import snapshots
-from kgroup.units import plural
+from kgroup.model.blocks import Block, Cell, Column, Gap, Records, Screen, Styled, Table, Text, Title, Verdict
+from kgroup.model.groups import Group, Leaver, Member, RowError
+from kgroup.model.outcome import Outcome
+from kgroup.output.pages.describe import LEFT_FOR_A_MOMENT
+from kgroup.queries.snapshots import snapshots
+from kgroup.settings.invocation import Run
+from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, NotFound, Refused, Unreachable, UsageError
+from kgroup.support.quoting import quote, to_apply
+from kgroup.support.signals import put_off
+from kgroup.support.units import plural
 
 _NAMED = 5
 _HEADER = ("group", "member_id", "instance_id", "client_id", "host", "partitions", "removed", "error")

@@ -6,18 +6,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from kgroup.cluster.snapshot import Cluster, Snapshot, Want
-from kgroup.cluster_ref import ClusterRef
-from kgroup.errors import ExitCode, NotFound
 from kgroup.groups.offset_files import CSV_HEADER, GroupOffsets
 from kgroup.groups.selection import Selection, check, names_of, names_only
-from kgroup.looking.log_bounds import AsOf, FromLog
-from kgroup.model import Commit, Group, RowError
-from kgroup.outcome import Outcome, Outcomes
-from kgroup.output_format import Format
-from kgroup.run import Run
-from kgroup.screen import Column, Records, Screen, Table, Text, Title
-from kgroup.snapshots import snapshots
-from kgroup.units import plural
+from kgroup.model.blocks import Column, Records, Screen, Table, Text, Title
+from kgroup.model.groups import Commit, Group, RowError
+from kgroup.model.outcome import Outcome, Outcomes
+from kgroup.model.output_format import Format
+from kgroup.queries.log_bounds import AsOf, FromLog
+from kgroup.queries.snapshots import snapshots
+from kgroup.settings.invocation import Run
+from kgroup.support.cluster_ref import ClusterRef
+from kgroup.support.errors import ExitCode, NotFound
+from kgroup.support.units import plural
 
 _GROUPS_AT_A_TIME = 250
 _COMMITS_ONLY = Want(logs=False, generation_budget_s=0, hidden_budget_s=5.0)
@@ -76,8 +76,8 @@ def export(run: Run, which: Selection, when: AsOf, source: FromLog) -> Outcomes:
 def _from_log(run: Run, which: Selection, when: AsOf, source: FromLog) -> Outcomes:
     """The same out of ``__consumer_offsets``, all groups at once."""
     # Imported here: few export groups this way.
-    from kgroup.looking.clock_check import warn_of_clocks
-    from kgroup.looking.from_log import check_bounds, choose_logged, moment_of, say_open, stood_at, without_stale
+    from kgroup.queries.clock_check import warn_of_clocks
+    from kgroup.queries.from_log import check_bounds, choose_logged, moment_of, say_open, stood_at, without_stale
 
     at_ms = None if when.as_of is None else moment_of(when.as_of)
     check_bounds(source, reads=source.from_log or at_ms is not None)

@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from kgroup.errors import NotFound
-from kgroup.outcome import Outcome
-from kgroup.run import Run
-from kgroup.screen import Records, Screen, Text
-from kgroup.table import BY_NAME
-from kgroup.topics import TOPICS
+from kgroup.cli.help_topics import TOPICS
+from kgroup.cli.verbs import BY_NAME
+from kgroup.model.blocks import Records, Screen, Text
+from kgroup.model.outcome import Outcome
+from kgroup.settings.invocation import Run
+from kgroup.support.errors import NotFound
 
 
 @dataclass(frozen=True, slots=True)

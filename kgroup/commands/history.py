@@ -10,26 +10,26 @@ from typing import Annotated
 
 import typer
 
-from kgroup.clock import utc_now
+from kgroup.cli.help_parts import SAFETY, WHAT, WHICH
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.snapshot import Cluster
-from kgroup.durations import parse_duration
-from kgroup.errors import ExitCode, KgroupError, NotAuthorized, NotFound, UsageError
+from kgroup.groups.history.delta import Told
+from kgroup.groups.history.summary import History
+from kgroup.groups.reset_targets import TopicChoice, parse_ago, parse_moment, parse_topics
 from kgroup.groups.selection import Groups, Selection, check, check_expected, names_of, names_only, unknown_groups
-from kgroup.groups.targets import TopicChoice, parse_ago, parse_moment, parse_topics
-from kgroup.groups.timeline.history import History
-from kgroup.groups.timeline.news import Told
-from kgroup.help_parts import SAFETY, WHAT, WHICH
-from kgroup.logged import LOG_INCOMPLETE
-from kgroup.looking.group_histories import STATE_ONLY, Histories, Wish
-from kgroup.looking.scan_progress import scan_progress
-from kgroup.model import ListedGroup, RowError
-from kgroup.outcome import Outcomes
-from kgroup.output_format import Format
-from kgroup.run import Run
-from kgroup.screens.history import followed, outcome, quiet_outcome
-from kgroup.snapshots import refuse_foreign, snapshots
-from kgroup.stdout_reader import pause
+from kgroup.model.group_log import LOG_INCOMPLETE
+from kgroup.model.groups import ListedGroup, RowError
+from kgroup.model.outcome import Outcomes
+from kgroup.model.output_format import Format
+from kgroup.output.pages.history import followed, outcome, quiet_outcome
+from kgroup.queries.history import STATE_ONLY, Histories, Wish
+from kgroup.queries.scan_progress import scan_progress
+from kgroup.queries.snapshots import refuse_foreign, snapshots
+from kgroup.settings.invocation import Run
+from kgroup.support.clock import utc_now
+from kgroup.support.durations import parse_duration
+from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, NotFound, UsageError
+from kgroup.support.stdout_reader import pause
 
 _PAGES = (Format.TABLE, Format.WIDE, Format.MARKDOWN)
 _FOLLOWED = (Format.TABLE, Format.WIDE, Format.JSON, Format.CSV)

@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgroup.clock import utc_ms
+from kgroup.catchup.service.pending import Owed, OwedMemory
+from kgroup.cli.help_parts import WHAT
 from kgroup.cluster.snapshot import Cluster, Snapshot, Want
-from kgroup.cluster_ref import ClusterRef
-from kgroup.durations import parse_duration
-from kgroup.errors import NotFound, UsageError
 from kgroup.groups.lag.checks import Bounds, Violation, check, check_hidden, parse_status
 from kgroup.groups.lag.evidence import Isolation
 from kgroup.groups.lag.measure import measure
@@ -22,25 +20,27 @@ from kgroup.groups.lag.order import Level, SortBy, ordered, rows_of
 from kgroup.groups.lag.report import GroupLag
 from kgroup.groups.selection import Selection, names_of, names_only
 from kgroup.groups.selection import check as check_selection
-from kgroup.help_parts import WHAT
-from kgroup.looking.clock_check import warn_of_clocks
-from kgroup.looking.lag_evidence import Ask, Read, read_evidence
-from kgroup.looking.pending_catchups import Owed, OwedMemory
-from kgroup.metrics import Exported, Metric
-from kgroup.model import Group
-from kgroup.outcome import Outcome
-from kgroup.output_format import Format
-from kgroup.run import Run
-from kgroup.screens.lag import Found, View, outcome
-from kgroup.screens.sparkline import BLOCKS, PLAIN, Looks
-from kgroup.snapshots import snapshots
-from kgroup.units import plural
-from kgroup.watching import Look, Watch, Watched, draws_blocks, watched
-from kgroup.whole_file import WholeFile
+from kgroup.model.groups import Group
+from kgroup.model.metrics import Exported, Metric
+from kgroup.model.outcome import Outcome
+from kgroup.model.output_format import Format
+from kgroup.output.pages.lag import Found, View, outcome
+from kgroup.output.pages.sparkline import BLOCKS, PLAIN, Looks
+from kgroup.output.watch.request import Look, Watch, Watched, draws_blocks, watched
+from kgroup.queries.clock_check import warn_of_clocks
+from kgroup.queries.lag import Ask, Read, read_evidence
+from kgroup.queries.snapshots import snapshots
+from kgroup.settings.invocation import Run
+from kgroup.support.atomic_file import WholeFile
+from kgroup.support.clock import utc_ms
+from kgroup.support.cluster_ref import ClusterRef
+from kgroup.support.durations import parse_duration
+from kgroup.support.errors import NotFound, UsageError
+from kgroup.support.units import plural
 
 if TYPE_CHECKING:
     from kgroup.groups.verdict.group import GroupVerdict
-    from kgroup.looking.lag_memory import LagMemory
+    from kgroup.queries.lag_cache import LagMemory
 
 CHECK = "As a check (exit 8)"
 
@@ -193,7 +193,7 @@ def _check_file(run: Run, measuring: Measuring) -> None:
 @contextmanager
 def _opened(run: Run, looking: _Looking) -> Iterator[Look]:
     # Imported here: who looks once has nothing to remember.
-    from kgroup.looking.lag_memory import LagMemory
+    from kgroup.queries.lag_cache import LagMemory
 
     looking.memory = LagMemory()
     with Cluster(run.settings) as cluster:
@@ -302,7 +302,7 @@ def _verdicts(groups: Sequence[Group], reports: dict[str, GroupLag], read: dict[
 def _exported(path: str | None, reports: Sequence[GroupLag], cluster: ClusterRef, made: Outcome) -> Exported:
     def metrics() -> tuple[Metric, ...]:
         # Imported here: nobody else writes them.
-        from kgroup.screens.lag_metrics import lag_metrics, last_success_ms
+        from kgroup.output.pages.lag_metrics import lag_metrics, last_success_ms
 
         whole = not made.errors and not any(report.total.hidden for report in reports)
         succeeded_ms = round(made.at.timestamp() * 1000) if whole else None

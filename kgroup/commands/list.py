@@ -8,21 +8,21 @@ from typing import Annotated, Any
 
 import typer
 
-from kgroup.choosing import choose_groups
-from kgroup.clock import utc_now
+from kgroup.cli.help_parts import WHICH
 from kgroup.cluster.snapshot import Cluster
-from kgroup.durations import format_duration
-from kgroup.errors import NotFound
 from kgroup.groups.selection import Selection, check, check_expected
-from kgroup.groups.timeline.moments import rfc3339
-from kgroup.help_parts import WHICH
-from kgroup.looking.log_bounds import FromLog
-from kgroup.model import ListedGroup, RowError
-from kgroup.outcome import Outcome
-from kgroup.run import Run
-from kgroup.screen import Column, Records, Screen, Table, Text, Title
-from kgroup.screens.describe_records import coordinator_text
-from kgroup.units import plural
+from kgroup.model.blocks import Column, Records, Screen, Table, Text, Title
+from kgroup.model.groups import ListedGroup, RowError
+from kgroup.model.outcome import Outcome
+from kgroup.output.pages.describe_records import coordinator_text
+from kgroup.queries.log_bounds import FromLog
+from kgroup.queries.select_groups import choose_groups
+from kgroup.settings.invocation import Run
+from kgroup.support.clock import utc_now
+from kgroup.support.durations import format_duration
+from kgroup.support.errors import NotFound
+from kgroup.support.instants import rfc3339
+from kgroup.support.units import plural
 
 _AGE = "LAST RECORD"
 _COLUMNS = (
@@ -98,7 +98,7 @@ def list_(run: Run, which: Selection, keeper: Keeper, source: FromLog) -> Outcom
 
 def _from_log(run: Run, which: Selection, broker: int | None, source: FromLog) -> Outcome:
     # Imported here: few list groups this way.
-    from kgroup.looking.from_log import check_bounds, choose_logged, coordinators_of, kept_by, listed_group
+    from kgroup.queries.from_log import check_bounds, choose_logged, coordinators_of, kept_by, listed_group
 
     check_bounds(source, reads=source.from_log)
     with Cluster(run.settings) as cluster:

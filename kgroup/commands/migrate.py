@@ -9,42 +9,42 @@ from typing import Annotated
 
 import typer
 
-from kgroup.changing.application import Clients, Configuration
-from kgroup.changing.carry_out import Doing, carry_out
-from kgroup.changing.checks import check_change, check_some_named
-from kgroup.changing.execution import Change
-from kgroup.changing.migrating import Intention, choose, migration_of
-from kgroup.cluster.apply import ChangingCluster
-from kgroup.durations import parse_duration
-from kgroup.errors import ExitCode, Refused, UsageError
-from kgroup.facts import BrokerFacts
-from kgroup.groups.readiness.about_brokers import protocol_available
-from kgroup.groups.readiness.case import Case
-from kgroup.groups.readiness.check import Status, Verdict
-from kgroup.groups.readiness.clients import minimum_versions
-from kgroup.groups.readiness.evidence import Evidence, Wanted
-from kgroup.groups.readiness.migrated import Migrated, migrated
-from kgroup.groups.readiness.rolling import rolling_steps
-from kgroup.groups.readiness.rules import Rules
-from kgroup.groups.readiness.summary import summary
-from kgroup.groups.readiness.verdict import cluster_notes
-from kgroup.groups.result import Result
+from kgroup.changes.application import Clients, Configuration
+from kgroup.changes.execute import Doing, carry_out
+from kgroup.changes.execution import Change
+from kgroup.changes.migrate import Intention, choose, migration_of
+from kgroup.changes.preconditions import check_change, check_some_named
+from kgroup.cli.help_parts import WHAT, WHICH
+from kgroup.cluster.writes import ChangingCluster
+from kgroup.groups.change_result import Result
+from kgroup.groups.migration.about_brokers import protocol_available
+from kgroup.groups.migration.case import Case
+from kgroup.groups.migration.check import Status, Verdict
+from kgroup.groups.migration.clients import minimum_versions
+from kgroup.groups.migration.evidence import Evidence, Wanted
+from kgroup.groups.migration.migrated import Migrated, migrated
+from kgroup.groups.migration.rolling import rolling_steps
+from kgroup.groups.migration.rules import Rules
+from kgroup.groups.migration.summary import summary
+from kgroup.groups.migration.verdict import cluster_notes
 from kgroup.groups.selection import Groups, check_groups
-from kgroup.help_parts import WHAT, WHICH
-from kgroup.model import Group
-from kgroup.outcome import Outcome
-from kgroup.quoting import to_apply
-from kgroup.rollout import follow
-from kgroup.run import Run
-from kgroup.screen import Records
-from kgroup.screens import rollout as rollout_screen
-from kgroup.screens.change import Wording
-from kgroup.screens.change_outcome import outcome, with_rows
-from kgroup.screens.client_config import blocks as config_blocks
-from kgroup.screens.client_config import document as config_document
-from kgroup.screens.migrate import HEADER, TOLD, Page, about, nothing_to_do, ready_now, record, table
-from kgroup.tables import load_rules
-from kgroup.units import plural
+from kgroup.model.blocks import Records
+from kgroup.model.groups import Group
+from kgroup.model.migration_facts import BrokerFacts
+from kgroup.model.outcome import Outcome
+from kgroup.output.pages import rollout as rollout_screen
+from kgroup.output.pages.change import Wording
+from kgroup.output.pages.change_outcome import outcome, with_rows
+from kgroup.output.pages.client_config import blocks as config_blocks
+from kgroup.output.pages.client_config import document as config_document
+from kgroup.output.pages.migrate import HEADER, TOLD, Page, about, nothing_to_do, ready_now, record, table
+from kgroup.queries.migration_data import load_rules
+from kgroup.queries.rollout import follow
+from kgroup.settings.invocation import Run
+from kgroup.support.durations import parse_duration
+from kgroup.support.errors import ExitCode, Refused, UsageError
+from kgroup.support.quoting import to_apply
+from kgroup.support.units import plural
 
 APPLICATION = "The application"
 _ONLY = ("ready",)

@@ -8,21 +8,20 @@ from typing import Annotated
 
 import typer
 
-from kgroup.changing.carry_out import Doing, carry_out
-from kgroup.changing.checks import check_change, check_some_named, wait_empty
-from kgroup.changing.choose import again, chosen
-from kgroup.changing.execution import Change
-from kgroup.changing.resetting import plan_reset
-from kgroup.clock import utc_now
-from kgroup.cluster.apply import ChangingCluster
-from kgroup.cluster.logs import TopicLayout
-from kgroup.errors import KgroupError, UsageError
-from kgroup.groups.change import Plan, committed
-from kgroup.groups.owners import foreign_owner, refuse_foreign_owner
+from kgroup.changes.execute import Doing, carry_out
+from kgroup.changes.execution import Change
+from kgroup.changes.preconditions import check_change, check_some_named, wait_empty
+from kgroup.changes.reset import plan_reset
+from kgroup.changes.save_skipped import check_apart, check_target, preview, save_skipped, skipped_table
+from kgroup.changes.select_groups import again, chosen
+from kgroup.cli.help_parts import WHAT
+from kgroup.cluster.topics import TopicLayout
+from kgroup.cluster.writes import ChangingCluster
+from kgroup.groups.change_plan import Plan, committed
+from kgroup.groups.change_result import Refusal, Result
+from kgroup.groups.foreign_owners import foreign_owner, refuse_foreign_owner
 from kgroup.groups.reset_plan import Request, within
-from kgroup.groups.result import Refusal, Result
-from kgroup.groups.selection import Groups, check_groups, check_topics, names_of
-from kgroup.groups.targets import (
+from kgroup.groups.reset_targets import (
     Scenario,
     ShiftBy,
     ToCurrent,
@@ -35,18 +34,19 @@ from kgroup.groups.targets import (
     parse_offset,
     parse_topics,
 )
-from kgroup.help_parts import WHAT
-from kgroup.looking.log_bounds import FromLog
-from kgroup.offset_source import read_offsets
-from kgroup.outcome import Outcome
-from kgroup.output_format import Format
-from kgroup.run import Run
-from kgroup.screen import Block, Text
-from kgroup.screens.change import Wording
-from kgroup.screens.change_outcome import outcome
-from kgroup.screens.reset import moment_meant, repeatable, subject
-from kgroup.skipped import check_apart, check_target, preview, save_skipped, skipped_table
-from kgroup.units import plural
+from kgroup.groups.selection import Groups, check_groups, check_topics, names_of
+from kgroup.model.blocks import Block, Text
+from kgroup.model.outcome import Outcome
+from kgroup.model.output_format import Format
+from kgroup.output.pages.change import Wording
+from kgroup.output.pages.change_outcome import outcome
+from kgroup.output.pages.reset import moment_meant, repeatable, subject
+from kgroup.queries.log_bounds import FromLog
+from kgroup.queries.offset_file import read_offsets
+from kgroup.settings.invocation import Run
+from kgroup.support.clock import utc_now
+from kgroup.support.errors import KgroupError, UsageError
+from kgroup.support.units import plural
 
 _ONLY = ("out-of-range",)
 WHERE = "Where to"

@@ -9,12 +9,12 @@ from typing import Annotated
 
 import typer
 
-from kgroup.cluster_ref import ClusterRef
-from kgroup.errors import UsageError
-from kgroup.outcome import Outcome, Outcomes
-from kgroup.run import Run
+from kgroup.model.blocks import Block, Column, Records, Screen, Style, Styled, Table, Text, Title
+from kgroup.model.outcome import Outcome, Outcomes
 from kgroup.sandbox import BrokerStatus, Sandbox, SandboxStatus, State
-from kgroup.screen import Block, Column, Records, Screen, Style, Styled, Table, Text, Title
+from kgroup.settings.invocation import Run
+from kgroup.support.cluster_ref import ClusterRef
+from kgroup.support.errors import UsageError
 
 _STYLES: Mapping[State, Style] = {
     State.RUNNING: "good",
@@ -138,7 +138,7 @@ def demo(
     Exit codes: 0 1 2 3 6 7 8 130 143
     """
     # Imported here: `up`, `down` and `status` need no Kafka client.
-    from kgroup.changing.catchup_demo import demo_outcomes
+    from kgroup.sandbox.catchup_demo import demo_outcomes
     from kgroup.sandbox.demo import crash
 
     running = Sandbox().up(reporter=run.reporter)

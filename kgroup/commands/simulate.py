@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgroup.cluster_ref import ClusterRef
-from kgroup.durations import parse_duration
-from kgroup.errors import KgroupError, NotFound, UsageError
+from kgroup.cli.help_parts import WHAT, WHICH
 from kgroup.groups.assignors.model import Topic
 from kgroup.groups.selection import Selection, check, check_expected, choose, concerns_topic, names_of, names_only
 from kgroup.groups.simulation.asked import growth, removed
@@ -28,12 +26,14 @@ from kgroup.groups.simulation.subject import (
     topics_as_described,
     topics_of,
 )
-from kgroup.help_parts import WHAT, WHICH
-from kgroup.model import Group, ListedGroup, RowError
-from kgroup.outcome import Outcomes
-from kgroup.run import Run
-from kgroup.screens.simulate import outcome
-from kgroup.units import plural
+from kgroup.model.groups import Group, ListedGroup, RowError
+from kgroup.model.outcome import Outcomes
+from kgroup.output.pages.simulate import outcome
+from kgroup.settings.invocation import Run
+from kgroup.support.cluster_ref import ClusterRef
+from kgroup.support.durations import parse_duration
+from kgroup.support.errors import KgroupError, NotFound, UsageError
+from kgroup.support.units import plural
 
 if TYPE_CHECKING:
     from kgroup.cluster.snapshot import Cluster
@@ -196,7 +196,7 @@ def simulate(run: Run, which: Selection, what_if: WhatIf) -> Outcomes:
         yield from _outcomes(run, what_if, _Subjects(found, exact_ids=False))
         return
     from kgroup.cluster.snapshot import Cluster, Want
-    from kgroup.snapshots import snapshots
+    from kgroup.queries.snapshots import snapshots
 
     with Cluster(run.settings) as cluster:
         something = False
@@ -317,9 +317,9 @@ def _topics(cluster: Cluster, groups: Iterable[Group]) -> tuple[dict[str, list[T
 
 def _times(run: Run, cluster: Cluster, groups: Sequence[Group], given: Durations) -> dict[str, Durations]:
     """What the cluster tells of durations, by group; a session timeout or a rebalance that was given is not read."""
-    from kgroup.clock import utc_ms
+    from kgroup.groups.history.summary import Asked, history
     from kgroup.groups.simulation.durations import of_history
-    from kgroup.groups.timeline.history import Asked, history
+    from kgroup.support.clock import utc_ms
 
     there = [group for group in groups if group.members]
     sessions = cluster.session_timeouts(there) if there and given.session_s is None else None
@@ -348,7 +348,7 @@ def _times(run: Run, cluster: Cluster, groups: Sequence[Group], given: Durations
 def _from_file(which: Selection, path: str) -> list[Group]:
     """The chosen groups of a file."""
     from kgroup.groups.described_file import parse_described
-    from kgroup.text_source import read_text, source_name
+    from kgroup.support.input_file import read_text, source_name
 
     groups = parse_described(read_text(path, "--from-file"), source_name(path))
     listed = [ListedGroup(group.name, group.type, group.state, group.protocol_type, None) for group in groups]

@@ -8,30 +8,30 @@ from typing import Annotated
 
 import typer
 
-from kgroup.changing.carry_out import Doing, carry_out
-from kgroup.changing.checks import check_change, wait_empty
-from kgroup.changing.execution import Change
-from kgroup.changing.leftovers import clear_leftovers
-from kgroup.changing.standing import TYPE_ONLY
-from kgroup.changing.undoing import last_change, never, plan_undo, state_of
-from kgroup.cluster.apply import ChangingCluster
-from kgroup.errors import ExitCode, Refused, UsageError
-from kgroup.groups.hidden import MAY_BE_MISSING
-from kgroup.groups.result import Refusal
+from kgroup.changes.execute import Doing, carry_out
+from kgroup.changes.execution import Change
+from kgroup.changes.journal import Entry, Journal
+from kgroup.changes.preconditions import check_change, wait_empty
+from kgroup.changes.stale_members import clear_leftovers
+from kgroup.changes.undo import last_change, never, plan_undo, state_of
+from kgroup.changes.verify import TYPE_ONLY
+from kgroup.cli.help_parts import WHAT
+from kgroup.cluster.writes import ChangingCluster
+from kgroup.groups.change_result import Refusal
 from kgroup.groups.selection import Groups, check_groups
-from kgroup.groups.timeline.moments import rfc3339
 from kgroup.groups.undo_plan import moved_since, never_seen, types_back
-from kgroup.help_parts import WHAT
-from kgroup.journal import Entry, Journal
-from kgroup.looking.log_bounds import AsOf, LogBounds
-from kgroup.outcome import Outcome
-from kgroup.quoting import join
-from kgroup.run import Run
-from kgroup.screen import Text
-from kgroup.screens.change import Wording
-from kgroup.screens.change_outcome import outcome, with_rows
-from kgroup.screens.undo import before_after_now, other_changes, put_back, types_records, types_table
-from kgroup.units import plural
+from kgroup.model.blocks import Text
+from kgroup.model.hidden_commits import MAY_BE_MISSING
+from kgroup.model.outcome import Outcome
+from kgroup.output.pages.change import Wording
+from kgroup.output.pages.change_outcome import outcome, with_rows
+from kgroup.output.pages.undo import before_after_now, other_changes, put_back, types_records, types_table
+from kgroup.queries.log_bounds import AsOf, LogBounds
+from kgroup.settings.invocation import Run
+from kgroup.support.errors import ExitCode, Refused, UsageError
+from kgroup.support.instants import rfc3339
+from kgroup.support.quoting import join
+from kgroup.support.units import plural
 
 
 def undo(
@@ -137,8 +137,8 @@ def undo(
 def _as_of(run: Run, how: Change, group: str | None, when: AsOf, bounds: LogBounds, verbose: bool) -> Outcome:
     """Put a group's offsets back as they stood at a moment."""
     # Imported here: most changes are in the journal.
-    from kgroup.changing.as_of import plan_as_of
-    from kgroup.looking.from_log import check_bounds, moment_of
+    from kgroup.changes.undo_as_of import plan_as_of
+    from kgroup.queries.from_log import check_bounds, moment_of
 
     check_bounds(bounds, reads=when.as_of is not None, missing="kgroup undo GROUP --as-of TIME")
     if group is None or when.as_of is None:

@@ -8,12 +8,11 @@ from typing import Annotated
 
 import typer
 
+from kgroup.cli.help_parts import SAFETY, WHAT
 from kgroup.cluster.snapshot import Cluster, Want
-from kgroup.durations import format_duration, parse_duration
-from kgroup.errors import NotFound, UsageError
 from kgroup.groups.member_names import labels
 from kgroup.groups.selection import Selection, check, names_of, names_only, unknown_groups
-from kgroup.groups.waiting import (
+from kgroup.groups.wait_conditions import (
     FORMS,
     Condition,
     evict_text,
@@ -21,13 +20,14 @@ from kgroup.groups.waiting import (
     parse_conditions,
     session_text,
 )
-from kgroup.help_parts import SAFETY, WHAT
-from kgroup.outcome import Outcome
-from kgroup.run import Run
-from kgroup.screen import Block, Cell, Column, Gap, Records, Screen, Table, Text, Title
-from kgroup.snapshots import snapshots
-from kgroup.units import plural
-from kgroup.waiting import DEFAULT_WITHIN, Waited, WaitedFor, raised, wait_until
+from kgroup.model.blocks import Block, Cell, Column, Gap, Records, Screen, Table, Text, Title
+from kgroup.model.outcome import Outcome
+from kgroup.queries.snapshots import snapshots
+from kgroup.queries.wait import DEFAULT_WITHIN, Waited, WaitedFor, raised, wait_until
+from kgroup.settings.invocation import Run
+from kgroup.support.durations import format_duration, parse_duration
+from kgroup.support.errors import NotFound, UsageError
+from kgroup.support.units import plural
 
 _ROWS = 20
 _STATE_ONLY = Want(offsets=False, logs=False, generation_budget_s=0)

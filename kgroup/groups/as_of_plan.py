@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kgroup.errors import ExitCode, KgroupError
-from kgroup.groups.change import Row
-from kgroup.groups.logged_state import LoggedState, Stood
+from kgroup.groups.change_plan import Row
+from kgroup.groups.state_from_log import LoggedState, Stood
 from kgroup.groups.undo_plan import outside_note
-from kgroup.logged import TopicPartition
-from kgroup.model import Commit, LogRange, RowError
+from kgroup.model.group_log import TopicPartition
+from kgroup.model.groups import Commit, LogRange, RowError
+from kgroup.support.errors import ExitCode, KgroupError
 
 COMMIT_UNKNOWN = "commit-unknown"
 _NO_RECORD = Stood(None, unknown="what was read of __consumer_offsets holds no commit of it")

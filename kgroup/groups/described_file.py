@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from kgroup.errors import UsageError
-from kgroup.model import Group, Member, Partition, TopicPartitions
+from kgroup.model.groups import Group, Member, Partition, TopicPartitions
+from kgroup.support.errors import UsageError
 
 T = TypeVar("T")
 

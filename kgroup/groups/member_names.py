@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from kgroup.model import Group, Member
+from kgroup.model.groups import Group, Member
 
 
 def member_names(group: Group) -> dict[str, str]:

@@ -16,9 +16,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from kgroup.errors import UsageError
 from kgroup.groups.csv_text import Fault, Row, place, read_rows
-from kgroup.model import Commit, places_document
+from kgroup.model.groups import Commit, places_document
+from kgroup.support.errors import UsageError
 
 KIND = "kgroup.export/v1"
 CSV_HEADER: tuple[str, ...] = ("group", "topic", "partition", "offset", "leader_epoch", "metadata")

@@ -6,13 +6,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
-from kgroup.errors import ExitCode, KgroupError, NotFound, UsageError
-from kgroup.groups.change import Row, stalled, unusual_commits, unusual_shift
+from kgroup.groups.change_plan import Row, stalled, unusual_commits, unusual_shift
 from kgroup.groups.offset_files import FileRow
+from kgroup.groups.reset_targets import Scenario, ShiftBy, Target, TopicChoice, TopicPartition, ToWanted, Wanted
 from kgroup.groups.selection import Groups, names_of, names_only
-from kgroup.groups.targets import Scenario, ShiftBy, Target, TopicChoice, TopicPartition, ToWanted, Wanted
-from kgroup.model import Commit, Group, LogRange, Positions, RowError
-from kgroup.units import human_count
+from kgroup.model.groups import Commit, Group, LogRange, Positions, RowError
+from kgroup.support.errors import ExitCode, KgroupError, NotFound, UsageError
+from kgroup.support.units import human_count
 
 Partitions = Mapping[str, frozenset[int] | KgroupError]
 """The partitions that each topic has, or why they can't be told."""

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from kgroup.acl import acl_hint
-from kgroup.errors import NotAuthorized, NotFound, Refused, UsageError
-from kgroup.model import Group, ListedGroup
-from kgroup.units import plural
+from kgroup.model.acl_hint import acl_hint
+from kgroup.model.groups import Group, ListedGroup
+from kgroup.support.errors import NotAuthorized, NotFound, Refused, UsageError
+from kgroup.support.units import plural
 
 _NEAR = 3
 _LONGEST_NAME_BYTES = 32_767

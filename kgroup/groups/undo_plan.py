@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kgroup.errors import ExitCode, KgroupError, Refused
-from kgroup.groups.change import Row
-from kgroup.groups.result import UNKNOWN, Refusal, Result
-from kgroup.journal import Entry
-from kgroup.model import Commit, LogRange, RowError
+from kgroup.changes.journal import Entry
+from kgroup.groups.change_plan import Row
+from kgroup.groups.change_result import UNKNOWN, Refusal, Result
+from kgroup.model.groups import Commit, LogRange, RowError
+from kgroup.support.errors import ExitCode, KgroupError, Refused
 
 Place = tuple[str, str, int]
 _NAMED = 3

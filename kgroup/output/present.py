@@ -8,15 +8,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import IO
 
-from kgroup.clock import utc_now
-from kgroup.errors import ExitCode, KgroupError
-from kgroup.outcome import Outcome
-from kgroup.output.envelope import of_error, of_outcomes, of_watched, write_json, write_json_line, write_yaml
+from kgroup.model.outcome import Outcome
+from kgroup.model.output_format import Format
+from kgroup.output.formats.envelope import of_error, of_outcomes, of_watched, write_json, write_json_line, write_yaml
 from kgroup.output.remarks import NO_REMARKS, Remarks
 from kgroup.output.reporter import StderrReporter
 from kgroup.output.streams import OutputError, drop_stdout, in_utf8, writing
-from kgroup.output_format import Format
-from kgroup.stdout_reader import NobodyReads
+from kgroup.support.clock import utc_now
+from kgroup.support.errors import ExitCode, KgroupError
+from kgroup.support.stdout_reader import NobodyReads
 
 _IN_ONE_PIECE = (Format.JSON, Format.YAML, Format.MARKDOWN)
 
@@ -105,7 +105,7 @@ def _write_kept(
         case Format.YAML:
             write_yaml(of_outcomes(verb, kept, reporter.take_remarks()), sys.stdout)
         case Format.MARKDOWN:
-            from kgroup.output.markdown import markdown_lines
+            from kgroup.output.formats.markdown import markdown_lines
 
             sys.stdout.writelines(line + "\n" for line in markdown_lines(kept, argv, reporter.take_remarks()))
         case _:
@@ -120,7 +120,7 @@ def _write_one(outcome: Outcome, output: Format, drawn: int) -> int:
     if output in (Format.CSV, Format.KCG):
         _write_records(outcome, with_header=drawn == 0 and output is Format.CSV)
         return 1
-    from kgroup.output.terminal import draw
+    from kgroup.output.terminal.draw import draw
 
     screen = outcome.screen()
     if not screen.blocks:
@@ -143,8 +143,8 @@ def _write_line(verb: str, outcome: Outcome, output: Format, reporter: StderrRep
 
 
 def _write_metrics(outcome: Outcome) -> None:
-    from kgroup.output.prometheus import exposition
-    from kgroup.whole_file import WholeFile
+    from kgroup.output.formats.prometheus import exposition
+    from kgroup.support.atomic_file import WholeFile
 
     assert outcome.exported is not None
     text = exposition(outcome.exported.metrics())

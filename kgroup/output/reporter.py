@@ -8,20 +8,20 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING
 
-from kgroup.clock import utc_now
-from kgroup.errors import KgroupError
-from kgroup.output.colour import painter
+from kgroup.model.blocks import Style
 from kgroup.output.remarks import NO_REMARKS, Remarks
-from kgroup.output.text import visible
-from kgroup.screen import Style
+from kgroup.output.terminal.colour import painter
+from kgroup.output.terminal.text import visible
+from kgroup.support.clock import utc_now
+from kgroup.support.errors import KgroupError
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
     from rich.progress import TaskID
 
-    from kgroup.model import RowError
-    from kgroup.output.live import LiveProgress
-    from kgroup.reporter import Progress, ProgressPart
+    from kgroup.model.groups import RowError
+    from kgroup.model.reporter import Progress, ProgressPart
+    from kgroup.output.terminal.live import LiveProgress
 
 _PLAIN_INTERVAL_S = 10.0
 
@@ -99,7 +99,7 @@ class StderrReporter:
             yield _PlainProgress(self, label, total, unit, word)
             return
         if word is not None:
-            from kgroup.output.live import LiveProgress
+            from kgroup.output.terminal.live import LiveProgress
 
             with LiveProgress(self._stream, label, total) as live:
                 self._live = live

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from kgroup.errors import KgroupError
-from kgroup.stdout_reader import NobodyReads
+from kgroup.support.errors import KgroupError
+from kgroup.support.stdout_reader import NobodyReads
 
 
 class OutputError(KgroupError):

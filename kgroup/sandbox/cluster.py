@@ -8,11 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from kgroup import paths
-from kgroup.errors import SandboxError
-from kgroup.java_home import find_java
-from kgroup.locks import exclusive
-from kgroup.reporter import Reporter
+from kgroup.model.reporter import Reporter
 from kgroup.sandbox import ports, ready
 from kgroup.sandbox.broker import Broker
 from kgroup.sandbox.config import CLIENTS, CONTROLLER, CONTROLLER_ID, Layout, Node, Role
@@ -22,6 +18,10 @@ from kgroup.sandbox.prepare import prepare
 from kgroup.sandbox.request import Request
 from kgroup.sandbox.state import read_layout, write_layout
 from kgroup.sandbox.status import BrokerStatus, SandboxStatus, State, overall
+from kgroup.settings import paths
+from kgroup.support.errors import SandboxError
+from kgroup.support.file_lock import exclusive
+from kgroup.support.java_home import find_java
 
 PREFERRED_PORT = 19_092
 """Of the command line's sandbox, if free: an address that one can remember."""

@@ -16,10 +16,10 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
-from kgroup.errors import SandboxError
-from kgroup.reporter import Reporter
+from kgroup.model.reporter import Reporter
 from kgroup.sandbox.demo_consumer import COMMITTED, PROCESSED
 from kgroup.sandbox.wire import Connection
+from kgroup.support.errors import SandboxError
 
 if TYPE_CHECKING:
     from kgroup.cluster.demo_clients import Writer

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kgroup.errors import Refused
-from kgroup.java_home import Java
-from kgroup.locks import exclusive
-from kgroup.reporter import Reporter
+from kgroup.model.reporter import Reporter
 from kgroup.sandbox import jvm
 from kgroup.sandbox.ivy import Ivy, ivy_jar, ivy_settings
 from kgroup.sandbox.jars import are_whole, fetch
 from kgroup.sandbox.manifest import Manifest, data_text, sandbox_manifest
+from kgroup.support.errors import Refused
+from kgroup.support.file_lock import exclusive
+from kgroup.support.java_home import Java
 
 _OLD_LOG4J_JAR = re.compile(r"(reload4j|log4j)-1\.[\d.]+\.jar")
 _BROKER_JAR = re.compile(r"kafka_2\.\d+-(\d[\w.-]*?)\.jar")

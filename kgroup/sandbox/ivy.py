@@ -21,9 +21,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from xml.sax.saxutils import quoteattr
 
-from kgroup.errors import ConfigError, Refused
-from kgroup.java_home import Java
 from kgroup.sandbox.manifest import Artifact
+from kgroup.support.errors import ConfigError, Refused
+from kgroup.support.java_home import Java
 
 INSTALL_PYSPARK = "pip install pyspark"
 

@@ -16,10 +16,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kgroup.errors import SandboxError
-from kgroup.reporter import Reporter
+from kgroup.model.reporter import Reporter
 from kgroup.sandbox.ivy import Ivy
 from kgroup.sandbox.manifest import Artifact, Manifest
+from kgroup.support.errors import SandboxError
 
 PROCESSES = 4
 """Measured: 1 takes 5.1 s, 4 take 3.4 s, 8 take 5.1 s."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from kgroup.java_home import Java
+from kgroup.support.java_home import Java
 
 QUICK_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xss512k")
 """For Kafka's tools, and the beginning of a broker's flags."""

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kgroup.errors import SandboxError
 from kgroup.sandbox import ports, ready
 from kgroup.sandbox.broker import PORT_TAKEN, Broker
 from kgroup.sandbox.config import CLIENTS, Layout, Node
 from kgroup.sandbox.distribution import Distribution
+from kgroup.support.errors import SandboxError
 
 _READY_S = 60.0
 

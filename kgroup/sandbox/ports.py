@@ -11,7 +11,7 @@ import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from kgroup.errors import SandboxError
+from kgroup.support.errors import SandboxError
 
 HOST = "127.0.0.1"
 _LOWEST = 16_384

@@ -10,14 +10,14 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from kgroup.errors import SandboxError
-from kgroup.locks import exclusive
-from kgroup.reporter import Reporter
+from kgroup.model.reporter import Reporter
 from kgroup.sandbox import jvm, ports, ready
 from kgroup.sandbox.broker import Broker
 from kgroup.sandbox.config import Layout, Node, Role, listener_names
 from kgroup.sandbox.distribution import Distribution
 from kgroup.sandbox.storage import CHECKPOINT, format_by_tool, random_id
+from kgroup.support.errors import SandboxError
+from kgroup.support.file_lock import exclusive
 
 _READY_S = 60.0
 _DUMP_S = 120.0

@@ -6,8 +6,8 @@ import struct
 import time
 from collections.abc import Callable, Sequence
 
-from kgroup.errors import SandboxError
 from kgroup.sandbox.wire import Connection
+from kgroup.support.errors import SandboxError
 
 _LOOK_EVERY_S = 0.02
 _PROBE_GROUPS = tuple(f"kgroup-probe-{number}" for number in range(16))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from kgroup.errors import Refused
 from kgroup.sandbox import ports
 from kgroup.sandbox.config import CLIENTS, Layout, Node, listener_names, roles
 from kgroup.sandbox.storage import random_id
+from kgroup.support.errors import Refused
 
 
 @dataclass(frozen=True, slots=True)

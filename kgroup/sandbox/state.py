@@ -7,8 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from kgroup.errors import SandboxError
 from kgroup.sandbox.config import Layout, Node, Role
+from kgroup.support.errors import SandboxError
 
 _FORMAT = 1
 

@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
-from kgroup.errors import SandboxError
+from kgroup.support.errors import SandboxError
 
 CHECKPOINT = "bootstrap.checkpoint"
 META = "meta.properties"

@@ -6,7 +6,7 @@ import os
 import subprocess
 from collections.abc import Sequence
 
-from kgroup.reporter import Silent
+from kgroup.model.reporter import Silent
 from kgroup.sandbox import jvm
 from kgroup.sandbox.cluster import distribution
 from kgroup.sandbox.distribution import Distribution

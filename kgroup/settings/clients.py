@@ -4,16 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kgroup.errors import ConfigError
-from kgroup.settings.keys import (
-    FILE_KEYS,
-    HONOURED,
-    KAFKA_PYTHON_ARGUMENTS,
-    OAUTH_KEYS,
-    PASSWORD_MECHANISMS,
-    TLS_KEYS,
-)
+from kgroup.settings.keys import FILE_KEYS, HONOURED, KAFKA_PYTHON_ARGUMENTS, OAUTH_KEYS, PASSWORD_MECHANISMS, TLS_KEYS
 from kgroup.settings.model import Settings
+from kgroup.support.errors import ConfigError
 
 if TYPE_CHECKING:
     from kgroup.settings.oauth import TokenSource

@@ -27,11 +27,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kgroup import paths
-from kgroup.errors import ConfigError, NotFound
-from kgroup.redact import is_secret
+from kgroup.settings import paths
 from kgroup.settings.keys import FILE_KEYS
 from kgroup.settings.model import Setting
+from kgroup.support.errors import ConfigError, NotFound
+from kgroup.support.redact import is_secret
 
 if TYPE_CHECKING:
     import yaml

@@ -6,11 +6,11 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from kgroup.errors import ConfigError
-from kgroup.quoting import quote
 from kgroup.settings.java_properties import LoginModule, PropertiesError, parse_jaas
 from kgroup.settings.keys import JAVA_KEYS
 from kgroup.settings.model import Setting
+from kgroup.support.errors import ConfigError
+from kgroup.support.quoting import quote
 
 _JKS_MAGIC = b"\xfe\xed\xfe\xed"
 _PEM_BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.S)

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kgroup.errors import Refused
-from kgroup.quoting import quote
-from kgroup.redact import HIDDEN, is_secret
+from kgroup.support.errors import Refused
+from kgroup.support.quoting import quote
+from kgroup.support.redact import HIDDEN, is_secret
 
 DEFAULT_TIMEOUT_S = 10.0
 DEFAULT_SOURCE = "default"

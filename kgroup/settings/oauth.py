@@ -14,9 +14,9 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode, urlsplit
 from urllib.request import Request, urlopen
 
-from kgroup.errors import AuthenticationFailed, ConfigError, Unreachable
-from kgroup.redact import redact
 from kgroup.settings.model import Settings
+from kgroup.support.errors import AuthenticationFailed, ConfigError, Unreachable
+from kgroup.support.redact import redact
 
 _ENDPOINT_KEY = "sasl.oauthbearer.token.endpoint.url"
 _REQUIRED_FOR_OIDC = (_ENDPOINT_KEY, "sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret")

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kgroup.durations import parse_timeout
-from kgroup.errors import ConfigError, UsageError
 from kgroup.settings.keys import (
     ALIASES,
     EXCLUSIVE,
@@ -27,9 +25,11 @@ from kgroup.settings.keys import (
     UNUSABLE,
 )
 from kgroup.settings.model import DEFAULT_SOURCE, DEFAULT_TIMEOUT_S, Setting, Settings
+from kgroup.support.durations import parse_timeout
+from kgroup.support.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
-    from kgroup.reporter import Reporter
+    from kgroup.model.reporter import Reporter
     from kgroup.settings.connection import Connection
     from kgroup.settings.contexts import Context
 
@@ -118,7 +118,7 @@ def _java_file(connection: Connection, environ: Mapping[str, str], parts: Iterab
 
 def contexts_file() -> str:
     """The file of the contexts, as a person writes its path."""
-    from kgroup import paths
+    from kgroup.settings import paths
     from kgroup.settings.contexts import tidy
 
     return tidy(paths.config_file())

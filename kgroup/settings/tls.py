@@ -7,8 +7,8 @@ import ssl
 import tempfile
 from pathlib import Path
 
-from kgroup.errors import ConfigError
 from kgroup.settings.model import Settings
+from kgroup.support.errors import ConfigError
 
 _LABELS = {
     "ssl.ca.location": "CA certificates",

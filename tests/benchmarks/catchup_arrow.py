@@ -12,10 +12,10 @@ import argparse
 import shutil
 import subprocess
 
-from kgroup.catchup.arrow import record_batch
-from kgroup.cluster.batches import BatchReader, Gone
+from kgroup.catchup.worker.arrow import record_batch
+from kgroup.cluster.reader.batches import BatchReader, Gone
 from tests.benchmarks.replaying import broker, fill, say_rates, timed, turns
-from tests.kafka_world import KafkaWorld
+from tests.support.kafka_world import KafkaWorld
 
 
 def main() -> None:

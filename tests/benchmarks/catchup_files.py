@@ -19,8 +19,8 @@ from kgroup.catchup.spark.ready import check
 from kgroup.catchup.spark.session import Session
 from kgroup.catchup.spark.settings import SparkSettings
 from tests.benchmarks.replaying import CORES, Connector, broker, ends, fill, new_ledger, say_rates, turns
-from tests.catchup.replays import replay
-from tests.kafka_world import KafkaWorld
+from tests.support.catchup.replays import replay
+from tests.support.kafka_world import KafkaWorld
 
 TOPIC, CODEC = "bench", "snappy"
 

@@ -12,10 +12,10 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from kgroup import paths
 from kgroup.catchup.model import Order
-from kgroup.catchup.task_spec import Handling
-from kgroup.java_home import find_java
+from kgroup.catchup.worker.task_spec import Handling
+from kgroup.settings import paths
+from kgroup.support.java_home import find_java
 from tests.benchmarks import sleeping
 from tests.benchmarks.replaying import (
     broker,
@@ -26,8 +26,8 @@ from tests.benchmarks.replaying import (
     turns,
     without_pyspark,
 )
-from tests.catchup.replays import producer, replay
-from tests.kafka_world import KafkaWorld
+from tests.support.catchup.replays import producer, replay
+from tests.support.kafka_world import KafkaWorld
 
 PACKAGE = "io.confluent.parallelconsumer:parallel-consumer-core:0.5.3.0"
 EXCLUDED = "io.stubbs.truth:truth-generator-api"

@@ -20,9 +20,9 @@ from kgroup.catchup.spark.job import run
 from kgroup.catchup.spark.ready import check
 from kgroup.catchup.spark.session import Session
 from kgroup.catchup.spark.settings import SparkSettings
-from kgroup.cluster.batches import BatchReader, Gone
+from kgroup.cluster.reader.batches import BatchReader, Gone
 from tests.benchmarks.replaying import CORES, Connector, Times, broker, ends, fill, say_rates, timed, turns
-from tests.kafka_world import KafkaWorld
+from tests.support.kafka_world import KafkaWorld
 
 
 @dataclass(frozen=True, slots=True)

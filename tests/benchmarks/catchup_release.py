@@ -17,9 +17,9 @@ from collections.abc import Callable
 
 from tests.benchmarks.measure import once
 from tests.benchmarks.replaying import Times, broker, ends, fill, say_times, timed
-from tests.command_line import CommandLine
-from tests.conversion import to_consumer
-from tests.kafka_world import KafkaWorld
+from tests.support.command_line import CommandLine
+from tests.support.conversion import to_consumer
+from tests.support.kafka_world import KafkaWorld
 
 GAPS = (50, 1_000_000, 10_000_000)
 PARTITIONS, TOPIC = 4, "bench"

@@ -19,8 +19,8 @@ from kgroup.catchup.spark.session import Session
 from kgroup.catchup.spark.settings import SparkSettings
 from tests.benchmarks.plain_copy import copy
 from tests.benchmarks.replaying import CORES, broker, ends, fill, new_ledger, say_rates, timed, turns
-from tests.catchup.replays import replay
-from tests.kafka_world import KafkaWorld
+from tests.support.catchup.replays import replay
+from tests.support.kafka_world import KafkaWorld
 
 
 def main() -> None:

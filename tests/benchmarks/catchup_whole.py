@@ -29,7 +29,7 @@ from kgroup.catchup.spark import archive
 from kgroup.catchup.spark.ready import check
 from kgroup.catchup.spark.settings import SparkSettings
 from tests.benchmarks.replaying import CORES, Times, broker, ends, fill, say_times
-from tests.kafka_world import KafkaWorld
+from tests.support.kafka_world import KafkaWorld
 
 NUMBERS = (500_000, 1_000_000, 2_000_000)
 SIZE, SOURCE = 1024, "bench"

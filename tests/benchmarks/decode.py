@@ -26,7 +26,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
 from kgroup.cluster.snapshot import Cluster
 from tests.benchmarks.replaying import broker, say_rates, turns
-from tests.clusters import connected
+from tests.support.clusters import connected
 
 PARTITIONS = 50
 BUSY = 0

@@ -20,7 +20,7 @@ from typing import Any
 
 from kafka.protocol.api_data import ApiData
 
-from kgroup.cluster.offsets_log import records
+from kgroup.cluster.offsets_topic import records
 
 Pair = tuple[bytes, bytes]
 COUNT = 50_000

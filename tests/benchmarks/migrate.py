@@ -22,9 +22,9 @@ from kafka.protocol.consumer import LeaveGroupRequest
 
 from kgroup.sandbox import Sandbox
 from tests.benchmarks.measure import Figure, once, say, typical
-from tests.command_line import QuietReporter
-from tests.conversion import heartbeat_request, join_request
-from tests.kafka_world import KafkaWorld
+from tests.support.command_line import QuietReporter
+from tests.support.conversion import heartbeat_request, join_request
+from tests.support.kafka_world import KafkaWorld
 
 GROUPS, PARTITIONS, TOPIC = 200, 20, "bench"
 RUNS = 5

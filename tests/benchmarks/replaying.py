@@ -19,10 +19,10 @@ from typing import Any
 
 from confluent_kafka import Producer
 
-from kgroup import paths
 from kgroup.sandbox import Sandbox
-from tests.command_line import QuietReporter
-from tests.kafka_world import KafkaWorld
+from kgroup.settings import paths
+from tests.support.command_line import QuietReporter
+from tests.support.kafka_world import KafkaWorld
 
 CORES = os.cpu_count() or 2
 PYSPARK = "4.0.0"

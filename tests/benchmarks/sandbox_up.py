@@ -17,8 +17,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from kgroup.model.reporter import Reporter
 from kgroup.output.reporter import StderrReporter
-from kgroup.reporter import Reporter
 from kgroup.sandbox import Sandbox, jvm, ports, ready
 from kgroup.sandbox.cluster import distribution
 from kgroup.sandbox.config import Role, listener_names

@@ -27,16 +27,16 @@ from kgroup.catchup.chunks import RateLimit, cut
 from kgroup.catchup.decisions import cancel, resume
 from kgroup.catchup.delivered import lowest_undelivered, touched, undelivered
 from kgroup.catchup.documents import plan_document
-from kgroup.catchup.evidence import Evidence
-from kgroup.catchup.ledger_view import View
+from kgroup.catchup.ledger.records import Value, encode, key_of
+from kgroup.catchup.ledger.view import View
 from kgroup.catchup.model import Chunk, Delivery, Ledgered, Lost, Order, Progress, Share, State, StateRecord
-from kgroup.catchup.proof import ChunkResult, prove
-from kgroup.catchup.records import Value, encode, key_of
-from kgroup.catchup.replaying import Wanted, delivery_of
+from kgroup.catchup.release_evidence import Evidence
+from kgroup.catchup.service.replay import Wanted, delivery_of
 from kgroup.catchup.steps import MoveBack, Refuse, Replay, Situation
-from kgroup.errors import Refused
-from kgroup.model import Commit
-from tests.catchup.plans import PLAN_ID, gap_range, ledgered, make_plan
+from kgroup.catchup.verification import ChunkResult, prove
+from kgroup.model.groups import Commit
+from kgroup.support.errors import Refused
+from tests.support.catchup.plans import PLAN_ID, gap_range, ledgered, make_plan
 
 MILLION = 1_000_000
 CHUNKS = (Chunk(0, "orders", 0, 70, 100), Chunk(1, "orders", 0, 100, 120), Chunk(2, "orders", 1, 70, 120))

@@ -9,7 +9,7 @@ import pytest
 
 from kgroup.catchup.chunks import CHUNK_BYTES, CHUNK_RECORDS, MOST_CHUNKS, TRANSACTION_S, RateLimit, cut, deal
 from kgroup.catchup.model import Chunk, GapRange, Order
-from tests.catchup.plans import gap_range
+from tests.support.catchup.plans import gap_range
 
 MIB = 1024 * 1024
 

@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 import pytest
 
 from kgroup.catchup.decisions import cancel, resume
-from kgroup.catchup.evidence import Evidence, GroupCommit, History, SetBack, find_evidence
-from kgroup.catchup.marks import Mark, Moved
 from kgroup.catchup.model import Chunk, GivenUp, Plan, Progress, State
+from kgroup.catchup.release_evidence import Evidence, GroupCommit, History, SetBack, find_evidence
 from kgroup.catchup.steps import (
     Close,
     Decision,
@@ -28,8 +27,9 @@ from kgroup.catchup.steps import (
     WriteReleased,
     next_state,
 )
-from kgroup.model import Commit
-from tests.catchup.plans import OWN, PLAN_ID, gap_range, ledgered, made, make_plan
+from kgroup.groups.commit_tags import Mark, Moved
+from kgroup.model.groups import Commit
+from tests.support.catchup.plans import OWN, PLAN_ID, gap_range, ledgered, made, make_plan
 
 EPOCH = 2
 RELEASE = Mark(PLAN_ID, 1, Moved.RELEASE).metadata

@@ -21,10 +21,10 @@ from kgroup.catchup.gap import (
     plan_gap,
 )
 from kgroup.catchup.model import GapRange, GivenUp
-from kgroup.errors import UsageError
-from kgroup.groups.targets import TopicChoice, parse_topics
-from kgroup.model import Commit, Group, Partition
-from kgroup.stored import OffsetRange
+from kgroup.groups.reset_targets import TopicChoice, parse_topics
+from kgroup.model.groups import Commit, Group, Partition
+from kgroup.model.records import OffsetRange
+from kgroup.support.errors import UsageError
 
 NOW_MS = 10_000_000
 HERE = ("orders", 0)

@@ -9,7 +9,7 @@ import pytest
 from kgroup.catchup.gap import SKIPPED, Gap, LastCommit, LastWork, LogFacts
 from kgroup.catchup.model import GapRange, GivenUp
 from kgroup.catchup.risks import Level, Pace, Risk, duration_s, risks
-from tests.catchup.plans import gap_range
+from tests.support.catchup.plans import gap_range
 
 NOW_MS = 1_795_229_931_000
 FAST = Pace(1_000.0, startup_s=5.0)

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from kgroup.sandbox.tools import CONSUMER_GROUPS, run_tool
-from tests.clients.java import ConnectWorker, JavaClients, connect_worker
-from tests.command_line import CommandLine
-from tests.kafka_world import KafkaWorld
-from tests.waiting import wait_for
+from tests.support.command_line import CommandLine
+from tests.support.java import ConnectWorker, JavaClients, connect_worker
+from tests.support.kafka_world import KafkaWorld
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.soak
 

@@ -15,28 +15,28 @@ import yaml
 from kafka.admin import ACLOperation
 
 import kgroup
-from kgroup.acl import acl_hint
-from kgroup.catchup.ledger_topic import _may_not_make
-from kgroup.catchup.sink_checks import check_target
+from kgroup.catchup.ledger.topic import _may_not_make
+from kgroup.catchup.service.sink_checks import check_target
 from kgroup.cluster.topic_admin import NewTopicSpec
-from kgroup.errors import Refused
 from kgroup.groups.doctor.finding import Finding
-from kgroup.groups.owners import foreign_owner
-from kgroup.groups.readiness.about_brokers import _SWITCH_ON
-from kgroup.hanging import find_hanging
-from kgroup.model import ListedGroup
+from kgroup.groups.foreign_owners import foreign_owner
+from kgroup.groups.migration.about_brokers import _SWITCH_ON
+from kgroup.model.acl_hint import acl_hint
+from kgroup.model.groups import ListedGroup
+from kgroup.model.transactions_hint import find_hanging
+from kgroup.queries.snapshots import refuse_foreign
 from kgroup.settings.java import keystore_command, truststore_command
-from kgroup.snapshots import refuse_foreign
-from tests.clients.java import java_command
-from tests.command_line import CommandLine, QuietReporter
+from kgroup.support.errors import Refused
 from tests.commands.test_rights import CLUSTER, Bob, group, topic
-from tests.groups.doctor.cases import group as group_of
-from tests.groups.doctor.cases import partition
 from tests.groups.doctor.test_rules import CASES, look
-from tests.kafka_world import KafkaWorld
-from tests.secure_broker import USERS, _jaas_quoted, secure_broker
+from tests.support.cases.doctor import group as group_of
+from tests.support.cases.doctor import partition
+from tests.support.command_line import CommandLine, QuietReporter
+from tests.support.java import java_command
+from tests.support.kafka_world import KafkaWorld
 from tests.support.places import DATA
-from tests.waiting import wait_for
+from tests.support.secure_broker import USERS, _jaas_quoted, secure_broker
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.soak
 

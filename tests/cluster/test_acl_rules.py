@@ -22,7 +22,7 @@ from kgroup.cluster.acl_rules import (
     Rule,
     Rules,
 )
-from kgroup.facts import BlindPrincipal
+from kgroup.model.migration_facts import BlindPrincipal
 
 CREATE = 5
 

@@ -9,9 +9,9 @@ import pytest
 
 from kgroup.cluster.assembly import GroupParts, assemble, failures
 from kgroup.cluster.coordinator.groups import Committed, Described
-from kgroup.cluster.logs import TopicLayout, TopicPartition
-from kgroup.errors import KgroupError, NotAuthorized, NotFound, Unreachable
-from kgroup.model import Commit, Coordinator, Group, LogRange, Member, RowError, TopicPartitions
+from kgroup.cluster.topics import TopicLayout, TopicPartition
+from kgroup.model.groups import Commit, Coordinator, Group, LogRange, Member, RowError, TopicPartitions
+from kgroup.support.errors import KgroupError, NotAuthorized, NotFound, Unreachable
 
 Layouts = Mapping[str, TopicLayout | KgroupError]
 Ranges = Mapping[TopicPartition, LogRange | KgroupError]

@@ -18,17 +18,17 @@ from kafka.admin import (
 )
 from kafka.protocol.metadata import ApiVersionsResponse
 
-from kgroup.cluster.apply import ChangingCluster
 from kgroup.cluster.broker_facts import features_of, release_of, settings_of
-from kgroup.errors import NotAuthorized
-from kgroup.facts import Access, BlindPrincipal, Bounds, BrokerFacts
+from kgroup.cluster.writes import ChangingCluster
+from kgroup.model.migration_facts import Access, BlindPrincipal, Bounds, BrokerFacts
 from kgroup.sandbox import Sandbox
 from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve
-from tests.command_line import QuietReporter
+from kgroup.support.errors import NotAuthorized
 from tests.conftest import BROKER_PROPERTIES
-from tests.kafka_world import KafkaWorld
-from tests.waiting import wait_for
+from tests.support.command_line import QuietReporter
+from tests.support.kafka_world import KafkaWorld
+from tests.support.waiting import wait_for
 
 SESSION = "consumer.session.timeout.ms"
 KAFKAS_OWN = "org.apache.kafka.coordinator.group.assignor"

@@ -19,14 +19,14 @@ from kafka.admin import KafkaAdminClient
 from kgroup.cluster.diagnosis import certain_fault, explain
 from kgroup.cluster.librdkafka import may_pass
 from kgroup.cluster.login import client_arguments
-from kgroup.errors import AuthenticationFailed, KgroupError, Unreachable
 from kgroup.settings.clients import librdkafka_config
 from kgroup.settings.connection import Connection
 from kgroup.settings.model import Settings
 from kgroup.settings.oauth import unsecured_token
 from kgroup.settings.sources import resolve
-from tests.secure_broker import USERS, Certificates, SecureBroker, secure_broker
-from tests.settings_cases import Notes
+from kgroup.support.errors import AuthenticationFailed, KgroupError, Unreachable
+from tests.support.secure_broker import USERS, Certificates, SecureBroker, secure_broker
+from tests.support.settings_cases import Notes
 
 AMPLE_S = 60.0
 """Far more than an explanation takes where somebody answers."""

@@ -10,13 +10,8 @@ from typing import Any
 
 import pytest
 
-from kgroup.cluster.consumer_protocol import (
-    Assignment,
-    Subscription,
-    decode_assignment,
-    decode_subscription,
-)
-from kgroup.model import TopicPartitions
+from kgroup.cluster.consumer_protocol import Assignment, Subscription, decode_assignment, decode_subscription
+from kgroup.model.groups import TopicPartitions
 from tests.support.places import DATA
 
 LINES = [json.loads(line) for line in (DATA / "records.jsonl").read_text("utf-8").splitlines()]

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from kgroup.cluster.apply import ChangingCluster
-from kgroup.errors import Refused
+from kgroup.cluster.writes import ChangingCluster
 from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve
-from tests.command_line import QuietReporter
-from tests.kafka_world import KafkaWorld
+from kgroup.support.errors import Refused
+from tests.support.command_line import QuietReporter
+from tests.support.kafka_world import KafkaWorld
 
 SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
 

@@ -14,13 +14,13 @@ import pytest
 from kafka.protocol.admin import DeleteGroupsResponse
 from kafka.protocol.consumer import OffsetCommitResponse
 
-from kgroup.cluster.apply import ChangingCluster
 from kgroup.cluster.broker_errors import COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, REQUEST_TIMED_OUT
 from kgroup.cluster.commit_requests import Part
 from kgroup.cluster.deadline import Deadline
-from kgroup.cluster.lost_answers import Lost
-from kgroup.errors import KgroupError, Unreachable
-from kgroup.model import Commit
+from kgroup.cluster.lost_responses import Lost
+from kgroup.cluster.writes import ChangingCluster
+from kgroup.model.groups import Commit
+from kgroup.support.errors import KgroupError, Unreachable
 
 PLACE = ("orders", 0)
 OLD, NEW = Commit(3, None, ""), Commit(12, None, "")

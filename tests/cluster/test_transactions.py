@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from kgroup.cluster.settled import SettledReader
+from kgroup.cluster.reader.committed import SettledReader
 from kgroup.cluster.topic_admin import NewTopicSpec, TopicAdmin
 from kgroup.cluster.transactions import CommitUnknown, Fenced, Transactions
-from kgroup.errors import ConfigError, NotFound, Refused, Unreachable
+from kgroup.support.errors import ConfigError, NotFound, Refused, Unreachable
 from tests.conftest import BROKER_PROPERTIES
-from tests.kafka_proxy import Fault, Loss, ProxiedBroker, proxied_broker
-from tests.kafka_world import KafkaWorld
+from tests.support.kafka_proxy import Fault, Loss, ProxiedBroker, proxied_broker
+from tests.support.kafka_world import KafkaWorld
 from tests.support.places import ROOT
-from tests.waiting import wait_for
+from tests.support.waiting import wait_for
 
 Name = Callable[[str], str]
 Config = dict[str, Any]
@@ -377,7 +377,7 @@ def test_admin_without_a_broker() -> None:
 
 def test_spark_s_workers_need_no_kafka_python() -> None:
     code = (
-        "import sys; sys.modules['kafka'] = None; import kgroup.cluster.transactions, kgroup.cluster.settled, "
-        "kgroup.catchup.task_ledger, kgroup.catchup.ledger"
+        "import sys; sys.modules['kafka'] = None; import kgroup.cluster.transactions, kgroup.cluster.reader.committed, "
+        "kgroup.catchup.worker.task_ledger, kgroup.catchup.ledger.ledger"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)

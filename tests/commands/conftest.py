@@ -8,9 +8,9 @@ import pytest
 
 from kgroup.sandbox import Sandbox
 from tests.conftest import BROKER_PROPERTIES
-from tests.kafka_proxy import ProxiedBroker, proxied_broker
-from tests.kafka_world import KafkaWorld
-from tests.three_brokers import all_running, three_brokers
+from tests.support.kafka_proxy import ProxiedBroker, proxied_broker
+from tests.support.kafka_world import KafkaWorld
+from tests.support.three_brokers import all_running, three_brokers
 
 Name = Callable[[str], str]
 

@@ -9,12 +9,12 @@ import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from kgroup.sandbox import Sandbox
-from tests.command_line import CommandLine
-from tests.commands.catchups import own_ledger
-from tests.commands.changes import VERBS, Commits, command, crashed, has_happened
-from tests.kafka_world import KafkaWorld
-from tests.three_brokers import BROKERS, hanging, in_sync, killed
-from tests.waiting import wait_for
+from tests.support.catchup.catchups import own_ledger
+from tests.support.changes import VERBS, Commits, command, crashed, has_happened
+from tests.support.command_line import CommandLine
+from tests.support.kafka_world import KafkaWorld
+from tests.support.three_brokers import BROKERS, hanging, in_sync, killed
+from tests.support.waiting import wait_for
 
 Name = Callable[[str], str]
 

@@ -9,18 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.catchup.test_topic_sink import eager_cleaner
-from tests.command_line import CommandLine
-from tests.commands.catchup_content import (
-    Spans,
-    copied_whole,
-    everything,
-    in_json,
-    in_parquet,
-    read,
-)
-from tests.commands.catchups import LOCAL, offsets, own_ledger
-from tests.kafka_world import KafkaWorld
+from tests.catchup.sinks.test_topic import eager_cleaner
+from tests.support.catchup.catchups import LOCAL, offsets, own_ledger
+from tests.support.catchup.content import Spans, copied_whole, everything, in_json, in_parquet, read
+from tests.support.command_line import CommandLine
+from tests.support.kafka_world import KafkaWorld
 
 __all__ = ("eager_cleaner",)
 

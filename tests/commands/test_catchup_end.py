@@ -9,28 +9,28 @@ from dataclasses import replace
 
 import pytest
 
-from kgroup.catchup.engine import Engine
-from kgroup.catchup.ledger import Ledger
-from kgroup.catchup.marks import Mark, Moved, new_plan_id
+from kgroup.catchup.ledger.ledger import Ledger
 from kgroup.catchup.model import Ledgered, Progress, State
-from kgroup.catchup.release import States, hold
-from kgroup.catchup.task_ledger import TaskLedger, Work
-from kgroup.cluster.apply import ChangingCluster
-from kgroup.cluster.holding_requests import INSTANCE_ID
-from kgroup.errors import Refused
-from kgroup.model import Commit
+from kgroup.catchup.service.engine import Engine
+from kgroup.catchup.service.release import States, hold
+from kgroup.catchup.worker.task_ledger import TaskLedger, Work
+from kgroup.cluster.membership.requests import INSTANCE_ID
+from kgroup.cluster.writes import ChangingCluster
+from kgroup.groups.commit_tags import Mark, Moved, new_plan_id
+from kgroup.model.groups import Commit
 from kgroup.settings.clients import librdkafka_config
 from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve
-from tests import by_hand
-from tests.catchup.ledgers import delivery
-from tests.command_line import CommandLine, QuietReporter
-from tests.commands.catchups import KINDS, Crash, crash, offsets, own_ledger, plan_id, released
-from tests.conversion import to_consumer
-from tests.kafka_world import KafkaWorld
-from tests.members import Members
-from tests.waiting import wait_for
-from tests.wire import just_before
+from kgroup.support.errors import Refused
+from tests.support import by_hand
+from tests.support.catchup.catchups import KINDS, Crash, crash, offsets, own_ledger, plan_id, released
+from tests.support.catchup.ledgers import delivery
+from tests.support.command_line import CommandLine, QuietReporter
+from tests.support.conversion import to_consumer
+from tests.support.kafka_world import KafkaWorld
+from tests.support.members import Members
+from tests.support.waiting import wait_for
+from tests.support.wire import just_before
 
 Name = Callable[[str], str]
 

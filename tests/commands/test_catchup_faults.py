@@ -10,9 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.catchup.replays import seen
-from tests.command_line import CommandLine
-from tests.commands.catchups import (
+from tests.support.catchup.catchups import (
     LOCAL,
     Crash,
     copied,
@@ -24,8 +22,10 @@ from tests.commands.catchups import (
     released,
     replaying,
 )
-from tests.kafka_world import KafkaWorld
-from tests.waiting import wait_for
+from tests.support.catchup.replays import seen
+from tests.support.command_line import CommandLine
+from tests.support.kafka_world import KafkaWorld
+from tests.support.waiting import wait_for
 
 Name = Callable[[str], str]
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.command_line import CommandLine
-from tests.commands.catchups import own_ledger
-from tests.kafka_world import KafkaWorld
+from tests.support.catchup.catchups import own_ledger
+from tests.support.command_line import CommandLine
+from tests.support.kafka_world import KafkaWorld
 
 Name = Callable[[str], str]
 MORE = ("--value-format", "text", "--backoff", "10ms", "--master", "local[1]", "--execute", "-o", "json")

@@ -17,22 +17,13 @@ import pytest
 from confluent_kafka import Producer
 
 from kgroup.sandbox import Sandbox
-from tests.catchup.spark_kills import workers_of
-from tests.command_line import CommandLine, QuietReporter
-from tests.commands.catchups import (
-    LOCAL,
-    copies,
-    jvms_of,
-    offsets,
-    own_ledger,
-    plan_said,
-    replaying,
-    written,
-)
 from tests.conftest import MORTAL
-from tests.kafka_world import KafkaWorld
-from tests.running import Running, running
-from tests.waiting import wait_for
+from tests.support.catchup.catchups import LOCAL, copies, jvms_of, offsets, own_ledger, plan_said, replaying, written
+from tests.support.catchup.spark_kills import workers_of
+from tests.support.command_line import CommandLine, QuietReporter
+from tests.support.kafka_world import KafkaWorld
+from tests.support.running import Running, running
+from tests.support.waiting import wait_for
 
 Name = Callable[[str], str]
 

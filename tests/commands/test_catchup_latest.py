@@ -9,14 +9,14 @@ from pathlib import Path
 import pyarrow.parquet as parquet
 import pytest
 
-from tests.catchup.latest import newest
-from tests.catchup.replays import Seen, producer, seen, sources
-from tests.command_line import CommandLine
-from tests.commands.catchups import offsets, own_ledger
 from tests.commands.test_catchup_replay import _state, plan_id_of, running, until
-from tests.kafka_world import KafkaWorld
+from tests.support.catchup.catchups import offsets, own_ledger
+from tests.support.catchup.latest import newest
+from tests.support.catchup.replays import Seen, producer, seen, sources
+from tests.support.command_line import CommandLine
+from tests.support.kafka_world import KafkaWorld
 from tests.support.places import ROOT
-from tests.waiting import wait_for
+from tests.support.waiting import wait_for
 
 Name = Callable[[str], str]
 

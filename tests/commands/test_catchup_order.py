@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from tests.catchup.replays import seen
-from tests.command_line import CommandLine
-from tests.commands.catchups import LOCAL, own_ledger
-from tests.kafka_world import KafkaWorld
+from tests.support.catchup.catchups import LOCAL, own_ledger
+from tests.support.catchup.replays import seen
+from tests.support.command_line import CommandLine
+from tests.support.kafka_world import KafkaWorld
 from tests.support.places import ROOT
 
 Name = Callable[[str], str]

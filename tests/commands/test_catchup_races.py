@@ -15,9 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.cluster.holding_requests import INSTANCE_ID
-from tests.command_line import CommandLine
-from tests.commands.catchups import (
+from kgroup.cluster.membership.requests import INSTANCE_ID
+from tests.support.catchup.catchups import (
     LOCAL,
     Crash,
     copied,
@@ -33,10 +32,11 @@ from tests.commands.catchups import (
     whole_of,
     written,
 )
-from tests.kafka_proxy import LEAVE_GROUP, OFFSET_COMMIT, Fault, Loss, ProxiedBroker
-from tests.kafka_world import KafkaWorld
-from tests.running import Running, delivered, running
-from tests.waiting import wait_for
+from tests.support.command_line import CommandLine
+from tests.support.kafka_proxy import LEAVE_GROUP, OFFSET_COMMIT, Fault, Loss, ProxiedBroker
+from tests.support.kafka_world import KafkaWorld
+from tests.support.running import Running, delivered, running
+from tests.support.waiting import wait_for
 
 Name = Callable[[str], str]
 

@@ -14,15 +14,15 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer
 
-from kgroup.catchup.provenance import MAYBE_PROCESSED
 from kgroup.catchup.sinks.files import MANIFEST
-from tests.catchup.replays import seen
-from tests.command_line import CommandLine
-from tests.commands.catchups import LOCAL, Crash, copied, crash, offsets, own_ledger, released, written
-from tests.kafka_world import KafkaWorld
-from tests.members import Members
+from kgroup.catchup.worker.provenance_headers import MAYBE_PROCESSED
+from tests.support.catchup.catchups import LOCAL, Crash, copied, crash, offsets, own_ledger, released, written
+from tests.support.catchup.replays import seen
+from tests.support.command_line import CommandLine
+from tests.support.kafka_world import KafkaWorld
+from tests.support.members import Members
 from tests.support.places import ROOT
-from tests.waiting import wait_for
+from tests.support.waiting import wait_for
 
 Name = Callable[[str], str]
 

@@ -7,14 +7,14 @@ from collections.abc import Callable
 import pytest
 
 from kgroup.sandbox import Sandbox
-from tests.command_line import CommandLine
-from tests.commands.catchups import copied, own_ledger, written
 from tests.commands.test_broker_faults import three_replicas_needed
 from tests.commands.test_catchup_cluster import committed, leader
-from tests.kafka_world import KafkaWorld
-from tests.running import running
-from tests.three_brokers import BROKERS, in_sync, killed, replicated
-from tests.waiting import wait_for
+from tests.support.catchup.catchups import copied, own_ledger, written
+from tests.support.command_line import CommandLine
+from tests.support.kafka_world import KafkaWorld
+from tests.support.running import running
+from tests.support.three_brokers import BROKERS, in_sync, killed, replicated
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.soak
 

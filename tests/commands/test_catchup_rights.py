@@ -26,14 +26,14 @@ from kafka.admin import (
 )
 
 from kgroup.sandbox import ports
-from tests.catchup.replays import seen
-from tests.command_line import CommandLine, QuietReporter, Result
-from tests.commands.catchups import copied, offsets, plan_id, written
-from tests.kafka_world import KafkaWorld
-from tests.running import running
-from tests.secure_broker import USERS, SecureBroker, secure_broker
-from tests.waiting import wait_for
-from tests.wire import just_before
+from tests.support.catchup.catchups import copied, offsets, plan_id, written
+from tests.support.catchup.replays import seen
+from tests.support.command_line import CommandLine, QuietReporter, Result
+from tests.support.kafka_world import KafkaWorld
+from tests.support.running import running
+from tests.support.secure_broker import USERS, SecureBroker, secure_broker
+from tests.support.waiting import wait_for
+from tests.support.wire import just_before
 
 pytestmark = pytest.mark.soak
 

@@ -9,16 +9,16 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kgroup.changing.catchup_skipped import Skipped, skipped_of
-from kgroup.cluster_ref import ClusterRef
-from kgroup.groups.result import UNKNOWN
-from kgroup.groups.targets import TopicChoice
-from kgroup.journal import Entry, JournalRow
-from kgroup.model import Commit
-from kgroup.stored import OffsetRange
-from tests.command_line import CommandLine, Result
-from tests.commands.catchups import Crash, crash, own_ledger, plan_id
-from tests.kafka_world import KafkaWorld
+from kgroup.catchup.service.skipped_by import Skipped, skipped_of
+from kgroup.changes.journal import Entry, JournalRow
+from kgroup.groups.change_result import UNKNOWN
+from kgroup.groups.reset_targets import TopicChoice
+from kgroup.model.groups import Commit
+from kgroup.model.records import OffsetRange
+from kgroup.support.cluster_ref import ClusterRef
+from tests.support.catchup.catchups import Crash, crash, own_ledger, plan_id
+from tests.support.command_line import CommandLine, Result
+from tests.support.kafka_world import KafkaWorld
 
 Name = Callable[[str], str]
 

@@ -9,23 +9,23 @@ from typing import Any
 
 import pytest
 
-from kgroup.catchup.choice import Wish
-from kgroup.catchup.marks import Mark, Moved
+from kgroup.catchup.gap_request import Wish
 from kgroup.catchup.model import Ledgered, State, StateRecord
-from kgroup.changing.catching_up import opened, with_connection
-from kgroup.changing.catchup_show import show_outcome
-from kgroup.changing.catchup_start import Intent, plan_of, planned
-from kgroup.changing.catchup_started import may_start
-from kgroup.changing.execution import Change
-from kgroup.cluster.holding_requests import INSTANCE_ID
-from kgroup.groups.targets import TopicChoice
-from kgroup.run import Presentation, Run
+from kgroup.catchup.service.lookup import opened, with_connection
+from kgroup.catchup.service.show import show_outcome
+from kgroup.catchup.service.start_outcome import may_start
+from kgroup.catchup.service.start_plan import Intent, plan_of, planned
+from kgroup.changes.execution import Change
+from kgroup.cluster.membership.requests import INSTANCE_ID
+from kgroup.groups.commit_tags import Mark, Moved
+from kgroup.groups.reset_targets import TopicChoice
 from kgroup.settings.connection import Connection
-from tests.command_line import CommandLine, QuietReporter
-from tests.commands.catchups import KINDS, Crash, crash, offsets, own_ledger, plan_id, released
-from tests.kafka_world import KafkaWorld
-from tests.members import Members
-from tests.waiting import read_line, wait_for
+from kgroup.settings.invocation import Presentation, Run
+from tests.support.catchup.catchups import KINDS, Crash, crash, offsets, own_ledger, plan_id, released
+from tests.support.command_line import CommandLine, QuietReporter
+from tests.support.kafka_world import KafkaWorld
+from tests.support.members import Members
+from tests.support.waiting import read_line, wait_for
 
 Name = Callable[[str], str]
 

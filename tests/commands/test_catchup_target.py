@@ -18,23 +18,23 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from kgroup.catchup.replaying import Replay, Replayed
+from kgroup.catchup.service.replay import Replay, Replayed
 from kgroup.cluster import demo_clients
-from kgroup.cluster.batches import BatchReader
-from kgroup.cluster.producing import TopicWriter
-from kgroup.cluster.reading import read_ranges
-from kgroup.cluster.settled import SettledReader
+from kgroup.cluster.producer import TopicWriter
+from kgroup.cluster.reader.batches import BatchReader
+from kgroup.cluster.reader.committed import SettledReader
+from kgroup.cluster.reader.ranges import read_ranges
 from kgroup.cluster.topic_admin import TopicAdmin
 from kgroup.cluster.transactions import Transactions
-from kgroup.errors import KgroupError
+from kgroup.model.records import OffsetRange
 from kgroup.sandbox import Sandbox
-from kgroup.stored import OffsetRange
-from tests.command_line import CommandLine, QuietReporter, Result
-from tests.commands.catchups import LOCAL, copied, frozen, hanging, own_ledger, replaying, whole_of
+from kgroup.support.errors import KgroupError
 from tests.conftest import BROKER_PROPERTIES
-from tests.kafka_world import KafkaWorld
-from tests.running import running
-from tests.waiting import wait_for
+from tests.support.catchup.catchups import LOCAL, copied, frozen, hanging, own_ledger, replaying, whole_of
+from tests.support.command_line import CommandLine, QuietReporter, Result
+from tests.support.kafka_world import KafkaWorld
+from tests.support.running import running
+from tests.support.waiting import wait_for
 
 Name = Callable[[str], str]
 

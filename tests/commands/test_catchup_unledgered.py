@@ -10,10 +10,10 @@ import kafka.errors
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
-from tests.command_line import CommandLine
-from tests.commands.catchups import Crash, crash, frozen, offsets, own_ledger, plan_said, released, replaying
-from tests.kafka_world import KafkaWorld
-from tests.waiting import wait_for
+from tests.support.catchup.catchups import Crash, crash, frozen, offsets, own_ledger, plan_said, released, replaying
+from tests.support.command_line import CommandLine
+from tests.support.kafka_world import KafkaWorld
+from tests.support.waiting import wait_for
 
 Name = Callable[[str], str]
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.command_line import CommandLine
-from tests.commands.catchups import Crash, copied, crash, offsets, own_ledger, plan_id
 from tests.commands.test_catchup_replay import gap_of, running, until
-from tests.kafka_world import KafkaWorld
+from tests.support.catchup.catchups import Crash, copied, crash, offsets, own_ledger, plan_id
+from tests.support.command_line import CommandLine
+from tests.support.kafka_world import KafkaWorld
 from tests.support.places import ROOT
 
 Name = Callable[[str], str]

@@ -10,11 +10,11 @@ from confluent_kafka.admin import AdminClient
 
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
 from kgroup.sandbox import Sandbox
-from tests import three_brokers
-from tests.command_line import CommandLine, QuietReporter
-from tests.kafka_world import KafkaWorld
-from tests.three_brokers import BROKERS
-from tests.waiting import wait_for
+from tests.support import three_brokers
+from tests.support.command_line import CommandLine, QuietReporter
+from tests.support.kafka_world import KafkaWorld
+from tests.support.three_brokers import BROKERS
+from tests.support.waiting import wait_for
 
 Name = Callable[[str], str]
 

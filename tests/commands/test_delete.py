@@ -15,14 +15,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kgroup.clock import utc_now
-from tests.command_line import CommandLine, Result
-from tests.journals import WAITS, locked
-from tests.kafka_world import KafkaWorld
-from tests.members import Members
-from tests.running import running
-from tests.waiting import wait_for
-from tests.wire import just_before
+from kgroup.support.clock import utc_now
+from tests.support.command_line import CommandLine, Result
+from tests.support.journals import WAITS, locked
+from tests.support.kafka_world import KafkaWorld
+from tests.support.members import Members
+from tests.support.running import running
+from tests.support.waiting import wait_for
+from tests.support.wire import just_before
 
 Name = Callable[[str], str]
 
@@ -31,10 +31,10 @@ GROUP_FIELDS = {"group", "type", "state", "commits", "hidden_commits", "last_sig
 SHIFTED = """
 import sys
 from datetime import timedelta
-import kgroup.clock as clock
+import kgroup.support.clock as clock
 now, shift = clock.utc_now, timedelta(days=int(sys.argv.pop(1)))
 clock.utc_now = lambda: now() + shift
-from kgroup.cli import main
+from kgroup.cli.app import main
 main()
 """
 """kgroup with a clock that is some days ahead; what stands in for clocks of other kinds stops librdkafka."""

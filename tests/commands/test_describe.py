@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import yaml
 
-from tests import by_hand
-from tests.command_line import CommandLine
-from tests.kafka_world import KafkaWorld, partitions_of
-from tests.members import Member, Members
-from tests.waiting import wait_for
+from tests.support import by_hand
+from tests.support.command_line import CommandLine
+from tests.support.kafka_world import KafkaWorld, partitions_of
+from tests.support.members import Member, Members
+from tests.support.waiting import wait_for
 
 Name = Callable[[str], str]
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.command_line import CommandLine, Result
-from tests.kafka_world import KafkaWorld, partitions_of
-from tests.members import Members
-from tests.waiting import wait_for
+from tests.support.command_line import CommandLine, Result
+from tests.support.kafka_world import KafkaWorld, partitions_of
+from tests.support.members import Members
+from tests.support.waiting import wait_for
 
 Name = Callable[[str], str]
 Document = dict[str, Any]

@@ -11,11 +11,11 @@ import yaml
 
 from kgroup.groups.doctor.rules import ORDER
 from kgroup.sandbox.tools import run_tool
-from tests.command_line import CommandLine
-from tests.hanging import hang
-from tests.kafka_world import KafkaWorld
-from tests.members import Members
-from tests.waiting import wait_for
+from tests.support.command_line import CommandLine
+from tests.support.hanging import hang
+from tests.support.kafka_world import KafkaWorld
+from tests.support.members import Members
+from tests.support.waiting import wait_for
 
 Name = Callable[[str], str]
 TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"

@@ -17,17 +17,17 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from kgroup.clock import utc_ms
 from kgroup.sandbox import Sandbox
 from kgroup.sandbox.tools import run_tool
-from tests.command_line import CommandLine, QuietReporter
+from kgroup.support.clock import utc_ms
 from tests.commands.test_coordinator_moves import topic_on
 from tests.commands.test_doctor import TRANSACTIONS, rules_of, severities
 from tests.conftest import BROKER_PROPERTIES, MORTAL
-from tests.hanging import hang_offsets
-from tests.kafka_world import KafkaWorld
-from tests.members import Members
-from tests.waiting import wait_for
+from tests.support.command_line import CommandLine, QuietReporter
+from tests.support.hanging import hang_offsets
+from tests.support.kafka_world import KafkaWorld
+from tests.support.members import Members
+from tests.support.waiting import wait_for
 
 Name = Callable[[str], str]
 OFFSETS_TOPIC = "__consumer_offsets"

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.command_line import CommandLine, Result
-from tests.kafka_world import KafkaWorld
-from tests.members import Member, Members
-from tests.waiting import wait_for
-from tests.wire import just_before
+from tests.support.command_line import CommandLine, Result
+from tests.support.kafka_world import KafkaWorld
+from tests.support.members import Member, Members
+from tests.support.waiting import wait_for
+from tests.support.wire import just_before
 
 Name = Callable[[str], str]
 

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kgroup.errors import UsageError
 from kgroup.groups.offset_files import FileRow, parse_offsets
-from kgroup.offset_source import read_offsets
+from kgroup.queries.offset_file import read_offsets
 from kgroup.sandbox.tools import CONSUMER_GROUPS, run_tool
-from tests.command_line import CommandLine
+from kgroup.support.errors import UsageError
 from tests.commands.test_describe_groups import ODD
-from tests.kafka_world import KafkaWorld
-from tests.members import Member, Members
-from tests.waiting import wait_for
+from tests.support.command_line import CommandLine
+from tests.support.kafka_world import KafkaWorld
+from tests.support.members import Member, Members
+from tests.support.waiting import wait_for
 
 Name = Callable[[str], str]
 Commits = dict[tuple[str | None, str, int], int | None]

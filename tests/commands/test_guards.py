@@ -25,16 +25,16 @@ from kafka.admin import (
     ResourceType,
 )
 
-from kgroup.catchup.marks import Mark, Moved
-from tests.command_line import CommandLine, QuietReporter
-from tests.commands.catchups import crash, own_ledger, released
+from kgroup.groups.commit_tags import Mark, Moved
 from tests.commands.test_rights import Bob
-from tests.kafka_world import KafkaWorld
-from tests.members import Member, Members, commit_to
-from tests.running import running
-from tests.secure_broker import SecureBroker, secure_broker
-from tests.waiting import wait_for
-from tests.wire import just_before
+from tests.support.catchup.catchups import crash, own_ledger, released
+from tests.support.command_line import CommandLine, QuietReporter
+from tests.support.kafka_world import KafkaWorld
+from tests.support.members import Member, Members, commit_to
+from tests.support.running import running
+from tests.support.secure_broker import SecureBroker, secure_broker
+from tests.support.waiting import wait_for
+from tests.support.wire import just_before
 
 Name = Callable[[str], str]
 Offsets = dict[tuple[str, int], tuple[int, str]]

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from kafka.admin import ACLOperation, ResourceType
 
-from tests.command_line import CommandLine, QuietReporter, Result
 from tests.commands.test_rights import CLUSTER, HISTORY, LEDGER, Bob, bob, broker, group, settled, topic
-from tests.kafka_world import KafkaWorld
-from tests.secure_broker import SecureBroker, secure_broker
+from tests.support.command_line import CommandLine, QuietReporter, Result
+from tests.support.kafka_world import KafkaWorld
+from tests.support.secure_broker import SecureBroker, secure_broker
 
 __all__ = ("bob", "broker", "settled")
 

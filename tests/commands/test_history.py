@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.command_line import CommandLine
-from tests.kafka_world import KafkaWorld
-from tests.members import Member, Members
-from tests.running import running
-from tests.waiting import read_line, wait_for
+from tests.support.command_line import CommandLine
+from tests.support.kafka_world import KafkaWorld
+from tests.support.members import Member, Members
+from tests.support.running import running
+from tests.support.waiting import read_line, wait_for
 
 Name = Callable[[str], str]
 PROTOCOLS = ("classic", "consumer")

@@ -15,10 +15,10 @@ import pytest
 import yaml
 from confluent_kafka import Producer
 
-from tests.command_line import CommandLine
-from tests.kafka_world import KafkaWorld
-from tests.members import Members
-from tests.waiting import wait_for
+from tests.support.command_line import CommandLine
+from tests.support.kafka_world import KafkaWorld
+from tests.support.members import Members
+from tests.support.waiting import wait_for
 
 Name = Callable[[str], str]
 At = Callable[[int], None]

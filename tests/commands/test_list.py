@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.command_line import CommandLine
-from tests.kafka_world import KafkaWorld
-from tests.members import Members
-from tests.waiting import wait_for
+from tests.support.command_line import CommandLine
+from tests.support.kafka_world import KafkaWorld
+from tests.support.members import Members
+from tests.support.waiting import wait_for
 
 Name = Callable[[str], str]
 

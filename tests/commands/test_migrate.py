@@ -16,17 +16,17 @@ from typing import Any
 
 import pytest
 
-from tests import application
-from tests.command_line import CommandLine, Result
 from tests.commands.test_guards import PROTOCOLS, idle_group, join, ten_each
 from tests.commands.test_wait import come_and_go
-from tests.conversion import to_classic, to_consumer
-from tests.journals import WAITS, changes, documents, locked
-from tests.kafka_world import KafkaWorld
-from tests.members import Member, Members, commit_to
-from tests.running import running
-from tests.waiting import wait_for
-from tests.wire import just_before, sent
+from tests.support import application
+from tests.support.command_line import CommandLine, Result
+from tests.support.conversion import to_classic, to_consumer
+from tests.support.journals import WAITS, changes, documents, locked
+from tests.support.kafka_world import KafkaWorld
+from tests.support.members import Member, Members, commit_to
+from tests.support.running import running
+from tests.support.waiting import wait_for
+from tests.support.wire import just_before, sent
 
 Name = Callable[[str], str]
 Commits = dict[tuple[str, int], tuple[int, str, int | None]]

@@ -17,14 +17,14 @@ import pytest
 
 from kgroup.sandbox import Sandbox
 from kgroup.sandbox.ports import choose, is_free
-from tests import by_hand
-from tests.command_line import CommandLine, QuietReporter, Result
 from tests.conftest import BROKER_PROPERTIES
-from tests.journals import changes
-from tests.kafka_proxy import CONSUMER_GROUP_HEARTBEAT, KafkaProxy
-from tests.kafka_world import KafkaWorld
-from tests.members import Members
-from tests.waiting import wait_for
+from tests.support import by_hand
+from tests.support.command_line import CommandLine, QuietReporter, Result
+from tests.support.journals import changes
+from tests.support.kafka_proxy import CONSUMER_GROUP_HEARTBEAT, KafkaProxy
+from tests.support.kafka_world import KafkaWorld
+from tests.support.members import Members
+from tests.support.waiting import wait_for
 
 Name = Callable[[str], str]
 TOPIC = "orders-of-the-policies"

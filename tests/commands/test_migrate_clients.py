@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import yaml
 
-from tests import by_hand
-from tests.command_line import CommandLine, Result
-from tests.kafka_world import KafkaWorld
+from tests.support import by_hand
+from tests.support.command_line import CommandLine, Result
+from tests.support.kafka_world import KafkaWorld
 
 Name = Callable[[str], str]
 

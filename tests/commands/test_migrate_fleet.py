@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from kgroup.sandbox import Sandbox
-from tests import by_hand
-from tests.command_line import CommandLine, QuietReporter, Result
 from tests.conftest import BROKER_PROPERTIES
-from tests.conversion import to_classic, to_consumer
-from tests.kafka_world import KafkaWorld
-from tests.members import Members
+from tests.support import by_hand
+from tests.support.command_line import CommandLine, QuietReporter, Result
+from tests.support.conversion import to_classic, to_consumer
+from tests.support.kafka_world import KafkaWorld
+from tests.support.members import Members
 
 Name = Callable[[str], str]
 TOPIC = "orders"

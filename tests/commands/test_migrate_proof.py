@@ -28,26 +28,19 @@ from confluent_kafka.admin import AlterConfigOpType as Operation
 from kafka.protocol.consumer import OffsetDeleteRequest
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from kgroup.journal import Journal
+from kgroup.changes.journal import Journal
 from kgroup.sandbox import Sandbox
 from kgroup.sandbox.ports import choose, is_free
-from tests import by_hand
-from tests.command_line import CommandLine, QuietReporter, Result
 from tests.commands.test_migrate_kills import killed_at
 from tests.conftest import BROKER_PROPERTIES
-from tests.conversion import CONSUMER_GROUP_HEARTBEAT, to_classic
-from tests.journals import changes, documents
-from tests.kafka_proxy import (
-    CONSUMER_GROUP_DESCRIBE,
-    OFFSET_COMMIT,
-    Fault,
-    KafkaProxy,
-    Loss,
-    ProxiedBroker,
-)
-from tests.kafka_world import KafkaWorld
-from tests.waiting import wait_for
-from tests.wire import just_before
+from tests.support import by_hand
+from tests.support.command_line import CommandLine, QuietReporter, Result
+from tests.support.conversion import CONSUMER_GROUP_HEARTBEAT, to_classic
+from tests.support.journals import changes, documents
+from tests.support.kafka_proxy import CONSUMER_GROUP_DESCRIBE, OFFSET_COMMIT, Fault, KafkaProxy, Loss, ProxiedBroker
+from tests.support.kafka_world import KafkaWorld
+from tests.support.waiting import wait_for
+from tests.support.wire import just_before
 
 Name = Callable[[str], str]
 Commits = dict[tuple[str, int], tuple[int, str, int | None]]

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from kgroup.sandbox import Sandbox
-from tests.command_line import CommandLine, QuietReporter
 from tests.conftest import BROKER_PROPERTIES
-from tests.conversion import to_consumer
-from tests.kafka_world import KafkaWorld
-from tests.members import Member, Members
-from tests.waiting import wait_for
+from tests.support.command_line import CommandLine, QuietReporter
+from tests.support.conversion import to_consumer
+from tests.support.kafka_world import KafkaWorld
+from tests.support.members import Member, Members
+from tests.support.waiting import wait_for
 
 Name = Callable[[str], str]
 

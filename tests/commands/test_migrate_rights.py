@@ -21,7 +21,6 @@ from kafka.admin import (
     ResourceType,
 )
 
-from tests.command_line import CommandLine
 from tests.commands.test_rights import (
     CLUSTER,
     EVERYTHING,
@@ -35,9 +34,10 @@ from tests.commands.test_rights import (
     topic,
     without,
 )
-from tests.kafka_world import KafkaWorld
-from tests.secure_broker import SecureBroker
-from tests.waiting import wait_for
+from tests.support.command_line import CommandLine
+from tests.support.kafka_world import KafkaWorld
+from tests.support.secure_broker import SecureBroker
+from tests.support.waiting import wait_for
 
 __all__ = ("bob", "broker", "settled")
 

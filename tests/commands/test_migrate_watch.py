@@ -8,12 +8,12 @@ from functools import partial
 
 import pytest
 
-from tests.command_line import CommandLine
-from tests.conversion import to_consumer
-from tests.kafka_world import KafkaWorld
-from tests.members import Members
-from tests.running import running
-from tests.waiting import wait_for
+from tests.support.command_line import CommandLine
+from tests.support.conversion import to_consumer
+from tests.support.kafka_world import KafkaWorld
+from tests.support.members import Members
+from tests.support.running import running
+from tests.support.waiting import wait_for
 
 Name = Callable[[str], str]
 

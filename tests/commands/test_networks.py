@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.command_line import CommandLine
+from tests.cli.test_pythons import ASKING, VERB
 from tests.conftest import BROKER_PROPERTIES
-from tests.kafka_proxy import ProxiedBroker, proxied_broker
-from tests.test_pythons import ASKING, VERB
+from tests.support.command_line import CommandLine
+from tests.support.kafka_proxy import ProxiedBroker, proxied_broker
 
 Name = Callable[[str], str]
 

@@ -20,11 +20,11 @@ import yaml
 
 from kgroup.groups.offset_files import parse_offsets
 from kgroup.sandbox.tools import CONSUMER_GROUPS, run_tool
-from tests.command_line import CommandLine, Result
-from tests.kafka_world import KafkaWorld
-from tests.members import Members
-from tests.waiting import wait_for
-from tests.wire import just_before
+from tests.support.command_line import CommandLine, Result
+from tests.support.kafka_world import KafkaWorld
+from tests.support.members import Members
+from tests.support.waiting import wait_for
+from tests.support.wire import just_before
 
 Name = Callable[[str], str]
 Targets = dict[tuple[str, str, int], int | None]

@@ -18,11 +18,11 @@ from kafka.admin import (
     ResourceType,
 )
 
-from tests.command_line import CommandLine, QuietReporter, Result
-from tests.kafka_world import KafkaWorld
-from tests.members import Members
-from tests.secure_broker import USERS, SecureBroker, secure_broker
-from tests.waiting import wait_for
+from tests.support.command_line import CommandLine, QuietReporter, Result
+from tests.support.kafka_world import KafkaWorld
+from tests.support.members import Members
+from tests.support.secure_broker import USERS, SecureBroker, secure_broker
+from tests.support.waiting import wait_for
 
 Right = tuple[ResourceType, str]
 CLUSTER: Right = (ResourceType.CLUSTER, "kafka-cluster")

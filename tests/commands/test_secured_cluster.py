@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 from kafka.admin import ACLOperation, KafkaAdminClient
 
-from tests.command_line import CommandLine, QuietReporter
-from tests.commands.catchups import copied, offsets
 from tests.commands.test_catchup_rights import Bob as Replayer
 from tests.commands.test_rights import HISTORY, LEDGER, Bob, group, topic
 from tests.conftest import MORTAL
-from tests.kafka_world import KafkaWorld
-from tests.members import Members
-from tests.secure_broker import SecureBroker, secure_broker
-from tests.three_brokers import BROKERS, in_sync, replicated
-from tests.waiting import wait_for
+from tests.support.catchup.catchups import copied, offsets
+from tests.support.command_line import CommandLine, QuietReporter
+from tests.support.kafka_world import KafkaWorld
+from tests.support.members import Members
+from tests.support.secure_broker import SecureBroker, secure_broker
+from tests.support.three_brokers import BROKERS, in_sync, replicated
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.soak
 

@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 
 from kgroup.cluster.snapshot import Cluster, Want
-from kgroup.errors import KgroupError
 from kgroup.groups.assignors.model import Subscriber, Topic
 from kgroup.groups.simulation.model import SimulatedGroup
 from kgroup.groups.simulation.rebalancing import rebalance
 from kgroup.groups.simulation.subject import subject_of
 from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve
-from tests.command_line import CommandLine, QuietReporter, Result
-from tests.kafka_world import KafkaWorld
-from tests.members import Member, Members
-from tests.waiting import wait_for
+from kgroup.support.errors import KgroupError
+from tests.support.command_line import CommandLine, QuietReporter, Result
+from tests.support.kafka_world import KafkaWorld
+from tests.support.members import Member, Members
+from tests.support.waiting import wait_for
 
 Name = Callable[[str], str]
 Held = dict[str, set[tuple[str, int]]]

@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 
-from tests.command_line import CommandLine, Result
-from tests.journals import rows
-from tests.kafka_world import KafkaWorld
-from tests.members import Member, Members
-from tests.waiting import wait_for
-from tests.wire import just_before
+from tests.support.command_line import CommandLine, Result
+from tests.support.journals import rows
+from tests.support.kafka_world import KafkaWorld
+from tests.support.members import Member, Members
+from tests.support.waiting import wait_for
+from tests.support.wire import just_before
 
 Name = Callable[[str], str]
 Commits = dict[tuple[str, int], tuple[int, str, int | None]]

@@ -14,12 +14,12 @@ import pytest
 from kafka.protocol.consumer import JoinGroupRequest, LeaveGroupRequest
 
 from kgroup.sandbox import Sandbox
-from tests.command_line import CommandLine, QuietReporter, Result
 from tests.conftest import MORTAL
-from tests.kafka_world import KafkaWorld
-from tests.members import Members
-from tests.running import running
-from tests.waiting import wait_for
+from tests.support.command_line import CommandLine, QuietReporter, Result
+from tests.support.kafka_world import KafkaWorld
+from tests.support.members import Members
+from tests.support.running import running
+from tests.support.waiting import wait_for
 
 Name = Callable[[str], str]
 FIELDS = {"group", "type", "state", "members", "lag", "hidden_commits", "conditions", "waited_ms", "remaining"}
@@ -244,7 +244,7 @@ def test_hold(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
 def test_hold_not_in_time(kgroup: CommandLine, idle: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "longer than --within" in kgroup("wait", idle, "--for", "empty", "--hold", "6m", exit_code=2).stderr
     # The hold begins so long after the first look, so that a machine that stands still does not let it be reached.
-    monkeypatch.setattr("kgroup.waiting.SHORTEST_PAUSE_S", 1.9)
+    monkeypatch.setattr("kgroup.queries.wait.SHORTEST_PAUSE_S", 1.9)
     result = kgroup("wait", idle, "--for", "empty", "--hold", "2s", "--within", "2s", exit_code=8)
     assert "NOT YET" in result.stdout
     assert "of 2s" in result.stdout

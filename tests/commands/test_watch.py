@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from kgroup.sandbox import Sandbox
-from tests.command_line import CommandLine, QuietReporter
 from tests.conftest import MORTAL
-from tests.kafka_world import KafkaWorld
-from tests.terminals import NORMAL, Terminal
-from tests.waiting import read_line, wait_for
+from tests.support.command_line import CommandLine, QuietReporter
+from tests.support.kafka_world import KafkaWorld
+from tests.support.terminals import NORMAL, Terminal
+from tests.support.waiting import read_line, wait_for
 
 Name = Callable[[str], str]
 

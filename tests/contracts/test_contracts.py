@@ -16,15 +16,15 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.command_line import CommandLine
+from tests.cli.test_app import COMMANDS
 from tests.conftest import BROKER_PROPERTIES
 from tests.contracts import WRITE
 from tests.contracts.placeholders import Placeholders
 from tests.contracts.stage import Stage, set_up
 from tests.contracts.verbs import VERBS
-from tests.kafka_world import KafkaWorld
-from tests.members import Members
-from tests.test_cli import COMMANDS
+from tests.support.command_line import CommandLine
+from tests.support.kafka_world import KafkaWorld
+from tests.support.members import Members
 
 DATA = Path(__file__).with_name("data")
 _ONE_LINE = 1_000_000  # a text that changes is one line of the diff

@@ -10,11 +10,11 @@ import pytest
 from confluent_kafka import Producer, TopicCollection
 from confluent_kafka.admin import AdminClient
 
-from tests.command_line import CommandLine
-from tests.commands.catchups import own_ledger
 from tests.contracts.stage import commit, fill
-from tests.conversion import to_consumer
-from tests.kafka_world import KafkaWorld
+from tests.support.catchup.catchups import own_ledger
+from tests.support.command_line import CommandLine
+from tests.support.conversion import to_consumer
+from tests.support.kafka_world import KafkaWorld
 
 FILES = Path(__file__).with_name("files")
 RESET, SHIFT, FORGET, DELETE, MIGRATE = "ch-h39m", "ch-f3ny", "ch-8735", "ch-qvs2", "ch-n9yk"

@@ -11,9 +11,9 @@ from contextlib import suppress
 import pytest
 import yaml
 
-from kgroup.errors import UsageError
 from kgroup.groups.offset_files import KIND, FileRow, GroupOffsets, kcg_csv, parse_offsets
-from kgroup.model import Commit
+from kgroup.model.groups import Commit
+from kgroup.support.errors import UsageError
 from tests.support.places import DATA
 
 LONG = "orders-by-region-and-customer"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from kgroup.errors import ExitCode, NotFound, Refused, UsageError
 from kgroup.groups.selection import (
     Selection,
     check,
@@ -16,7 +15,8 @@ from kgroup.groups.selection import (
     near_misses,
     unknown_groups,
 )
-from kgroup.model import Commit, Group, ListedGroup, LogRange, Member, Partition, TopicPartitions
+from kgroup.model.groups import Commit, Group, ListedGroup, LogRange, Member, Partition, TopicPartitions
+from kgroup.support.errors import ExitCode, NotFound, Refused, UsageError
 
 
 def listed(name: str, state: str = "Stable", kind: str = "classic") -> ListedGroup:

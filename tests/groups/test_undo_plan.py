@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from kgroup.errors import NotFound
-from kgroup.groups.change import Row
+from kgroup.groups.change_plan import Row
 from kgroup.groups.undo_plan import Trace, emptied, moved_since, undo_rows
-from kgroup.model import Commit, LogRange, RowError
+from kgroup.model.groups import Commit, LogRange, RowError
+from kgroup.support.errors import NotFound
 
 BEFORE, AFTER, ELSEWHERE = Commit(5, 3, 'by hand: "é"'), Commit(12, 4, ""), Commit(9, 4, "")
 LOGS = {("orders", 0): LogRange(0, 20), ("orders", 1): LogRange(8, 20)}

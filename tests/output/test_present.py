@@ -17,17 +17,17 @@ from typing import Any
 import pytest
 import yaml
 
-from kgroup.cluster_ref import ClusterRef
-from kgroup.errors import ExitCode, KgroupError, NotAuthorized, NotFound, Unreachable, UsageError
-from kgroup.metrics import Exported, Metric, Sample
-from kgroup.model import RowError
-from kgroup.outcome import Outcome
+from kgroup.model.blocks import Column, Gap, Records, Screen, Table, Text, Title, Verdict
+from kgroup.model.groups import RowError
+from kgroup.model.metrics import Exported, Metric, Sample
+from kgroup.model.outcome import Outcome
+from kgroup.model.output_format import Format
 from kgroup.output.present import combined, present, present_error
 from kgroup.output.reporter import StderrReporter
-from kgroup.output.terminal import title_lines
-from kgroup.output_format import Format
-from kgroup.screen import Column, Gap, Records, Screen, Table, Text, Title, Verdict
-from tests.command_line import CommandLine
+from kgroup.output.terminal.draw import title_lines
+from kgroup.support.cluster_ref import ClusterRef
+from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, NotFound, Unreachable, UsageError
+from tests.support.command_line import CommandLine
 
 ENVELOPE = ["kind", "cluster", "executed", "data", "errors", "warnings", "notes"]
 CLUSTER = ClusterRef("cluster-1", "b1:9092,b2:9092", "prod")

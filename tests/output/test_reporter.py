@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import io
 
-from kgroup.errors import NotFound
-from kgroup.model import RowError
+from kgroup.model.groups import RowError
 from kgroup.output.reporter import StderrReporter
+from kgroup.support.errors import NotFound
 
 EVIL = "orders\x1b[2J"
 

@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 from kgroup.cluster import demo_clients
-from kgroup.errors import Refused, SandboxError
-from kgroup.paths import cache_dir
 from kgroup.sandbox import Sandbox, State, ports, ready
 from kgroup.sandbox.tools import CONSUMER_GROUPS, run_tool
-from tests.sandbox.reporters import Recorder
-from tests.waiting import wait_for
+from kgroup.settings.paths import cache_dir
+from kgroup.support.errors import Refused, SandboxError
+from tests.support.sandbox_reporters import Recorder
+from tests.support.waiting import wait_for
 
 LONG_S = 60
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.errors import Refused
-from kgroup.java_home import Java
 from kgroup.sandbox.distribution import Distribution, given
+from kgroup.support.errors import Refused
+from kgroup.support.java_home import Java
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.errors import ConfigError, Refused, SandboxError
-from kgroup.java_home import find_java
 from kgroup.sandbox import ivy
 from kgroup.sandbox.distribution import given
 from kgroup.sandbox.jars import are_whole, deal_out, fetch
 from kgroup.sandbox.manifest import Artifact, Manifest, parse_manifest, sandbox_manifest
-from tests.sandbox.reporters import Recorder
+from kgroup.support.errors import ConfigError, Refused, SandboxError
+from kgroup.support.java_home import find_java
+from tests.support.sandbox_reporters import Recorder
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.errors import SandboxError
 from kgroup.sandbox import ports
+from kgroup.support.errors import SandboxError
 
 
 def test_ephemeral_range_is_avoided() -> None:

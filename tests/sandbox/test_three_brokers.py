@@ -7,7 +7,7 @@ from pathlib import Path
 from kgroup.sandbox import Sandbox, State
 from kgroup.sandbox.config import CONTROLLER_ID
 from kgroup.sandbox.wire import Connection
-from tests.sandbox.reporters import Recorder
+from tests.support.sandbox_reporters import Recorder
 
 
 def test_all_serve_groups(three_brokers: Sandbox) -> None:

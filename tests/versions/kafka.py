@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.java_home import find_java
 from kgroup.sandbox import ports
 from kgroup.sandbox.cluster import cache_directory, distribution
 from kgroup.sandbox.distribution import Distribution, fetched
 from kgroup.sandbox.manifest import Manifest, parse_manifest
 from kgroup.sandbox.tools import run_tool
-from tests.command_line import CommandLine, QuietReporter
+from kgroup.support.java_home import find_java
 from tests.conftest import BROKER_PROPERTIES
-from tests.kafka_world import KafkaWorld
-from tests.members import Members
+from tests.support.command_line import CommandLine, QuietReporter
+from tests.support.kafka_world import KafkaWorld
+from tests.support.members import Members
 from tests.versions.zookeeper import broker_with_zookeeper
 
 MANIFESTS = Path(__file__).parent / "jars"

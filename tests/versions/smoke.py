@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.command_line import CommandLine
-from tests.commands.catchups import Crash, copied, crash, gap_of, offsets, plan_id
-from tests.conversion import to_consumer
-from tests.kafka_world import KafkaWorld
-from tests.members import Member, Members
+from tests.support.catchup.catchups import Crash, copied, crash, gap_of, offsets, plan_id
+from tests.support.command_line import CommandLine
+from tests.support.conversion import to_consumer
+from tests.support.kafka_world import KafkaWorld
+from tests.support.members import Member, Members
 from tests.versions.kafka import Cell, Kafka
 
 WITHOUT_A_CLUSTER = {"context list", "context use", "context show", "completion", "help"}

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 from kgroup.sandbox.manifest import sandbox_manifest
+from tests.cli.test_app import COMMANDS
 from tests.support.places import ROOT
-from tests.test_cli import COMMANDS
 from tests.versions.kafka import MANIFESTS, manifest_of
 from tests.versions.smoke import SMOKE, WITHOUT_A_CLUSTER
 

@@ -12,7 +12,7 @@ from kgroup.sandbox import jvm, ports, ready
 from kgroup.sandbox.config import properties_text
 from kgroup.sandbox.distribution import Distribution
 from tests.conftest import BROKER_PROPERTIES
-from tests.waiting import wait_for
+from tests.support.waiting import wait_for
 
 _ZOOKEEPER = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 _READY_S = 60.0

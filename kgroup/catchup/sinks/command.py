@@ -25,13 +25,13 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import IO
 
-from kgroup.catchup.lanes import WRONG_ANSWER, Handler, Refusal
-from kgroup.catchup.ndjson import NotWritable, ValueFormat, line
-from kgroup.catchup.task_spec import TaskSpec
-from kgroup.errors import KgroupError, UsageError
-from kgroup.redact import tells_secret
-from kgroup.stored import StoredRecord
-from kgroup.units import plural
+from kgroup.catchup.worker.handler_pool import WRONG_ANSWER, Handler, Refusal
+from kgroup.catchup.worker.json_lines import NotWritable, ValueFormat, line
+from kgroup.catchup.worker.task_spec import TaskSpec
+from kgroup.model.records import StoredRecord
+from kgroup.support.errors import KgroupError, UsageError
+from kgroup.support.redact import tells_secret
+from kgroup.support.units import plural
 
 _CANNOT_RUN = (126, 127)  # what a shell says of a command that is not there
 _TAIL = 500

@@ -20,14 +20,14 @@ from typing import Any
 from urllib.parse import quote
 
 from kgroup.catchup.buckets import as_chunk
-from kgroup.catchup.counting import Count
-from kgroup.catchup.fields import Fields
+from kgroup.catchup.ledger.json_fields import Fields
+from kgroup.catchup.ledger.shares import read_share, share_document
 from kgroup.catchup.model import Chunk, Lost, Plan, Progress, Share
-from kgroup.catchup.shares import read_share, share_document
 from kgroup.catchup.sinks.formats import Hashing, digest_of, writer
-from kgroup.catchup.task_run import TaskRun
-from kgroup.errors import KgroupError, Refused, UsageError
-from kgroup.whole_file import nearest
+from kgroup.catchup.worker.chunk_counts import Count
+from kgroup.catchup.worker.task_run import TaskRun
+from kgroup.support.atomic_file import nearest
+from kgroup.support.errors import KgroupError, Refused, UsageError
 
 MANIFEST = "_manifest.json"
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any, Protocol, Self
 
-from kgroup.catchup import arrow
-from kgroup.catchup.ndjson import lines
-from kgroup.cluster.batches import Batch
+from kgroup.catchup.worker import arrow
+from kgroup.catchup.worker.json_lines import lines
+from kgroup.cluster.reader.batches import Batch
 
 _ROW_GROUP_BYTES = 64 * 2**20
 _ROW_GROUP_RECORDS = 200_000

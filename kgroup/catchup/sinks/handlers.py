@@ -11,16 +11,16 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from kgroup.catchup import provenance
-from kgroup.catchup.lanes import WRONG_ANSWER, Handler, Lanes, Outcome
 from kgroup.catchup.model import Chunk
 from kgroup.catchup.sinks import command
 from kgroup.catchup.sinks.topic import AGAIN
-from kgroup.catchup.task_run import TaskRun
-from kgroup.catchup.task_spec import Stopped
+from kgroup.catchup.worker import provenance_headers
+from kgroup.catchup.worker.handler_pool import WRONG_ANSWER, Handler, Lanes, Outcome
+from kgroup.catchup.worker.task_run import TaskRun
+from kgroup.catchup.worker.task_spec import Stopped
 from kgroup.cluster.transactions import Row
-from kgroup.errors import KgroupError
-from kgroup.stored import StoredRecord
+from kgroup.model.records import StoredRecord
+from kgroup.support.errors import KgroupError
 
 _NOTE_S = 1.0
 _TELL_S = 0.25
@@ -169,7 +169,9 @@ class _Handing:
         assert spec.dead_letters is not None
         assert outcome.error is not None
         maybe = record.offset < spec.maybe_until((record.topic, record.partition))
-        return provenance.dead_letter(spec.dead_letters, spec.plan_id, record, outcome.attempts, outcome.error, maybe)
+        return provenance_headers.dead_letter(
+            spec.dead_letters, spec.plan_id, record, outcome.attempts, outcome.error, maybe
+        )
 
     def end(self) -> None:
         """Write down where it ended, and which records behind it were given to a handler, whatever it did with them."""

@@ -6,10 +6,10 @@ import importlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kgroup.catchup.lanes import Handler, Refusal
-from kgroup.catchup.task_spec import TaskSpec
-from kgroup.errors import KgroupError, UsageError
-from kgroup.stored import StoredRecord
+from kgroup.catchup.worker.handler_pool import Handler, Refusal
+from kgroup.catchup.worker.task_spec import TaskSpec
+from kgroup.model.records import StoredRecord
+from kgroup.support.errors import KgroupError, UsageError
 
 Function = Callable[[list[dict[str, Any]]], object]
 

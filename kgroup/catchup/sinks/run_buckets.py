@@ -7,12 +7,12 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from kgroup.catchup.bucket_run import BucketRun, ByKey
-from kgroup.catchup.newest import Gather
 from kgroup.catchup.sinks.whole import ways
-from kgroup.catchup.task_ledger import TaskLedger
-from kgroup.catchup.task_spec import TaskResult, TaskSpec
-from kgroup.catchup.told import Told
+from kgroup.catchup.worker.bucket_run import BucketRun, ByKey
+from kgroup.catchup.worker.newest_per_key import Gather
+from kgroup.catchup.worker.task_ledger import TaskLedger
+from kgroup.catchup.worker.task_progress import Told
+from kgroup.catchup.worker.task_spec import TaskResult, TaskSpec
 
 
 class ReaderFailed(Exception):

@@ -9,14 +9,14 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Protocol, Self
 
-from kgroup.catchup.counting import Count
 from kgroup.catchup.sinks import command, files, handlers, python, topic
-from kgroup.catchup.task_ledger import TaskLedger
-from kgroup.catchup.task_run import Reader, TaskRun
-from kgroup.catchup.task_spec import TaskResult, TaskSpec
-from kgroup.catchup.told import Told
-from kgroup.cluster.batches import BatchReader
-from kgroup.errors import UsageError
+from kgroup.catchup.worker.chunk_counts import Count
+from kgroup.catchup.worker.task_ledger import TaskLedger
+from kgroup.catchup.worker.task_progress import Told
+from kgroup.catchup.worker.task_run import Reader, TaskRun
+from kgroup.catchup.worker.task_spec import TaskResult, TaskSpec
+from kgroup.cluster.reader.batches import BatchReader
+from kgroup.support.errors import UsageError
 
 
 class Sifter(Reader, Protocol):

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from kgroup.errors import Refused, UsageError
-from kgroup.redact import is_secret
+from kgroup.support.errors import Refused, UsageError
+from kgroup.support.redact import is_secret
 
 FORMAT = "format"
 _PREFIX = "option."

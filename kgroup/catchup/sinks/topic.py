@@ -7,15 +7,15 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from itertools import chain, islice, repeat
 
-from kgroup.catchup import provenance
 from kgroup.catchup.model import Chunk
-from kgroup.catchup.provenance import Header
-from kgroup.catchup.task_run import TaskRun
-from kgroup.catchup.task_spec import Stopped, TaskSpec
-from kgroup.cluster.batches import Batch
+from kgroup.catchup.worker import provenance_headers
+from kgroup.catchup.worker.provenance_headers import Header
+from kgroup.catchup.worker.task_run import TaskRun
+from kgroup.catchup.worker.task_spec import Stopped, TaskSpec
+from kgroup.cluster.reader.batches import Batch
 from kgroup.cluster.topic_admin import TopicAdmin
 from kgroup.cluster.transactions import Row
-from kgroup.errors import KgroupError, UsageError
+from kgroup.support.errors import KgroupError, UsageError
 
 REFUSALS = frozenset({"too-large", "not-accepted"})
 """What a broker says of a single record; its whole transaction fails with it."""
@@ -42,7 +42,7 @@ class TopicSink:
         if "topic" not in options:
             raise UsageError("the sink topic wants the name of a topic")
         self.topic = options["topic"]
-        self._plan: Header = (provenance.PLAN, spec.plan_id)
+        self._plan: Header = (provenance_headers.PLAN, spec.plan_id)
         self._keep_times = _one_of(options, "timestamps", "keep", "now") != "now"
         self._partitions = _one_of(options, "partitions", "", "keep", "key")
         self._spec = spec
@@ -55,7 +55,7 @@ class TopicSink:
         """For ``produce_all``."""
         offsets = batch.offsets()
         maybe = bisect_left(offsets, self._spec.maybe_until((batch.topic, batch.partition)))
-        prefix, plan, source = f"{batch.topic}:{batch.partition}:", self._plan, provenance.SOURCE
+        prefix, plan, source = f"{batch.topic}:{batch.partition}:", self._plan, provenance_headers.SOURCE
         # One at a time: as a list, they would keep Python's collector busy for a third of the time.
         headers: Iterator[list[Header]] = (
             [*had, plan, (source, f"{prefix}{offset}")] if had else [plan, (source, f"{prefix}{offset}")]
@@ -234,7 +234,7 @@ class _Copy:
         error, attempts = self._refused[where]
         maybe = record.offset < spec.maybe_until((record.topic, record.partition))
         self._run.ledger.send(
-            (provenance.dead_letter(spec.dead_letters, spec.plan_id, record, attempts, error, maybe),)
+            (provenance_headers.dead_letter(spec.dead_letters, spec.plan_id, record, attempts, error, maybe),)
         )
         self._add(chunk, batch, 0, 1)
 
@@ -259,7 +259,7 @@ class _Copy:
 
 
 def _maybe_processed(headers: list[Header]) -> list[Header]:
-    return [*headers, (provenance.MAYBE_PROCESSED, "true")]
+    return [*headers, (provenance_headers.MAYBE_PROCESSED, "true")]
 
 
 def _one_of(options: Mapping[str, str], name: str, *allowed: str) -> str:

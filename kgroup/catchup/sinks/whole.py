@@ -8,20 +8,20 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from kgroup.catchup import provenance
-from kgroup.catchup.bucket_run import BucketRun
-from kgroup.catchup.lanes import Handler, Lanes, Outcome, Where
 from kgroup.catchup.model import Order
-from kgroup.catchup.newest import Bucket, RowBatch
 from kgroup.catchup.sinks import command, files, python
 from kgroup.catchup.sinks.files import ChunkFile, Receipt
 from kgroup.catchup.sinks.formats import Hashing, writer
 from kgroup.catchup.sinks.topic import AGAIN, REFUSALS, TopicSink, fitting
-from kgroup.catchup.task_spec import Stopped
-from kgroup.cluster.batches import BatchReader
+from kgroup.catchup.worker import provenance_headers
+from kgroup.catchup.worker.bucket_run import BucketRun
+from kgroup.catchup.worker.handler_pool import Handler, Lanes, Outcome, Where
+from kgroup.catchup.worker.newest_per_key import Bucket, RowBatch
+from kgroup.catchup.worker.task_spec import Stopped
+from kgroup.cluster.reader.batches import BatchReader
 from kgroup.cluster.transactions import Row as Sent
-from kgroup.errors import KgroupError, UsageError
-from kgroup.stored import StoredRecord
+from kgroup.model.records import StoredRecord
+from kgroup.support.errors import KgroupError, UsageError
 
 _ATTEMPTS = 3
 _WAIT_S = 0.1
@@ -341,4 +341,4 @@ def _dead_letter(run: BucketRun, record: StoredRecord, attempts: int, error: str
     spec = run.spec
     assert spec.dead_letters is not None
     maybe = record.offset < spec.maybe_until((record.topic, record.partition))
-    return provenance.dead_letter(spec.dead_letters, spec.plan_id, record, attempts, error, maybe)
+    return provenance_headers.dead_letter(spec.dead_letters, spec.plan_id, record, attempts, error, maybe)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kgroup.catchup.spark.ready import Ready
-from kgroup.paths import cache_dir
+from kgroup.settings.paths import cache_dir
 
 _FORMAT = 1
 _QUIET = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")

@@ -12,17 +12,17 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from kgroup.catchup.bucket_run import STOPPED, ByKey, read
-from kgroup.catchup.failure import Failure, failure_of
 from kgroup.catchup.model import Chunk, Lost
-from kgroup.catchup.newest import Sift
 from kgroup.catchup.sinks.run_buckets import ReaderFailed, by_task, deliver
 from kgroup.catchup.spark.in_worker import Answer, Mouth
-from kgroup.catchup.spark.listening import Ear
+from kgroup.catchup.spark.progress_listener import Ear
 from kgroup.catchup.spark.sifted import SiftedBatch, runs
 from kgroup.catchup.spark.source import MARK, Part, Reading, error_told, frame, lost_told
 from kgroup.catchup.spark.where import condition
-from kgroup.catchup.told import Told
+from kgroup.catchup.worker.bucket_run import STOPPED, ByKey, read
+from kgroup.catchup.worker.failure import Failure, failure_of
+from kgroup.catchup.worker.newest_per_key import Sift
+from kgroup.catchup.worker.task_progress import Told
 
 if TYPE_CHECKING:
     import pyarrow

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 
-from kgroup import errors
-from kgroup.acl import with_principal
-from kgroup.catchup.failure import Failure
-from kgroup.errors import KgroupError, Refused
+from kgroup.catchup.worker.failure import Failure
+from kgroup.model.acl_hint import with_principal
+from kgroup.support import errors
+from kgroup.support.errors import KgroupError, Refused
 
 _GIVEN_UP = re.compile(
     r"Task (?P<task>\d+) in stage \S+ failed (?P<times>\d+) times?, most recent failure: "

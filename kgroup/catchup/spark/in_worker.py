@@ -16,9 +16,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from kgroup.catchup.failure import Failure, failure_of
-from kgroup.catchup.spark.listening import LONGEST, Ear, is_stop, said
-from kgroup.catchup.told import Told
+from kgroup.catchup.spark.progress_listener import LONGEST, Ear, is_stop, said
+from kgroup.catchup.worker.failure import Failure, failure_of
+from kgroup.catchup.worker.task_progress import Told
 
 TELL_EVERY_S = 0.25
 _FIRST_ANSWER_S = 1.0

@@ -14,12 +14,12 @@ from typing import Any, Protocol
 from kgroup.catchup.model import Chunk, Progress
 from kgroup.catchup.spark.failures import explain, java_message, was_cancelled
 from kgroup.catchup.spark.in_worker import Answer, Parcel, Work, replay, work_partition
-from kgroup.catchup.spark.listening import Ear, Listener
 from kgroup.catchup.spark.progress import Board, Totals
+from kgroup.catchup.spark.progress_listener import Ear, Listener
 from kgroup.catchup.spark.session import Session
 from kgroup.catchup.spark.settings import LOOPBACK
-from kgroup.catchup.task_spec import TaskResult
-from kgroup.errors import KgroupError
+from kgroup.catchup.worker.task_spec import TaskResult
+from kgroup.support.errors import KgroupError
 
 LOOK_EVERY_S = 0.25
 GRACE_S = 15.0

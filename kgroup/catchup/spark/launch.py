@@ -18,8 +18,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from kgroup.catchup.spark.ready import Ready
-from kgroup.errors import KgroupError
-from kgroup.redact import redact
+from kgroup.support.errors import KgroupError
+from kgroup.support.redact import redact
 
 _LOOK_EVERY_S = 0.01
 _KEPT_LINES = 200

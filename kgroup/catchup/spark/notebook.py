@@ -13,13 +13,13 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from kgroup.catchup import delivered
-from kgroup.catchup.choice import parse_ranges
+from kgroup.catchup.gap_request import parse_ranges
 from kgroup.catchup.model import LEDGER_TOPIC, Ledgered
-from kgroup.catchup.spark import ship
+from kgroup.catchup.spark import worker_package
 from kgroup.catchup.spark.source import Part, Reading, ddl, rows
-from kgroup.cluster.bounds import Place, bounds, partitions
-from kgroup.errors import UsageError
-from kgroup.stored import OffsetRange
+from kgroup.cluster.reader.bounds import Place, bounds, partitions
+from kgroup.model.records import OffsetRange
+from kgroup.support.errors import UsageError
 
 if TYPE_CHECKING:
     import pyarrow
@@ -42,7 +42,7 @@ _KNOWN = frozenset(
     }
 )
 _AT = {"earliest": -2, "latest": -1}
-_packages: dict[str, ship.Package] = {}
+_packages: dict[str, worker_package.Package] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +184,7 @@ def _whole(found: Ledgered) -> tuple[OffsetRange, ...]:
 
 
 def _plan(asked: Asked, config: Mapping[str, Any], timeout_s: float) -> Ledgered:
-    from kgroup.catchup.ledger import Ledger
+    from kgroup.catchup.ledger.ledger import Ledger
 
     assert asked.plan is not None
     with Ledger(config, asked.ledger, timeout_s=timeout_s) as ledger:
@@ -256,5 +256,7 @@ def _send_code(spark: SparkSession) -> None:
     context = getattr(spark, "_sc", None)
     if context is None or context.master.startswith("local") or context.applicationId in _packages:
         return
-    package = _packages[context.applicationId] = ship.Package()  # served from there for as long as the session lives
+    package = _packages[context.applicationId] = (
+        worker_package.Package()
+    )  # served from there for as long as the session lives
     context.addPyFile(str(package.path))

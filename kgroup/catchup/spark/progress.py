@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kgroup.catchup.model import Chunk, Progress
-from kgroup.catchup.told import Told
+from kgroup.catchup.worker.task_progress import Told
 
 WINDOW_S = 10.0
 """Rates are of so long a time."""

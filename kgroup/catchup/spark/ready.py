@@ -11,8 +11,8 @@ from pathlib import Path
 
 from kgroup.catchup.spark.settings import SparkSettings, addresses
 from kgroup.cluster.deadline import Deadline
-from kgroup.errors import Refused, Unreachable
-from kgroup.java_home import OLDEST, Java, find_java
+from kgroup.support.errors import Refused, Unreachable
+from kgroup.support.java_home import OLDEST, Java, find_java
 
 INSTALL = "pip install 'kgroup[catchup]'"
 _HADOOP = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")

@@ -12,12 +12,12 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
-from kgroup.catchup.spark import archive, ship
+from kgroup.catchup.spark import archive, worker_package
 from kgroup.catchup.spark.launch import Jvm, jvm_environment, python_of_workers, submit_command
 from kgroup.catchup.spark.ready import Ready
 from kgroup.catchup.spark.settings import SparkSettings, configuration, shown
 from kgroup.cluster.deadline import Deadline
-from kgroup.errors import KgroupError, Unreachable
+from kgroup.support.errors import KgroupError, Unreachable
 
 START_TIMEOUT_S = 90.0
 """A master that answers but is none keeps Spark busy for 60 s before it says so."""
@@ -62,7 +62,7 @@ class Session:
         self._given_up = False
         self._started = threading.Event()
         self._archive = archive.path(ready)
-        self._package: ship.Package | None = None
+        self._package: worker_package.Package | None = None
         self._path_before: list[str] = []
         self._thread = threading.Thread(target=self._start, name="spark start", daemon=True)
 
@@ -178,12 +178,12 @@ class Session:
             for name, value in conf.items():
                 spark_conf.set(name, value)
             # Workers of this machine read our package where it is; others get it sent.
-            here = {"PYTHONPATH": ship.import_path()} if local else {}
+            here = {"PYTHONPATH": worker_package.import_path()} if local else {}
             context = SparkContext(conf=spark_conf, gateway=self._gateway, environment=here)
         # A JVM that ends in the middle is for us to report; this one would print a traceback of its own.
         context._accumulatorServer.handle_error = lambda *_: None  # type: ignore[method-assign]
         if not local:
-            self._package = ship.Package()
+            self._package = worker_package.Package()
             context.addPyFile(str(self._package.path))
         return context
 

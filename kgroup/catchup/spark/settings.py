@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from kgroup.errors import UsageError
+from kgroup.support.errors import UsageError
 
 ATTEMPTS = 4
 """How often Spark starts a task whose process died, the first time included."""

@@ -9,8 +9,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kgroup.cluster.batches import Batch, HeaderList
-from kgroup.stored import StoredRecord
+from kgroup.cluster.reader.batches import Batch, HeaderList
+from kgroup.model.records import StoredRecord
 
 if TYPE_CHECKING:
     import pyarrow

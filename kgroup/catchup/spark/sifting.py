@@ -15,14 +15,14 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Self
 
-from kgroup.catchup.counting import Count
 from kgroup.catchup.model import Chunk, Lost
 from kgroup.catchup.spark.failures import error_of
 from kgroup.catchup.spark.sifted import Seen, SiftedBatch, runs
 from kgroup.catchup.spark.source import MARK, error_told
-from kgroup.catchup.task_run import TaskRun
-from kgroup.cluster.batches import Batch, BatchReader, Gone
-from kgroup.errors import KgroupError
+from kgroup.catchup.worker.chunk_counts import Count
+from kgroup.catchup.worker.task_run import TaskRun
+from kgroup.cluster.reader.batches import Batch, BatchReader, Gone
+from kgroup.support.errors import KgroupError
 
 if TYPE_CHECKING:
     import pyarrow

@@ -12,13 +12,13 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from kgroup.catchup import arrow
-from kgroup.catchup.failure import Failure, failure_of
 from kgroup.catchup.model import Lost
 from kgroup.catchup.spark.in_worker import Mouth
-from kgroup.catchup.spark.listening import Ear
-from kgroup.cluster.batches import BatchReader, Gone
-from kgroup.errors import Refused
+from kgroup.catchup.spark.progress_listener import Ear
+from kgroup.catchup.worker import arrow
+from kgroup.catchup.worker.failure import Failure, failure_of
+from kgroup.cluster.reader.batches import BatchReader, Gone
+from kgroup.support.errors import Refused
 
 if TYPE_CHECKING:
     import pyarrow

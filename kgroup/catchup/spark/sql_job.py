@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 from kgroup.catchup.delivered import delivered_to
 from kgroup.catchup.model import Progress
 from kgroup.catchup.spark.in_worker import Answer, Parcel, Stop, Tell, work_partition
-from kgroup.catchup.spark.listening import Ear
+from kgroup.catchup.spark.progress_listener import Ear
 from kgroup.catchup.spark.source import Part, Reading, frame
 from kgroup.catchup.spark.where import condition
-from kgroup.catchup.task_spec import TaskSpec
+from kgroup.catchup.worker.task_spec import TaskSpec
 
 if TYPE_CHECKING:
     import pyarrow

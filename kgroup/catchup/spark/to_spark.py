@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 from kgroup.catchup.delivered import delivered_to
 from kgroup.catchup.model import Chunk, Lost, Progress
-from kgroup.catchup.proof import ChunkResult
-from kgroup.catchup.rate import Throttle
 from kgroup.catchup.sinks.spark import FORMAT, resolved, secrets_of
 from kgroup.catchup.spark.failures import error_of, explain, java_message
 from kgroup.catchup.spark.in_worker import Answer, Mouth
-from kgroup.catchup.spark.listening import Ear
+from kgroup.catchup.spark.progress_listener import Ear
 from kgroup.catchup.spark.source import MARK, Reading, ddl, error_told, frame
 from kgroup.catchup.spark.sql_job import reading_of
 from kgroup.catchup.spark.where import condition, message_lines
-from kgroup.catchup.task_spec import TaskResult, TaskSpec
-from kgroup.catchup.told import Told
-from kgroup.errors import KgroupError, Refused
-from kgroup.redact import redact
+from kgroup.catchup.verification import ChunkResult
+from kgroup.catchup.worker.rate_limit import Throttle
+from kgroup.catchup.worker.task_progress import Told
+from kgroup.catchup.worker.task_spec import TaskResult, TaskSpec
+from kgroup.support.errors import KgroupError, Refused
+from kgroup.support.redact import redact
 
 if TYPE_CHECKING:
     import pyarrow

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from kgroup.catchup.spark.source import MARK, ddl
-from kgroup.errors import UsageError
+from kgroup.support.errors import UsageError
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession

@@ -16,12 +16,12 @@ import kafka.errors
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 
-from kgroup.acl import log_in_as
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.login import client_arguments
-from kgroup.cluster_ref import ClusterRef
-from kgroup.errors import KgroupError, Refused, Unreachable
+from kgroup.model.acl_hint import log_in_as
 from kgroup.settings.model import Settings
+from kgroup.support.cluster_ref import ClusterRef
+from kgroup.support.errors import KgroupError, Refused, Unreachable
 
 PRIVATE_NAMES = {
     "kafka.net.manager:KafkaConnectionManager": (

@@ -30,10 +30,10 @@ from kgroup.cluster.consumer_protocol import decode_assignment, decode_subscript
 from kgroup.cluster.coordinator import schemas
 from kgroup.cluster.coordinator.client import RETRY_PAUSE_S, Broker, Client
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, a_group_in_each
-from kgroup.cluster.logs import topic_layouts
-from kgroup.errors import KgroupError, Unreachable
-from kgroup.model import Assignment, Commit, Coordinator, ListedGroup, Member, TopicPartitions
-from kgroup.units import plural
+from kgroup.cluster.topics import topic_layouts
+from kgroup.model.groups import Assignment, Commit, Coordinator, ListedGroup, Member, TopicPartitions
+from kgroup.support.errors import KgroupError, Unreachable
+from kgroup.support.units import plural
 
 SETTLING_S = 1.0
 """After a coordinator has moved, its successor may for 0.4 s answer without what the last moments brought (seen)."""

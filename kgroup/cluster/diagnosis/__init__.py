@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from kgroup.cluster.diagnosis.probe import probe
 from kgroup.cluster.diagnosis.target import Target
-from kgroup.errors import KgroupError, Unreachable
-from kgroup.redact import redact
 from kgroup.settings.model import Settings
+from kgroup.support.errors import KgroupError, Unreachable
+from kgroup.support.redact import redact
 
 __all__ = ["certain_fault", "explain"]
 

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 
 from kgroup.cluster.diagnosis import tls
 from kgroup.cluster.diagnosis.target import Target
-from kgroup.errors import KgroupError
 from kgroup.settings.certificates import Certificate, described, own_certificate, trusting_only
 from kgroup.settings.model import Settings
 from kgroup.settings.tls import client_context, has_client_certificate
+from kgroup.support.errors import KgroupError
 
 # verify_code of ssl.SSLCertVerificationError: OpenSSL's X509_V_ERR_*.
 _NOT_YET_VALID, _EXPIRED = 9, 10

@@ -7,8 +7,8 @@ from contextlib import closing
 from kgroup.cluster.diagnosis import apis, tcp
 from kgroup.cluster.diagnosis.target import Target
 from kgroup.cluster.diagnosis.wire import SHOWN_LENGTH, Foreign, Wire
-from kgroup.errors import KgroupError, Unreachable
-from kgroup.redact import redact
+from kgroup.support.errors import KgroupError, Unreachable
+from kgroup.support.redact import redact
 
 _PATIENCE_S = 0.25
 """After so long a silence the port is also asked in HTTP."""

@@ -9,8 +9,8 @@ from kgroup.cluster.diagnosis import greeting, tcp, tls
 from kgroup.cluster.diagnosis.certificates import certificate_refused, client_certificate_refused
 from kgroup.cluster.diagnosis.target import Target
 from kgroup.cluster.diagnosis.wire import Closed, Foreign, Wire
-from kgroup.errors import KgroupError
 from kgroup.settings.tls import client_context
+from kgroup.support.errors import KgroupError
 
 
 def connect(target: Target) -> ssl.SSLSocket:

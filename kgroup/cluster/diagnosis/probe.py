@@ -10,7 +10,7 @@ from contextlib import closing
 from kgroup.cluster.diagnosis import apis, greeting, handshake, sasl, tcp, tls
 from kgroup.cluster.diagnosis.target import Target
 from kgroup.cluster.diagnosis.wire import Closed, Foreign, Wire
-from kgroup.errors import AuthenticationFailed, KgroupError, Unreachable
+from kgroup.support.errors import AuthenticationFailed, KgroupError, Unreachable
 
 
 def probe(target: Target) -> None:

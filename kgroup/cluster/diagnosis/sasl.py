@@ -10,9 +10,9 @@ from contextlib import suppress
 from kgroup.cluster.diagnosis import apis, greeting
 from kgroup.cluster.diagnosis.target import Target
 from kgroup.cluster.diagnosis.wire import Closed, Foreign, Wire
-from kgroup.errors import AuthenticationFailed, KgroupError
-from kgroup.redact import redact
 from kgroup.settings.keys import PASSWORD_MECHANISMS
+from kgroup.support.errors import AuthenticationFailed, KgroupError
+from kgroup.support.redact import redact
 
 _FIRST_STEP = {
     "GSSAPI": "Get a ticket first:  kinit",

@@ -7,7 +7,7 @@ import socket
 import threading
 
 from kgroup.cluster.diagnosis.target import Target
-from kgroup.errors import Unreachable
+from kgroup.support.errors import Unreachable
 
 _EAI_NODATA = getattr(socket, "EAI_NODATA", socket.EAI_NONAME)
 

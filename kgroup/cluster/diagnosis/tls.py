@@ -6,7 +6,7 @@ import ssl
 
 from kgroup.cluster.diagnosis import tcp
 from kgroup.cluster.diagnosis.target import Target
-from kgroup.errors import KgroupError, Unreachable
+from kgroup.support.errors import KgroupError, Unreachable
 
 
 def encrypted(target: Target, context: ssl.SSLContext) -> ssl.SSLSocket:

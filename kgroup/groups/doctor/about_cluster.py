@@ -8,8 +8,8 @@ from kgroup.groups.doctor.finding import Answer, Severity
 from kgroup.groups.doctor.rule import Rule, Threshold
 from kgroup.groups.doctor.snapshot import ClusterSnapshot, OffsetsPartition
 from kgroup.groups.doctor.words import kafka
-from kgroup.groups.waiting import some_of
-from kgroup.units import percent, plural
+from kgroup.groups.wait_conditions import some_of
+from kgroup.support.units import percent, plural
 
 REPLICAS = Threshold("replicas of __consumer_offsets", 3, "", "offsets.topic.replication.factor, Kafka's default")
 OVER_FAIR = Threshold("times a fair share of the groups", 2, "x", "twice the load of every request, twice the loading")

@@ -6,8 +6,8 @@ from kgroup.groups.doctor.finding import Answer, Severity
 from kgroup.groups.doctor.rule import Rule, Threshold
 from kgroup.groups.doctor.snapshot import GroupSnapshot, TopicPartition
 from kgroup.groups.doctor.words import name, text, utc
-from kgroup.groups.waiting import some_of
-from kgroup.units import plural
+from kgroup.groups.wait_conditions import some_of
+from kgroup.support.units import plural
 
 SOON = Threshold(
     "time left that is a warning", 86_400_000, "ms", "a day is left to act; half of the retention where that is shorter"

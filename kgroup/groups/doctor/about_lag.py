@@ -12,9 +12,9 @@ from kgroup.groups.doctor.rule import Rule, Threshold
 from kgroup.groups.doctor.snapshot import GroupSnapshot, LogFacts
 from kgroup.groups.doctor.words import called, name, place, text, unread_places
 from kgroup.groups.lag.words import rate_words
-from kgroup.groups.waiting import some_of
-from kgroup.model import Partition
-from kgroup.units import human_count, percent, plural
+from kgroup.groups.wait_conditions import some_of
+from kgroup.model.groups import Partition
+from kgroup.support.units import human_count, percent, plural
 
 LEAST_LAG = Threshold("records of lag from which its shape counts", 1_000, "", "two batches of max.poll.records (500)")
 LAG_SHARE = Threshold("share of the lag on one partition or member", 80, "%", "the rest alone would be no alert")

@@ -11,10 +11,10 @@ from kgroup.groups.doctor.finding import Answer, Severity
 from kgroup.groups.doctor.rule import Rule, Threshold
 from kgroup.groups.doctor.snapshot import GroupSnapshot
 from kgroup.groups.doctor.words import LEFT_FOR_A_MOMENT, REBALANCING, called, kafka, name
-from kgroup.groups.readiness.check import How, Verdict
-from kgroup.groups.waiting import some_of
-from kgroup.model import Member
-from kgroup.units import plural
+from kgroup.groups.migration.check import How, Verdict
+from kgroup.groups.wait_conditions import some_of
+from kgroup.model.groups import Member
+from kgroup.support.units import plural
 
 STANDBY = Threshold("idle members that are only info", 1, "", "one spare member is often meant as a standby")
 SKEW = Threshold(

@@ -6,9 +6,9 @@ from kgroup.groups.doctor.finding import Answer, Severity
 from kgroup.groups.doctor.rule import Rule
 from kgroup.groups.doctor.snapshot import GroupSnapshot
 from kgroup.groups.doctor.words import name, place, unread_places
-from kgroup.groups.waiting import some_of
-from kgroup.model import Partition
-from kgroup.units import human_count, plural
+from kgroup.groups.wait_conditions import some_of
+from kgroup.model.groups import Partition
+from kgroup.support.units import human_count, plural
 
 OUT_OF_RANGE = Rule(
     "out-of-range",

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kgroup.facts import HEARTBEAT_CONFIG, SESSION_CONFIG, Bounds
 from kgroup.groups.doctor.finding import Answer, Severity
 from kgroup.groups.doctor.rule import Rule, Threshold
 from kgroup.groups.doctor.snapshot import GroupSnapshot
 from kgroup.groups.doctor.words import LEFT_FOR_A_MOMENT, called, kafka, name, text, utc
-from kgroup.groups.waiting import NAMED, some_of
-from kgroup.model import Member
-from kgroup.quoting import quote
-from kgroup.units import plural
+from kgroup.groups.wait_conditions import NAMED, some_of
+from kgroup.model.groups import Member
+from kgroup.model.migration_facts import HEARTBEAT_CONFIG, SESSION_CONFIG, Bounds
+from kgroup.support.quoting import quote
+from kgroup.support.units import plural
 
 HEARTBEATS = Threshold(
     "heartbeats that fit into a session", 3, "", "Kafka's documentation: no more than a third; one may be lost"

@@ -8,8 +8,8 @@ from kgroup.groups.doctor.finding import Answer, Severity
 from kgroup.groups.doctor.rule import Rule, Threshold
 from kgroup.groups.doctor.snapshot import ClusterSnapshot, GroupSnapshot, OpenTransaction
 from kgroup.groups.doctor.words import kafka, name, place, text
-from kgroup.groups.waiting import some_of
-from kgroup.units import human_count, plural
+from kgroup.groups.wait_conditions import some_of
+from kgroup.support.units import human_count, plural
 
 SLOW = Threshold("time held back that is a warning", 60_000, "ms", "the default transaction.timeout.ms of producers")
 HANGING = Threshold(

@@ -10,7 +10,7 @@ from kgroup.groups.doctor.finding import Answer, Diagnosis, Finding, NotLooked, 
 from kgroup.groups.doctor.rule import Rule
 from kgroup.groups.doctor.rules import CLUSTER_RULES, GROUP_RULES, OF_COMMITS, ORDER
 from kgroup.groups.doctor.snapshot import ClusterSnapshot, GroupSnapshot
-from kgroup.groups.hidden import hidden_words
+from kgroup.model.hidden_commits import hidden_words
 
 _Snapshot = TypeVar("_Snapshot")
 

@@ -15,12 +15,12 @@ from kgroup.groups.doctor.snapshot import (
     Restart,
     TopicPartition,
 )
+from kgroup.groups.history.model import WENT, Cause, Kind, Present, SignatureKind, Step
+from kgroup.groups.history.summary import Asked, history
+from kgroup.groups.history.summary import History as Timeline
 from kgroup.groups.lag.from_log import from_log as evidence_of
-from kgroup.groups.timeline.history import Asked, history
-from kgroup.groups.timeline.history import History as Timeline
-from kgroup.groups.timeline.model import WENT, Cause, Kind, Present, SignatureKind, Step
-from kgroup.logged import CommitWritten, Ending, Event, Reach
-from kgroup.model import Group
+from kgroup.model.group_log import CommitWritten, Ending, Event, Reach
+from kgroup.model.groups import Group
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from kgroup.durations import format_duration
 from kgroup.groups.doctor.finding import Answer, Finding, NotLooked, Severity
+from kgroup.support.durations import format_duration
 
 Unit = Literal["", "ms", "%", "x"]
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kgroup.facts import BrokerFacts
-from kgroup.facts import OpenTransaction as OpenTransaction
-from kgroup.groups.readiness.check import Readiness
-from kgroup.model import Group
+from kgroup.groups.migration.check import Readiness
+from kgroup.model.groups import Group
+from kgroup.model.migration_facts import BrokerFacts
+from kgroup.model.migration_facts import OpenTransaction as OpenTransaction
 
 TopicPartition = tuple[str, int]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from kgroup.durations import format_duration
 from kgroup.groups.member_names import labels
-from kgroup.groups.waiting import some_of
-from kgroup.model import Group, Partition
-from kgroup.quoting import quote
-from kgroup.units import plural
+from kgroup.groups.wait_conditions import some_of
+from kgroup.model.groups import Group, Partition
+from kgroup.support.durations import format_duration
+from kgroup.support.quoting import quote
+from kgroup.support.units import plural
 
 REBALANCING = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
 LEFT_FOR_A_MOMENT = -2

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kgroup.durations import format_duration
-from kgroup.errors import UsageError
 from kgroup.groups.lag.report import GroupLag, LagRow, PartitionLag, Sum
 from kgroup.groups.lag.status import Status
 from kgroup.groups.lag.words import status_words
-from kgroup.units import percent
+from kgroup.support.durations import format_duration
+from kgroup.support.errors import UsageError
+from kgroup.support.units import percent
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from kgroup.model import LoggedCommit
+from kgroup.model.groups import LoggedCommit
 
 TopicPartition = tuple[str, int]
 

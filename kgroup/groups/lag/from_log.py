@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from kgroup.groups.lag.evidence import Churn, MemberFacts, TopicPartition
-from kgroup.logged import (
+from kgroup.model.group_log import (
     CommitWritten,
     Ending,
     EpochWritten,
@@ -19,7 +19,7 @@ from kgroup.logged import (
     Reach,
     TargetEpochWritten,
 )
-from kgroup.model import Group, LoggedCommit
+from kgroup.model.groups import Group, LoggedCommit
 
 _COUNTED = frozenset({Ending.PLAIN, Ending.COMMITTED})
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import groupby
 
-from kgroup.groups.hidden import hidden_words
 from kgroup.groups.lag.evidence import Evidence, FirstUnread, Isolation, LogPoint, PartitionEvidence, Source
 from kgroup.groups.lag.headroom import Headroom, Unread, headroom
 from kgroup.groups.lag.log_ends import LogEnds
 from kgroup.groups.lag.rates import UNKNOWN_OUTLOOK, Rates, incoming_rate, keeps_up, outlook, rates_of
 from kgroup.groups.lag.report import GroupLag, PartitionLag, sum_of
 from kgroup.groups.lag.status import DEFAULT_RULES, Judged, Reading, Rules, judge
-from kgroup.model import Group, LogRange, Partition
+from kgroup.model.groups import Group, LogRange, Partition
+from kgroup.model.hidden_commits import hidden_words
 
 _NOTHING = PartitionEvidence()
 _RATE_SPAN_MS = 600_000

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from kgroup.groups.lag.log_ends import LogEnds
 from kgroup.groups.lag.status import Status, last_rewind, usual_pause_ms
-from kgroup.model import LoggedCommit
+from kgroup.model.groups import LoggedCommit
 
 _LEAST_MS = 1000
 _SPAN_MS = 600_000

@@ -11,7 +11,7 @@ from kgroup.groups.lag.evidence import Isolation, OpenTransaction
 from kgroup.groups.lag.headroom import Headroom
 from kgroup.groups.lag.rates import Outlook, Pace, Rates, slowest
 from kgroup.groups.lag.status import Judged, Status
-from kgroup.model import Partition, places_document
+from kgroup.model.groups import Partition, places_document
 
 
 class LagRow(Protocol):

@@ -20,7 +20,7 @@ from enum import StrEnum
 from itertools import pairwise
 
 from kgroup.groups.lag.log_ends import LogEnds
-from kgroup.model import LoggedCommit
+from kgroup.model.groups import LoggedCommit
 
 
 class Status(StrEnum):

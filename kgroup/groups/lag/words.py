@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kgroup.durations import format_duration
 from kgroup.groups.lag.rates import Outlook, Pace, Rates
 from kgroup.groups.lag.status import Judged
-from kgroup.units import human_count
+from kgroup.support.durations import format_duration
+from kgroup.support.units import human_count
 
 _SLOW = 10
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kgroup.errors import NotFound
 from kgroup.groups.assignors.java_order import member_order
 from kgroup.groups.assignors.model import Subscriber
 from kgroup.groups.simulation.model import Change, Restart, SimulatedGroup, Simulation, Timing
 from kgroup.groups.simulation.run import Run
+from kgroup.support.errors import NotFound
 
 
 def simulate(group: SimulatedGroup, change: Change, timing: Timing, seed: int = 0) -> Simulation:

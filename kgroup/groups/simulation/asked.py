@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from kgroup.errors import UsageError
+from kgroup.support.errors import UsageError
 
 _MOST_PARTITIONS = 10_000
 _GROWTH = r"(?:(?P<topic>[^=]+)=)?\+(?P<number>[0-9]{1,9})"

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from kgroup.groups.history.model import Kind, Step
 from kgroup.groups.simulation.model import Timing
 from kgroup.groups.simulation.report import Sources
-from kgroup.groups.timeline.model import Kind, Step
 
 _FEWEST = 3
 """Rebalances whose median is believed."""

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from kgroup.errors import UsageError
 from kgroup.groups.assignors import CLIENT_SIDE, SERVER_SIDE, Assignor
 from kgroup.groups.assignors.model import Assigned, Subscriber, Topic
+from kgroup.support.errors import UsageError
 
 SERVER_DEFAULT = "uniform"
 """What a consumer group uses where nobody asked for anything (group.consumer.assignors)."""

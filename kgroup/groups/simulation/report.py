@@ -10,7 +10,7 @@ from kgroup.groups.assignors.model import Assigned, TopicPartition
 from kgroup.groups.member_names import member_names
 from kgroup.groups.simulation.model import Balance, Change, Restart, Timing
 from kgroup.groups.simulation.scenarios import Played, asked_for
-from kgroup.model import Group
+from kgroup.model.groups import Group
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from kgroup.errors import UsageError
 from kgroup.groups.assignors import CLIENT_SIDE, SERVER_SIDE
 from kgroup.groups.simulation import running_with, simulate
 from kgroup.groups.simulation.model import (
@@ -19,6 +18,7 @@ from kgroup.groups.simulation.model import (
     Timing,
     known_assignors,
 )
+from kgroup.support.errors import UsageError
 
 RUNS = 20
 _MOST_WORK = 200_000

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kgroup.errors import KgroupError, NotFound, Refused
 from kgroup.groups.assignors.model import Subscriber, Topic, TopicPartition
-from kgroup.groups.owners import foreign_owner
+from kgroup.groups.foreign_owners import foreign_owner
 from kgroup.groups.simulation.model import SERVER_DEFAULT, Change, SimulatedGroup, known_assignors
-from kgroup.model import Assignment, Group, Member, is_of_consumers
+from kgroup.model.groups import Assignment, Group, Member, is_of_consumers
+from kgroup.support.errors import KgroupError, NotFound, Refused
 
 _AT_REST = {"classic": ("Stable", "Empty", "Dead"), "consumer": ("Stable", "Reconciling", "Empty", "Dead")}
 """A consumer group that is Reconciling has its target already; its members are on their way."""

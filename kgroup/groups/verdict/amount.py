@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from kgroup.durations import format_duration
 from kgroup.groups.lag.evidence import Evidence, Isolation, Source
 from kgroup.groups.lag.report import GroupLag
 from kgroup.groups.verdict.plain import amount
-from kgroup.model import Group
-from kgroup.units import human_count
+from kgroup.model.groups import Group
+from kgroup.support.durations import format_duration
+from kgroup.support.units import human_count
 
 
 def measured_line(group: Group, report: GroupLag, evidence: Evidence) -> str:

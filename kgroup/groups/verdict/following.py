@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from kgroup.durations import format_duration
 from kgroup.groups.lag.evidence import Evidence
 from kgroup.groups.lag.rates import Pace
 from kgroup.groups.lag.report import GroupLag, PartitionLag
@@ -14,8 +13,9 @@ from kgroup.groups.verdict.plain import of_assignment, of_members
 from kgroup.groups.verdict.safe import Safety
 from kgroup.groups.verdict.shape import Kind, Shape, Siblings, member_words
 from kgroup.groups.verdict.stuck import held_back, is_crash_loop, stuck_of
-from kgroup.model import Group
-from kgroup.units import percent, plural
+from kgroup.model.groups import Group
+from kgroup.support.durations import format_duration
+from kgroup.support.units import percent, plural
 
 _HOT = 3
 

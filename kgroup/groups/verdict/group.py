@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from kgroup.durations import format_duration
 from kgroup.groups.lag.evidence import Evidence, Source
 from kgroup.groups.lag.measure import measure
 from kgroup.groups.lag.rates import Pace
@@ -18,7 +17,8 @@ from kgroup.groups.verdict.plain import range_line
 from kgroup.groups.verdict.safe import Safety, safety
 from kgroup.groups.verdict.shape import Shape, Siblings, shape_of, shape_words, siblings_of, siblings_words
 from kgroup.groups.verdict.stuck import back_line, stuck_line, stuck_of, transaction_line
-from kgroup.model import Group
+from kgroup.model.groups import Group
+from kgroup.support.durations import format_duration
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kgroup.durations import format_duration
 from kgroup.groups.lag.evidence import Evidence, Source
 from kgroup.groups.lag.rates import Pace
 from kgroup.groups.lag.report import GroupLag, PartitionLag
 from kgroup.groups.lag.words import rate_words
+from kgroup.support.durations import format_duration
 
 
 def rate_line(report: GroupLag, evidence: Evidence) -> str:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kgroup.groups.hidden import hidden_words
-from kgroup.model import Group, Partition
-from kgroup.units import human_count, percent, plural
+from kgroup.model.groups import Group, Partition
+from kgroup.model.hidden_commits import hidden_words
+from kgroup.support.units import human_count, percent, plural
 
 REBALANCING = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
 LEFT_FOR_A_MOMENT = -2

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kgroup.durations import format_duration
 from kgroup.groups.lag.evidence import Evidence, Retention, Source
 from kgroup.groups.lag.rates import Pace
 from kgroup.groups.lag.report import GroupLag, PartitionLag
 from kgroup.groups.verdict.line import Concern
-from kgroup.units import human_bytes
+from kgroup.support.durations import format_duration
+from kgroup.support.units import human_bytes
 
 _SOON_MS = 900_000
 _CLOSE_MS = 3_600_000

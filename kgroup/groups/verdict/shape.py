@@ -10,8 +10,8 @@ from kgroup.groups.lag.evidence import Sibling
 from kgroup.groups.lag.report import GroupLag, PartitionLag
 from kgroup.groups.lag.status import Status
 from kgroup.groups.member_names import labels
-from kgroup.model import Group
-from kgroup.units import plural
+from kgroup.model.groups import Group
+from kgroup.support.units import plural
 
 _SHARE = 5
 _SMALL_LAG = 1000

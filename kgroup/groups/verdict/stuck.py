@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kgroup.durations import format_duration
 from kgroup.groups.lag.evidence import Churn, Evidence, Isolation, OpenTransaction, Source
 from kgroup.groups.lag.report import GroupLag, PartitionLag
 from kgroup.groups.lag.status import Status
 from kgroup.groups.lag.words import rate_words
-from kgroup.units import human_count, plural
+from kgroup.support.durations import format_duration
+from kgroup.support.units import human_count, plural
 
 CRASH_LOOP_GENERATIONS = 5
 _LONG_MS = 60_000

@@ -18,8 +18,8 @@ from kgroup.groups.doctor.diagnose import (
 )
 from kgroup.groups.doctor.finding import Diagnosis, Finding, NotLooked, Severity
 from kgroup.groups.doctor.snapshot import GroupSnapshot
-from tests.groups.doctor import of_cluster, of_members, of_offsets
-from tests.groups.doctor.cases import CLUSTER, CRITICAL, HEALTHY, INFO, WARNING, partition
+from tests.support.cases import doctor_of_cluster, doctor_of_members, doctor_of_offsets
+from tests.support.cases.doctor import CLUSTER, CRITICAL, HEALTHY, INFO, WARNING, partition
 
 
 def finding(rule: str, severity: Severity) -> Finding:
@@ -39,9 +39,12 @@ ALL = (WELL, ODD, WARNED, ILL, THE_CLUSTER)
 
 
 def test_findings_come_worst_first_then_as_in_the_table() -> None:
-    found = of_offsets.one(partition(0, 70, 100, 120))
+    found = doctor_of_offsets.one(partition(0, 70, 100, 120))
     found = replace(
-        found, readiness=of_members.READY, transactions=(of_offsets.hanging(10**7),), gone=frozenset(["orders"])
+        found,
+        readiness=doctor_of_members.READY,
+        transactions=(doctor_of_offsets.hanging(10**7),),
+        gone=frozenset(["orders"]),
     )
 
     told = diagnose_group(found)
@@ -104,7 +107,9 @@ def test_what_was_not_looked_at_by_its_reason() -> None:
 
 
 def test_documents() -> None:
-    told = diagnose_group(replace(HEALTHY, history=None, unread={"history": "no READ"}, readiness=of_members.READY))
+    told = diagnose_group(
+        replace(HEALTHY, history=None, unread={"history": "no READ"}, readiness=doctor_of_members.READY)
+    )
     document = json.loads(json.dumps(told.document()))
 
     assert document["group"] == "orders-enrich"
@@ -119,14 +124,14 @@ def test_documents() -> None:
 
 
 def test_every_snapshot_of_the_cases_has_a_document() -> None:
-    for case in (*of_members.CASES, *of_offsets.CASES, *of_cluster.CASES):
+    for case in (*doctor_of_members.CASES, *doctor_of_offsets.CASES, *doctor_of_cluster.CASES):
         snapshot = case.snapshot
         told = diagnose_group(snapshot) if isinstance(snapshot, GroupSnapshot) else diagnose_cluster(snapshot)
         json.dumps(told.document())
 
 
 def test_what_the_findings_of_a_hanging_transaction_tell_to_type() -> None:
-    told = diagnose_group(replace(HEALTHY, transactions=(of_offsets.hanging(10**7),)))
+    told = diagnose_group(replace(HEALTHY, transactions=(doctor_of_offsets.hanging(10**7),)))
 
     assert told.findings[0].commands == (
         "kafka-transactions.sh --bootstrap-server b1:9092 abort --topic orders --partition 3 --start-offset 812",

@@ -11,10 +11,10 @@ from kgroup.groups.doctor.about_rebalances import rebalance_storm
 from kgroup.groups.doctor.finding import Finding, Severity
 from kgroup.groups.doctor.from_log import FromLog, from_log, history_of
 from kgroup.groups.doctor.snapshot import CommitPoint, Commits, MemberSettings, Restart
-from kgroup.groups.timeline.history import Asked
-from kgroup.logged import Ending, GenerationMember
-from tests.groups.doctor.cases import EMPTY, HEALTHY
-from tests.groups.timeline.logs import T0, TOPIC, Log, member
+from kgroup.groups.history.summary import Asked
+from kgroup.model.group_log import Ending, GenerationMember
+from tests.support.cases.doctor import EMPTY, HEALTHY
+from tests.support.cases.history import T0, TOPIC, Log, member
 
 _HOUR_MS = 3_600_000
 

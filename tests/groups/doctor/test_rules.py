@@ -11,10 +11,10 @@ from kgroup.groups.doctor.diagnose import diagnose_cluster, diagnose_group
 from kgroup.groups.doctor.finding import Answer, Finding, NotLooked
 from kgroup.groups.doctor.rules import BY_ID, CLUSTER_RULES, GROUP_RULES, ORDER, RULES
 from kgroup.groups.doctor.snapshot import ClusterSnapshot, GroupSnapshot
-from tests.groups.doctor import of_cluster, of_members, of_offsets
-from tests.groups.doctor.cases import CLUSTER, EMPTY, HEALTHY, NOW, PARTLY, UNKNOWN, A, B, Case, consumer
+from tests.support.cases import doctor_of_cluster, doctor_of_members, doctor_of_offsets
+from tests.support.cases.doctor import CLUSTER, EMPTY, HEALTHY, NOW, PARTLY, UNKNOWN, A, B, Case, consumer
 
-CASES = (*of_members.CASES, *of_offsets.CASES, *of_cluster.CASES)
+CASES = (*doctor_of_members.CASES, *doctor_of_offsets.CASES, *doctor_of_cluster.CASES)
 
 
 def look(case: Case) -> Answer:

@@ -1,0 +1,95 @@
+"""What of a group is to be caught up, and the words of the command line that say so. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
+
+from kgroup.catchup.chunks import RateLimit
+from kgroup.catchup.model import Place
+from kgroup.groups.reset_targets import TopicChoice
+from kgroup.model.records import OffsetRange
+from kgroup.support.errors import UsageError
+
+_LARGEST_OFFSET = 2**63 - 1
+_LARGEST_PARTITION = 2**31 - 1
+
+
+class Missing(StrEnum):
+    """Where a partition without a commit begins: ``--missing``. LEAVE does not move it."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    LEAVE = "leave"
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What is to be caught up, with the moments of ``--skip-before`` and ``--until`` still as times (ms)."""
+
+    topics: tuple[TopicChoice, ...] = ()
+    ranges: tuple[OffsetRange, ...] = ()
+    missing: Missing | None = None
+    skip_before_ms: int | None = None
+    until_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What the user wants caught up.
+
+    ``topics`` (``--topic t`` or ``t:0,3``) empty: all that the group has. ``ranges`` (``--range t:0=70-120``) are read
+    as they are, and no group is moved then. ``missing`` None: a partition without a commit is an error. ``skip_to`` is,
+    for ``--skip-before``, the first offset of each partition that is not given up; a partition that is not in it has no
+    record since then, so that all of its gap is given up. ``until`` is the same for ``--until``: the offset that a
+    partition is released at; a partition that is not in it ends as it would without. Both are None where not asked for.
+    """
+
+    topics: tuple[TopicChoice, ...] = ()
+    ranges: tuple[OffsetRange, ...] = ()
+    missing: Missing | None = None
+    skip_to: Mapping[Place, int] | None = None
+    until: Mapping[Place, int] | None = None
+
+
+def check_topic_name(option: str, name: str) -> None:
+    """Raise UsageError for what no topic can be called (Kafka's ``Topic.validate``)."""
+    if not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", name) or name in (".", ".."):
+        raise UsageError(f"{option} {name!r}: no topic has such a name", hint="letters, digits, . _ - ; 249 at most")
+
+
+def parse_ranges(given: Sequence[str]) -> tuple[OffsetRange, ...]:
+    """``["t:0=70-120", "t:1=5-9"]`` as offsets [70, 120) and [5, 9), sorted; what touches stays apart.
+
+    Raises UsageError for what is no range, and for offsets that are named twice: they would be delivered twice.
+    """
+    found = sorted(_range(item) for word in given for item in word.split(","))
+    for one, other in pairwise(found):
+        if (one.topic, one.partition) == (other.topic, other.partition) and other.start < one.end:
+            raise UsageError(f"--range: {one} and {other} overlap, so that records would be delivered twice")
+    return tuple(found)
+
+
+def _range(item: str) -> OffsetRange:
+    parts = re.fullmatch(r"(?a)\s*([^:=,\s]+):(\d{1,10})=(\d{1,19})-(\d{1,19})\s*", item)
+    if not parts or int(parts[2]) > _LARGEST_PARTITION or int(parts[4]) > _LARGEST_OFFSET:
+        raise UsageError(f"--range {item!r}: not TOPIC:PARTITION=START-END", hint="--range orders:0=70-120")
+    made = OffsetRange(parts[1], int(parts[2]), int(parts[3]), int(parts[4]))
+    if made.start >= made.end:
+        raise UsageError(f"--range {item}: holds no offset; the end is the first one that is left out")
+    return made
+
+
+def parse_rate(text: str) -> RateLimit:
+    """``500/s`` records or ``20MiB/s``, over the whole job. Raises UsageError."""
+    found = re.fullmatch(r"(?ai)\s*(\d+(?:\.\d+)?)\s*(k|m|b|kb|mb|gb|kib|mib|gib)?/s\s*", text)
+    if not found or not float(found[1]):
+        raise UsageError(f"--rate {text}: not a rate", hint="--rate 500/s for records, --rate 20MiB/s for bytes")
+    number, unit = float(found[1]), (found[2] or "").lower()
+    if unit in ("", "k", "m"):
+        return RateLimit(records_per_s=number * {"": 1, "k": 1e3, "m": 1e6}[unit])
+    step = 1024 if unit.endswith("ib") else 1000
+    return RateLimit(bytes_per_s=number * step ** ("bkmg".index(unit[0])))

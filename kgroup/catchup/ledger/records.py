@@ -1,0 +1,409 @@
+"""The ledger's records: keys, and versioned JSON of the values. Pure.
+
+A plan's own record, its state, its runner's epoch, its delivery and the progress of each chunk have keys of their own,
+so that compaction never moves one behind another: ``cu-7f3a/plan``, ``/state``, ``/epoch``, ``/delivery``,
+``/chunk/12``. Fields that are not known are passed over; whoever needs them to be understood raises the version.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
+from typing import Any, NoReturn
+
+from kgroup.catchup.ledger.json_fields import Fields, Wrong
+from kgroup.catchup.ledger.shares import lost_document, read_lost, read_share, share_document
+from kgroup.catchup.model import (
+    Chunk,
+    Delivery,
+    Epoch,
+    GapRange,
+    GivenUp,
+    Order,
+    Plan,
+    Progress,
+    State,
+    StateRecord,
+    TargetTopic,
+    Task,
+)
+from kgroup.groups.commit_tags import is_plan_id
+from kgroup.model.groups import Commit
+from kgroup.support.errors import KgroupError, Refused
+
+VERSION = 1
+
+Value = Plan | StateRecord | Epoch | Delivery | Progress
+
+
+class Kind(StrEnum):
+    """Which of a plan's records it is."""
+
+    PLAN = "plan"
+    STATE = "state"
+    EPOCH = "epoch"
+    DELIVERY = "delivery"
+    CHUNK = "chunk"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What a record is about; ``chunk`` is its number with CHUNK, else None."""
+
+    plan_id: str
+    kind: Kind
+    chunk: int | None = None
+
+    def __str__(self) -> str:
+        end = "" if self.chunk is None else f"/{self.chunk}"
+        return f"{self.plan_id}/{self.kind}{end}"
+
+    def encode(self) -> bytes:
+        """As the ledger has it."""
+        return str(self).encode()
+
+
+def key_of(plan_id: str, value: Value) -> Key:
+    """Under which key a value of this plan is written."""
+    match value:
+        case Plan():
+            return Key(plan_id, Kind.PLAN)
+        case StateRecord():
+            return Key(plan_id, Kind.STATE)
+        case Epoch():
+            return Key(plan_id, Kind.EPOCH)
+        case Delivery():
+            return Key(plan_id, Kind.DELIVERY)
+        case Progress():
+            return Key(plan_id, Kind.CHUNK, value.chunk)
+
+
+def plan_of(raw: bytes | None) -> str | None:
+    """Whose record it is, so that one that can't be read costs its own plan only; None where even that is not told."""
+    first = (raw or b"").split(b"/", 1)[0].decode("ascii", "replace")
+    return first if is_plan_id(first) else None
+
+
+def decode_key(raw: bytes | None) -> Key:
+    """The key of a record. Raises as ``decode``, of a kind of record that is not known too."""
+    text = (raw or b"").decode("utf-8", "backslashreplace")
+    plan_id, *rest = text.split("/")
+    if raw is None or not is_plan_id(plan_id) or not rest:
+        raise _damaged(text or "a record without a key", "its key is not one of kgroup's")
+    kinds = {kind.value: kind for kind in Kind}
+    kind = kinds.get(rest[0])
+    if kind is None:
+        raise _newer(text, f"a record {rest[0]!r} is not known")
+    if kind is Kind.CHUNK:
+        if len(rest) != 2 or not re.fullmatch(r"(?a)0|[1-9]\d{0,9}", rest[1]):
+            raise _damaged(text, "its key names no chunk")
+        return Key(plan_id, kind, int(rest[1]))
+    if len(rest) != 1:
+        raise _damaged(text, "its key is too long")
+    return Key(plan_id, kind)
+
+
+def encode(value: Value) -> bytes:
+    """JSON in ASCII: metadata of commits may hold anything, NUL included."""
+    match value:
+        case Plan():
+            document = _plan(value)
+        case StateRecord():
+            document = _state(value)
+        case Epoch():
+            document = _epoch(value)
+        case Delivery():
+            document = _delivery(value)
+        case Progress():
+            document = _progress(value)
+    return json.dumps({"v": VERSION, **document}, separators=(",", ":")).encode("ascii")
+
+
+def decode(key: Key, raw: bytes) -> Value:
+    """The value of a record that is no tombstone.
+
+    Raises Refused with code ``ledger-newer`` for a version that this kgroup does not know, and KgroupError with code
+    ``ledger-damaged`` for what is no record of the ledger; both name the record.
+    """
+    try:
+        document = json.loads(raw.decode("utf-8"), parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise _damaged(str(key), "it is no JSON") from error
+    if not isinstance(document, dict):
+        raise _damaged(str(key), "it is no JSON object")
+    version = document.get("v")
+    if type(version) is not int:
+        raise _damaged(str(key), "it has no version")
+    if version != VERSION:
+        raise _newer(str(key), f"it is of version {version}, and {VERSION} is known")
+    try:
+        value = _READERS[key.kind](Fields(document))
+    except Wrong as wrong:
+        raise _damaged(str(key), str(wrong)) from wrong
+    if isinstance(value, Plan) and value.id != key.plan_id:
+        raise _damaged(str(key), f"it is the plan {value.id}")
+    if isinstance(value, Progress) and value.chunk != key.chunk:
+        raise _damaged(str(key), f"it is about chunk {value.chunk}")
+    return value
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(name)
+
+
+def _newer(record: str, why: str) -> Refused:
+    return Refused(
+        f"ledger record {record}: {why}",
+        hint="a newer kgroup wrote it: use that one",
+        code="ledger-newer",
+    )
+
+
+def _damaged(record: str, why: str) -> KgroupError:
+    return KgroupError(
+        f"ledger record {record}: {why}",
+        hint="something else than kgroup writes to the ledger's topic: find out what, before anything is resumed",
+        code="ledger-damaged",
+    )
+
+
+def _plan(plan: Plan) -> dict[str, Any]:
+    return {
+        "id": plan.id,
+        "group": plan.group,
+        "group_type": plan.group_type,
+        "cluster_id": plan.cluster_id,
+        "created_ms": plan.created_ms,
+        "who": plan.who,
+        "reason": plan.reason,
+        "command": list(plan.command),
+        "released_at": plan.released_at,
+        "ranges": [_range(item) for item in plan.ranges],
+        "chunks": list(_runs(plan.chunks)),
+        "given_up": [
+            {"topic": row.topic, "partition": row.partition, "start": row.start, "end": row.end, "why": row.why}
+            for row in plan.given_up
+        ],
+    }
+
+
+def _range(item: GapRange) -> dict[str, Any]:
+    before = item.before
+    return {
+        "topic": item.topic,
+        "partition": item.partition,
+        "start": item.start,
+        "end": item.end,
+        "before": None
+        if before is None
+        else {"offset": before.offset, "leader_epoch": before.leader_epoch, "metadata": before.metadata},
+        "end_leader_epoch": item.end_leader_epoch,
+        "topic_id": item.topic_id,
+        "maybe_processed_until": item.maybe_processed_until,
+        "records": item.records,
+        "size": item.size,
+        "oldest_ms": item.oldest_ms,
+        "retention_deadline_ms": item.retention_deadline_ms,
+    }
+
+
+def _runs(chunks: tuple[Chunk, ...]) -> Iterator[dict[str, Any]]:
+    """Chunks that touch and are numbered one after the other, as the offsets between them: there may be thousands."""
+    run: dict[str, Any] | None = None
+    for chunk in chunks:
+        if (
+            run is not None
+            and (run["topic"], run["partition"], run["edges"][-1]) == (chunk.topic, chunk.partition, chunk.start)
+            and run["first"] + len(run["edges"]) - 1 == chunk.number
+        ):
+            run["edges"].append(chunk.end)
+            continue
+        if run is not None:
+            yield run
+        edges = [chunk.start, chunk.end]
+        run = {"topic": chunk.topic, "partition": chunk.partition, "first": chunk.number, "edges": edges}
+    if run is not None:
+        yield run
+
+
+def _read_plan(fields: Fields) -> Plan:
+    return Plan(
+        id=fields.text("id"),
+        group=fields.maybe("group", fields.text),
+        group_type=fields.maybe("group_type", fields.text),
+        cluster_id=fields.maybe("cluster_id", fields.text),
+        created_ms=fields.integer("created_ms"),
+        who=fields.text("who"),
+        reason=fields.maybe("reason", fields.text),
+        command=fields.texts("command"),
+        ranges=tuple(_read_range(item) for item in fields.objects("ranges")),
+        chunks=tuple(chunk for run in fields.objects("chunks") for chunk in _read_run(run)),
+        given_up=tuple(
+            GivenUp(item.text("topic"), item.count("partition"), *item.span(), item.text("why"))
+            for item in fields.objects("given_up")
+        ),
+        released_at=fields.text("released_at"),
+    )
+
+
+def _read_range(item: Fields) -> GapRange:
+    return GapRange(
+        item.text("topic"),
+        item.count("partition"),
+        *item.span(),
+        before=item.maybe("before", lambda name: _read_commit(item.object(name))),
+        end_leader_epoch=item.maybe("end_leader_epoch", item.count),
+        topic_id=item.maybe("topic_id", item.text),
+        maybe_processed_until=item.maybe("maybe_processed_until", item.count),
+        records=item.maybe("records", item.count),
+        size=item.maybe("size", item.count),
+        oldest_ms=item.maybe("oldest_ms", item.integer),
+        retention_deadline_ms=item.maybe("retention_deadline_ms", item.integer),
+    )
+
+
+def _read_commit(fields: Fields) -> Commit:
+    return Commit(fields.count("offset"), fields.maybe("leader_epoch", fields.count), fields.text("metadata"))
+
+
+def _read_run(run: Fields) -> Iterator[Chunk]:
+    topic, partition, first, edges = run.text("topic"), run.count("partition"), run.count("first"), run.counts("edges")
+    if len(edges) < 2 or list(edges) != sorted(edges):
+        run.wrong("edges", "are no offsets one after the other")
+    for number, (start, end) in enumerate(pairwise(edges), first):
+        yield Chunk(number, topic, partition, start, end)
+
+
+def _state(record: StateRecord) -> dict[str, Any]:
+    return {
+        "state": record.state.value,
+        "at_ms": record.at_ms,
+        "who": record.who,
+        "epoch": record.epoch,
+        "log_position": record.log_position,
+        "targets": [{"topic": t, "partition": p, "offset": offset} for t, p, offset in record.targets],
+        "expected": [{"topic": t, "partition": p, "offset": offset} for t, p, offset in record.expected],
+        "note": record.note,
+    }
+
+
+def _read_state(fields: Fields) -> StateRecord:
+    return StateRecord(
+        state=fields.one_of("state", State),
+        at_ms=fields.integer("at_ms"),
+        who=fields.text("who"),
+        epoch=fields.count("epoch"),
+        log_position=fields.maybe("log_position", fields.count),
+        targets=tuple(
+            (item.text("topic"), item.count("partition"), item.count("offset")) for item in fields.objects("targets")
+        ),
+        expected=tuple(
+            (item.text("topic"), item.count("partition"), item.maybe("offset", item.count))
+            for item in fields.objects("expected")
+        ),
+        note=fields.maybe("note", fields.text),
+    )
+
+
+def _epoch(epoch: Epoch) -> dict[str, Any]:
+    return {"number": epoch.number, "who": epoch.who, "at_ms": epoch.at_ms, "seen_ms": epoch.seen_ms}
+
+
+def _read_epoch(fields: Fields) -> Epoch:
+    return Epoch(fields.count("number"), fields.text("who"), fields.integer("at_ms"), fields.integer("seen_ms"))
+
+
+def _delivery(delivery: Delivery) -> dict[str, Any]:
+    target = delivery.target
+    return {
+        "sink": delivery.sink,
+        "order": delivery.order.value,
+        "tasks": [{"number": task.number, "chunks": list(task.chunks)} for task in delivery.tasks],
+        "options": dict(delivery.options),
+        "buckets": delivery.buckets,
+        "tuning": dict(delivery.tuning),
+        "target": None if target is None else _target(target),
+        "dead_letters": {name: _target(topic) for name, topic in delivery.dead_letters.items()},
+    }
+
+
+def _read_delivery(fields: Fields) -> Delivery:
+    return Delivery(
+        sink=fields.text("sink"),
+        order=fields.one_of("order", Order),
+        tasks=tuple(Task(item.count("number"), item.counts("chunks")) for item in fields.objects("tasks")),
+        options=fields.options("options"),
+        buckets=fields.count("buckets") if fields.has("buckets") else 0,
+        tuning=fields.options("tuning") if fields.has("tuning") else {},
+        target=fields.maybe("target", lambda name: _read_target(fields.object(name))) if fields.has("target") else None,
+        dead_letters={name: _read_target(item) for name, item in fields.by_name("dead_letters")}
+        if fields.has("dead_letters")
+        else {},
+    )
+
+
+def _target(target: TargetTopic) -> dict[str, Any]:
+    return {"id": target.id, "ends": list(target.ends)}
+
+
+def _read_target(fields: Fields) -> TargetTopic:
+    return TargetTopic(fields.maybe("id", fields.text), fields.counts("ends"))
+
+
+def _progress(progress: Progress) -> dict[str, Any]:
+    more: dict[str, Any] = {}
+    if progress.shares:
+        more["shares"] = [share_document(share) for share in progress.shares]
+    if progress.again or progress.kept:
+        more |= {"again": progress.again, "kept": [offset for span in progress.kept for offset in span]}
+    return {
+        "chunk": progress.chunk,
+        "delivered_to": progress.delivered_to,
+        "records": progress.records,
+        "filtered": progress.filtered,
+        "dead": progress.dead,
+        "size": progress.size,
+        "at_ms": progress.at_ms,
+        "epoch": progress.epoch,
+        "lost": lost_document(progress.lost),
+        "may_repeat": progress.may_repeat,
+        **more,
+    }
+
+
+def _read_progress(fields: Fields) -> Progress:
+    return Progress(
+        chunk=fields.count("chunk"),
+        delivered_to=fields.count("delivered_to"),
+        records=fields.count("records"),
+        filtered=fields.count("filtered"),
+        dead=fields.count("dead"),
+        size=fields.count("size"),
+        at_ms=fields.integer("at_ms"),
+        epoch=fields.count("epoch"),
+        lost=read_lost(fields),
+        may_repeat=fields.count("may_repeat"),
+        shares=tuple(read_share(item) for item in fields.objects("shares")) if fields.has("shares") else (),
+        again=fields.count("again") if fields.has("again") else 0,
+        kept=_read_kept(fields) if fields.has("kept") else (),
+    )
+
+
+def _read_kept(fields: Fields) -> tuple[tuple[int, int], ...]:
+    offsets = fields.counts("kept")
+    if len(offsets) % 2 or list(offsets) != sorted(offsets):
+        fields.wrong("kept", "are no offset ranges one after the other")
+    return tuple(zip(offsets[::2], offsets[1::2], strict=True))
+
+
+_READERS: dict[Kind, Callable[[Fields], Value]] = {
+    Kind.PLAN: _read_plan,
+    Kind.STATE: _read_state,
+    Kind.EPOCH: _read_epoch,
+    Kind.DELIVERY: _read_delivery,
+    Kind.CHUNK: _read_progress,
+}

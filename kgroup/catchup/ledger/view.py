@@ -1,0 +1,164 @@
+"""What the ledger says: the newest record of each key, put together to plans. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from kgroup.catchup.buckets import by_chunk
+from kgroup.catchup.ledger.records import Key, Kind, Value, decode, decode_key, plan_of
+from kgroup.catchup.model import Delivery, Epoch, Ledgered, Plan, Progress, StateRecord
+from kgroup.model.records import OffsetRange
+from kgroup.support.errors import KgroupError, NotFound, Refused
+
+Item = tuple[int, bytes | None, bytes | None]
+"""(offset, key, value); a value of None is a tombstone."""
+
+
+@dataclass(slots=True)
+class View:
+    """The newest record of each key that was read; values are decoded only when they are asked for.
+
+    With ``only`` set, the records of other plans are passed over. What kgroup did not write is passed over always.
+    """
+
+    only: str | None = None
+    _newest: dict[str, dict[bytes, tuple[int, bytes]]] = field(default_factory=dict)
+
+    def add(self, items: Iterable[Item]) -> View:
+        """Take these in, in the order of the log; returns itself."""
+        for offset, key, value in items:
+            plan_id = plan_of(key)
+            if key is None or plan_id is None or self.only not in (None, plan_id):
+                continue
+            records = self._newest.setdefault(plan_id, {})
+            if value is None:
+                records.pop(key, None)
+            else:
+                records[key] = (offset, value)
+        return self
+
+    def plan_ids(self) -> tuple[str, ...]:
+        """The plans whose own record is there, in its order."""
+        found = ((records[key][0], plan_id) for plan_id, key, records in self._with_plan())
+        return tuple(plan_id for _, plan_id in sorted(found))
+
+    def pruned_ids(self) -> frozenset[str]:
+        """The plans of which only the state is left, and which were finished."""
+        found = set[str]()
+        for plan_id in self._newest.keys() - set(self.plan_ids()):
+            with suppress(KgroupError):  # a newer kgroup's: this one cannot say that it was finished
+                if not self.state(plan_id).state.is_open:
+                    found.add(plan_id)
+        return frozenset(found)
+
+    def _with_plan(self) -> Iterator[tuple[str, bytes, dict[bytes, tuple[int, bytes]]]]:
+        for plan_id, records in self._newest.items():
+            key = Key(plan_id, Kind.PLAN).encode()
+            if key in records:
+                yield plan_id, key, records
+
+    def keys(self, plan_id: str) -> tuple[bytes, ...]:
+        """The keys of a plan's records."""
+        return tuple(self._newest.get(plan_id, ()))
+
+    def value(self, key: Key) -> Value | None:
+        """The newest value of a key, None where it has none. Raises what ``decode`` does."""
+        found = self._newest.get(key.plan_id, {}).get(key.encode())
+        return None if found is None else decode(key, found[1])
+
+    def plan(self, plan_id: str) -> Plan:
+        """The plan's own record. Raises NotFound where there is none, and what ``decode`` does."""
+        found = self.value(Key(plan_id, Kind.PLAN))
+        if not isinstance(found, Plan):
+            raise no_plan(plan_id)
+        return found
+
+    def state(self, plan_id: str) -> StateRecord:
+        """The state of a plan. Raises KgroupError where there is none, and what ``decode`` does."""
+        found = self.value(Key(plan_id, Kind.STATE))
+        if not isinstance(found, StateRecord):
+            raise KgroupError(f"the ledger has the plan {plan_id}, but not its state", code="ledger-damaged")
+        return found
+
+    def epoch(self, plan_id: str) -> Epoch | None:
+        """Who works on a plan, None where nobody has yet. Raises what ``decode`` does."""
+        found = self.value(Key(plan_id, Kind.EPOCH))
+        return found if isinstance(found, Epoch) else None
+
+    def delivery(self, plan_id: str) -> Delivery | None:
+        """Where a plan's records go, None where that is not set yet. Raises what ``decode`` does."""
+        found = self.value(Key(plan_id, Kind.DELIVERY))
+        return found if isinstance(found, Delivery) else None
+
+    def progress(self, plan_id: str, chunks: Iterable[int]) -> dict[int, Progress]:
+        """How far these chunks are, by number; those that have not begun are left out. Raises what ``decode`` does."""
+        found = ((number, self.value(Key(plan_id, Kind.CHUNK, number))) for number in chunks)
+        return {number: value for number, value in found if isinstance(value, Progress)}
+
+    def ledgered(self, plan_id: str) -> Ledgered:
+        """All of a plan. Raises NotFound where there is none, and what ``decode`` does, for any record of it."""
+        plan = self.plan(plan_id)
+        records = self._newest[plan_id]
+        keys = [decode_key(key) for key in records]
+        delivery = self.delivery(plan_id)
+        progress = self.progress(plan_id, sorted(key.chunk for key in keys if key.chunk is not None))
+        return Ledgered(
+            plan,
+            records[Key(plan_id, Kind.PLAN).encode()][0],
+            self.state(plan_id),
+            self.epoch(plan_id),
+            delivery,
+            by_chunk(plan, delivery, progress),
+        )
+
+
+def no_plan(plan_id: str) -> NotFound:
+    """There is no such plan, to be raised."""
+    return NotFound(
+        f"the ledger has no plan {plan_id}",
+        hint="kgroup catchup list shows all; it may have been pruned, or be in another ledger (--ledger-topic)",
+        code="no-plan",
+    )
+
+
+def refuse_overlap(view: View, plan: Plan) -> None:
+    """Raise Refused with code ``plan-overlaps`` where an open plan of the same group has some of the same offsets.
+
+    Code ``plan-exists`` where the id is taken. Raises what ``decode`` does for any plan that can't be read: it may be
+    one that overlaps.
+    """
+    if plan.id in view.plan_ids():
+        raise Refused(f"the ledger has a plan {plan.id} already", code="plan-exists")
+    for plan_id in view.plan_ids():
+        other = view.plan(plan_id)
+        if other.group != plan.group or not view.state(plan_id).state.is_open:
+            continue
+        if error := shared_with(plan, other):
+            raise error
+
+
+def shared_with(plan: Plan, other: Plan) -> Refused | None:
+    """Refused [plan-overlaps] where an open plan has some of the same offsets."""
+    shared = tuple(_shared(plan, other))
+    if not shared:
+        return None
+    whose = "" if other.group is None else f" of {other.group}"
+    return Refused(
+        f"open plan {other.id}{whose} has {len(shared)} of these ranges, or parts of them",
+        details=tuple(map(str, shared[:3])) + ((f"and {len(shared) - 3} more",) if len(shared) > 3 else ()),
+        hint=f"go on with it:  kgroup catchup resume {other.id}",
+        code="plan-overlaps",
+    )
+
+
+def _shared(one: Plan, other: Plan) -> Iterator[OffsetRange]:
+    by_place: dict[tuple[str, int], list[tuple[int, int]]] = {}
+    for item in other.ranges:
+        by_place.setdefault(item.place, []).append((item.start, item.end))
+    for item in one.ranges:
+        for start, end in by_place.get(item.place, ()):
+            low, high = max(start, item.start), min(end, item.end)
+            if low < high:
+                yield OffsetRange(item.topic, item.partition, low, high)

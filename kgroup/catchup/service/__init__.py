@@ -1,0 +1,1 @@
+"""What the catch-up verbs do: start, resume, stop, cancel, prune, show."""

@@ -1,0 +1,230 @@
+"""``kgroup catchup stop``, ``cancel`` and ``prune``; and ``resume`` as far as the release."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kgroup.catchup import decisions
+from kgroup.catchup.documents import plan_document
+from kgroup.catchup.ending import Ending
+from kgroup.catchup.model import Ledgered, Place, State
+from kgroup.catchup.plan_state import PlanState
+from kgroup.catchup.service.engine import Engine
+from kgroup.catchup.service.lookup import found_plan, in_full, listed, running_plan
+from kgroup.catchup.service.show import PlanRow, commands, going_on, state_outcome
+from kgroup.catchup.service.start_outcome import half_released, released_text
+from kgroup.catchup.steps import Close, Decision, Nothing, Refuse, Situation
+from kgroup.catchup.verification import prove
+from kgroup.model.blocks import Screen, Text, Title
+from kgroup.model.groups import RowError
+from kgroup.model.outcome import Outcome
+from kgroup.output.pages.catchup_cancel import ended_records, ended_screen
+from kgroup.output.pages.catchup_plans import list_records, list_screen, released_screen
+from kgroup.settings.invocation import Run
+from kgroup.support.clock import utc_ms
+from kgroup.support.errors import ExitCode, KgroupError, UsageError
+from kgroup.support.quoting import to_apply
+from kgroup.support.signals import put_off
+from kgroup.support.units import plural
+
+
+def parse_assumed(given: Sequence[str], found: Ledgered) -> dict[Place, bool]:
+    """``--assume released`` for all partitions of a plan, ``orders:7=unreleased`` for one. Raises UsageError."""
+    assumed: dict[Place, bool] = {}
+    places = {item.place for item in found.plan.ranges}
+    for word in given:
+        parts = re.fullmatch(r"(?a)(?:([^:=,\s]+):(\d{1,10})=)?(released|unreleased)", word.strip())
+        if parts is None:
+            raise UsageError(f"--assume {word}: not released or unreleased", hint="--assume orders:7=released")
+        released = parts[3] == "released"
+        if parts[1] is None:
+            assumed |= dict.fromkeys(places - assumed.keys(), released)
+            continue
+        place = (parts[1], int(parts[2]))
+        if place not in places:
+            raise UsageError(f"--assume {word}: {found.plan.id} has no such partition")
+        assumed[place] = released
+    return assumed
+
+
+@dataclass(frozen=True, slots=True)
+class _EndingRow:
+    ending: Ending
+
+    def document(self) -> dict[str, Any]:
+        state = self.ending.state
+        return plan_document(state.found, state.proof) | self.ending.document()
+
+
+def cancel_outcome(
+    run: Run,
+    engine: Engine,
+    text: str,
+    accepted: Collection[str],
+    assume: Sequence[str],
+    *,
+    give_up: bool,
+    execute: bool,
+) -> Outcome:
+    """Cancel a plan, or say what that would come to."""
+
+    def decide(now: Situation) -> Decision:
+        return decisions.cancel(now, accepted, give_up=give_up)
+
+    found = found_plan(run, engine, text, finished=True)
+    assumed = parse_assumed(assume, found)
+    # Looked at first without fencing anybody: a cancel that is refused must not end a replay.
+    would = engine.would(found, decide, assumed)
+    if isinstance(would, Refuse) or not execute or isinstance(would, Nothing):
+        refusal = in_full(run, would.error) if isinstance(would, Refuse) else None
+        return _ending(run, engine, Ending(_state(engine, found), would, refusal, executed=False))
+    with put_off(), engine.take_over(found) as runner:
+        run.result.touched = None
+        decision = engine.cancel(runner, accepted, give_up=give_up, assumed=assumed)
+        found = runner.found
+    ending = Ending(_state(engine, found), decision, None, executed=True)
+    moved = f"; {plural(len(ending.moves), 'partition')} moved back" if ending.moves else ""
+    run.reporter.event("STOPPED", f"{found.plan.id} is cancelled{moved}")
+    return _ending(run, engine, ending)
+
+
+def _ending(run: Run, engine: Engine, ending: Ending) -> Outcome:
+    errors = (RowError.of(ending.refusal, group=ending.state.found.plan.group),) if ending.refusal else ()
+    return Outcome(
+        data=(_EndingRow(ending),),
+        screen=lambda: ended_screen(ending, to_apply(run.typed)),
+        records=lambda: ended_records(ending),
+        cluster=engine.cluster.ref,
+        errors=errors,
+        executed=ending.executed,
+        decided=errors[0].exit_code if errors else ExitCode.DONE,
+    )
+
+
+def _state(engine: Engine, found: Ledgered) -> PlanState:
+    return PlanState(found, engine.proof(found), utc_ms())
+
+
+def stop_outcome(run: Run, engine: Engine, text: str, *, execute: bool) -> Outcome:
+    """End a replay, from any machine; it can be gone on with."""
+    found = running_plan(run, engine, text)
+    if execute and found.state.state.is_open:
+        with put_off():
+            run.result.touched = None
+            found = engine.stop(found)
+        run.reporter.event("STOPPED", f"{found.plan.id}: {going_on(run, engine, found)}")
+        return state_outcome(run, engine, _state(engine, found), executed=True)
+    if not found.state.state.is_open:
+        run.reporter.note(f"{found.plan.id} is {found.state.state}: nothing to stop")
+    outcome = state_outcome(run, engine, _state(engine, found))
+    if execute or not found.state.state.is_open:
+        return outcome
+    lines = (
+        "Nothing was changed. Whoever works on it ends, and nothing is lost. To do it:",
+        f"  {to_apply(run.typed)}",
+    )
+    return with_lines(outcome, lines)
+
+
+def with_lines(outcome: Outcome, lines: tuple[str, ...]) -> Outcome:
+    """The same page with these lines at its end."""
+    drawn = outcome.screen
+    return replace(outcome, screen=lambda: Screen((*drawn().blocks, Text(("", *lines)))))
+
+
+def release_outcome(run: Run, engine: Engine, text: str, assume: Sequence[str], *, execute: bool) -> Outcome:
+    """Bring a plan whose start broke off to where its group may start."""
+    found = found_plan(run, engine, text)
+    assumed = parse_assumed(assume, found)
+    if found.state.state is State.RELEASED:
+        run.reporter.note(f"{found.plan.id} is released already")
+        return state_outcome(run, engine, _state(engine, found))
+    would = engine.would(found, decisions.resume, assumed)
+    if isinstance(would, Refuse) or not execute:
+        refusal = refusal_of(would)
+        return _going_on(run, engine, found, None if refusal is None else in_full(run, refusal))
+    with put_off(), engine.take_over(found) as runner:
+        run.result.touched = None
+        with half_released(run, runner):
+            found = engine.go_on(runner, assumed)
+    run.reporter.event("RELEASED", released_text(found))
+    state = PlanState(found, prove(found), utc_ms())
+    return Outcome(
+        data=(PlanRow(state),),
+        screen=lambda: released_screen(state, commands(run, found)),
+        records=lambda: list_records([state]),
+        cluster=engine.cluster.ref,
+        executed=True,
+    )
+
+
+def refusal_of(would: Decision) -> KgroupError | None:
+    """What it would be refused with, though it may close the plan first; None: it would not."""
+    match would:
+        case Refuse(error=error):
+            return error
+        case Close(refused=refused):
+            return refused
+        case _:
+            return None
+
+
+def _going_on(run: Run, engine: Engine, found: Ledgered, refusal: KgroupError | None) -> Outcome:
+    outcome = state_outcome(run, engine, _state(engine, found))
+    if refusal is None:
+        return with_lines(outcome, ("Nothing was changed. To release the rest:", f"  {to_apply(run.typed)}"))
+    error = RowError.of(refusal, group=found.plan.group)
+    return replace(with_lines(outcome, ("Nothing was changed.",)), errors=(error,), decided=error.exit_code)
+
+
+def prune_outcome(run: Run, engine: Engine, texts: Sequence[str], *, execute: bool) -> Outcome:
+    """Forget finished plans: those that are named, or all."""
+    if texts:
+        chosen = [found_plan(run, engine, text, finished=True) for text in texts]
+    else:
+        chosen = [found for found in listed(run, engine).plans if not found.state.state.is_open]
+    if not chosen:
+        run.reporter.note("no plan is finished: nothing to do")
+    errors: tuple[RowError, ...] = ()
+    if execute and chosen:
+        with put_off():
+            run.result.touched = None
+            done = engine.ledger.prune([found.plan.id for found in chosen], who=engine.who, now_ms=utc_ms())
+        errors = tuple(_failed(plan_id, error) for plan_id, error in done.items() if error is not None)
+    elif not execute:
+        errors = tuple(
+            RowError("plan-open", f"{found.plan.id} is {found.state.state}, not finished", exit_code=ExitCode.REFUSED)
+            for found in chosen
+            if found.state.state.is_open
+        )
+    states = [PlanState(found, prove(found), utc_ms()) for found in chosen]
+    failed = len(errors)
+
+    def screen() -> Screen:
+        if not states:
+            return Screen(())
+        word = "DONE" if execute else "PLAN"
+        title = Title(f"{word}  forget {plural(len(states) - (failed if execute else 0), 'finished plan')}")
+        lines = ("Done.",) if execute else ("Nothing was changed. To do it:", f"  {to_apply(run.typed)}")
+        return Screen((title, *list_screen(states, verbose=True).blocks[1:], Text(lines)))
+
+    code = ExitCode.DONE
+    if errors:
+        code = ExitCode.PARTLY if failed < len(states) else errors[0].exit_code
+    return Outcome(
+        data=tuple(PlanRow(state) for state in states),
+        screen=screen,
+        records=lambda: list_records(states),
+        cluster=engine.cluster.ref,
+        errors=errors,
+        executed=execute and failed < len(states),
+        decided=code,
+    )
+
+
+def _failed(plan_id: str, error: KgroupError) -> RowError:
+    row = RowError.of(error)
+    return row if plan_id in row.message else RowError(row.code, f"{plan_id}: {row.message}", exit_code=row.exit_code)

@@ -1,0 +1,149 @@
+"""What the verbs of a catch-up share: the cluster and its ledger, and finding a plan by its id or its group."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from difflib import get_close_matches
+from typing import TypeVar
+
+from kgroup.catchup.gap_request import check_topic_name
+from kgroup.catchup.ledger.ledger import Ledger, Listing
+from kgroup.catchup.model import Ledgered
+from kgroup.catchup.service.engine import Engine
+from kgroup.catchup.service.pending import ledger_topic
+from kgroup.changes.journal import whoami
+from kgroup.cluster.reader.committed import PATIENCE_S
+from kgroup.cluster.writes import ChangingCluster
+from kgroup.groups.commit_tags import is_plan_id
+from kgroup.settings.clients import librdkafka_config
+from kgroup.settings.invocation import Run
+from kgroup.support.clock import utc_ms
+from kgroup.support.durations import format_duration
+from kgroup.support.errors import KgroupError, NotFound, UsageError
+from kgroup.support.quoting import quote
+
+E = TypeVar("E", bound=KgroupError)
+
+_NEAR = 3
+_COMMAND = re.compile(
+    r"kgroup catchup (?:list|(?:start|show|stop|resume|cancel) (?:'[^']*'|(?!-)[^\s';:,]+))"
+    r"(?: --(?:execute|give-up|release-only|accept twice|to-topic TOPIC))*"
+)
+"""A command line within a sentence: what may follow is no word of a sentence."""
+_SOON_S = 2.0
+
+
+@contextmanager
+def opened(run: Run, topic: str | None) -> Iterator[Engine]:
+    """The cluster and its ledger, open while the block runs. Raises what connecting does."""
+
+    def on_wait(seconds: float) -> None:
+        run.reporter.event(
+            "WAIT", f"an open transaction hides a part of the ledger: {format_duration(seconds)} at most"
+        )
+
+    books = ledger_topic(topic)
+    check_topic_name("--ledger-topic" if topic else "KGROUP_LEDGER_TOPIC", books)
+    settings = run.settings
+    config = librdkafka_config(settings)
+    with (
+        ChangingCluster(settings) as cluster,
+        Ledger(config, books, timeout_s=settings.timeout_s, on_wait=on_wait) as ledger,
+    ):
+        try:
+            yield Engine(cluster, ledger, whoami(), utc_ms, run.reporter.note)
+        except KgroupError as error:
+            in_full(run, error)
+            raise
+
+
+def in_full(run: Run, error: E) -> E:
+    """The same error, whose hint can be pasted: with the connection and the ledger as they were typed."""
+    if error.hint is not None:
+        error.hint = with_connection(run, error.hint)
+    return error
+
+
+def with_connection(run: Run, text: str) -> str:
+    """A sentence whose ``kgroup catchup`` commands are for the same cluster and the same ledger."""
+    more = run.command(*ledger_said(run)).removeprefix("kgroup")
+
+    def whole(found: re.Match[str]) -> str:
+        has_some = text.startswith(" -", found.end())  # it was made with them
+        return found[0] if has_some else found[0] + more
+
+    return _COMMAND.sub(whole, text)
+
+
+def ledger_said(run: Run) -> tuple[str, ...]:
+    """``--ledger-topic``, where it was typed."""
+    return run.options.get("--ledger-topic", ())
+
+
+def listed(run: Run, engine: Engine, patience_s: float = PATIENCE_S) -> Listing:
+    """All plans, for people; what could not be read is said. An open transaction is waited for ``patience_s``."""
+    listing = engine.ledger.list(patience_s=patience_s)
+    if listing.hidden is not None:
+        run.reporter.note(f"{listing.hidden.message}: what is newer than that can't be seen yet")
+    for plan_id, error in listing.unread:
+        run.reporter.note(f"{plan_id}: {error.message}")
+    return listing
+
+
+def running_plan(run: Run, engine: Engine, text: str) -> Ledgered:
+    """The plan that is to be stopped, as ``found_plan``, but not after what its own workers may have hanging open.
+
+    They may hide for a minute what the ledger says of it; whoever ends them need not know that. Where it is not open as
+    far as can be seen, all is waited for.
+    """
+    with suppress(NotFound, UsageError):
+        found = _meant(engine, text, listed(run, engine, _SOON_S), finished=True)
+        if found.state.state.is_open:
+            return found
+    return found_plan(run, engine, text, finished=True)
+
+
+def found_plan(run: Run, engine: Engine, text: str, *, finished: bool = False) -> Ledgered:
+    """The plan that is meant: by its id, or by its group while that is unambiguous.
+
+    A group's open plan goes before finished ones, which count only where ``finished``. Raises NotFound with near
+    misses, UsageError where several are meant.
+    """
+    return _meant(engine, text, listed(run, engine), finished=finished)
+
+
+def _meant(engine: Engine, text: str, listing: Listing, *, finished: bool) -> Ledgered:
+    for plan_id, error in listing.unread:
+        if plan_id == text:
+            raise error
+    by_id = {found.plan.id: found for found in listing.plans}
+    if text in by_id:
+        return by_id[text]
+    of_group = [found for found in listing.plans if found.plan.group == text]
+    still_open = [found for found in of_group if found.state.state.is_open]
+    meant = still_open or (of_group if finished else [])
+    if len(meant) > 1:
+        ids = [found.plan.id for found in meant]
+        raise UsageError(f"{text} has {len(ids)} plans: {', '.join(ids)}", hint="name one of them by its id")
+    if meant:
+        return meant[0]
+    raise _unknown(engine, text, listing.plans, of_group)
+
+
+def _unknown(engine: Engine, text: str, plans: Sequence[Ledgered], of_group: Sequence[Ledgered]) -> NotFound:
+    if of_group:
+        ids = ", ".join(f"{found.plan.id} is {found.state.state}" for found in of_group[-_NEAR:])
+        return NotFound(f"{text} has no open plan", details=(f"{ids}.",), hint="kgroup catchup list", code="no-plan")
+    hint = f"kgroup catchup list; a new one: kgroup catchup start {quote(text)}"
+    if is_plan_id(text):
+        hint = "kgroup catchup list; if the ledger was lost, kgroup describe shows what the plan released of its group"
+    names = [found.plan.id for found in plans] + [found.plan.group for found in plans if found.plan.group]
+    near = get_close_matches(text, names, n=_NEAR)
+    return NotFound(
+        f'no plan "{text}", and none of a group of that name, in {engine.ledger.topic} on {engine.cluster.ref.label}',
+        details=(f"Near: {', '.join(dict.fromkeys(near))}",) if near else (),
+        hint=hint,
+        code="no-plan",
+    )

@@ -1,0 +1,179 @@
+"""Open catch-up plans of groups, for verbs that are about something else: what is owed, a lag of 0 does not show.
+
+The ledger is read only where there is one, and never waited for.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from kgroup.catchup.model import LEDGER_TOPIC
+from kgroup.cluster.snapshot import Cluster
+from kgroup.model.output_format import Format
+from kgroup.settings.clients import librdkafka_config
+from kgroup.settings.invocation import Run
+from kgroup.support.clock import utc_ms
+from kgroup.support.errors import KgroupError, NotFound
+
+if TYPE_CHECKING:
+    from kgroup.catchup.ledger.ledger import Listing
+    from kgroup.catchup.plan_state import PlanState
+    from kgroup.catchup.unrecorded_releases import Unledgered
+    from kgroup.model.groups import Group
+
+_MARKED = "kgroup cu-"
+_PATIENCE_S = 0.3
+_EVERY_S = 30.0
+"""How often --watch reads the ledger, where there is one: it takes longer than all other questions."""
+
+
+def ledger_topic(named: str | None) -> str:
+    """The ledger's topic: option, then KGROUP_LEDGER_TOPIC, then ``_kgroup_ledger``."""
+    return named or os.environ.get("KGROUP_LEDGER_TOPIC") or LEDGER_TOPIC
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    """What the ledger says: the open plans by group, and all of it, None where it was not read.
+
+    ``missing`` is why a plan may not be in it, ``unknown`` why there may be more open plans; None: there are not.
+    """
+
+    open: Mapping[str, list[PlanState]]
+    listing: Listing | None
+    missing: str
+    unknown: str | None = None
+
+    def unledgered(self, group: Group) -> tuple[Unledgered, ...]:
+        """The releases that the group's commits show, and the ledger does not have."""
+        # Imported here: nearly no group has one.
+        from kgroup.catchup.unrecorded_releases import find_unledgered
+
+        if self.listing is None:
+            return find_unledgered(group, lambda plan_id: False)
+        return find_unledgered(group, self.listing.knows, self.listing.plans)
+
+
+def read_books(run: Run, cluster: Cluster) -> Books:
+    """What the ledger says of all groups; what can't be read of it is noted.
+
+    It costs a request where there is no ledger. Who may not DESCRIBE the ledger is not told whether there is one, so
+    that is unknown too.
+    """
+    topic = ledger_topic(None)
+    try:
+        layout = cluster.layouts([topic]).get(topic)
+        if layout is None or isinstance(layout, NotFound):  # most clusters have none
+            return Books({}, None, f"there is no ledger {topic}")
+        if isinstance(layout, KgroupError):
+            raise layout
+        # Imported here: nearly no group has one.
+        from kgroup.catchup.ledger.ledger import Ledger
+        from kgroup.catchup.plan_state import PlanState
+        from kgroup.catchup.verification import prove
+
+        settings = run.settings
+        with Ledger(librdkafka_config(settings), topic, timeout_s=settings.timeout_s) as ledger:
+            listing = ledger.list(patience_s=_PATIENCE_S)
+    except KgroupError as error:
+        run.reporter.note(f"whether a catch-up is owed can't be told: {topic} {error.message}")
+        return Books({}, None, f"{topic} could not be read", f"{topic} could not be read")
+    why = None
+    for plan_id, fault in listing.unread:
+        why = f"{plan_id} in {topic} could not be read"
+        run.reporter.note(f"whether a catch-up is owed can't be told: {plan_id}: {fault.message}")
+    found: dict[str, list[PlanState]] = {}
+    now_ms = utc_ms()
+    for plan in listing.plans:
+        if plan.plan.group is not None and plan.state.state.is_open:
+            found.setdefault(plan.plan.group, []).append(PlanState(plan, prove(plan), now_ms))
+    missing = f"the ledger {topic} does not have that plan"
+    if listing.hidden is not None:
+        missing = f"an open transaction hides a part of the ledger {topic}"
+    return Books(found, listing, missing, why)
+
+
+def has_mark(group: Group) -> bool:
+    """Whether a commit of the group bears a mark of a release, before anything else is asked."""
+    return any(item.commit is not None and item.commit.metadata.startswith(_MARKED) for item in group.partitions)
+
+
+@dataclass(frozen=True, slots=True)
+class Owed:
+    """What open catch-ups owe, by group: ``lines`` for the pages, ``owing`` for json and yaml.
+
+    ``notes`` are the same lines, for where neither has room for them. ``unknown`` is why a group that is in none of
+    them may be owed something all the same; None: it is not. ``on_page`` is whether the page has room for that.
+    """
+
+    lines: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    owing: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    notes: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    unknown: str | None = None
+    on_page: bool = False
+
+    def lines_of(self, groups: Iterable[str]) -> dict[str, Sequence[str]]:
+        """The lines of these groups."""
+        otherwise = (f"unknown: {self.unknown}",) if self.unknown and self.on_page else ()
+        return {group: self.lines.get(group, otherwise) for group in groups}
+
+    def owing_of(self, groups: Iterable[str]) -> dict[str, Sequence[Mapping[str, Any]] | None]:
+        """The JSON form of these groups; None: can't be told."""
+        return {group: self.owing.get(group, None if self.unknown else ()) for group in groups}
+
+    @classmethod
+    def read(cls, run: Run, books: Books, groups: Iterable[Group], *, on_page: bool) -> Owed:
+        """Of all groups at once. ``on_page``: what is shown to people has room for it."""
+        lost = {group.name: rows for group in groups if has_mark(group) and (rows := books.unledgered(group))}
+        plans, unknown = books.open, books.unknown
+        if not plans and not lost:
+            return cls(unknown=unknown, on_page=on_page)
+        # Imported here: nearly no group has one.
+        from kgroup.catchup.plan_state import owed_documents, owed_lines
+
+        names = {*plans, *lost}
+        if run.format in (Format.JSON, Format.YAML):
+            return cls(
+                owing={
+                    name: [*owed_documents(plans.get(name, ())), *(row.document() for row in lost.get(name, ()))]
+                    for name in names
+                },
+                unknown=unknown,
+            )
+        lines = {
+            name: [
+                *owed_lines(plans.get(name, ())),
+                *(
+                    f"maybe {row.text}: {books.missing}; see  {run.command('catchup', 'start', name)}"
+                    for row in lost.get(name, ())
+                ),
+            ]
+            for name in names
+        }
+        if on_page and run.format in (Format.TABLE, Format.WIDE, Format.MARKDOWN):
+            return cls(lines, unknown=unknown, on_page=True)
+        return cls(notes=lines, unknown=unknown)
+
+    def note(self, run: Run, groups: Iterable[str]) -> None:
+        """Say of these groups what the output has no place for."""
+        for group in groups:
+            if lines := self.notes.get(group):
+                run.reporter.note(f"{group}: owed: {'; '.join(lines)}")
+
+
+class OwedMemory:
+    """What one look of ``--watch`` leaves for the next."""
+
+    def __init__(self) -> None:
+        self._read: tuple[float, Books] | None = None
+
+    def read(self, run: Run, cluster: Cluster, groups: Iterable[Group], *, on_page: bool) -> Owed:
+        """What catch-ups owe, by the ledger as it was read last, or is read now."""
+        now_s = time.monotonic()
+        if self._read is None or now_s - self._read[0] >= _EVERY_S:
+            self._read = (now_s, read_books(run, cluster))
+        return Owed.read(run, self._read[1], groups, on_page=on_page)

@@ -1,0 +1,288 @@
+"""Reading what a gap is made of: the group's commits, the logs behind them, and the consumer's last minutes.
+
+A few requests for any number of partitions, but for the time of each partition's first record, which has to be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from kgroup.catchup.gap import Gap, LastCommit, LastWork, LogFacts, plan_gap
+from kgroup.catchup.gap_request import Choice, Wish
+from kgroup.catchup.model import Place
+from kgroup.cluster.offsets_topic.commits import CommitRecord
+from kgroup.cluster.snapshot import Cluster
+from kgroup.cluster.topic_retention import Keeping
+from kgroup.cluster.topics import LogView, TopicLayout
+from kgroup.groups.commit_tags import Mark
+from kgroup.model.groups import Group, LogRange
+from kgroup.support.errors import KgroupError, NotFound
+
+_PAST_BUDGET_S = 1.5
+_RATE_BUDGET_S = 1.0
+_RATE_RECORDS = 20_000
+"""How much of the log's end is looked at for the pace of a group's last commits: some megabytes."""
+
+_RATE_SPAN_MS = 60_000
+_GROWTH_SPAN_MS = 60_000
+_TIMES = "message.timestamp.type"
+_COMPACTED = "compact"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A gap, and what it was made from; ``notes`` say what could not be read.
+
+    ``faults`` are why the logs of partitions could not be read.
+    """
+
+    gap: Gap
+    logs: Mapping[Place, LogFacts]
+    work: LastWork
+    notes: tuple[str, ...] = ()
+    faults: Mapping[Place, KgroupError] = field(default_factory=dict)
+
+    @property
+    def growth_per_s(self) -> float:
+        """Offsets that are written in a second to the partitions of the gap, as far as that is known."""
+        facts = (self.logs.get(item.place) for item in self.gap.ranges)
+        return sum(log.growth_per_s or 0.0 for log in facts if log is not None)
+
+
+def look(cluster: Cluster, group: Group | None, wish: Wish, now_ms: int) -> Seen:
+    """The gap as it is now. ``group`` is None, or not looked at, where ranges are named.
+
+    Raises what the questions to the cluster raise; what can't be read of one partition is a row of the gap.
+    """
+    if wish.ranges:
+        group = None
+    layouts = cluster.layouts(_topics(group, wish))
+    _require_named(layouts, wish)
+    places = _places(layouts, wish)
+    past = _Past.read(cluster, group)
+    reading = _Reading(cluster, layouts, places, wish, past, now_ms)
+    choice = reading.choice(wish)
+    faults = reading.faults | _without_log(layouts, group)
+    if group is not None:
+        group = _told(group, faults)
+    gap = plan_gap(group, reading.logs, choice, reading.work, now_ms)
+    logs, notes = _with_oldest(cluster, gap, reading.logs)
+    gap = plan_gap(group, logs, choice, reading.work, now_ms)
+    return Seen(gap, logs, reading.work, (*past.notes, *notes), faults)
+
+
+def log_starts(cluster: Cluster, places: Iterable[Place]) -> dict[Place, int]:
+    """Where the logs of these partitions begin now; one that can't be asked is left out."""
+    wanted = sorted(set(places))
+    found = cluster.positions(cluster.layouts({topic for topic, _ in wanted}), wanted) if wanted else {}
+    return {place: log.start.offset for place, log in found.items() if not isinstance(log, KgroupError)}
+
+
+def topic_ids(cluster: Cluster, topics: Iterable[str]) -> dict[str, str | None]:
+    """The ids of topics as they are now, None where the broker gives none; topics that are gone are left out."""
+    found = cluster.layouts(topics)
+    return {topic: layout.id for topic, layout in found.items() if isinstance(layout, TopicLayout)}
+
+
+def _topics(group: Group | None, wish: Wish) -> set[str]:
+    if wish.ranges:
+        return {item.topic for item in wish.ranges}
+    if wish.topics:
+        return {choice.topic for choice in wish.topics}
+    return set() if group is None else {partition.topic for partition in group.partitions}
+
+
+def _require_named(layouts: Mapping[str, TopicLayout | KgroupError], wish: Wish) -> None:
+    """A range that was named has to be there, and a topic to be seen: raise what is the matter with it."""
+    for choice in wish.topics:
+        layout = layouts.get(choice.topic)
+        if isinstance(layout, KgroupError) and not isinstance(layout, NotFound):  # that may be a row beside others
+            raise type(layout)(f"--topic {choice.topic}: {layout.message}", hint=layout.hint, code=layout.code)
+    for item in wish.ranges:
+        layout = layouts.get(item.topic)
+        if isinstance(layout, KgroupError):
+            raise type(layout)(f"--range {item.topic}: {layout.message}", hint=layout.hint, code=layout.code)
+        if layout is not None and item.partition not in layout.leaders:
+            raise NotFound(f"--range {item.topic}:{item.partition}: there is no such partition")
+
+
+def _places(layouts: Mapping[str, TopicLayout | KgroupError], wish: Wish) -> list[Place]:
+    there = [
+        (topic, number)
+        for topic, layout in layouts.items()
+        if isinstance(layout, TopicLayout)
+        for number in layout.leaders
+    ]
+    if not wish.ranges:
+        return there
+    named = {(item.topic, item.partition) for item in wish.ranges}
+    return [place for place in there if place in named]
+
+
+def _told(group: Group, faults: Mapping[Place, KgroupError]) -> Group:
+    """The same group, with why a partition's log could not be read."""
+    partitions = tuple(
+        replace(item, error=faults[item.topic, item.partition].message)
+        if (item.topic, item.partition) in faults
+        else item
+        for item in group.partitions
+    )
+    return replace(group, partitions=partitions)
+
+
+@dataclass(frozen=True, slots=True)
+class _Past:
+    """What ``__consumer_offsets`` tells of a group that has stopped."""
+
+    stopped_ms: int | None = None
+    commits: Mapping[Place, LastCommit] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, cluster: Cluster, group: Group | None) -> _Past:
+        if group is None or not group.partitions:
+            return cls()
+        pasts, note = cluster.pasts([group], _PAST_BUDGET_S)
+        past = pasts.get(group.name)
+        if past is None:
+            return cls(notes=(note,) if note else ())
+        rates = _rates(_last_commits(cluster, group.name))
+        commits = {place: LastCommit(at_ms, rates.get(place)) for place, at_ms in past.commits_ms.items()}
+        return cls(past.emptied_at_ms, commits, (note,) if note else ())
+
+
+def _last_commits(cluster: Cluster, group: str) -> Sequence[CommitRecord]:
+    try:
+        end = cluster.end_of_commits(group)
+    except KgroupError:
+        return ()
+    return cluster.commits_since(group, max(0, end - _RATE_RECORDS), _RATE_BUDGET_S).commits
+
+
+def _rates(commits: Iterable[CommitRecord]) -> dict[Place, float]:
+    """Offsets a second between the last commits of each partition: those of its last minute.
+
+    What lies before a commit of kgroup's own is another life of the group.
+    """
+    by_place: dict[Place, list[tuple[int, int]]] = {}
+    for record in commits:
+        place = (record.topic, record.partition)
+        if record.commit is None or Mark.of(record.commit.metadata) is not None:
+            by_place.pop(place, None)
+        else:
+            by_place.setdefault(place, []).append((record.timestamp_ms, record.commit.offset))
+    found = {}
+    for place, made in by_place.items():
+        last_ms, last = made[-1]
+        recent = [(at_ms, offset) for at_ms, offset in made if at_ms >= last_ms - _RATE_SPAN_MS]
+        first_ms, first = recent[0]
+        if last_ms > first_ms and last >= first:
+            found[place] = (last - first) * 1000 / (last_ms - first_ms)
+    return found
+
+
+class _Reading:
+    """The logs of the partitions, and where the moments that matter lie in them."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        layouts: Mapping[str, TopicLayout | KgroupError],
+        places: Sequence[Place],
+        wish: Wish,
+        past: _Past,
+        now_ms: int,
+    ) -> None:
+        moments = (now_ms - _GROWTH_SPAN_MS, past.stopped_ms, wish.skip_before_ms, wish.until_ms)
+        asked = [moment for moment in moments if moment is not None]
+        views = cluster.log_views(layouts, places, asked)
+        keeping = cluster.keeping(layouts, places)
+        self._views = {place: view for place, view in views.items() if isinstance(view, LogView)}
+        self._columns = {moment: column for column, moment in reversed(list(enumerate(asked)))}
+        self.faults = {place: view for place, view in views.items() if isinstance(view, KgroupError)}
+        self.logs = {
+            place: _facts(place, view, layouts[place[0]], keeping, self._at(place, moments[0]))
+            for place, view in self._views.items()
+        }
+        then: dict[Place, int] = {}
+        for place, view in self._views.items() if past.stopped_ms is not None else ():
+            # The times of producers prove nothing: one clock that is ahead, and there was more than it seems.
+            by_broker = (keeping.settings.get(place[0]) or {}).get(_TIMES) == "LogAppendTime"
+            there = self._at(place, past.stopped_ms) if by_broker else None
+            then[place] = view.end if there is None else there
+        self.work = LastWork(past.stopped_ms, past.commits, then)
+
+    def _at(self, place: Place, moment_ms: int | None) -> int | None:
+        return None if moment_ms is None else self._views[place].at_times[self._columns[moment_ms]]
+
+    def choice(self, wish: Wish) -> Choice:
+        """The wish, its moments found in the logs."""
+        return Choice(
+            wish.topics, wish.ranges, wish.missing, self._found(wish.skip_before_ms), self._found(wish.until_ms)
+        )
+
+    def _found(self, moment_ms: int | None) -> dict[Place, int] | None:
+        if moment_ms is None:
+            return None
+        found = {place: self._at(place, moment_ms) for place in self._views}
+        return {place: offset for place, offset in found.items() if offset is not None}
+
+
+def _without_log(layouts: Mapping[str, TopicLayout | KgroupError], group: Group | None) -> dict[Place, KgroupError]:
+    """Partitions that the group has committed, and that are not there (any more)."""
+    found: dict[Place, KgroupError] = {}
+    for item in () if group is None else group.partitions:
+        layout = layouts.get(item.topic)
+        if isinstance(layout, KgroupError):
+            found[item.topic, item.partition] = type(layout)(f"the topic {layout.message}", hint=layout.hint)
+        elif layout is not None and item.partition not in layout.leaders:
+            found[item.topic, item.partition] = NotFound("there is no such partition (any more)")
+    return found
+
+
+def _facts(
+    place: Place, view: LogView, layout: TopicLayout | KgroupError, keeping: Keeping, grown_from: int | None
+) -> LogFacts:
+    settings = keeping.settings.get(place[0])
+    policy = (settings or {}).get("cleanup.policy", "")
+    deletes = "delete" in policy
+    grown = 0 if grown_from is None else view.end - grown_from
+    retention_bytes, size = _limit(settings, "retention.bytes") if deletes else None, keeping.sizes.get(place)
+    unknown = None
+    if settings is None:
+        unknown = f"no DESCRIBE_CONFIGS on {place[0]}"
+    elif retention_bytes is not None and size is None:
+        unknown = f"{place[0]} has retention.bytes, and the size of its logs could not be read"
+    return LogFacts(
+        start=view.start,
+        last_stable=view.last_stable.offset,
+        last_stable_epoch=view.last_stable.leader_epoch,
+        high_watermark=view.end,
+        topic_id=layout.id if isinstance(layout, TopicLayout) else None,
+        retention_ms=_limit(settings, "retention.ms") if deletes else None,
+        retention_bytes=retention_bytes,
+        size=size,
+        records_per_offset=None if _COMPACTED in policy else 1.0,
+        growth_per_s=grown * 1000 / _GROWTH_SPAN_MS,
+        retention_unknown=unknown,
+    )
+
+
+def _limit(settings: Mapping[str, str] | None, name: str) -> int | None:
+    text = (settings or {}).get(name, "")
+    return int(text) if text.isdigit() else None
+
+
+def _with_oldest(
+    cluster: Cluster, gap: Gap, logs: Mapping[Place, LogFacts]
+) -> tuple[dict[Place, LogFacts], tuple[str, ...]]:
+    """The logs with the time of the first record of each range."""
+    # The first of several ranges of a partition has the oldest records.
+    spans = {item.place: LogRange(item.start, item.end) for item in reversed(gap.ranges) if item.end > item.start}
+    found = cluster.first_timestamps(spans) if spans else {}
+    times = {place: at_ms for place, at_ms in found.items() if isinstance(at_ms, int)}
+    faults = [error for error in found.values() if isinstance(error, KgroupError) and not isinstance(error, NotFound)]
+    known = {place: replace(log, oldest_ms=times.get(place)) for place, log in logs.items()}
+    notes = (f"how old the gap is can't be told everywhere: {faults[0].message}",) if faults else ()
+    return known, notes

@@ -1,0 +1,135 @@
+"""The options of a replay: where records go, in which order, how fast, what becomes of refused ones, Spark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from kgroup.catchup.gap_request import check_topic_name
+from kgroup.catchup.model import Order
+from kgroup.catchup.service.replay import DEAD_LETTERS, Wanted
+from kgroup.catchup.service.replay import WHERE as ROWS_WANTED
+from kgroup.catchup.sinks.spark import parse_options
+from kgroup.catchup.spark.settings import SparkSettings, parse_conf
+from kgroup.support.errors import UsageError
+
+_WORDS = {
+    "timestamps": ("keep", "now"),
+    "partitions": ("keep", "key"),
+    "format": ("parquet", "json"),
+    "ack": ("exit", "line"),
+    "value-format": ("base64", "text", "json"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class To:
+    """Where the records go."""
+
+    to_topic: str | None = None
+    timestamps: str | None = None
+    partitions: str | None = None
+    to_files: str | None = None
+    format: str | None = None
+    to_command: str | None = None
+    ack: str | None = None
+    value_format: str | None = None
+    to_python: str | None = None
+    to_spark: str | None = None
+    option: list[str] | None = None
+    where: str | None = None
+    latest_per_key: bool = False
+
+    @property
+    def sink(self) -> str | None:
+        """Which one was named. Raises UsageError for several."""
+        given = {
+            "topic": self.to_topic,
+            "files": self.to_files,
+            "command": self.to_command,
+            "python": self.to_python,
+            "spark": self.to_spark,
+        }
+        said = [name for name, value in given.items() if value is not None]
+        if len(said) > 1:
+            raise UsageError(f"--to-{said[0]} and --to-{said[1]}: one of them")
+        return said[0] if said else None
+
+    def options(self) -> dict[str, str]:
+        """The sink's settings, as the ledger keeps them. Raises UsageError for those of another sink."""
+        sink, directory = self.sink, None if self.to_files is None else str(Path(self.to_files).resolve())
+        own = {
+            "topic": {"topic": self.to_topic, "timestamps": self.timestamps, "partitions": self.partitions},
+            "files": {"dir": directory, "format": self.format},
+            "command": {"command": self.to_command, "ack": self.ack, "value-format": self.value_format},
+            "python": {"function": self.to_python},
+        }
+        for name, settings in own.items():
+            for option, value in settings.items():
+                if name != sink and value is not None:
+                    raise UsageError(f"--{option} is for --to-{name}")
+                words = _WORDS.get(option)
+                if value is not None and words is not None and value not in words:
+                    raise UsageError(f"--{option} {value}: {', '.join(words[:-1])} or {words[-1]}")
+        if self.option and sink != "spark":
+            raise UsageError("--option is for --to-spark", hint="Spark's own settings are said with --conf")
+        found = {} if self.where is None else {ROWS_WANTED: self.where}
+        if self.to_spark is not None:
+            return {"format": self.to_spark, **parse_options(self.option or ()), **found}
+        if self.to_topic is not None:
+            check_topic_name("--to-topic", self.to_topic)
+        return found if sink is None else {**{k: text for k, text in own[sink].items() if text is not None}, **found}
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """In which order, how many at a time, how fast, and what becomes of what is refused."""
+
+    order: Order | None = None
+    lanes: int | None = None
+    rate: str | None = None
+    retries: int | None = None
+    backoff: str | None = None
+    handler_timeout: str | None = None
+    dead_letter_topic: str | None = None
+    master: str | None = None
+    conf: list[str] | None = None
+    parallelism: int | None = None
+    spark_log: bool = False
+    report: Path | None = None
+
+    def wanted(self, to: To) -> Wanted:
+        """All of it, read. Raises UsageError for what has no meaning."""
+        sink, options = to.sink, to.options()
+        if to.latest_per_key and self.order is not None:
+            raise UsageError(f"--latest-per-key with --order {self.order}: each key comes once, in no order")
+        if sink == "spark":
+            if to.latest_per_key:
+                raise UsageError("--latest-per-key is not for --to-spark", hint="--to-files DIR, and Spark reads those")
+            for option, given in (("dead-letter-topic", self.dead_letter_topic), ("retries", self.retries)):
+                if given is not None:
+                    raise UsageError(f"--{option} is not for --to-spark: Spark writes all of it or nothing")
+        if self.dead_letter_topic is not None:
+            check_topic_name("--dead-letter-topic", self.dead_letter_topic)
+            options[DEAD_LETTERS] = self.dead_letter_topic
+        settings = SparkSettings(self.master or "local[*]", parse_conf(self.conf or ()), self.parallelism)
+        said = {
+            "rate": self.rate,
+            "lanes": self.lanes,
+            "retries": self.retries,
+            "backoff": self.backoff,
+            "handler-timeout": self.handler_timeout,
+        }
+        tuning = {name: str(value).strip() for name, value in said.items() if value is not None}
+        return Wanted.tuned(
+            tuning, sink=sink, options=options, order=self.order, spark=settings, latest=to.latest_per_key
+        )
+
+    def check_released_only(self, to: To) -> None:
+        """Refuse beside ``--release-only`` what says how a gap is replayed: it would be ignored."""
+        for said in (to, self):
+            for field in fields(said):
+                if getattr(said, field.name) not in (None, False):
+                    option = field.name.replace("_", "-")
+                    hint = "where to, and how, is said later: kgroup catchup resume"
+                    raise UsageError(f"--release-only and --{option}: one of them", hint=hint)

@@ -1,0 +1,391 @@
+"""The replay of a plan: what is checked before anything moves, the run on Spark, its progress, and the proof."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from kgroup.catchup.buckets import numbers
+from kgroup.catchup.documents import plan_document
+from kgroup.catchup.ledger.runner import Runner
+from kgroup.catchup.model import Delivery, GapRange, Ledgered
+from kgroup.catchup.plan_state import PlanState, sink_name
+from kgroup.catchup.risks import Level
+from kgroup.catchup.service.engine import Engine
+from kgroup.catchup.service.replay import DEAD_LETTERS, WHERE, Replay, Replayed, Wanted, by_key, delivery_of, specs
+from kgroup.catchup.service.show import PlanRow, commands, going_on, stopped_text
+from kgroup.catchup.service.sink_checks import Finding, check_dead_letters, check_sources, check_target, may_not_write
+from kgroup.catchup.service.start_plan import Planned
+from kgroup.catchup.service.target_losses import Loss
+from kgroup.catchup.service.target_topic import (
+    check_target_topic,
+    errors_of,
+    few,
+    freeze_dead_letters,
+    missing_dead_letters,
+    target_differs,
+    target_of,
+    tell_of_loss,
+)
+from kgroup.catchup.sinks import command, files, python
+from kgroup.catchup.sinks import spark as spark_sink
+from kgroup.catchup.spark import sql_job, to_spark, where
+from kgroup.catchup.spark.by_key import on_board
+from kgroup.catchup.spark.by_key import through as newest
+from kgroup.catchup.spark.job import Spec, Through
+from kgroup.catchup.spark.progress import Totals
+from kgroup.catchup.spark.ready import Ready, check
+from kgroup.catchup.spark.session import Session
+from kgroup.catchup.verification import dispute
+from kgroup.catchup.worker.task_spec import TaskSpec
+from kgroup.cluster.topic_admin import TopicAdmin, TopicFacts
+from kgroup.groups.change_result import Refusal
+from kgroup.model.groups import RowError
+from kgroup.model.outcome import Outcome
+from kgroup.model.reporter import ProgressPart
+from kgroup.output.pages.catchup_plans import list_records, proof_screen
+from kgroup.settings.clients import librdkafka_config
+from kgroup.settings.invocation import Run
+from kgroup.support.atomic_file import WholeFile
+from kgroup.support.clock import utc_ms
+from kgroup.support.durations import format_duration
+from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, Refused
+from kgroup.support.signals import Terminated
+from kgroup.support.units import human_count, plural
+
+_STARTING = "Spark is starting"
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Whether the replay can run at all: Spark is there, and what there is to say of the sink."""
+
+    ready: Ready
+    findings: tuple[Finding, ...]
+
+    @property
+    def checks(self) -> tuple[str, ...]:
+        """Facts that hold."""
+        return tuple(item.message for item in self.findings if item.level is Level.READ)
+
+    def of(self, plan: Planned) -> Planned:
+        """A plan with what is in the way of its replay, and what is not."""
+        said = {refusal.error.hint for refusal in plan.refusals if isinstance(refusal.error, NotAuthorized)}
+        refusals = tuple(Refusal(None, error) for error in self.blocked if error.hint not in said or not error.hint)
+        return replace(plan, refusals=(*plan.refusals, *refusals), checks=(*plan.checks, *self.checks))
+
+    @property
+    def blocked(self) -> tuple[KgroupError, ...]:
+        """What forbids it."""
+        return tuple(
+            NotAuthorized(item.message, hint=item.hint)
+            if item.missing_right
+            else Refused(item.message, hint=item.hint, code="sink")
+            for item in self.findings
+            if item.level is Level.BLOCKED
+        )
+
+    def warn(self, run: Run) -> None:
+        """Say what may go wrong."""
+        for item in self.findings:
+            if item.level is Level.WARNING:
+                run.reporter.warn(item.message if item.hint is None else f"{item.message}; {item.hint}")
+
+
+def fit(
+    run: Run, wanted: Wanted, ranges: tuple[GapRange, ...], replay_s: float | None = None, *, ledger: str | None = None
+) -> Fit:
+    """Look at Spark and at the sink, changing nothing; ``ledger`` is the plans' own topic, where nothing else may go.
+
+    Raises Refused [no-pyspark], [no-java], [no-master], Unreachable [spark-master], UsageError for a sink's options.
+    """
+    ready = check(wanted.spark, timeout_s=run.settings.timeout_s)
+    options = dict(wanted.options or {})
+    admin = TopicAdmin(librdkafka_config(run.settings), timeout_s=run.settings.timeout_s)
+    known = admin.facts_of(sorted({item.topic for item in ranges}))
+    sources = {topic: facts for topic, facts in known.items() if not isinstance(facts, KgroupError)}
+    found = [Finding(Level.READ, f"Spark can run ({wanted.spark.master})"), *check_sources(sources)]
+    match wanted.sink:
+        case "topic":
+            target = options["topic"]
+            facts = _facts(admin, target)
+            found += check_target(target, facts, ranges, sources, options, utc_ms(), replay_s, ledger)
+        case "files":
+            files.check(options)
+            unit = "bucket of keys" if wanted.latest else "chunk"
+            found.append(Finding(Level.READ, f"sink: {options['dir']}, a file for each {unit}"))
+            # The workers of a cluster have their own disks, where nobody can look from here.
+            if wanted.spark.is_local and (why := files.unwritable(options)):
+                found.append(Finding(Level.BLOCKED, f"--to-files {options['dir']}: {why}"))
+        case "command":
+            command.check(options)
+            command.require_no_secret(options["command"], run.settings.secrets)
+        case "python":
+            found += _loaded(options["function"])
+        case "spark":
+            spark_sink.resolved(options)
+            found.append(Finding(Level.READ, "sink: an empty append is tried at --execute, before anything moves"))
+    if wanted.where is not None:
+        found.append(Finding(Level.READ, "--where is looked at by Spark at --execute, before anything moves"))
+    if dead := options.get(DEAD_LETTERS):
+        found += check_dead_letters(dead, _facts(admin, dead), sources.keys(), ledger)
+    return Fit(ready, tuple(found))
+
+
+def _facts(admin: TopicAdmin, topic: str) -> TopicFacts | Finding | None:
+    """What a topic is like that is to be written to; one that may not be described may not be written to either."""
+    try:
+        return admin.facts(topic)
+    except NotAuthorized:
+        return may_not_write(topic)
+
+
+def _loaded(function: str) -> tuple[Finding, ...]:
+    try:
+        python.load(function)
+    except KgroupError as error:
+        if error.code != "handler-missing":
+            raise
+        return (Finding(Level.BLOCKED, f"--to-python {error.message}", error.hint),)
+    return ()
+
+
+def where_of(wanted: Wanted) -> str | None:
+    """``topic orders-backfill, exactly once``; None where nobody said."""
+    if wanted.sink is None:
+        return None
+    unit = "bucket of keys" if wanted.latest else "chunk"
+    guarantee = {"topic": "exactly once", "files": f"exactly once a {unit}"}.get(wanted.sink, "at least once")
+    if wanted.sink == "spark":
+        guarantee += ": broken off, all of it comes again"
+    newest = ", the newest record of each key" if wanted.latest else ""
+    return f"{sink_name(wanted.sink, dict(wanted.options or {}))}{newest}, {guarantee}"
+
+
+@contextmanager
+def spark(run: Run, wanted: Wanted, ready: Ready, *, log: bool, needed: bool = True) -> Iterator[Session | None]:
+    """Spark, started in the background: it is not waited for before the head is released. None: nothing to replay."""
+    if not needed:
+        yield None
+        return
+    say = run.reporter.note if log else None
+    hidden = spark_sink.secrets_of(wanted.options or {}) if wanted.sink == "spark" else ()
+    with Session(replace(wanted.spark, heavy=wanted.needs_sql), ready, say=say, hidden=hidden) as session:
+        yield session
+
+
+def tried(run: Run, session: Session | None, wanted: Wanted) -> None:
+    """What only Spark itself can tell of a replay, before anything moves: it is waited for here, some 6 s.
+
+    Raises UsageError for a condition that Spark does not take, Refused [sink] for a writer that does not; what
+    ``Session.context`` raises.
+    """
+    if session is None or (wanted.where is None and wanted.sink != "spark"):
+        return
+    run.reporter.note("Spark is asked first whether it can be done: that takes some seconds, and nothing moves before")
+    if wanted.where is not None:
+        where.check(session.sql(), wanted.where)
+    if wanted.sink == "spark":
+        to_spark.rehearse(session.sql(), wanted.options or {})
+
+
+def replayed(
+    run: Run, engine: Engine, runner: Runner, session: Session | None, wanted: Wanted, report: Path | None
+) -> Outcome:
+    """Replay what is left of a released plan, and prove it.
+
+    Raises KeyboardInterrupt and Terminated when the tasks have ended what they had open, having said how to go on;
+    KgroupErrors of Spark and of the ledger.
+    """
+    found = runner.found
+    try:
+        delivery = delivery_of(found, wanted)
+        if delivery != found.delivery:
+            runner.write(delivery)
+        _require_still_same_topics(engine, found)  # else what is gone cannot be delivered again
+        freeze_dead_letters(engine, runner)
+        loss = check_target_topic(run, engine, runner)
+        found = runner.found
+        if loss is not None:
+            tell_of_loss(run, found, loss)
+        if loss is not None and (loss.blocked or not loss.exists or session is None):
+            return _proved(run, engine, runner, Replayed((), (), (), 0.0), report, loss)
+        came = _worked(run, engine, runner, session, wanted.with_kept(delivery), found.delivery or delivery)
+        return _proved(run, engine, runner, came, report)
+    except (KeyboardInterrupt, Terminated):
+        engine.sign_off(runner)
+        run.reporter.event("STOPPED", stopped_text(run, engine, found))
+        raise
+    except KgroupError as error:
+        if error.code == "superseded":
+            run.reporter.event(
+                "STOPPED", stopped_text(run, engine, found, "another run goes on with it, or has ended it")
+            )
+            raise
+        engine.sign_off(runner)
+        if error.code != "topic-recreated":
+            run.reporter.event("STOPPED", stopped_text(run, engine, found))
+        raise
+
+
+def _worked(
+    run: Run, engine: Engine, runner: Runner, session: Session | None, wanted: Wanted, delivery: Delivery
+) -> Replayed:
+    """Run the tasks that have something left to do; what a whole write of Spark's has done is written down here."""
+    found, epoch, timeout_s = runner.found, runner.epoch.number, run.settings.timeout_s
+    tasks = specs(found, delivery, wanted, engine.ledger.topic, epoch, librdkafka_config(run.settings), timeout_s)
+    if not tasks or session is None:
+        return Replayed((), (), (), 0.0)
+    engine.require_same_topics(found.plan)
+    shown, through = _on_spark(found, delivery, tasks, wanted)
+    total = sum(chunk.end - chunk.start for task in shown for chunk in task.chunks)
+    with run.reporter.progress("replay", total, "offsets", "REPLAY") as bar:
+        bar.update(0, _STARTING)
+
+        def tell(totals: Totals) -> None:
+            parts = [ProgressPart(row.topic, row.done, row.total) for row in totals.topics]
+            bar.update(totals.offsets, _text(totals), parts)
+
+        def read() -> Ledgered:
+            return engine.ledger.read(found.plan.id, found.offset)
+
+        whole = delivery.sink == "spark"
+        if whole:
+            left = [chunk for task in tasks for chunk in task.chunks]
+            runner.write(*to_spark.may_repeat(left, found.progress, epoch, utc_ms()))
+        differs = target_differs(engine, delivery)
+        came = Replay(runner, utc_ms).run(session, shown, tell, run.reporter.note, read, through, differs)
+        if whole and came.progress:
+            runner.write(*came.progress)
+    return came
+
+
+def _require_still_same_topics(engine: Engine, found: Ledgered) -> None:
+    """Workers read by name and offset: a topic that was made anew beneath them looks the same to them.
+
+    So nothing is proved without looking, whichever run has read it: an earlier one may have ended before it could.
+    """
+    try:
+        engine.require_same_topics(found.plan)
+    except Refused as error:
+        error.details += ("What was delivered may be records of the new one: nothing is proved.",)
+        raise
+
+
+def _on_spark(
+    found: Ledgered, delivery: Delivery, tasks: Sequence[TaskSpec], wanted: Wanted
+) -> tuple[Sequence[Spec], Through | None]:
+    """The tasks as their progress is shown, and how Spark runs them where its SQL has a part in it."""
+    condition = delivery.options.get(WHERE)
+    if delivery.buckets:
+        keyed = by_key(found, delivery, tasks, wanted)
+        return on_board(keyed), newest(keyed, condition)
+    if delivery.sink == "spark":
+        return tasks, to_spark.written(tasks, condition, found.progress, utc_ms)
+    return tasks, None if condition is None else sql_job.sifted(tasks, condition, found.progress)
+
+
+def _text(totals: Totals) -> str:
+    if totals.heard_s is None and not totals.records_per_s:
+        return _STARTING
+    parts = [f"{human_count(totals.records)} {'record' if totals.records == 1 else 'records'}"]
+    if totals.records_per_s is not None:
+        parts.append(f"{human_count(round(totals.records_per_s))}/s")
+    if totals.left_s is not None:
+        parts.append(f"{format_duration(totals.left_s)} left")
+    parts.append(f"{totals.dead} dead letters")
+    if totals.filtered:
+        parts.append(f"{human_count(totals.filtered)} filtered")
+    parts.append(f"{totals.chunks} of {totals.chunks_total} chunks")
+    return "  ".join(parts)
+
+
+def _proved(
+    run: Run, engine: Engine, runner: Runner, came: Replayed, report: Path | None, loss: Loss | None = None
+) -> Outcome:
+    """The proof, the plan's end in the ledger, and the report; ``loss`` is what is known already to be gone."""
+    found = runner.read()
+    _require_still_same_topics(engine, found)
+    if loss is None:
+        loss = check_target_topic(run, engine, runner)
+        found = runner.found
+        if loss is not None:
+            # What was counted is not what the ledger has any more.
+            came = replace(came, counted=())
+            tell_of_loss(run, found, loss)
+    since = engine.since(found)
+    proof = engine.proof(found, came.counted, since)
+    sentences = [missing_dead_letters(run, engine, found)]
+    if loss is not None and loss.blocked is not None:
+        sentences.append(f"{target_of(found.delivery)} has lost {few(loss.gone)}: {loss.why}")
+    known = "; ".join(proof.disputed)  # an earlier run may have written it down
+    proof = replace(proof, disputed=(*proof.disputed, *(one for one in sentences if one and one not in known)))
+    if since.unread is not None:
+        run.reporter.note(f"whether {found.plan.group} was set back after its release can't be told: {since.unread}")
+    if found.delivery is not None and found.delivery.sink == "files" and not proof.undelivered:
+        # It is looked here whether the files are there at all, so that comes before the plan is closed.
+        files.write_manifest(found.delivery.options, found.plan, found.progress, numbers(found.plan, found.delivery))
+    engine.finish(runner, proof)
+    if runner.found.state.state.is_open:
+        engine.sign_off(runner)
+    state = PlanState(runner.found, proof, utc_ms())
+    _say(run, engine, state, loss)
+    errors = () if loss is None else errors_of(run, found, loss)
+    errors += tuple(RowError.of(error, group=found.plan.group) for error in came.failures)
+    errors += tuple(
+        RowError(
+            "record-refused",
+            f"offset {row.offset} was refused {plural(row.attempts, 'time')}, and its partition stops there: {row.why}",
+            found.plan.group,
+            row.topic,
+            row.partition,
+            hint=f"to deliver the others:  {commands(run, found, '--dead-letter-topic', 'TOPIC').resume}",
+            exit_code=ExitCode.CHECK_FAILED,
+        )
+        for row in came.stopped
+    )
+    code = ExitCode.DONE
+    if not proof.complete:
+        code = errors[0].exit_code if errors else ExitCode.CHECK_FAILED
+    if report is not None:
+        _write_report(report, state, came)
+    return Outcome(
+        data=(PlanRow(state),),
+        screen=lambda: proof_screen(state, came.took_s, untouched=since.unread is None),
+        records=lambda: list_records([state]),
+        cluster=engine.cluster.ref,
+        errors=errors,
+        executed=True,
+        decided=code,
+    )
+
+
+def _say(run: Run, engine: Engine, state: PlanState, loss: Loss | None) -> None:
+    proof, plan_id = state.proof, state.found.plan.id
+    if loss is not None and loss.blocked is not None:
+        run.reporter.event("DISPUTED", f"{plan_id}  it cannot deliver that again: {loss.blocked}")
+    elif proof.complete:
+        run.reporter.event("PROVED", f"{plan_id}  {proof.delivered} of {proof.records} records delivered")
+    elif proof.lost:
+        first, offsets = proof.lost[0], sum(row.offsets for row in proof.lost)
+        where = f"{first.topic}:{first.partition} [{first.start}, {first.end})"
+        more = f" and {len(proof.lost) - 1} more ranges" if len(proof.lost) > 1 else ""
+        run.reporter.event("LOST", f"{plan_id}  {plural(offsets, 'offset')}: {where}{more}: {first.why}")
+    elif not proof.undelivered and (why := dispute(proof)) is not None:
+        run.reporter.event("DISPUTED", f"{plan_id}  {why}; kgroup catchup cancel {plan_id} --give-up closes it")
+    else:
+        left = plural(sum(row.offsets for row in proof.undelivered), "offset")
+        following = going_on(run, engine, state.found).removeprefix("nothing is lost; ")
+        run.reporter.event("STOPPED", f"{plan_id}  {left} not delivered; {following}")
+
+
+def _write_report(path: Path, state: PlanState, came: Replayed) -> None:
+    document: dict[str, Any] = plan_document(state.found, state.proof)
+    document["took_ms"] = round(came.took_s * 1000)
+    document["disputed"] = list(state.proof.disputed)
+    with WholeFile(path, "--report") as file:
+        file.write(json.dumps({"kind": "kgroup.catchup.report/v1", "data": [document]}, indent=2).encode() + b"\n")

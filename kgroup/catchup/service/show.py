@@ -1,0 +1,165 @@
+"""Plans as the ledger has them, for people and scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kgroup.catchup.delivered import undelivered
+from kgroup.catchup.documents import plan_document
+from kgroup.catchup.model import Ledgered
+from kgroup.catchup.plan_state import Commands, PlanState, list_order
+from kgroup.catchup.service.engine import Engine
+from kgroup.catchup.service.lookup import found_plan, ledger_said, listed
+from kgroup.catchup.unrecorded_releases import range_words
+from kgroup.catchup.verification import prove
+from kgroup.model.outcome import Outcome
+from kgroup.output.pages.catchup_plans import list_records, list_screen, show_screen
+from kgroup.settings.invocation import Run
+from kgroup.support.clock import utc_ms
+from kgroup.support.errors import KgroupError, NotFound, Refused
+from kgroup.support.stdout_reader import pause
+
+_LOOK_EVERY_S = 1.0
+_NOT_KEPT = ("--master", "--parallelism", "--conf")
+_PATIENCE_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRow:
+    """A plan as a document."""
+
+    state: PlanState
+
+    def document(self) -> dict[str, Any]:
+        """Its JSON form."""
+        return plan_document(self.state.found, self.state.proof)
+
+
+def commands(run: Run, found: Ledgered, *more: str) -> Commands:
+    """The command lines for this plan; what it is replayed to has to be said once. ``more`` are options of resume."""
+    plan_id = found.plan.id
+    where = () if found.delivery is not None else ("--to-topic", "TOPIC")
+
+    ledger = ledger_said(run)
+
+    def typed(*words: str) -> str:
+        return run.command("catchup", *words, *ledger, "--execute")
+
+    return Commands(
+        resume=typed("resume", plan_id, *where, *more, *_said_each_time(run)),
+        cancel=typed("cancel", plan_id),
+        give_up=typed("cancel", plan_id, "--give-up"),
+        stop=typed("stop", plan_id),
+        show=run.command("catchup", "show", plan_id, *ledger),
+    )
+
+
+def going_on(run: Run, engine: Engine, found: Ledgered) -> str:
+    """``nothing is lost; to go on: ...``, or what is left to do where the records are gone that were not delivered."""
+    if (gone := sources_gone(engine, found)) is not None:
+        return f"{gone.message}; to end it: {commands(run, found).give_up}"
+    return f"nothing is lost; to go on: {commands(run, found).resume}"
+
+
+def sources_gone(engine: Engine, found: Ledgered) -> KgroupError | None:
+    """Why nothing more of an open plan can be delivered; None: it can, as far as is known."""
+    if not found.state.state.is_open or not undelivered(found.plan, found.progress):
+        return None
+    try:
+        engine.require_sources(found.plan)
+    except (NotFound, Refused) as error:
+        return error
+    except KgroupError:
+        pass
+    return None
+
+
+def stopped_text(run: Run, engine: Engine, found: Ledgered, why: str | None = None) -> str:
+    """How to go on with a plan whose replay has ended early, or ``why`` it goes on elsewhere.
+
+    Where the ledger was lost, none of that is true.
+    """
+    plan = found.plan
+    resume = f"{plan.id}: {why or going_on(run, engine, found)}"
+    try:
+        listing = engine.ledger.list(patience_s=_PATIENCE_S)
+    except KgroupError:  # a ledger that cannot be read now may still be there
+        return resume
+    if listing.hidden is not None or listing.knows(plan.id):
+        return resume
+    topic = found.delivery.options.get("topic", "TOPIC") if found.delivery is not None else "TOPIC"
+    sink = ("--to-topic", topic)
+    words = ("catchup", "start", *range_words(undelivered(plan, found.progress)), *sink, *ledger_said(run), "--execute")
+    return (
+        f"{plan.id}: the ledger {engine.ledger.topic} does not have it any more, so nobody can go on with it; what was "
+        f"not delivered when this run began is delivered, possibly again, by:  {run.command(*words)}"
+    )
+
+
+def _said_each_time(run: Run) -> Iterator[str]:
+    """What the ledger does not keep of a replay, where it was typed: where Spark runs, which is each machine's own."""
+    for option, words in run.options.items():
+        if option in _NOT_KEPT:
+            yield from words
+
+
+def followed(run: Run, engine: Engine, text: str) -> str:
+    """Say how far a plan's replay is, each time that it is further, until nobody works on it any more; its id.
+
+    A group's name may mean several plans once this one is finished. Raises as ``found_plan``, and what reading the
+    ledger does.
+    """
+    found = found_plan(run, engine, text, finished=True)
+    said = ""
+    while True:
+        state = PlanState(found, prove(found), utc_ms())
+        line = f"{found.plan.id}  {state.word}  {state.done_text}"
+        if line != said:
+            run.reporter.event("REPLAY", line)
+            said = line
+        if state.word != "replaying":
+            return found.plan.id
+        pause(_LOOK_EVERY_S)
+        found = engine.ledger.read(found.plan.id, found.offset)
+
+
+def list_outcome(run: Run, engine: Engine, groups: Sequence[str], *, verbose: bool) -> Outcome:
+    """All plans, or those of some groups."""
+    at_ms = utc_ms()
+    states = [
+        PlanState(found, prove(found), at_ms)
+        for found in listed(run, engine).plans
+        if not groups or found.plan.group in groups
+    ]
+    states.sort(key=list_order)
+    if not states:
+        of = f" of {', '.join(groups)}" if groups else ""
+        run.reporter.note(f"no catch-up{of} in {engine.ledger.topic}")
+    return Outcome(
+        data=tuple(PlanRow(state) for state in states),
+        screen=lambda: list_screen(states, verbose=verbose),
+        records=lambda: list_records(states),
+        cluster=engine.cluster.ref,
+    )
+
+
+def show_outcome(run: Run, engine: Engine, text: str, *, verbose: bool) -> Outcome:
+    """One plan, with what is lost by now."""
+    found = found_plan(run, engine, text, finished=True)
+    return state_outcome(run, engine, PlanState(found, engine.proof(found), utc_ms()), verbose=verbose)
+
+
+def state_outcome(
+    run: Run, engine: Engine, state: PlanState, *, verbose: bool = False, executed: bool = False
+) -> Outcome:
+    """A plan's page."""
+    gone = sources_gone(engine, state.found)
+    return Outcome(
+        data=(PlanRow(state),),
+        screen=lambda: show_screen(state, commands(run, state.found), verbose=verbose, gone=gone),
+        records=lambda: list_records([state]),
+        cluster=engine.cluster.ref,
+        executed=executed,
+    )

@@ -1,0 +1,175 @@
+"""``kgroup catchup start --skipped-by CHANGE``: the gap is what a journaled change skipped.
+
+The journal says where each partition stood before the change and after it. What the change is known to have skipped is
+a range; what nobody can know, or the group reads all the same by now, is named and left out: it would come twice.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from kgroup.catchup.gap_request import Wish
+from kgroup.catchup.model import State
+from kgroup.catchup.service.engine import Engine
+from kgroup.catchup.service.lookup import listed
+from kgroup.catchup.service.start_plan import Intent
+from kgroup.changes.execute import COMMITS
+from kgroup.changes.journal import Entry, Journal, JournalRow, Place
+from kgroup.changes.undo import fault_of, may_be_done, taken_back
+from kgroup.groups.change_plan import committed
+from kgroup.groups.reset_targets import TopicChoice
+from kgroup.model.groups import Commit
+from kgroup.model.records import OffsetRange
+from kgroup.settings.invocation import Run
+from kgroup.support.errors import NotFound, UsageError
+from kgroup.support.units import plural
+
+_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """What one change skipped of one group; all by topic and partition.
+
+    ``ranges`` are [before, after) of what it is known to have moved forward; ``doubtful`` is where nobody knows whether
+    it did, or whether that was taken back; ``back`` what was taken back since, ``unbounded`` what had no commit before:
+    nobody knows where it stood.
+    """
+
+    ranges: tuple[OffsetRange, ...] = ()
+    doubtful: tuple[OffsetRange, ...] = ()
+    back: tuple[OffsetRange, ...] = ()
+    unbounded: tuple[tuple[str, int], ...] = ()
+
+
+def skipped_intent(run: Run, engine: Engine, intent: Intent, change_id: str) -> Intent:
+    """The same with the ranges that the change skipped, and no group to move; ``intent.group`` says whose are meant.
+
+    Raises NotFound for a change that is not in the journal of this machine and for a group that it did not move,
+    Refused ``other-cluster`` and ``topic-recreated``, UsageError where it skipped for several groups.
+    """
+    journal, cluster_id = Journal(), engine.cluster.ref.cluster_id
+    entry = journal.entry(change_id, cluster_id)
+    back, maybe_back = taken_back(entry, journal.entries(cluster_id))
+    groups = _groups(entry)
+    if intent.group is not None and intent.group not in entry.groups:
+        raise NotFound(
+            f"{entry.id} did not touch {intent.group}: {entry.what} {entry.subject}",
+            details=(f"Its groups: {', '.join(sorted(entry.groups)[:_NAMED])}",),
+        )
+    if intent.group is None and len(groups) > 1:
+        raise UsageError(
+            f"{entry.id} skipped records for {plural(len(groups), 'group')}: {', '.join(groups[:_NAMED])}",
+            hint=f"say whose: kgroup catchup start {groups[0]} --skipped-by {entry.id}",
+        )
+    group = intent.group or next(iter(groups), None)
+    found = skipped_of(entry, group, intent.wish.topics, back, maybe_back)
+    layouts = engine.cluster.layouts(sorted({item.topic for item in found.ranges}))
+    for topic in layouts:
+        if (fault := fault_of(topic, entry, layouts)) is not None:
+            raise fault
+    _tell(run, entry, found)
+    _warn_of_replays(run, engine, entry)
+    if group is not None and found.ranges:
+        _warn_of_group(run, engine, group, found.ranges)
+    if group is not None:
+        run.reporter.note(f"{entry.id}  {entry.at:%Y-%m-%d %H:%MZ}  {entry.what} {entry.subject}: skipped by {group}")
+    why = f"skipped by {group} with {entry.id}: {entry.what} {entry.subject}"
+    reason = intent.how.reason or os.environ.get("KGROUP_REASON")
+    how = replace(intent.how, reason=f"{reason} ({why})" if reason else why)
+    return replace(intent, group=None, wish=Wish(ranges=found.ranges), how=how)
+
+
+def skipped_of(
+    entry: Entry,
+    group: str | None,
+    topics: Sequence[TopicChoice],
+    back: Collection[Place],
+    maybe_back: Collection[Place] = (),
+) -> Skipped:
+    """What the change skipped of ``group``, on these topics where some are named. Pure.
+
+    ``back`` was taken back since, ``maybe_back`` perhaps.
+
+    Worked example: moved from 70 to 120 is [70, 120); moved from 120 to 70, or to "no commit", skipped nothing.
+    """
+    ranges, doubtful, returned, unbounded = [], [], [], []
+    for row in sorted(entry.rows, key=lambda row: (row.topic, row.partition)):
+        if row.group != group or not _named(row, topics) or not may_be_done(entry, row.place):
+            continue
+        if row.before is None:
+            if row.after is not None:
+                unbounded.append((row.topic, row.partition))
+            continue
+        if not _forward(row.before, row.after) or row.after is None:
+            continue
+        skipped = OffsetRange(row.topic, row.partition, row.before.offset, row.after.offset)
+        if row.place in back:
+            returned.append(skipped)
+        elif row.place not in maybe_back and row.place in entry.results and entry.results[row.place] is None:
+            ranges.append(skipped)
+        else:
+            doubtful.append(skipped)
+    return Skipped(tuple(ranges), tuple(doubtful), tuple(returned), tuple(unbounded))
+
+
+def _forward(before: Commit | None, after: Commit | None) -> bool:
+    return before is not None and after is not None and after.offset > before.offset
+
+
+def _named(row: JournalRow, topics: Sequence[TopicChoice]) -> bool:
+    return not topics or any(
+        choice.topic == row.topic and (choice.partitions is None or row.partition in choice.partitions)
+        for choice in topics
+    )
+
+
+def _groups(entry: Entry) -> tuple[str, ...]:
+    """The groups of which the change moved something forward, or tried to."""
+    moved = {row.group for row in entry.rows if may_be_done(entry, row.place) and _forward(row.before, row.after)}
+    return tuple(sorted(moved))
+
+
+def _tell(run: Run, entry: Entry, found: Skipped) -> None:
+    """Say what is left out, and why."""
+    if found.doubtful:
+        run.reporter.warn(
+            f"left out, nobody knows whether {entry.id} moved it and that stands: {_listed(found.doubtful)}; if the "
+            f"group passed over it: kgroup catchup start --range {found.doubtful[0].topic}:"
+            f"{found.doubtful[0].partition}={found.doubtful[0].start}-{found.doubtful[0].end}"
+        )
+    if found.back:
+        run.reporter.note(f"left out, {entry.id} was taken back, so the group reads it itself: {_listed(found.back)}")
+    if found.unbounded:
+        places = ", ".join(f"{topic}:{partition}" for topic, partition in found.unbounded[:_NAMED])
+        run.reporter.note(f"left out, without a commit before {entry.id}: {places}; --range says from where")
+    if not found.ranges:
+        run.reporter.note(f"{entry.id}: {entry.what} {entry.subject} skipped nothing that is left to be replayed")
+
+
+def _warn_of_replays(run: Run, engine: Engine, entry: Entry) -> None:
+    """Say which finished plans were about the same change; open ones that overlap are refused elsewhere."""
+    for other in listed(run, engine).plans:
+        made_of_it = other.plan.group is None and f" with {entry.id}: " in (other.plan.reason or "")
+        if made_of_it and other.state.state is State.DONE:
+            run.reporter.warn(f"{other.plan.id} has replayed what {entry.id} skipped already: it would come twice")
+
+
+def _listed(ranges: Sequence[OffsetRange]) -> str:
+    more = f" and {len(ranges) - _NAMED} more" if len(ranges) > _NAMED else ""
+    return ", ".join(str(item) for item in ranges[:_NAMED]) + more
+
+
+def _warn_of_group(run: Run, engine: Engine, group: str, ranges: Sequence[OffsetRange]) -> None:
+    """Say what the group reads by itself: somebody may have moved it back since, without ``kgroup undo``."""
+    snapshot = engine.cluster.describe([group], COMMITS)
+    now: Mapping[tuple[str, int], Commit] = next((committed(found) for found in snapshot.groups), {})
+    for item in ranges:
+        commit = now.get((item.topic, item.partition))
+        if commit is not None and commit.offset < item.end:
+            run.reporter.warn(
+                f"{group} stands at {commit.offset} on {item.topic}:{item.partition}, below {item.end}: what lies "
+                "between comes to it as well"
+            )

@@ -1,0 +1,186 @@
+"""``kgroup catchup start`` and ``resume`` from the words typed to the proof."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kgroup.catchup import decisions
+from kgroup.catchup.delivered import unfinished
+from kgroup.catchup.ledger.runner import Runner
+from kgroup.catchup.ledger.transactional_ids import of_group
+from kgroup.catchup.model import Delivery, Ledgered, Order, Place, State
+from kgroup.catchup.plan_state import PlanState
+from kgroup.catchup.service.end import parse_assumed, refusal_of, with_lines
+from kgroup.catchup.service.engine import Engine
+from kgroup.catchup.service.lookup import found_plan, in_full
+from kgroup.catchup.service.replay import Wanted, delivery_of
+from kgroup.catchup.service.replay_run import Fit, fit, replayed, spark, tried, where_of
+from kgroup.catchup.service.show import commands, state_outcome
+from kgroup.catchup.service.start_outcome import (
+    half_released,
+    may_start,
+    plan_outcome,
+    released,
+    released_outcome,
+    released_text,
+)
+from kgroup.catchup.service.start_plan import Intent, Planned, planned
+from kgroup.catchup.spark.session import Session
+from kgroup.catchup.steps import Nothing
+from kgroup.groups.change_result import Refusal
+from kgroup.model.groups import RowError
+from kgroup.model.outcome import Outcome
+from kgroup.settings.invocation import Run
+from kgroup.support.clock import utc_ms
+from kgroup.support.errors import ExitCode, KgroupError, NotFound, Refused
+from kgroup.support.quoting import join, to_apply
+from kgroup.support.signals import Terminated, put_off
+
+
+@dataclass(frozen=True, slots=True)
+class Doing:
+    """How it is done: whether Spark's log is shown, and where the report goes."""
+
+    execute: bool
+    spark_log: bool = False
+    report: Path | None = None
+
+
+def start_outcome(run: Run, engine: Engine, intent: Intent, wanted: Wanted, doing: Doing, *, verbose: bool) -> Outcome:
+    """Plan, and with ``execute`` release and replay; without a sink it ends with the release."""
+    if wanted.sink is not None:
+        intent = replace(
+            intent,
+            rate=wanted.rate,
+            parallelism=wanted.at_once if wanted.order is Order.NONE or wanted.latest else None,
+        )
+    if doing.execute:
+        engine.ledger.expect(of_group(intent.group))
+    plan = planned(run, engine, intent)
+    fits: Fit | None = None
+    if wanted.sink is not None and plan.gap.ranges:
+        plan, fits = _fitted(run, engine, plan, wanted)
+    if not (doing.execute and plan.possible):
+        return plan_outcome(run, engine, plan, where=where_of(wanted), verbose=verbose)
+    reason = intent.how.reason
+    if fits is None:
+        with released(run, engine, plan, reason) as runner:
+            found = runner.found
+        return released_outcome(run, engine, found, plan)
+    with (
+        spark(run, wanted, fits.ready, log=doing.spark_log, needed=bool(plan.chunks)) as session,
+        released(run, engine, _tried(run, session, wanted, plan), reason, wanted) as runner,
+    ):
+        may_start(run, runner.found, plan)
+        outcome = replayed(run, engine, runner, session, wanted, doing.report)
+    if not plan.errors:
+        return outcome
+    code = ExitCode.PARTLY if outcome.exit_code is ExitCode.DONE else outcome.exit_code
+    return replace(outcome, errors=(*plan.errors, *outcome.errors), decided=code)
+
+
+def _tried(run: Run, session: Session | None, wanted: Wanted, plan: Planned) -> Planned:
+    """The plan, once Spark has nothing against its replay. Raises as ``tried``."""
+    tried(run, session, wanted)
+    return plan
+
+
+def _fitted(run: Run, engine: Engine, plan: Planned, wanted: Wanted) -> tuple[Planned, Fit | None]:
+    """The plan with what is in the way of its replay."""
+    try:
+        found = fit(run, wanted, plan.gap.ranges, plan.takes_s, ledger=engine.ledger.topic)
+    except Refused as error:
+        return replace(plan, refusals=(*plan.refusals, Refusal(None, error))), None
+    found.warn(run)
+    return found.of(plan), found
+
+
+def resume_outcome(run: Run, engine: Engine, text: str, wanted: Wanted, assume: Sequence[str], doing: Doing) -> Outcome:
+    """Go on with a plan, wherever it broke off, to its proof."""
+    found = found_plan(run, engine, text, finished=True)
+    assumed = parse_assumed(assume, found)
+    would = engine.would(found, decisions.resume, assumed)
+    if isinstance(would, Nothing):
+        run.reporter.note(f"{would.why}: nothing to do")
+        return _page(run, engine, found)
+    refusal = refusal_of(would)
+    if refusal is not None and not (doing.execute and refusal.code == "went-on"):
+        return _refused(run, engine, found, refusal)
+    needed = bool(unfinished(found.plan, found.progress))
+    try:
+        if needed:
+            engine.require_sources(found.plan)
+    except (Refused, NotFound) as error:
+        return _refused(run, engine, found, error)
+    delivery = delivery_of(found, wanted, join(run.typed))
+    latest = delivery.buckets > 0
+    effective = replace(wanted, sink=delivery.sink, options=delivery.options, order=delivery.order, latest=latest)
+    effective = effective.with_kept(delivery)
+    effective.check_lanes()
+    fits = fit(run, effective, found.plan.ranges, ledger=engine.ledger.topic)
+    fits.warn(run)
+    if fits.blocked:
+        return _refused(run, engine, found, fits.blocked[0])
+    if not doing.execute:
+        lines = (f"Nothing was changed. To go on, to {where_of(effective)}:", f"  {to_apply(run.typed)}")
+        return with_lines(_page(run, engine, found), lines)
+    with spark(run, effective, fits.ready, log=doing.spark_log, needed=needed) as session:
+        tried(run, session, effective)
+        with _gone_on_with(run, engine, found, wanted, assumed, delivery) as runner:
+            return replayed(run, engine, runner, session, wanted, doing.report)
+
+
+@contextmanager
+def _gone_on_with(
+    run: Run, engine: Engine, found: Ledgered, wanted: Wanted, assumed: Mapping[Place, bool], judged: Delivery
+) -> Iterator[Runner]:
+    """The runner of a plan that is released, for as long as the block runs. A signal waits until it is.
+
+    ``judged`` is where the records were going when that was found to be possible.
+    """
+    with ExitStack() as stack:
+        with put_off() as pending:
+            runner = stack.enter_context(engine.take_over(found))
+            _require_same(runner, engine, wanted, judged)
+            run.result.touched = None
+            state = runner.found.state.state
+            if state in (State.PLANNED, State.RELEASING):
+                runner.write(judged)  # whoever goes on after a crash need not know it
+            if state is not State.RELEASED:
+                with half_released(run, runner):
+                    engine.go_on(runner, assumed)
+                run.reporter.event("RELEASED", released_text(runner.found))
+                may_start(run, runner.found)
+        if pending:
+            engine.sign_off(runner)
+            resume = commands(run, runner.found).resume
+            run.reporter.event("STOPPED", f"{found.plan.id}: nothing is lost; to go on: {resume}")
+            raise KeyboardInterrupt if pending.exit_code is ExitCode.INTERRUPTED else Terminated
+        yield runner
+
+
+def _require_same(runner: Runner, engine: Engine, wanted: Wanted, judged: Delivery) -> None:
+    """Raise Refused where somebody has said anew where the records go, in the moment before this runner took over."""
+    try:
+        if delivery_of(runner.found, wanted) != judged:
+            raise Refused(
+                f"somebody said anew where the records of {runner.plan_id} go, while this run began",
+                hint=f"kgroup catchup show {runner.plan_id}",
+                code="sink-set",
+            )
+    except Refused:
+        engine.sign_off(runner)
+        raise
+
+
+def _page(run: Run, engine: Engine, found: Ledgered) -> Outcome:
+    return state_outcome(run, engine, PlanState(found, engine.proof(found), utc_ms()))
+
+
+def _refused(run: Run, engine: Engine, found: Ledgered, error: KgroupError) -> Outcome:
+    row = RowError.of(in_full(run, error), group=found.plan.group)
+    page = with_lines(_page(run, engine, found), ("Nothing was changed.",))
+    return replace(page, errors=(row,), decided=error.exit_code)

@@ -1,0 +1,183 @@
+"""What came of ``kgroup catchup start``: the plan that was only shown, or the head that was released."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+
+from kgroup.catchup.ledger.runner import Runner
+from kgroup.catchup.model import Ledgered, State
+from kgroup.catchup.plan_state import PlanState
+from kgroup.catchup.service.engine import Engine
+from kgroup.catchup.service.replay import Wanted, new_delivery
+from kgroup.catchup.service.show import commands
+from kgroup.catchup.service.start_plan import Planned, Started, plan_of
+from kgroup.catchup.verification import prove
+from kgroup.model.outcome import Outcome
+from kgroup.output.pages.catchup_plans import list_records, released_screen
+from kgroup.output.pages.catchup_start import PlanPage, plan_records, plan_screen
+from kgroup.settings.invocation import Run
+from kgroup.support.clock import utc_ms, utc_now
+from kgroup.support.errors import ExitCode, KgroupError
+from kgroup.support.signals import Terminated, put_off
+from kgroup.support.units import human_count, plural
+
+_NAMED = 3
+
+
+def plan_outcome(
+    run: Run, engine: Engine, plan: Planned, *, where: str | None = None, verbose: bool = False
+) -> Outcome:
+    """The plan as it is shown; the exit code is that of its execution."""
+    if not plan.gap.ranges and not plan.errors:
+        run.reporter.note(f"{plan.gap.group or 'this'} {_nothing(plan)}: nothing to do")
+    page = PlanPage(
+        gap=plan.gap,
+        group=plan.group,
+        risks=plan.risks,
+        refusals=plan.refusals,
+        checks=plan.checks,
+        typed=run.typed,
+        chunks=len(plan.chunks),
+        now_ms=plan.at_ms,
+        growth_per_s=plan.seen.growth_per_s,
+        where=where,
+        takes_s=plan.takes_s,
+        per_s=plan.pace.records_per_s,
+        verbose=verbose,
+        may_pass=plan.may_pass,
+    )
+    return Outcome(
+        data=(plan,),
+        screen=lambda: plan_screen(page),
+        records=lambda: plan_records(plan.gap),
+        cluster=engine.cluster.ref,
+        errors=plan.errors,
+        decided=plan.exit_code,
+    )
+
+
+def _nothing(plan: Planned) -> str:
+    held = [row.name for row in plan.gap.not_moved if row.code == "hanging-transaction"]
+    return f"has no gap that can be read yet, for an open transaction on {_few(held)}" if held else "has no gap"
+
+
+@contextmanager
+def half_released(run: Run, runner: Runner) -> Iterator[None]:
+    """What breaks off within the block says what it leaves behind: a plan that may have moved some partitions."""
+    try:
+        yield
+    except KgroupError as error:
+        if error.code != "superseded":
+            error.details += _left(run, runner)
+        raise
+
+
+def _left(run: Run, runner: Runner) -> tuple[str, ...]:
+    found, taken = runner.found, False
+    typed = commands(run, found)
+    try:
+        runner.read()
+    except KgroupError as error:
+        taken = error.code == "superseded"
+    if taken:
+        return (f"Another run has taken {found.plan.id} over by now: {typed.show}",)
+    if found.state.state is not State.RELEASING:
+        return ()
+    return (
+        f"{found.plan.id} is releasing: some partitions may be moved, and their gap is owed then.",
+        f"To go on with it: {typed.resume}",
+        f"To take it back:  {typed.cancel}",
+    )
+
+
+@contextmanager
+def released(
+    run: Run, engine: Engine, plan: Planned, reason: str | None, wanted: Wanted | None = None
+) -> Iterator[Runner]:
+    """Write the plan down and release its head; its runner, for as long as the block runs.
+
+    Where its records go (``wanted``) is written with the plan: whoever goes on after a crash need not know it.
+    A signal is put off until the head is released, and raised then. Raises what ``Engine.create`` and ``release_new``
+    do.
+    """
+    made = plan_of(run, engine, plan, reason)
+    with ExitStack() as stack:
+        with put_off() as pending:
+            delivery = None if wanted is None or wanted.sink is None else new_delivery(made, wanted)
+            found = engine.create(made, delivery)
+            run.result.touched = None
+            run.reporter.event("PLANNED", f"{made.id}  {sizes(plan)}")
+            runner = stack.enter_context(engine.take_over(found))
+            with half_released(run, runner):
+                found = engine.release_new(runner)
+            run.reporter.event("RELEASED", released_text(found))
+        if pending:
+            engine.sign_off(runner)
+            resume = commands(run, found).resume
+            run.reporter.event("STOPPED", f"{made.id}: it is released, and owed; to go on: {resume}")
+            raise KeyboardInterrupt if pending.exit_code is ExitCode.INTERRUPTED else Terminated
+        yield runner
+
+
+def may_start(run: Run, found: Ledgered, planned: Planned | None = None) -> None:
+    """The box that says so, in a terminal, while the replay begins."""
+    plan = found.plan
+    if plan.group is None:
+        return
+    begins = f"It begins at the head of {utc_now():%H:%M:%SZ}. [committed, head) is {plan.id}'s."
+    if plan.released_at != "head":
+        begins = f"It begins at --until, NOT at the head. [committed, --until) is {plan.id}'s."
+    run.reporter.box((f"{plan.group} MAY START NOW", begins, *(() if planned is None else _but(planned))))
+    run.reporter.note(
+        f"closing this terminal ends the replay, and loses nothing; to go on: {commands(run, found).resume}"
+    )
+
+
+def _but(planned: Planned) -> Iterator[str]:
+    """The partitions of which that is not true."""
+    below = [f"{risk.topic}:{risk.partition}" for risk in planned.risks if risk.code == "below-head"]
+    if below:
+        yield f"Below the head, for an open transaction: {_few(below)}."
+    left = [_place(error.topic, error.partition) for error in planned.errors if error.topic is not None]
+    if left:
+        yield f"Left where they were, not part of it: {_few(left)}."
+
+
+def _place(topic: str | None, partition: int | None) -> str:
+    return f"{topic}" if partition is None else f"{topic}:{partition}"
+
+
+def _few(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
+
+
+def sizes(plan: Planned) -> str:
+    """``12 partitions, 10.04M records``."""
+    records = plan.gap.offsets if plan.gap.records is None else plan.gap.records
+    return f"{plural(len(plan.gap.ranges), 'partition')}, {human_count(records)} record{'s' * (records != 1)}"
+
+
+def released_text(found: Ledgered) -> str:
+    """What was released, for the event."""
+    plan = found.plan
+    if plan.group is None:
+        return f"{plan.id}  no group is moved; {plural(len(plan.ranges), 'range')} may be replayed"
+    count, where = len(plan.ranges), "the head" if plan.released_at == "head" else "--until"
+    return f"{plan.group} at {where}, {count} of {plural(count, 'partition')} read back: it may start now"
+
+
+def released_outcome(run: Run, engine: Engine, found: Ledgered, plan: Planned) -> Outcome:
+    """The head is released, the gap is owed."""
+    state = PlanState(found, prove(found), utc_ms())
+    left_out = plan.errors
+    return Outcome(
+        data=(Started(found, plan),),
+        screen=lambda: released_screen(state, commands(run, found)),
+        records=lambda: list_records([state]),
+        cluster=engine.cluster.ref,
+        errors=left_out,
+        executed=True,
+        decided=ExitCode.PARTLY if left_out else ExitCode.DONE,
+    )

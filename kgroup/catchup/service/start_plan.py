@@ -1,0 +1,391 @@
+"""``kgroup catchup start``: the plan, all that stands in its way, and the release of the head."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kgroup.catchup.chunks import RateLimit, cut
+from kgroup.catchup.delivered import undelivered
+from kgroup.catchup.documents import gap_document, plan_document
+from kgroup.catchup.gap import Gap, NotMoved
+from kgroup.catchup.gap_request import Missing, Wish
+from kgroup.catchup.ledger.ledger import Listing
+from kgroup.catchup.ledger.view import shared_with
+from kgroup.catchup.model import Chunk, Ledgered, Plan, State
+from kgroup.catchup.risks import Level, Pace, Risk, duration_s, risks
+from kgroup.catchup.service.engine import Engine, without_own
+from kgroup.catchup.service.lookup import in_full, ledger_said, listed
+from kgroup.catchup.service.read_gap import Seen, look
+from kgroup.catchup.service.show import commands
+from kgroup.catchup.unrecorded_releases import find_unledgered, range_words
+from kgroup.changes.execute import COMMITS
+from kgroup.changes.execution import Change
+from kgroup.changes.guards import guard, protected
+from kgroup.changes.preconditions import wait_empty
+from kgroup.changes.rights import may_not_release
+from kgroup.cluster.reader.committed import PATIENCE_S
+from kgroup.groups.change_plan import Plan as ChangePlan
+from kgroup.groups.change_plan import Row
+from kgroup.groups.change_result import Refusal
+from kgroup.groups.commit_tags import new_plan_id
+from kgroup.groups.selection import Selection
+from kgroup.model.groups import Commit, Group, LogRange, RowError
+from kgroup.model.hidden_commits import hidden_words
+from kgroup.queries.snapshots import snapshots
+from kgroup.settings.invocation import Run
+from kgroup.support.clock import utc_ms
+from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, NotFound, Refused, Unreachable
+from kgroup.support.units import plural
+
+ASSUMED = Pace(records_per_s=100_000, bytes_per_s=100e6, startup_s=6.0, guessed=True)
+"""How fast a replay is where nobody has measured it."""
+
+_NAMED = 3
+_SOON_S = 2.0
+
+_PARALLELISM = 4
+"""For how many workers a gap is cut at least: it is frozen long before anybody says where it is replayed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A plan that may be made, and what stands in its way."""
+
+    group: Group | None
+    seen: Seen
+    chunks: tuple[Chunk, ...]
+    risks: tuple[Risk, ...]
+    refusals: tuple[Refusal, ...]
+    checks: tuple[str, ...]
+    pace: Pace
+    partial: bool
+    at_ms: int
+    unread: tuple[RowError, ...] = ()
+
+    @property
+    def gap(self) -> Gap:
+        """What is to be caught up."""
+        return self.seen.gap
+
+    @property
+    def takes_s(self) -> float | None:
+        """What the replay is expected to take."""
+        return duration_s(self.gap, self.pace)
+
+    @property
+    def errors(self) -> tuple[RowError, ...]:
+        """All that stands in the way, and rows that can't be caught up."""
+        better = {(error.topic, error.partition) for error in self.unread}  # they say why it could not be read
+        blocked = [
+            RowError(risk.code, risk.message, self.gap.group, risk.topic, risk.partition, risk.hint, ExitCode.REFUSED)
+            for risk in self.risks
+            if risk.level is Level.BLOCKED
+        ]
+        rows = [self._row_error(row) for row in self.gap.errors if (row.topic, row.partition) not in better]
+        return (*(refusal.row for refusal in self.refusals), *blocked, *rows, *self.unread)
+
+    def _row_error(self, row: NotMoved) -> RowError:
+        """That no broker answered, or that a right is missing, is not a refusal."""
+        why, hint = row.why, row.hint
+        exit_code = ExitCode.NOT_FOUND if row.code == "not-found" else ExitCode.REFUSED
+        fault = None if row.partition is None else self.seen.faults.get((row.topic, row.partition))
+        if isinstance(fault, Unreachable | NotAuthorized):
+            why, hint, exit_code = fault.message, fault.hint, fault.exit_code
+        return RowError(row.code, why, self.gap.group, row.topic, row.partition, hint, exit_code)
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """What the command exits with before it has done anything, and would after."""
+        if not self.errors:
+            return ExitCode.DONE
+        return ExitCode.PARTLY if self.possible else self.errors[0].exit_code
+
+    @property
+    def possible(self) -> bool:
+        """Whether it may be carried out."""
+        hard = self.refusals or any(risk.level is Level.BLOCKED for risk in self.risks)
+        return bool(self.gap.ranges) and not hard and (self.partial or not (self.gap.errors or self.unread))
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether all that stands in the way goes away by itself, or is passed by ``--accept``."""
+        ours = [error for error in self.errors if error.code not in _PASSED]
+        return bool(self.gap.ranges) and (self.possible or not ours)
+
+    def document(self) -> dict[str, Any]:
+        """Its JSON form."""
+        return gap_document(self.gap, self.chunks, self.risks)
+
+
+_PASSED = frozenset({"not-empty", "active-committer", "foreign-owner"})
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """What ``start`` was asked for; ``parallelism`` and ``rate`` are the replay's, None where nobody said."""
+
+    group: str | None
+    wish: Wish
+    how: Change
+    parallelism: int | None = None
+    rate: RateLimit | None = None
+    refusals: Sequence[Refusal] = field(default=())
+    """What was found to be in the way of the replay."""
+    checks: Sequence[str] = field(default=())
+
+
+def planned(run: Run, engine: Engine, intent: Intent) -> Planned:
+    """The plan as it stands now. Raises as ``kgroup.queries.snapshots`` does, and what reading raises."""
+    cluster, how = engine.cluster, intent.how
+    group, unread = _group(run, engine, intent)
+    if group is not None and wait_empty(run, cluster, how, [group.name]):
+        group, unread = _group(run, engine, intent)
+    at_ms = utc_ms()
+    seen = look(cluster, group, intent.wish, at_ms)
+    for note in seen.notes:
+        run.reporter.note(note)
+    gap = seen.gap
+    chunks = cut(gap.ranges, parallelism=intent.parallelism or _PARALLELISM, rate=intent.rate)
+    pace = _paced(intent.rate)
+    found_risks = risks(gap, seen.logs, seen.work, pace, at_ms)
+    if group is not None and (hidden := hidden_words(group.hidden_commits)):
+        message = f"{hidden}; they are neither released nor replayed"
+        found_risks = (*found_risks, Risk(Level.WARNING, "hidden-commits", message))
+    refusals, checks, unknown = _refusals(run, engine, intent, group, gap)
+    if unknown is not None:
+        found_risks = (*found_risks, Risk(Level.WARNING, "committers-unknown", unknown))
+    if group is not None and not (gap.ranges or gap.not_moved or unread) and intent.wish.missing is not Missing.LEAVE:
+        refusals.append(Refusal(group.name, _unknown_topics(group)))
+    return Planned(
+        group,
+        seen,
+        chunks,
+        found_risks,
+        (*refusals, *intent.refusals),
+        (*checks, *intent.checks),
+        pace,
+        how.partial,
+        at_ms,
+        unread,
+    )
+
+
+def _group(run: Run, engine: Engine, intent: Intent) -> tuple[Group | None, tuple[RowError, ...]]:
+    if intent.group is None:
+        return None, ()
+    snapshot = next(snapshots(run, engine.cluster, Selection(names=[intent.group]), COMMITS))
+    for note in snapshot.notes:
+        run.reporter.note(note)
+    if not snapshot.groups or any(error.topic is None for error in snapshot.errors):
+        raise _as_raised(snapshot.errors[0])
+    wanted = {choice.topic for choice in intent.wish.topics}
+    unread = tuple(error for error in snapshot.errors if not wanted or error.topic in wanted)
+    return without_own(snapshot.groups[0]), unread
+
+
+def _unknown_topics(group: Group) -> Refused:
+    """A group without any commit: what it reads is not to be seen once its members are gone, yet has a gap."""
+    return Refused(
+        "it has no commit"
+        + (" that you may see" if hidden_words(group.hidden_commits) else "")
+        + ", and no member says "
+        "what it reads",
+        hint="name what it reads, and where that begins: --topic TOPIC --missing earliest | latest",
+        code="no-commit",
+    )
+
+
+def _as_raised(error: RowError) -> KgroupError:
+    """The error of the only group that there is, as the command's own."""
+    kinds: tuple[type[KgroupError], ...] = (NotFound, NotAuthorized, Unreachable, Refused)
+    kind = next((kind for kind in kinds if kind.exit_code is error.exit_code), KgroupError)
+    message = error.message if error.group is None else f"{error.group}: {error.message}"
+    return kind(message, details=error.details, hint=error.hint, code=error.code)
+
+
+def _refusals(
+    run: Run, engine: Engine, intent: Intent, group: Group | None, gap: Gap
+) -> tuple[list[Refusal], list[str], str | None]:
+    """(what is in the way beside the gap itself, what is not, why it is not known whether somebody commits)"""
+    how, checks = intent.how, []
+    refusals = list(protected(run, how, backup=True))
+    guarded = guard(run, engine.cluster, how, _rows(group, gap), "its offsets cannot be moved")
+    refusals += guarded.refusals
+    if gap.group is not None and gap.ranges:
+        refusals += may_not_release(run, engine.cluster, gap.group, {item.topic for item in gap.ranges})
+    if group is not None and not any(refusal.error.code in _PASSED for refusal in refusals):
+        # With --accept active-committer nobody looked whether somebody commits.
+        looked = guarded.unknown is None and "active-committer" not in (how.accept or ())
+        checks.append(f"{group.name} is {group.state}" + (", nobody commits" if looked else ""))
+    if gap.skips and "skip" not in (how.accept or ()):
+        lost = sum(row.end - row.start for row in gap.given_up)
+        refusals.append(
+            Refusal(
+                gap.group,
+                Refused(
+                    f"--skip-before leaves {plural(lost, 'offset')} to nobody",
+                    hint="if that is meant: --accept skip",
+                    code="skip",
+                ),
+            )
+        )
+    refusals += [Refusal(None, in_full(run, error)) for error in _of_ledger(run, engine, intent, group, gap)]
+    if gap.ranges and not how.execute and not any(refusal.group is None for refusal in refusals):
+        checks.append("the ledger can be written, and no open plan overlaps")
+    return refusals, checks, guarded.unknown
+
+
+def _of_ledger(run: Run, engine: Engine, intent: Intent, group: Group | None, gap: Gap) -> list[KgroupError]:
+    """Why the plan could not be written down, or must not be; with ``execute`` the first is tried in a moment."""
+    execute = intent.how.execute
+    if gap.ranges and not execute:
+        try:
+            ledger = engine.ledger.check()
+        except (Refused, NotAuthorized) as error:
+            return [error]
+        for note in ledger.notes:
+            run.reporter.warn(note)
+        if not ledger.exists:
+            return _unledgered(run, engine, intent, group, Listing(()))
+    # Where the plan is written in a moment, what an open transaction hides is waited for then.
+    patience_s = _SOON_S if gap.ranges and execute else PATIENCE_S
+    probe = _plan(run, engine, gap, (), None, "cu-none", 0)
+    listing = listed(run, engine, patience_s)
+    found = (_beside(run, intent, probe, other) for other in listing.plans)
+    refused = [refused for refused in found if refused is not None]
+    return [*refused, *_unledgered(run, engine, intent, group, listing)]
+
+
+def _unledgered(run: Run, engine: Engine, intent: Intent, group: Group | None, listing: Listing) -> list[KgroupError]:
+    """What the group's commits show to be released, and the ledger does not have: a new release would hide it."""
+    if group is None or "not-in-ledger" in (intent.how.accept or ()):
+        return []
+    why = f"the ledger {engine.ledger.topic} does not have that plan: what of it was delivered is not known"
+    if listing.hidden is not None:
+        why = f"an open transaction hides a part of the ledger {engine.ledger.topic}: whether it is known there is not"
+    refused: list[KgroupError] = []
+    for row in find_unledgered(group, listing.knows, listing.plans):
+        many = (
+            f"{len(row.ranges) + len(row.unknown)} partitions"
+            if row.offsets is None
+            else f"{row.offsets} offsets or more"
+        )
+        other = "a plan in another ledger is found with --ledger-topic; if all was delivered: --accept not-in-ledger"
+        hint = other
+        if row.ranges:
+            words = ("catchup", "start", *range_words(row.ranges), "--to-topic", "TOPIC", *ledger_said(run))
+            hint = f"to deliver it, possibly again:  {run.command(*words, '--execute')};  {other}"
+        if row.unknown:
+            hint += f";  {run.command('history', group.name)} shows where the gap of {row.unknown[0].topic} began"
+        refused.append(
+            Refused(
+                f"{group.name} was released by {row.plan_id} ({many}), and {why}",
+                details=(*map(str, row.ranges[:_NAMED]), *(["..."] if len(row.ranges) > _NAMED else [])),
+                hint=hint,
+                code="not-in-ledger",
+            )
+        )
+    return refused
+
+
+def _beside(run: Run, intent: Intent, probe: Plan, other: Ledgered) -> Refused | None:
+    """What another plan has against this one; what it only owes beside it is said."""
+    plan, state = other.plan, other.state.state
+    ours = plan.group == probe.group
+    if not state.is_open or not (ours or plan.group is None or probe.group is None):
+        return None
+    overlaps = shared_with(probe, plan)
+    if overlaps is not None and ours:
+        return overlaps
+    if ours and plan.group is not None:
+        return _unsettled(run, other)
+    if overlaps is None:
+        return None
+    if probe.group is None and "twice" not in (intent.how.accept or ()):
+        return Refused(
+            f"{overlaps.message}: both would deliver them",
+            details=overlaps.details,
+            hint="if that is meant: --accept twice",
+            code="twice",
+        )
+    run.reporter.warn(f"{overlaps.message}: both deliver them")
+    return None
+
+
+def _unsettled(run: Run, other: Ledgered) -> Refused | None:
+    """Why a group's open plan has to be gone on with first: what it owes is not known. A released one is said."""
+    plan, state = other.plan, other.state.state
+    typed = commands(run, other)
+    if state is State.RELEASED:
+        owed = sum(row.offsets for row in undelivered(plan, other.progress))
+        run.reporter.warn(
+            f"{plan.group} has an open catch-up, {plan.id}, that owes {plural(owed, 'offset')}: {typed.show}"
+        )
+        return None
+    return Refused(
+        f"{plan.group} has an open catch-up, {plan.id}, that is {state}: what it owes has to be settled first",
+        hint=typed.cancel if state is State.CANCELLING else typed.resume,
+        code="plan-open",
+    )
+
+
+def _rows(group: Group | None, gap: Gap) -> ChangePlan:
+    """The plan as the guards of all changes see it."""
+    rows = tuple(
+        Row(
+            gap.group or "",
+            *item.place,
+            item.before,
+            Commit(item.end, item.end_leader_epoch, ""),
+            LogRange(item.start, item.end),
+        )
+        for item in gap.ranges
+    )
+    return ChangePlan(() if group is None else (group,), rows)
+
+
+def _paced(rate: RateLimit | None) -> Pace:
+    if rate is None:
+        return ASSUMED
+    records = min(rate.records_per_s or ASSUMED.records_per_s or 0, ASSUMED.records_per_s or 0)
+    size = min(rate.bytes_per_s or ASSUMED.bytes_per_s or 0, ASSUMED.bytes_per_s or 0)
+    return replace(ASSUMED, records_per_s=records, bytes_per_s=size)
+
+
+def plan_of(run: Run, engine: Engine, plan: Planned, reason: str | None) -> Plan:
+    """The plan as the ledger keeps it, with an id of its own."""
+    return _plan(run, engine, plan.gap, plan.chunks, reason, new_plan_id(), utc_ms())
+
+
+def _plan(
+    run: Run, engine: Engine, gap: Gap, chunks: tuple[Chunk, ...], reason: str | None, plan_id: str, at_ms: int
+) -> Plan:
+    return Plan(
+        plan_id,
+        gap.group,
+        gap.group_type,
+        engine.cluster.ref.cluster_id,
+        at_ms,
+        engine.who,
+        reason or os.environ.get("KGROUP_REASON") or None,
+        tuple(run.typed),
+        gap.ranges,
+        chunks,
+        gap.given_up,
+        gap.released_at,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A plan that was made, and the way it stands; ``planned`` is what it was made from."""
+
+    found: Ledgered
+    planned: Planned
+
+    def document(self) -> dict[str, Any]:
+        """Its JSON form."""
+        return plan_document(self.found, None, self.planned.risks, self.planned.gap.not_moved)

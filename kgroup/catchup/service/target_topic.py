@@ -1,0 +1,199 @@
+"""The target topic of a replay: freeze what it is like, and find out what it has lost of what was delivered to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from itertools import groupby
+
+from kgroup.catchup.delivered import undelivered
+from kgroup.catchup.ledger.runner import Runner
+from kgroup.catchup.model import Delivery, Ledgered, Order
+from kgroup.catchup.service.engine import Engine
+from kgroup.catchup.service.lookup import ledger_said
+from kgroup.catchup.service.replay import DEAD_LETTERS
+from kgroup.catchup.service.show import commands
+from kgroup.catchup.service.target_losses import (
+    Found,
+    Loss,
+    TopicNow,
+    difference,
+    find_delivered,
+    find_loss,
+    has_delivered,
+    read_target,
+)
+from kgroup.catchup.sinks.topic import keeps_partitions
+from kgroup.catchup.unrecorded_releases import range_words
+from kgroup.cluster.topics import TopicLayout
+from kgroup.model.groups import RowError
+from kgroup.model.records import OffsetRange, merged
+from kgroup.settings.clients import librdkafka_config
+from kgroup.settings.invocation import Run
+from kgroup.support.errors import ExitCode, KgroupError
+from kgroup.support.units import plural
+
+_NAMED = 3
+_MOST_RANGES = 100
+_UNKNOWN = "the ledger does not say what the topic was like before"
+
+
+def target_of(delivery: Delivery | None) -> str | None:
+    """The name of the target topic; None where records go elsewhere."""
+    return delivery.options.get("topic") if delivery is not None and delivery.sink == "topic" else None
+
+
+def target_differs(engine: Engine, delivery: Delivery) -> Callable[[], bool]:
+    """Whether the target topic differs now from the one that is frozen; a topic that cannot be read does not."""
+    topic, before = target_of(delivery), delivery.target
+
+    def differs() -> bool:
+        if topic is None or before is None:
+            return False
+        with suppress(KgroupError):
+            return difference(topic, before, read_target(engine.cluster, topic)) is not None
+        return False
+
+    return differs
+
+
+def check_target_topic(run: Run, engine: Engine, runner: Runner) -> Loss | None:
+    """Freeze the target topic before the first record; later, what it has lost since. None: nothing.
+
+    What can be delivered again is undelivered in the ledger when this returns, so that a replay goes on with it. Nobody
+    else may work on the plan, and its tasks have ended. Raises what reading the target topic or the ledger raises: what
+    could not be read is not verified.
+    """
+    found, delivery = runner.found, runner.found.delivery
+    topic = target_of(delivery)
+    if topic is None or delivery is None:
+        return None
+    now, before = read_target(engine.cluster, topic), delivery.target
+    why = _UNKNOWN if before is None else difference(topic, before, now)
+    if why is None:
+        return None
+    if has_delivered(found):
+        # What a worker that was given up still has open must be decided before it is counted.
+        engine.ledger.fence_tasks(found.plan.id, (task.number for task in delivery.tasks))
+        found = runner.read()
+        now = read_target(engine.cluster, topic)
+        loss = _loss(run, engine, found, topic, now, why)
+        if loss.blocked is None:
+            runner.write(*loss.values)
+        if loss.gone:
+            return loss
+    elif now is not None:
+        runner.write(replace(delivery, target=now.frozen()))
+    return None
+
+
+def freeze_dead_letters(engine: Engine, runner: Runner) -> None:
+    """Keep in the ledger what the dead-letter topic is like before the first of them. Raises as reading it does."""
+    delivery = runner.found.delivery
+    name = delivery.options.get(DEAD_LETTERS) if delivery is not None else None
+    if delivery is None or name is None or name in delivery.dead_letters:
+        return
+    if (now := read_target(engine.cluster, name)) is not None:
+        runner.write(replace(delivery, dead_letters={**delivery.dead_letters, name: now.frozen()}))
+
+
+def missing_dead_letters(run: Run, engine: Engine, found: Ledgered) -> str | None:
+    """What of the plan's dead letters is gone from their topics, so that they are nowhere; None: nothing.
+
+    Nothing delivers them again: only the run that they were refused in had them.
+    """
+    dead = sum(found.progress[chunk.number].dead for chunk in found.plan.chunks if chunk.number in found.progress)
+    before = found.delivery.dead_letters if found.delivery is not None else {}
+    now = {name: read_target(engine.cluster, name) for name in before} if dead else {}
+    changes = [why for name, topic in now.items() if (why := difference(name, before[name], topic)) is not None]
+    if not changes:
+        return None
+    config, plan_id = librdkafka_config(run.settings), found.plan.id
+    left = sum(find_delivered(config, name, topic, plan_id).records for name, topic in now.items() if topic is not None)
+    return None if left >= dead else f"dead letters that are gone: {dead - left} of {dead} ({', '.join(changes)})"
+
+
+def _loss(run: Run, engine: Engine, found: Ledgered, topic: str, now: TopicNow | None, why: str) -> Loss:
+    there = Found()
+    if now is not None:
+        run.reporter.note(f"{why}: {topic} is read to find out what it still has")
+        there = find_delivered(librdkafka_config(run.settings), topic, now, found.plan.id)
+    layouts = engine.cluster.layouts({topic, *(item.topic for item in found.plan.ranges)})
+    sizes = {name: len(item.leaders) for name, item in layouts.items() if isinstance(item, TopicLayout)}
+    most = max((size for name, size in sizes.items() if name != topic), default=0)
+    assert found.delivery is not None
+    return find_loss(
+        found,
+        there,
+        now,
+        why,
+        keeps_partitions=keeps_partitions(found.delivery.options.get("partitions", ""), most, sizes.get(topic, 0)),
+        compacted="compact" in _policy(engine, topic),
+    )
+
+
+def _policy(engine: Engine, topic: str) -> str:
+    """Its cleanup policy; one that may not be read may be any."""
+    settings = engine.cluster.keeping(engine.cluster.layouts([topic]), [(topic, 0)]).settings.get(topic)
+    return "compact" if settings is None else settings.get("cleanup.policy", "")
+
+
+def tell_of_loss(run: Run, found: Ledgered, loss: Loss) -> None:
+    """The event."""
+    what = f"{plural(loss.records, 'record')} from {target_of(found.delivery)}: {few(loss.gone)}"
+    run.reporter.event("GONE", f"{found.plan.id}  {what}: {loss.why}")
+
+
+def few(rows: tuple[OffsetRange, ...]) -> str:
+    """The first of them."""
+    more = f" and {plural(len(rows) - _NAMED, 'more range')}" if len(rows) > _NAMED else ""
+    return ", ".join(map(str, rows[:_NAMED])) + more
+
+
+def errors_of(run: Run, found: Ledgered, loss: Loss) -> tuple[RowError, ...]:
+    """A row for each range that is gone, with what to do."""
+    topic = target_of(found.delivery)
+    hint = f"it is delivered again by  {commands(run, found).resume}"
+    if loss.blocked is not None:
+        hint = what_else(run, found, loss)
+    elif not loss.exists:
+        hint = f"create {topic} again; then {hint}"
+    return tuple(
+        RowError(
+            "gone-from-target",
+            f"[{row.start}, {row.end}) was delivered to {topic} and is gone: {loss.why}",
+            found.plan.group,
+            row.topic,
+            row.partition,
+            hint=hint if loss.blocked is None or row is loss.gone[0] else None,
+            exit_code=ExitCode.CHECK_FAILED,
+        )
+        for row in loss.gone
+    )
+
+
+def what_else(run: Run, found: Ledgered, loss: Loss) -> str:
+    """What can be done where this plan cannot deliver it again, nor what is left; loss.blocked says why."""
+    assert found.delivery is not None
+    rows = merged((*loss.gone, *undelivered(found.plan, found.progress)))
+    if len(rows) > _MOST_RANGES:
+        by_place = groupby(rows, key=lambda row: (row.topic, row.partition))
+        spans = ((place, list(some)) for place, some in by_place)
+        rows = [OffsetRange(*place, some[0].start, some[-1].end) for place, some in spans]
+    words = (*range_words(rows), "--to-topic", "OTHER", *_as_typed(found.delivery), *ledger_said(run), "--execute")
+    return (
+        f"{loss.blocked}. Close the plan, and deliver what is gone and what is left to another topic:  "
+        f"{commands(run, found).give_up};  {run.command('catchup', 'start', *words)}"
+    )
+
+
+def _as_typed(delivery: Delivery) -> Iterator[str]:
+    """How records were delivered to the target topic, as the options of another plan."""
+    if delivery.buckets:
+        yield "--latest-per-key"
+    elif delivery.order is not Order.PARTITION:
+        yield from ("--order", delivery.order)
+    for name, text in (*delivery.options.items(), *delivery.tuning.items()):
+        if name != "topic":
+            yield from (f"--{name}", text)

@@ -1,0 +1,122 @@
+"""The driver's ear: a datagram each quarter of a second from every task, answered with whether to stop.
+
+A datagram that is lost is made up for by the next. Where none gets through, the ledger tells, and tasks are ended by
+Spark instead.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import secrets
+import socket
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from types import TracebackType
+
+from kgroup.catchup.spark.progress import Board
+from kgroup.catchup.worker.task_progress import Told
+
+LONGEST = 1_000
+"""Bytes of a datagram, at most."""
+
+_LOOK_EVERY_S = 0.2
+_JOIN_S = 5.0
+_FIELDS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Ear:
+    """Where a task tells how far it is; ``token`` shows both sides that the other belongs to this job."""
+
+    host: str
+    port: int
+    token: str
+
+
+def said(ear: Ear, task: int, attempt: int, told: Told | None) -> bytes:
+    """What a task sends; without ``told``, that it is there."""
+    counts = [] if told is None else [told.chunk, told.position, told.records, told.filtered, told.dead, told.size]
+    return json.dumps([ear.token, task, attempt, *counts]).encode()
+
+
+def answer(ear: Ear, *, stop: bool) -> bytes:
+    """What the driver sends back: whether to stop."""
+    return json.dumps([ear.token, stop]).encode()
+
+
+def is_stop(ear: Ear, data: bytes) -> bool:
+    """Whether this answer says so; what is not an answer of this job's driver says nothing."""
+    match _unpacked(data):
+        case [str(token), True]:
+            return hmac.compare_digest(token.encode(), ear.token.encode())
+        case _:
+            return False
+
+
+class Listener:
+    """Hears tasks on ``host`` and tells ``board``. A context manager; ``ear`` goes to the tasks."""
+
+    def __init__(self, board: Board, *, bind: str, host: str) -> None:
+        self._board = board
+        self._socket = socket.socket(socket.AF_INET6 if ":" in bind else socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.settimeout(_LOOK_EVERY_S)
+        self._socket.bind((bind, 0))
+        self.ear = Ear(host, self._socket.getsockname()[1], secrets.token_hex(16))
+        self._stop = threading.Event()
+        self._closed = False
+        self._thread = threading.Thread(target=self._listen, name="progress", daemon=True)
+
+    def __enter__(self) -> Listener:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._closed = True
+        with suppress(OSError), socket.socket(self._socket.family, socket.SOCK_DGRAM) as waking:
+            waking.sendto(b"", ("::1" if self._socket.family == socket.AF_INET6 else "127.0.0.1", self.ear.port))
+        self._thread.join(_JOIN_S)
+        self._socket.close()
+
+    def stop(self) -> None:
+        """From now on every task is told to stop when it tells something."""
+        self._stop.set()
+
+    def _listen(self) -> None:
+        while not self._closed:
+            try:
+                data, sender = self._socket.recvfrom(LONGEST + 1)
+            except OSError:  # the timeout, or what the network said of an answer of ours
+                continue
+            if self._hear(data):
+                with suppress(OSError):
+                    self._socket.sendto(answer(self.ear, stop=self._stop.is_set()), sender)
+
+    def _hear(self, data: bytes) -> bool:
+        """Whether it is of a task of this job."""
+        match _unpacked(data):
+            case [str(token), int(task), int(attempt), *counts] if hmac.compare_digest(
+                token.encode(), self.ear.token.encode()
+            ):
+                pass
+            case _:
+                return False
+        now_s = time.monotonic()
+        if not counts:
+            self._board.alive(now_s)
+        else:
+            whole = [count for count in counts if isinstance(count, int) and count >= 0]
+            if len(whole) == len(counts) == _FIELDS:
+                self._board.told(task, attempt, Told(*whole), now_s)
+        return True
+
+
+def _unpacked(data: bytes) -> object:
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):  # strangers may send anything
+        return None

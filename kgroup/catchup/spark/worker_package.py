@@ -1,0 +1,145 @@
+"""kgroup's own code for workers that do not have it: a zip of what they may import."""
+
+from __future__ import annotations
+
+import py_compile
+import tempfile
+import zipfile
+from pathlib import Path
+
+import kgroup
+
+ROOT = Path(kgroup.__file__).parent
+
+WORKERS_IMPORT = (
+    "kgroup.catchup.spark.by_key",
+    "kgroup.catchup.spark.in_worker",
+    "kgroup.catchup.spark.notebook",
+    "kgroup.catchup.spark.sifting",
+    "kgroup.catchup.spark.source",
+    "kgroup.catchup.spark.sql_job",
+    "kgroup.catchup.spark.to_spark",
+)
+"""Where the functions are that are sent to workers by name."""
+
+SHIPPED = (
+    "kgroup",
+    "kgroup.catchup",
+    "kgroup.catchup.buckets",
+    "kgroup.catchup.chunks",
+    "kgroup.catchup.delivered",
+    "kgroup.catchup.gap_request",
+    "kgroup.catchup.ledger",
+    "kgroup.catchup.ledger.json_fields",
+    "kgroup.catchup.ledger.ledger",
+    "kgroup.catchup.ledger.records",
+    "kgroup.catchup.ledger.runner",
+    "kgroup.catchup.ledger.shares",
+    "kgroup.catchup.ledger.topic",
+    "kgroup.catchup.ledger.transactional_ids",
+    "kgroup.catchup.ledger.view",
+    "kgroup.catchup.model",
+    "kgroup.catchup.release_evidence",
+    "kgroup.catchup.sinks",
+    "kgroup.catchup.sinks.command",
+    "kgroup.catchup.sinks.files",
+    "kgroup.catchup.sinks.formats",
+    "kgroup.catchup.sinks.handlers",
+    "kgroup.catchup.sinks.python",
+    "kgroup.catchup.sinks.run_buckets",
+    "kgroup.catchup.sinks.run_task",
+    "kgroup.catchup.sinks.spark",
+    "kgroup.catchup.sinks.topic",
+    "kgroup.catchup.sinks.whole",
+    "kgroup.catchup.spark",
+    "kgroup.catchup.spark.by_key",
+    "kgroup.catchup.spark.failures",
+    "kgroup.catchup.spark.in_worker",
+    "kgroup.catchup.spark.notebook",
+    "kgroup.catchup.spark.progress",
+    "kgroup.catchup.spark.progress_listener",
+    "kgroup.catchup.spark.sifted",
+    "kgroup.catchup.spark.sifting",
+    "kgroup.catchup.spark.source",
+    "kgroup.catchup.spark.sql_job",
+    "kgroup.catchup.spark.to_spark",
+    "kgroup.catchup.spark.where",
+    "kgroup.catchup.spark.worker_package",
+    "kgroup.catchup.verification",
+    "kgroup.catchup.worker",
+    "kgroup.catchup.worker.arrow",
+    "kgroup.catchup.worker.bucket_run",
+    "kgroup.catchup.worker.chunk_counts",
+    "kgroup.catchup.worker.failure",
+    "kgroup.catchup.worker.handler_pool",
+    "kgroup.catchup.worker.json_lines",
+    "kgroup.catchup.worker.newest_per_key",
+    "kgroup.catchup.worker.provenance_headers",
+    "kgroup.catchup.worker.rate_limit",
+    "kgroup.catchup.worker.task_ledger",
+    "kgroup.catchup.worker.task_progress",
+    "kgroup.catchup.worker.task_run",
+    "kgroup.catchup.worker.task_spec",
+    "kgroup.cluster",
+    "kgroup.cluster.librdkafka",
+    "kgroup.cluster.reader",
+    "kgroup.cluster.reader.batches",
+    "kgroup.cluster.reader.bounds",
+    "kgroup.cluster.reader.committed",
+    "kgroup.cluster.reader.ranges",
+    "kgroup.cluster.topic_admin",
+    "kgroup.cluster.transactions",
+    "kgroup.groups",
+    "kgroup.groups.commit_tags",
+    "kgroup.groups.reset_targets",
+    "kgroup.model",
+    "kgroup.model.acl_hint",
+    "kgroup.model.groups",
+    "kgroup.model.records",
+    "kgroup.model.transactions_hint",
+    "kgroup.support",
+    "kgroup.support.atomic_file",
+    "kgroup.support.cluster_ref",
+    "kgroup.support.durations",
+    "kgroup.support.errors",
+    "kgroup.support.quoting",
+    "kgroup.support.redact",
+    "kgroup.support.units",
+)
+"""Those and all that they import, and nothing else: a test computes it."""
+
+_NAME = "kgroup.zip"
+_INSTALLED = ("site-packages", "dist-packages")
+
+
+class Package:
+    """The zip, in a temporary directory that ``remove`` takes away: Spark serves it from there while it runs."""
+
+    def __init__(self) -> None:
+        self._directory = tempfile.TemporaryDirectory(prefix="kgroup-package-")
+        self.path = Path(self._directory.name) / _NAME
+        with zipfile.ZipFile(self.path, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as package:
+            for module in SHIPPED:
+                source = _source(module)
+                name = source.relative_to(ROOT.parent).as_posix()
+                package.write(source, name)
+                # Nothing keeps what is compiled from a zip: each worker would do it again. Another version of Python
+                # passes these over.
+                compiled = Path(self._directory.name) / "compiled"
+                mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
+                py_compile.compile(str(source), str(compiled), dfile=name, doraise=True, invalidation_mode=mode)
+                package.write(compiled, f"{name}c")
+
+    def remove(self) -> None:
+        """Take it away."""
+        self._directory.cleanup()
+
+
+def _source(module: str) -> Path:
+    path = ROOT.parent.joinpath(*module.split("."))
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+def import_path() -> str:
+    """Where a Python of this machine finds kgroup; empty where it is installed like any other package."""
+    return "" if ROOT.parent.name in _INSTALLED else str(ROOT.parent)

@@ -1,0 +1,103 @@
+"""Releases that the ledger does not have: a ledger that was deleted or truncated does not hide what is pending. Pure.
+
+A release commits the end of a gap with the plan's id and the start of the gap in the commit's metadata. Until the group
+commits there itself, that shows what was released; where the ledger does not say what became of it, none of it counts
+as delivered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from kgroup.catchup.model import Ledgered, State
+from kgroup.groups.commit_tags import Mark, Moved
+from kgroup.model.groups import Group
+from kgroup.model.records import OffsetRange, merged
+
+
+@dataclass(frozen=True, slots=True)
+class Unledgered:
+    """A release of ``plan_id`` that the ledger does not have.
+
+    ``ranges`` are the offsets that it released and of which no other plan says anything. ``unknown`` are the offsets
+    below which it released others: a mark of an older version does not say where the gap began.
+    """
+
+    plan_id: str
+    ranges: tuple[OffsetRange, ...]
+    unknown: tuple[OffsetRange, ...] = ()
+
+    @property
+    def offsets(self) -> int | None:
+        """How many offsets may be pending; None where that is not known."""
+        return None if self.unknown else sum(row.offsets for row in self.ranges)
+
+    @property
+    def text(self) -> str:
+        """``50 or more in cu-7f3a``: where the group has committed itself since, the mark is overwritten."""
+        return f"{'an unknown number' if self.offsets is None else f'{self.offsets} or more'} in {self.plan_id}"
+
+    def document(self) -> dict[str, Any]:
+        """Its JSON form, as that of a plan that is open."""
+        return {
+            "plan_id": self.plan_id,
+            "state": "not-in-ledger",
+            "offsets": self.offsets,
+            "retention_deadline": None,
+            "retention_deadline_ms": None,
+            "ranges": [
+                {"topic": row.topic, "partition": row.partition, "start": row.start, "end": row.end}
+                for row in self.ranges
+            ],
+        }
+
+
+def find_unledgered(
+    group: Group, knows: Callable[[str], bool], plans: Iterable[Ledgered] = ()
+) -> tuple[Unledgered, ...]:
+    """The releases of a group that the ledger does not have, by plan id; ``knows`` says whether it has a plan.
+
+    ``plans`` are those of the ledger: ranges that a plan without a group was made for are in good hands.
+    """
+    ranges: dict[str, list[OffsetRange]] = {}
+    unknown: dict[str, list[OffsetRange]] = {}
+    taken = _taken(plans)
+    for item in group.partitions:
+        mark = None if item.commit is None else Mark.of(item.commit.metadata)
+        if item.commit is None or mark is None or mark.moved is not Moved.RELEASE or knows(mark.plan_id):
+            continue
+        end = item.commit.offset
+        if mark.start is None:
+            unknown.setdefault(mark.plan_id, []).append(OffsetRange(item.topic, item.partition, end, end))
+        else:
+            rows = _without(OffsetRange(item.topic, item.partition, mark.start, end), taken)
+            ranges.setdefault(mark.plan_id, []).extend(rows)
+    found = (
+        Unledgered(plan_id, tuple(ranges.get(plan_id, ())), tuple(unknown.get(plan_id, ())))
+        for plan_id in sorted({*ranges, *unknown})
+    )
+    return tuple(row for row in found if row.ranges or row.unknown)
+
+
+def range_words(ranges: Iterable[OffsetRange]) -> tuple[str, ...]:
+    """``--range orders:7=70-120,orders:8=20-50``, as words of a command line."""
+    words = ",".join(f"{row.topic}:{row.partition}={row.start}-{row.end}" for row in ranges)
+    return ("--range", words) if words else ()
+
+
+def _taken(plans: Iterable[Ledgered]) -> list[OffsetRange]:
+    kept = (found.plan for found in plans if found.plan.group is None and found.state.state is not State.CANCELLED)
+    return merged(OffsetRange(*item.place, item.start, item.end) for plan in kept for item in plan.ranges)
+
+
+def _without(row: OffsetRange, taken: Iterable[OffsetRange]) -> Iterable[OffsetRange]:
+    start = row.start
+    for other in taken:
+        if (other.topic, other.partition) == (row.topic, row.partition) and start < other.end and other.start < row.end:
+            if start < other.start:
+                yield OffsetRange(row.topic, row.partition, start, other.start)
+            start = other.end
+    if start < row.end:
+        yield OffsetRange(row.topic, row.partition, start, row.end)

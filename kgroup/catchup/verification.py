@@ -1,0 +1,280 @@
+"""Whether a plan is delivered: for each partition what was read, delivered, left out and lost, in exact ranges. Pure.
+
+Counts of offsets prove nothing, since compaction, aborted transactions and control records leave holes. What proves is
+that the reader's position reached the end, that the log start never passed it, and that each record which was visible
+was delivered, filtered out or named dead (DESIGN.md 4.5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kgroup.catchup.buckets import as_chunk, numbers
+from kgroup.catchup.delivered import delivered_to, undelivered_of
+from kgroup.catchup.model import Chunk, GapRange, GivenUp, Ledgered, Place, Plan, Progress
+from kgroup.catchup.release_evidence import SetBack, origin
+from kgroup.model.records import OffsetRange, merged
+
+_NOT_PROVED = "not proved: "
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkResult:
+    """What a worker says of the part of a chunk that it read, [start, position): counted apart from the ledger.
+
+    ``visible`` records came from the reader; of them the sink took ``delivered``, ``filtered`` were not wanted, and
+    ``dead`` are in the dead-letter topic or named.
+    """
+
+    chunk: int
+    start: int
+    position: int
+    visible: int
+    delivered: int
+    filtered: int
+    dead: int
+
+
+@dataclass(frozen=True, slots=True)
+class LostRange:
+    """Offsets [start, end) that could not be read, with the reason."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    why: str
+
+    @property
+    def offsets(self) -> int:
+        """How many offsets; how many records they were, nobody can tell."""
+        return self.end - self.start
+
+    def document(self) -> dict[str, Any]:
+        """Its JSON form."""
+        return {
+            "topic": self.topic,
+            "partition": self.partition,
+            "start": self.start,
+            "end": self.end,
+            "offsets": self.offsets,
+            "why": self.why,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionProof:
+    """One range of the plan: a partition, where a group is moved.
+
+    ``records`` were visible; ``delivered``, ``filtered`` and ``dead`` of them add up to it. ``delivered_to``: all below
+    is over with. ``undelivered`` are chunks, or parts of them, that are not finished. ``disputed`` are sentences about
+    results that do not fit together. ``may_repeat`` records of a handler's may come again, or have.
+    """
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    delivered_to: int
+    records: int
+    filtered: int
+    dead: int
+    size: int
+    may_repeat: int
+    lost: tuple[LostRange, ...]
+    undelivered: tuple[OffsetRange, ...]
+    disputed: tuple[str, ...]
+    chunks: int
+    chunks_done: int
+    delivered_again: int = 0
+    """Records that were delivered before, and are gone from the target topic: they are delivered once more."""
+
+    @property
+    def delivered(self) -> int:
+        """Records that the sink has."""
+        return self.records - self.filtered - self.dead
+
+    @property
+    def read_to_end(self) -> bool:
+        """Whether the reader's position reached the end of each chunk."""
+        return self.delivered_to >= self.end
+
+    @property
+    def complete(self) -> bool:
+        """Whether every record of the range is accounted for."""
+        return self.read_to_end and not self.lost and not self.disputed
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """A plan's, by topic, partition and offset. ``twice`` is what the group got beside the replay: it was set back."""
+
+    plan_id: str
+    partitions: tuple[PartitionProof, ...]
+    twice: tuple[SetBack, ...]
+    disputed: tuple[str, ...] = ()
+    """Results that belong to no range."""
+
+    @property
+    def records(self) -> int:
+        """Records that were visible."""
+        return sum(item.records for item in self.partitions)
+
+    @property
+    def delivered(self) -> int:
+        """Records that the sink has."""
+        return sum(item.delivered for item in self.partitions)
+
+    @property
+    def lost(self) -> tuple[LostRange, ...]:
+        """All that could not be read."""
+        return tuple(row for item in self.partitions for row in item.lost)
+
+    @property
+    def undelivered(self) -> tuple[OffsetRange, ...]:
+        """All that is still owed."""
+        return tuple(row for item in self.partitions for row in item.undelivered)
+
+    @property
+    def complete(self) -> bool:
+        """Whether it is proved; else the command exits 8."""
+        return not self.disputed and all(item.complete for item in self.partitions)
+
+    def totals(self) -> dict[str, Any]:
+        """The sums, in their JSON form."""
+        return {
+            "partitions": len(self.partitions),
+            "read_to_end": sum(item.read_to_end for item in self.partitions),
+            "records": self.records,
+            "delivered": self.delivered,
+            "filtered": sum(item.filtered for item in self.partitions),
+            "dead": sum(item.dead for item in self.partitions),
+            "bytes": sum(item.size for item in self.partitions),
+            "lost_offsets": sum(row.offsets for row in self.lost),
+            "undelivered_offsets": sum(row.offsets for row in self.undelivered),
+            "may_repeat": sum(item.may_repeat for item in self.partitions),
+            "delivered_again": sum(item.delivered_again for item in self.partitions),
+            "chunks": sum(item.chunks for item in self.partitions),
+            "chunks_done": sum(item.chunks_done for item in self.partitions),
+            "complete": self.complete,
+        }
+
+
+def prove(
+    ledgered: Ledgered,
+    results: Iterable[ChunkResult] = (),
+    *,
+    log_starts: Mapping[Place, int] | None = None,
+    twice: Iterable[SetBack] = (),
+) -> Proof:
+    """What the ledger proves of a plan, at any time of its life.
+
+    ``results`` are of this run's workers; the ledger tells of the others. ``log_starts`` are log start offsets as they
+    are now: what is not delivered and lies below is lost already. ``twice`` is ``evidence.set_back``.
+    """
+    plan, progress = ledgered.plan, ledgered.progress
+    disputes: dict[int, list[str]] = {}
+    by_number = {chunk.number: chunk for chunk in plan.chunks}
+    own = numbers(plan, ledgered.delivery)
+    by_number |= {number: as_chunk(number) for number in own}
+    for result in results:
+        of_chunk = by_number.get(result.chunk)
+        found = _disputed(result, of_chunk, plan.id, progress)
+        if result.chunk in own:
+            found = (f"bucket {result.chunk - own.start} {sentence}" for sentence in found)
+        disputes.setdefault(result.chunk, []).extend(found)
+    by_place: dict[Place, list[Chunk]] = {}
+    for chunk in plan.chunks:
+        by_place.setdefault((chunk.topic, chunk.partition), []).append(chunk)
+    proofs = []
+    for item in sorted(plan.ranges, key=lambda one: (one.place, one.start)):
+        chunks = [chunk for chunk in by_place.get(item.place, ()) if item.start <= chunk.start < item.end]
+        sentences = tuple(sentence for chunk in chunks for sentence in disputes.pop(chunk.number, ()))
+        proofs.append(_of_range(item, chunks, progress, sentences, (log_starts or {}).get(item.place, 0)))
+    nowhere = [sentence for some in disputes.values() for sentence in some]
+    if (note := ledgered.state.note or "").startswith(_NOT_PROVED):
+        nowhere.append(note.removeprefix(_NOT_PROVED))
+    return Proof(plan.id, tuple(proofs), tuple(twice), tuple(nowhere))
+
+
+def dispute(proof: Proof) -> str | None:
+    """What the ledger has to say of a plan's state where results do not fit together; None: they do.
+
+    Only the run that counted knows: without it a later one would find nothing wrong, and prove the plan.
+    """
+    found = [f"{row.topic}:{row.partition} {sentence}" for row in proof.partitions for sentence in row.disputed]
+    return _NOT_PROVED + "; ".join((*proof.disputed, *found)) if found or proof.disputed else None
+
+
+def _of_range(
+    item: GapRange, chunks: list[Chunk], progress: Mapping[int, Progress], disputed: tuple[str, ...], log_start: int
+) -> PartitionProof:
+    place = item.place
+    owed = merged(row for chunk in chunks for row in undelivered_of(chunk, progress))
+    known = [progress[chunk.number] for chunk in chunks if chunk.number in progress]
+    passed = [OffsetRange(*place, row.start, min(row.end, log_start)) for row in owed if row.start < log_start]
+    left = [OffsetRange(*place, max(row.start, log_start), row.end) for row in owed if row.end > log_start]
+    lost = [(row.start, row.end, row.why) for one in known for row in one.lost]
+    lost += [(row.start, row.end, f"the log starts at {log_start}, and they were not delivered") for row in passed]
+    records, filtered, dead = (sum(getattr(one, name) for one in known) for name in ("records", "filtered", "dead"))
+    if records < filtered + dead:
+        disputed += (f"{records} records were read, and {filtered + dead} filtered out or dead",)
+    return PartitionProof(
+        *place,
+        start=item.start,
+        end=item.end,
+        delivered_to=owed[0].start if owed else item.end,
+        records=records,
+        filtered=filtered,
+        dead=dead,
+        size=sum(one.size for one in known),
+        may_repeat=sum(one.may_repeat for one in known),
+        lost=tuple(_merged(place, lost)),
+        undelivered=tuple(left),
+        disputed=disputed,
+        chunks=len(chunks),
+        chunks_done=sum(delivered_to(chunk, progress) >= chunk.end for chunk in chunks),
+        delivered_again=sum(one.again for one in known),
+    )
+
+
+def _merged(place: Place, lost: Iterable[tuple[int, int, str]]) -> Iterator[LostRange]:
+    """The same offsets in as few rows as can be, each with one reason, no offset in two."""
+    by_reason: dict[str, list[OffsetRange]] = {}
+    seen_to = 0
+    for start, end, why in sorted(lost):
+        by_reason.setdefault(why, []).append(OffsetRange(*place, max(start, seen_to), end))
+        seen_to = max(seen_to, end)
+    rows = [LostRange(*place, row.start, row.end, why) for why, some in by_reason.items() for row in merged(some)]
+    yield from sorted(rows, key=lambda row: row.start)
+
+
+def _disputed(
+    result: ChunkResult, chunk: Chunk | None, plan_id: str, progress: Mapping[int, Progress]
+) -> Iterator[str]:
+    """What does not fit in what a worker counted, and in what it wrote into the ledger."""
+    if chunk is None:
+        yield f"a worker tells of chunk {result.chunk}, which {plan_id} does not have"
+        return
+    told = result.delivered + result.filtered + result.dead
+    where = f"[{result.start}, {result.position})"
+    if told != result.visible:
+        yield f"{where}: {result.visible} records were read, and {told} delivered, filtered out or dead"
+    ledger = delivered_to(chunk, progress)
+    if result.position > ledger:
+        yield f"{where}: the worker went on to {result.position}, and the ledger has {ledger}"
+
+
+def gone_before(plan: Plan) -> tuple[GivenUp, ...]:
+    """What the log start had passed before the plan was made: between the group's commits and what there was."""
+    rows = (_gone(plan, item) for item in plan.ranges)
+    return tuple(row for row in rows if row is not None)
+
+
+def _gone(plan: Plan, item: GapRange) -> GivenUp | None:
+    first = origin(plan, item)
+    if item.before is None or item.before.offset >= first:
+        return None
+    return GivenUp(*item.place, item.before.offset, first, f"the log started at {first}")

@@ -1,0 +1,90 @@
+"""Batches as Arrow, in the columns of Spark's own Kafka source. pyarrow is imported only when it is used."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+from kgroup.cluster.reader.batches import Batch
+
+if TYPE_CHECKING:
+    import pyarrow
+
+DDL = (
+    "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, timestampType int, "
+    "headers array<struct<key:string,value:binary>>"
+)
+"""The same for Spark."""
+
+_NO_TIME = 0
+_KIND, _MS = itemgetter(0), itemgetter(1)
+
+
+def schema() -> pyarrow.Schema:
+    """Of all record batches; times are in microseconds, UTC."""
+    import pyarrow as pa
+
+    return pa.schema(
+        [
+            pa.field("key", pa.binary()),
+            pa.field("value", pa.binary()),
+            pa.field("topic", pa.string()),
+            pa.field("partition", pa.int32()),
+            pa.field("offset", pa.int64()),
+            pa.field("timestamp", pa.timestamp("us", tz="UTC")),
+            pa.field("timestampType", pa.int32()),
+            pa.field("headers", _headers_type()),
+        ]
+    )
+
+
+def _headers_type() -> Any:
+    import pyarrow as pa
+
+    return pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+
+
+def record_batch(batch: Batch, *, headers: bool = True) -> pyarrow.RecordBatch:
+    """The records as they are; without ``headers`` that column is null, as Spark's is by default."""
+    import pyarrow as pa
+
+    number, (stamps, kinds) = len(batch), _times(batch.timestamps())
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array(batch.keys(), pa.binary()),
+            pa.array(batch.values(), pa.binary()),
+            pa.repeat(batch.topic, number),
+            pa.repeat(pa.scalar(batch.partition, pa.int32()), number),
+            pa.Array.from_buffers(pa.int64(), number, [None, pa.py_buffer(array("q", batch.offsets()))]),
+            stamps,
+            kinds,
+            _headers(batch) if headers else pa.nulls(number, _headers_type()),
+        ],
+        schema=schema(),
+    )
+
+
+def _times(found: Sequence[tuple[int, int]]) -> tuple[Any, Any]:
+    """The columns ``timestamp`` and ``timestampType``; nearly always all are of one kind."""
+    import pyarrow as pa
+
+    kinds, stamp = set(map(_KIND, found)), pa.timestamp("us", tz="UTC")
+    if len(kinds) == 1 and _NO_TIME not in kinds:
+        ms = pa.Array.from_buffers(pa.int64(), len(found), [None, pa.py_buffer(array("q", map(_MS, found)))])
+        # From ms to us, without a loop of ours.
+        stamps = ms.view(pa.timestamp("ms", tz="UTC")).cast(stamp)
+        return stamps, pa.repeat(pa.scalar(kinds.pop() - 1, pa.int32()), len(found))
+    stamps = pa.array([None if kind == _NO_TIME else 1000 * ms for kind, ms in found], stamp)
+    return stamps, pa.array([kind - 1 for kind, _ in found], pa.int32())
+
+
+def _headers(batch: Batch) -> Any:
+    import pyarrow as pa
+
+    found = batch.headers()
+    if not any(found):
+        return pa.nulls(len(found), _headers_type())
+    rows = [None if had is None else [{"key": key, "value": value} for key, value in had] for had in found]
+    return pa.array(rows, _headers_type())

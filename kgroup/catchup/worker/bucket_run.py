@@ -1,0 +1,216 @@
+"""What a worker does with buckets of keys: it reads its part of the gap into them, and it delivers those of its task.
+
+Importable with confluent-kafka alone.
+"""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kgroup.catchup.buckets import DONE, progress_of
+from kgroup.catchup.chunks import TRANSACTION_S
+from kgroup.catchup.model import Chunk, Lost, Progress, Share
+from kgroup.catchup.verification import ChunkResult
+from kgroup.catchup.worker.failure import failure_of
+from kgroup.catchup.worker.newest_per_key import Bucket, RowBatch, Sift
+from kgroup.catchup.worker.rate_limit import Throttle
+from kgroup.catchup.worker.task_ledger import TaskLedger
+from kgroup.catchup.worker.task_progress import Told
+from kgroup.catchup.worker.task_spec import Stopped, TaskResult, TaskSpec
+from kgroup.cluster.reader.batches import BatchReader, Gone
+from kgroup.support.errors import KgroupError
+
+STOPPED = "stopped"
+"""Why a reader has not read all: it was asked to stop. Anything else is what it failed with."""
+
+_TICK_S = 0.1
+_TELL_EACH = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class ByKey:
+    """All that readers and tasks are told of one run.
+
+    ``reading`` are each reader's chunks, by offset within a partition; ``buckets`` is their frozen number, ``first``
+    the number of the first of them in the ledger, ``left`` the numbers of those that are to be delivered. They are
+    dealt out to ``dealt`` tasks, of which ``tasks`` have something left to do.
+    """
+
+    reading: tuple[tuple[Chunk, ...], ...]
+    tasks: tuple[TaskSpec, ...]
+    buckets: int
+    first: int
+    left: frozenset[int]
+    dealt: int
+
+    def sift(self) -> Sift:
+        """A reader's, at its start."""
+        return Sift(self.buckets, frozenset(number - self.first for number in self.left))
+
+    def ending(
+        self, sift: Sift, reader: int, lost: Mapping[int, tuple[Lost, ...]], left_out: Mapping[int, int], broken: Any
+    ) -> Iterator[tuple[int, bytes]]:
+        """What a reader sends last of all to each bucket.
+
+        Nobody saw the keys of what ``--where`` left out: bucket 0 counts it, once, when it is delivered.
+        """
+        if broken is None:
+            yield from sift.flush()
+        for number in sorted(self.left):
+            bucket = number - self.first
+            tally = sift.tally(reader, bucket, lost, left_out if bucket == 0 else {})
+            yield bucket, pickle.dumps(replace(tally, broken=broken), protocol=5)
+
+
+def read(
+    by_key: ByKey, number: int, tell: Callable[[Told], None], stop: Callable[[], bool]
+) -> Iterator[tuple[int, bytes]]:
+    """Read a reader's chunks; what is sent to each bucket. Raises nothing of reading: that is told to the buckets."""
+    spec, sift = by_key.tasks[0], by_key.sift()
+    broken: Any = None
+    visible, lost = Counter[int](), dict[int, tuple[Lost, ...]]()
+    try:
+        with BatchReader(spec.config, timeout_s=spec.timeout_s) as reader:
+            for chunk in by_key.reading[number]:
+                yield from _read_chunk(reader, chunk, sift, lost, visible, tell, stop)
+                if stop():
+                    broken = STOPPED
+                    break
+        if sift.left_out(visible):
+            raise KgroupError(f"{visible.total()} records were read, and not all of them counted", code="not-counted")
+    except Exception as error:
+        broken = failure_of(error)
+    yield from by_key.ending(sift, number, lost, {}, broken)
+
+
+def _read_chunk(
+    reader: BatchReader,
+    chunk: Chunk,
+    sift: Sift,
+    lost: dict[int, tuple[Lost, ...]],
+    visible: Counter[int],
+    tell: Callable[[Told], None],
+    stop: Callable[[], bool],
+) -> Iterator[tuple[int, bytes]]:
+    told = 0
+    for item in reader.batches(chunk.topic, chunk.partition, chunk.start, chunk.end):
+        if isinstance(item, Gone):
+            lost[chunk.number] = (*lost.get(chunk.number, ()), Lost(item.start, item.end, item.why))
+            continue
+        yield from sift.add(chunk.number, item)
+        visible[chunk.number] += len(item)
+        told += len(item)
+        if told >= _TELL_EACH or item.position >= chunk.end:
+            told = 0
+            tell(Told(chunk.number, item.position, visible.total(), 0, 0, 0))
+        if stop():
+            return
+
+
+class BucketRun:
+    """A task's buckets, one after the other, and what was counted of them."""
+
+    def __init__(self, spec: TaskSpec, first: int, ledger: TaskLedger, stop: Callable[[], bool]) -> None:
+        self.spec = spec
+        self.first = first
+        """The number of the plan's first bucket."""
+        self.ledger = ledger
+        self.asked_to_stop = stop
+        self.stopped: list[Stopped] = []
+        self.counted: list[ChunkResult] = []
+        self._throttle = Throttle(spec.rate)
+        self._repeated: dict[int, int] = {}
+        """Records that may have been handed over by attempts before this one, by chunk, of the bucket in work."""
+
+    def is_done(self, number: int) -> bool:
+        """Whether the ledger has the bucket as delivered."""
+        known = self.ledger.progress.get(number)
+        return known is not None and known.delivered_to >= DONE
+
+    def pieces(self, batches: Iterable[RowBatch], *, within_s: float | None = TRANSACTION_S) -> Iterator[RowBatch]:
+        """The batches as the rate allows it, but all of them ``within_s``, since a transaction may not last longer.
+
+        What is too early then is made up for by ``rest``. It ends early where the task is asked to stop.
+        """
+        until_s = None if within_s is None else time.monotonic() + within_s
+        for batch in batches:
+            first, size = 0, batch.size() if self.spec.rate is not None else 0
+            while first < len(batch):
+                if self.asked_to_stop():
+                    return
+                wait_s = self._throttle.wait_s(time.monotonic())
+                if wait_s > 0 and (until_s is None or time.monotonic() < until_s):
+                    time.sleep(min(wait_s, _TICK_S))
+                    continue
+                piece = batch.part(first, first + self._throttle.piece(len(batch), size))
+                first += len(piece)
+                yield piece
+                if self.spec.rate is not None:
+                    # Late for nobody: what was sent before its time counts as sent then.
+                    self._throttle.took(len(piece), piece.size(), time.monotonic())
+
+    def rest(self) -> None:
+        """Wait until the rate allows the next."""
+        while not self.asked_to_stop() and (wait_s := self._throttle.wait_s(time.monotonic())) > 0:
+            time.sleep(min(wait_s, _TICK_S))
+
+    def begin(self, bucket: Bucket) -> None:
+        """Remember what the ledger says of attempts before this one."""
+        known = self.ledger.progress.get(bucket.number)
+        self._repeated = {} if known is None else {one.chunk: one.may_repeat for one in known.shares if one.may_repeat}
+
+    def note(self, bucket: Bucket, handed_over: Mapping[int, int]) -> None:
+        """Write down that so many records of each chunk may be handed over, or were, and the bucket is not done."""
+        before = self._repeated
+        chunks = sorted({*before, *handed_over})
+        shares = [Share(one, 0, 0, 0, 0, before.get(one, 0) + handed_over.get(one, 0)) for one in chunks]
+        self.ledger.commit(self._progress(bucket.number, 0, shares))
+
+    def finish(
+        self,
+        bucket: Bucket,
+        delivered: int,
+        dead: Mapping[int, int] | None = None,
+        again: Mapping[int, int] | None = None,
+    ) -> None:
+        """Commit what was sent, and that the bucket is delivered.
+
+        By chunk, ``dead`` of its records are dead letters, and ``again`` were handed over once more in this run.
+        """
+        dead, before, again = dead or {}, self._repeated, again or {}
+        shares = [
+            replace(
+                share,
+                dead=dead.get(share.chunk, 0),
+                may_repeat=before.get(share.chunk, 0) + again.get(share.chunk, 0),
+            )
+            for share in bucket.shares
+        ]
+        self.ledger.commit(self._progress(bucket.number, DONE, shares))
+        self.count(bucket, delivered, sum(dead.values()))
+
+    def count(self, bucket: Bucket, delivered: int, dead: int) -> None:
+        """For the proof: what was seen, and what the sink took, each counted for itself."""
+        visible = sum(share.records for share in bucket.shares)
+        filtered = sum(share.filtered for share in bucket.shares)
+        self.counted.append(ChunkResult(bucket.number, 0, DONE, visible, delivered, filtered, dead))
+
+    def _progress(self, number: int, delivered_to: int, shares: list[Share]) -> Progress:
+        return progress_of(number, delivered_to, shares, time.time_ns() // 1_000_000, self.spec.work.epoch)
+
+    def result(self) -> TaskResult:
+        """How it ended."""
+        finished = all(self.is_done(number) for number in self.spec.work.task.chunks)
+        return TaskResult(
+            self.spec.number,
+            tuple(self.ledger.progress[number] for number in sorted(self.ledger.progress)),
+            tuple(self.counted),
+            tuple(self.stopped),
+            finished,
+            not finished and self.asked_to_stop(),
+        )

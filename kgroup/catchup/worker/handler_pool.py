@@ -1,0 +1,414 @@
+"""Handlers that work at the same time, each in its lane, in the order that was asked for.
+
+With order ``partition`` there is one lane. With ``key`` a key is always in the same lane, and records without one are
+spread. With ``none`` whoever is free takes what comes next. A record that was refused is tried again in its lane, which
+waits meanwhile: what comes behind it there must not overtake it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, Self
+from zlib import crc32
+
+from kgroup.catchup.model import Order
+from kgroup.catchup.worker.task_spec import Handling
+from kgroup.model.records import StoredRecord
+from kgroup.support.errors import KgroupError
+
+Where = tuple[str, int, int]
+"""(topic, partition, offset)"""
+
+WRONG_ANSWER = "handler-answer"
+"""The code of an error: a handler's answers are not those to the records that it was given, nobody knows since when."""
+
+_LONGEST_BACKOFF_S = 60.0
+_CLOSING_S = 10.0
+
+
+class Refusal(Exception):
+    """A handler did not take what it was given. ``final``: it never will, so there is no use in trying again.
+
+    ``given`` is False where it surely got nothing of it, so that nothing of it can come twice.
+    """
+
+    def __init__(self, reason: str, *, final: bool = False, given: bool = True) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.final = final
+        self.given = given
+
+
+class Handler(Protocol):
+    """Takes records; each lane has its own.
+
+    ``most`` is how many it takes at once. ``hangs_for_ever`` is set where nothing can end a call that does not return.
+    """
+
+    most: int
+    hangs_for_ever: bool
+
+    def handle(self, records: Sequence[StoredRecord]) -> None:
+        """Return when they are handled. Raises Refusal, and KgroupError where it can't work at all."""
+
+    def close(self) -> None:
+        """End what it has started, in a few seconds. Raises KgroupError where its answers turn out to be wrong."""
+
+    def kill(self) -> None:
+        """End at once what ``handle`` is doing, from another thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a record: handled where ``error`` is None, else refused ``attempts`` times."""
+
+    topic: str
+    partition: int
+    offset: int
+    attempts: int
+    error: str | None
+
+
+class _Turn:
+    """What is handed over until it is halted. What comes of it later is nobody's: others are at work by then.
+
+    What was given before is given again only once that is allowed: whoever allows it has written down that it may come
+    twice. ``news`` is set when a lane waits for that.
+    """
+
+    def __init__(self, news: threading.Event) -> None:
+        self.halted = threading.Event()
+        self.outcomes: deque[Outcome] = deque()
+        self.asked = 0
+        self._news = news
+        self._allowed = 0
+        self._given: set[Where] = set()
+        self._asked: Counter[Where] = Counter()
+        self._again: Counter[Where] = Counter()
+        self._changed = threading.Condition()
+
+    def begins(self, records: Sequence[StoredRecord]) -> bool:
+        """Whether these may be given to a handler: from here on they count as given."""
+        places = [_where(record) for record in records]
+        with self._changed:
+            again = [where for where in places if where in self._given]
+            if again and not self.halted.is_set():
+                self._asked.update(again)
+                self.asked += len(again)
+                number = self.asked
+                self._news.set()
+                self._changed.wait_for(lambda: self._allowed >= number or self.halted.is_set())
+            if self.halted.is_set():
+                return False
+            self._given.update(places)
+            self._again.update(again)
+            return True
+
+    def not_given(self, records: Sequence[StoredRecord]) -> None:
+        """These never came to the handler, though they were about to."""
+        with self._changed:
+            for where in map(_where, records):
+                if self._again[where] > 0:
+                    self._again[where] -= 1
+                else:
+                    self._given.discard(where)
+
+    def allow(self, asked: int) -> None:
+        """So many may be given again, all that were asked for by then."""
+        with self._changed:
+            self._allowed = asked
+            self._changed.notify_all()
+
+    def asked_again(self) -> Counter[Where]:
+        """How often each was to be given again, which ``allow`` may still be waited for."""
+        with self._changed:
+            return Counter(self._asked)
+
+    def given_again(self) -> Counter[Where]:
+        """How often each was given again."""
+        with self._changed:
+            return +self._again
+
+    def halt(self) -> None:
+        """Nothing is given to a handler any more once this has returned."""
+        with self._changed:
+            self.halted.set()
+            self._changed.notify_all()
+
+    def given(self) -> frozenset[Where]:
+        """All that were ever given, and not forgotten."""
+        with self._changed:
+            return frozenset(self._given)
+
+    def given_from(self, position: int) -> int:
+        """How many records at this offset and behind it were ever given; those below are forgotten."""
+        with self._changed:
+            self._given = {where for where in self._given if where[2] >= position}
+            return len(self._given)
+
+
+def _where(record: StoredRecord) -> Where:
+    return record.topic, record.partition, record.offset
+
+
+class _Inbox:
+    """What waits for a lane, or for all of them."""
+
+    def __init__(self, readers: int) -> None:
+        self._readers = readers
+        self._waiting: deque[StoredRecord] = deque()
+        self._turn: _Turn | None = None
+        self._changed = threading.Condition()
+        self._closed = False
+
+    def put(self, turn: _Turn, records: Iterable[StoredRecord]) -> None:
+        with self._changed:
+            self._turn = turn  # what waited in another was cleared away when that was halted
+            self._waiting.extend(records)
+            self._changed.notify(self._readers)
+
+    def take(self, most: int) -> tuple[_Turn | None, list[StoredRecord]]:
+        """Some of the next; none when it was closed. One of several readers leaves the others their part."""
+        with self._changed:
+            while not self._waiting and not self._closed:
+                self._changed.wait()
+            number = max(1, min(most, len(self._waiting) // self._readers))
+            return self._turn, [] if self._closed else [self._waiting.popleft() for _ in range(number)]
+
+    def clear(self) -> None:
+        with self._changed:
+            self._waiting.clear()
+
+    def close(self) -> None:
+        with self._changed:
+            self._closed = True
+            self._waiting.clear()
+            self._changed.notify_all()
+
+
+@dataclass(slots=True)
+class _Lane:
+    inbox: _Inbox
+    handler: Handler | None = None
+    doing: Sequence[StoredRecord] = ()
+    """What its handler has, and has not answered for."""
+    since: float = 0.0
+    turn: _Turn | None = None
+    """Where what it works at belongs, until its outcome is known."""
+    thread: threading.Thread = field(default_factory=threading.Thread)
+
+
+class Lanes:
+    """The lanes of a task. A context manager, that ends their handlers.
+
+    ``make`` makes a handler. With ``stop_at_refusal`` no lane begins anything more once a record is refused for good.
+    """
+
+    def __init__(self, make: Callable[[], Handler], order: Order, handling: Handling, *, stop_at_refusal: bool) -> None:
+        self._make = make
+        self._order = order
+        self._handling = handling
+        self._stop_at_refusal = stop_at_refusal
+        number = 1 if order is Order.PARTITION else max(1, handling.lanes)
+        shared = _Inbox(number) if order is Order.NONE else None
+        self._lanes = [_Lane(shared or _Inbox(1)) for _ in range(number)]
+        self._news = threading.Event()
+        self._turn = _Turn(self._news)
+        self._faults: list[BaseException] = []
+
+    def __enter__(self) -> Self:
+        for number, lane in enumerate(self._lanes):
+            lane.thread = threading.Thread(target=self._live, args=(lane,), name=f"kgroup-lane-{number}", daemon=True)
+            lane.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> KgroupError | None:
+        """End the handlers; what one has answered wrongly, which may be known only when it has ended.
+
+        A handler that has not ended in time may have, too. None also where something else was wrong, which ``outcomes``
+        raises.
+        """
+        self._turn.halt()
+        for lane in self._lanes:
+            lane.inbox.close()
+        until = time.monotonic() + _CLOSING_S
+        for lane in self._lanes:
+            hangs = bool(lane.doing)  # it was given its time already
+            if hangs and lane.handler is not None:
+                lane.handler.kill()
+            if not (hangs and lane.handler is not None and lane.handler.hangs_for_ever):
+                lane.thread.join(max(0.0, until - time.monotonic()))
+        wrong = (fault for fault in self._faults if isinstance(fault, KgroupError) and fault.code == WRONG_ANSWER)
+        return next(wrong, None) or self._not_ended()
+
+    def _not_ended(self) -> KgroupError | None:
+        made = [lane for lane in self._lanes if lane.handler is not None and not lane.handler.hangs_for_ever]
+        if not any(lane.thread.is_alive() for lane in made):
+            return None
+        return KgroupError(
+            f"a handler has not ended within {_CLOSING_S:g} s: whether it gave an answer too many is not known",
+            details=("Nothing that this run of the task delivered counts as delivered.",),
+            code=WRONG_ANSWER,
+        )
+
+    def put(self, records: Sequence[StoredRecord]) -> None:
+        """Hand these over, in the order of their offsets."""
+        if len(self._lanes) == 1 or self._order is Order.NONE:
+            self._lanes[0].inbox.put(self._turn, records)
+            return
+        sorted_out: dict[int, list[StoredRecord]] = {}
+        for record in records:
+            sorted_out.setdefault(self._lane_of(record), []).append(record)
+        for number, some in sorted_out.items():
+            self._lanes[number].inbox.put(self._turn, some)
+
+    def _lane_of(self, record: StoredRecord) -> int:
+        return (record.offset if record.key is None else crc32(record.key)) % len(self._lanes)
+
+    def outcomes(self, wait_s: float) -> list[Outcome]:
+        """What has become known of what was handed over since ``go_on``, waiting so long for some of it.
+
+        Raises what a handler said that can't work at all, and KgroupError with code ``handler-timeout`` for one that
+        does not return, and that nothing can end.
+        """
+        if wait_s > 0 and not self._turn.outcomes:
+            self._news.wait(wait_s)
+        self._news.clear()
+        if self._faults:
+            raise self._faults[0]
+        self._refuse_hanging()
+        return self.known()
+
+    def known(self) -> list[Outcome]:
+        """The same, without waiting, and whatever is wrong with a handler."""
+        known = self._turn.outcomes
+        return [known.popleft() for _ in range(len(known))]
+
+    @property
+    def asked(self) -> int:
+        """How many records that were given before were to be given again since ``go_on``; lanes wait for ``allow``."""
+        return self._turn.asked
+
+    def asked_again(self) -> Counter[Where]:
+        """Which those are, and how often."""
+        return self._turn.asked_again()
+
+    def allow(self, asked: int) -> None:
+        """Let lanes give records again, once it is written down that so many, ``asked``, may come twice."""
+        self._turn.allow(asked)
+
+    def given_again(self) -> Counter[Where]:
+        """Which records were given to a handler again since ``go_on``, and how often, whatever became of them."""
+        return self._turn.given_again()
+
+    def _refuse_hanging(self) -> None:
+        longest_s, now = self._handling.timeout_s, time.monotonic()
+        for lane in self._lanes:
+            doing, since = lane.doing, lane.since
+            if doing and lane.handler is not None and lane.handler.hangs_for_ever and now - since > longest_s:
+                first = doing[0]
+                raise KgroupError(
+                    f"the handler has not returned for {longest_s:g} s",
+                    details=(
+                        f"It was given {len(doing)} records, from {first.topic}:{first.partition}:{first.offset} on.",
+                    ),
+                    hint="a longer --handler-timeout may help",
+                    code="handler-timeout",
+                )
+
+    def given_from(self, position: int) -> int:
+        """How many records at this offset and behind it were ever given to a handler since ``go_on``, whatever became
+        of them.
+        """
+        return self._turn.given_from(position)
+
+    def given(self) -> frozenset[Where]:
+        """What was ever given to a handler since ``go_on``, whatever became of it."""
+        return self._turn.given()
+
+    def halt(self, within_s: float) -> int:
+        """Begin nothing more, and let what is under way end, for so long; how many records it still has then."""
+        turn = self._turn
+        turn.halt()
+        for lane in self._lanes:
+            lane.inbox.clear()
+        until = time.monotonic() + within_s
+        while any(lane.turn is turn for lane in self._lanes) and time.monotonic() < until and not self._faults:
+            self._news.wait(0.02)
+            self._news.clear()
+        return sum(len(lane.doing) for lane in self._lanes if lane.turn is turn)
+
+    def go_on(self) -> None:
+        """After ``halt``, with what comes next: what is still under way then is not told any more."""
+        self._turn = _Turn(self._news)
+
+    def _live(self, lane: _Lane) -> None:
+        try:
+            lane.handler = self._make()
+            try:
+                self._serve(lane, lane.handler)
+            finally:
+                lane.handler.close()
+        except BaseException as error:
+            self._faults.append(error)
+            self._turn.halt()
+            self._news.set()
+
+    def _serve(self, lane: _Lane, handler: Handler) -> None:
+        while True:
+            turn, records = lane.inbox.take(handler.most)
+            if turn is None or not records:
+                return
+            self._work(lane, turn, records, 0)
+            lane.turn = None
+            self._news.set()
+
+    def _work(self, lane: _Lane, turn: _Turn, records: Sequence[StoredRecord], tried: int) -> None:
+        """Hand them over; of several that are refused, one by one, to find which."""
+        refusal, attempts = self._try(lane, turn, records)
+        if attempts is None:
+            return
+        if refusal is not None and len(records) > 1:
+            for record in records:
+                self._work(lane, turn, (record,), tried + attempts)
+            return
+        if refusal is not None and self._stop_at_refusal:
+            turn.halt()
+        error = None if refusal is None else refusal.reason
+        turn.outcomes.extend(
+            Outcome(record.topic, record.partition, record.offset, tried + attempts, error) for record in records
+        )
+        self._news.set()
+
+    def _try(self, lane: _Lane, turn: _Turn, records: Sequence[StoredRecord]) -> tuple[Refusal | None, int | None]:
+        """The last refusal, and after how many attempts; None attempts: it was halted before it knew."""
+        assert lane.handler is not None
+        attempts, pause_s, refusal = 0, self._handling.backoff_s, None
+        while True:
+            attempts += 1
+            lane.turn = turn
+            if not turn.begins(records):
+                return refusal, None
+            refusal = None
+            lane.since = time.monotonic()
+            lane.doing = records
+            try:
+                lane.handler.handle(records)
+            except Refusal as error:
+                refusal = error
+                if not error.given:
+                    turn.not_given(records)
+            finally:
+                lane.doing = ()
+            if refusal is None or refusal.final or attempts > self._handling.retries:
+                return refusal, attempts
+            if turn.halted.wait(min(pause_s, _LONGEST_BACKOFF_S)):
+                return refusal, None
+            pause_s *= 2

@@ -1,0 +1,311 @@
+"""The newest record of each key, found in two steps, of which each counts what it leaves out.
+
+A reader keeps the newest of what it has read of a partition (``Sift``), and sends that, bucket by bucket, to whoever
+delivers the bucket (``Gather``). Newest is by offset in a partition; where a key occurs in several of a topic, it is
+the one with the latest timestamp among the newest of each. For Spark's workers: needs no pyarrow, no kafka-python.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import repeat
+from typing import Any, NamedTuple
+from zlib import crc32
+
+from kgroup.catchup.buckets import bucket_of
+from kgroup.catchup.model import Lost, Place, Share
+from kgroup.cluster.reader.batches import MOST, Batch, HeaderList
+from kgroup.support.errors import KgroupError
+
+KEPT_BYTES = 64 * 2**20
+"""A reader sends what it keeps when it is more: the more it keeps, the less is sent twice."""
+
+_PIECE_BYTES = 2**20
+_ROW_BYTES = 250
+"""What Python takes for a row beside its key and value."""
+
+
+class Row(NamedTuple):
+    """A record that was kept; ``timestamp`` is (kind, ms) as ``Batch.timestamps`` has it, ``chunk`` is a number."""
+
+    offset: int
+    timestamp: tuple[int, int]
+    key: bytes | None
+    value: bytes | None
+    headers: HeaderList | None
+    chunk: int
+
+
+class RowBatch(Batch):
+    """Rows of one partition as a batch, so that sinks take them as any other."""
+
+    __slots__ = ()
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        """In the order of their offsets."""
+        return self._messages
+
+    def offsets(self) -> list[int]:
+        """Rising, with holes."""
+        return [row.offset for row in self.rows]
+
+    def keys(self) -> list[bytes | None]:
+        """None is no key."""
+        return [row.key for row in self.rows]
+
+    def values(self) -> list[bytes | None]:
+        """None is a tombstone."""
+        return [row.value for row in self.rows]
+
+    def timestamps(self) -> list[tuple[int, int]]:
+        """(kind, ms)."""
+        return [row.timestamp for row in self.rows]
+
+    def headers(self) -> list[HeaderList | None]:
+        """In their order."""
+        return [row.headers for row in self.rows]
+
+    def size(self) -> int:
+        """Bytes of keys and values."""
+        return sum(map(_size, self.rows))
+
+    def part(self, first: int, behind: int) -> RowBatch:
+        """The rows by number, from ``first`` to below ``behind``."""
+        return RowBatch(self.topic, self.partition, self.rows[first:behind], self.position)
+
+
+def _size(row: Any) -> int:
+    return len(row[2] or b"") + len(row[3] or b"")
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What a reader says to a bucket when it has read all: how many records of it there were, and how many it sent.
+
+    Both by chunk. ``left_out`` are those that ``--where`` left out, whose keys nobody saw; only one bucket is told of
+    them. ``broken`` is why the reader has not read all: then nothing of the bucket may be delivered.
+    """
+
+    reader: int
+    arrived: Mapping[int, int]
+    sent: Mapping[int, int]
+    left_out: Mapping[int, int] = field(default_factory=dict)
+    lost: Mapping[int, tuple[Lost, ...]] = field(default_factory=dict)
+    broken: Any = None
+
+
+class Sift:
+    """A reader's: the newest record of each key of the partitions that it reads, in the order of their offsets.
+
+    ``left`` are the buckets that are still to be delivered: others are read, and counted, for nothing.
+    """
+
+    def __init__(self, buckets: int, left: frozenset[int], most_bytes: int = KEPT_BYTES) -> None:
+        self._buckets = buckets
+        self._left = left
+        self._most_bytes = most_bytes
+        self._kept: dict[Place, dict[bytes, Any]] = {}
+        self._loose: dict[Place, list[Any]] = {}
+        self._bytes = 0
+        self._arrived: dict[int, Counter[int]] = {}
+        self._sent: dict[int, Counter[int]] = {}
+
+    def add(self, chunk: int, batch: Batch) -> Iterator[tuple[int, bytes]]:
+        """Take these in; what has to be sent now, by bucket."""
+        number = len(batch)
+        if not number:
+            return
+        buckets, partition, place = self._buckets, batch.partition, (batch.topic, batch.partition)
+        keys, offsets = batch.keys(), batch.offsets()
+        whole = None not in keys
+        if whole:
+            where = [crc32(key) % buckets for key in keys]  # type: ignore[arg-type]
+        else:
+            where = [bucket_of(key, partition, offset, buckets) for key, offset in zip(keys, offsets, strict=True)]
+        self._arrived.setdefault(chunk, Counter()).update(where)
+        rows = zip(offsets, batch.timestamps(), keys, batch.values(), batch.headers(), repeat(chunk), strict=False)
+        kept = self._kept.setdefault(place, {})
+        if whole and len(self._left) == buckets:
+            kept.update(zip(keys, rows, strict=True))  # type: ignore[arg-type]  # whatever came before is older
+        else:
+            loose = self._loose.setdefault(place, [])
+            for key, bucket, row in zip(keys, where, rows, strict=True):
+                if bucket not in self._left:
+                    continue
+                if key is None:
+                    loose.append(row)
+                else:
+                    kept[key] = row
+        self._bytes += batch.size() + _ROW_BYTES * number
+        if self._bytes > self._most_bytes:
+            self._bytes = self._held()
+            if self._bytes > self._most_bytes // 2:
+                yield from self.flush()
+
+    def _held(self) -> int:
+        lists = [*(kept.values() for kept in self._kept.values()), *self._loose.values()]
+        return sum(_size(row) + _ROW_BYTES for rows in lists for row in rows)
+
+    def flush(self) -> Iterator[tuple[int, bytes]]:
+        """Send all that is kept."""
+        for place in list(self._kept):
+            rows = [*self._kept.pop(place).values(), *self._loose.pop(place, ())]
+            by_bucket: dict[int, list[Any]] = {}
+            for row in rows:
+                by_bucket.setdefault(bucket_of(row[2], place[1], row[0], self._buckets), []).append(row)
+            rows.clear()
+            for bucket, some in by_bucket.items():
+                self._sent.setdefault(bucket, Counter()).update(row[5] for row in some)
+                yield from ((bucket, blob) for blob in _packed(place, some))
+        self._bytes = 0
+
+    def left_out(self, visible: Mapping[int, int]) -> dict[int, int]:
+        """How many of the records that were visible in each chunk have not come here."""
+        came = {chunk: self._arrived[chunk].total() if chunk in self._arrived else 0 for chunk in visible}
+        return {chunk: number - came[chunk] for chunk, number in visible.items() if number != came[chunk]}
+
+    def tally(
+        self, reader: int, bucket: int, lost: Mapping[int, tuple[Lost, ...]], left_out: Mapping[int, int]
+    ) -> Tally:
+        """What to say to a bucket, after the last ``flush``."""
+        arrived = {chunk: counts[bucket] for chunk, counts in self._arrived.items() if counts[bucket]}
+        return Tally(reader, arrived, dict(self._sent.get(bucket, ())), left_out, lost)
+
+
+def _packed(place: Place, rows: list[Any]) -> Iterator[bytes]:
+    some: list[Any] = []
+    size = 0
+    for row in rows:
+        some.append(row)
+        size += _size(row) + _ROW_BYTES
+        if size >= _PIECE_BYTES:
+            yield pickle.dumps((place, some), protocol=5)
+            some, size = [], 0
+    if some:
+        yield pickle.dumps((place, some), protocol=5)
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """What is delivered of a bucket: ``batches`` in the order of topics, partitions and offsets.
+
+    ``shares`` have what was left out, and nothing dead; ``number`` is the bucket's own in the ledger.
+    """
+
+    number: int
+    batches: tuple[RowBatch, ...]
+    shares: tuple[Share, ...]
+
+    @property
+    def records(self) -> int:
+        """How many are delivered."""
+        return sum(map(len, self.batches))
+
+
+class Gather:
+    """A bucket's: of what the readers send, the newest record of each key."""
+
+    def __init__(self, number: int, readers: int) -> None:
+        self.number = number
+        self._readers = readers
+        self._kept: dict[Place, dict[bytes, Any]] = {}
+        self._loose: dict[Place, list[Any]] = {}
+        self._received: Counter[int] = Counter()
+        self._tallies: dict[int, Tally] = {}
+
+    def add(self, blob: bytes) -> None:
+        """What a reader has sent: rows, or its tally at the end."""
+        item = pickle.loads(blob)
+        if isinstance(item, Tally):
+            self._tallies[item.reader] = item
+            return
+        place, rows = item
+        kept, loose = self._kept.setdefault(place, {}), self._loose.setdefault(place, [])
+        self._received.update(row[5] for row in rows)
+        for row in rows:
+            key = row[2]
+            if key is None:
+                loose.append(row)
+            elif (known := kept.get(key)) is None or known[0] < row[0]:
+                kept[key] = row
+
+    @property
+    def broken(self) -> Any:
+        """Why a reader has not read all; None where all have, as far as is known."""
+        return next((tally.broken for tally in self._tallies.values() if tally.broken is not None), None)
+
+    def bucket(self) -> Bucket:
+        """What is delivered. Raises KgroupError with code ``not-counted`` where not all that was sent has arrived."""
+        tallies = self._tallies.values()
+        sent, arrived, left_out = (_summed(tallies, name) for name in ("sent", "arrived", "left_out"))
+        if len(self._tallies) != self._readers or +sent != +self._received:
+            raise KgroupError(
+                f"{sent.total()} records of {len(self._tallies)} readers were sent, and "
+                f"{self._received.total()} arrived of {self._readers}",
+                hint="nothing of it was delivered: go on with the plan",
+                code="not-counted",
+            )
+        self._leave_newest()
+        lost: dict[int, dict[Lost, None]] = {}
+        for tally in tallies:
+            for chunk, some in tally.lost.items():
+                lost.setdefault(chunk, {}).update(dict.fromkeys(some))
+        batches = tuple(self._batches())
+        wanted: Counter[int] = Counter(row.chunk for batch in batches for row in batch.rows)
+        sizes: Counter[int] = Counter()
+        for batch in batches:
+            for row in batch.rows:
+                sizes[row.chunk] += _size(row)
+        shares = []
+        for chunk in sorted({*arrived, *left_out, *lost}):
+            older = (arrived[chunk] - sent[chunk]) + (self._received[chunk] - wanted[chunk])
+            shares.append(
+                Share(
+                    chunk,
+                    arrived[chunk] + left_out[chunk],
+                    older + left_out[chunk],
+                    0,
+                    sizes[chunk],
+                    lost=tuple(lost.get(chunk, ())),
+                )
+            )
+        return Bucket(self.number, batches, tuple(shares))
+
+    def _leave_newest(self) -> None:
+        """Where a key is in several partitions of a topic, the latest by its timestamp; of equal ones the last's."""
+        newest: dict[str, dict[bytes, tuple[tuple[int, int], Place]]] = {}
+        places: Counter[str] = Counter(topic for topic, _ in self._kept)
+        for place in sorted(self._kept):
+            if places[place[0]] == 1:
+                continue
+            known, kept = newest.setdefault(place[0], {}), self._kept[place]
+            for key, row in list(kept.items()):
+                kind, ms = row[1]
+                own = (ms if kind else -1, place[1])
+                other = known.get(key)
+                if other is None:
+                    known[key] = (own, place)
+                elif other[0] < own:
+                    del self._kept[other[1]][key]
+                    known[key] = (own, place)
+                else:
+                    del kept[key]
+
+    def _batches(self) -> Iterator[RowBatch]:
+        for place in sorted(self._kept):
+            rows = [*self._kept[place].values(), *self._loose[place]]
+            rows.sort(key=lambda row: row[0])
+            for at in range(0, len(rows), MOST):
+                yield RowBatch(*place, [Row(*row) for row in rows[at : at + MOST]], 0)
+        self._kept, self._loose = {}, {}
+
+
+def _summed(tallies: Any, name: str) -> Counter[int]:
+    summed: Counter[int] = Counter()
+    for tally in tallies:
+        summed.update(getattr(tally, name))
+    return summed

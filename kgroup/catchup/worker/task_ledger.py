@@ -1,0 +1,228 @@
+"""A task's side of the ledger: what its worker delivers counts with how far it says it has come, or not at all.
+
+For Spark's workers: importable without kafka-python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kgroup.catchup.ledger import transactional_ids
+from kgroup.catchup.ledger.records import encode, key_of
+from kgroup.catchup.ledger.view import View
+from kgroup.catchup.model import Epoch, Progress, Task
+from kgroup.cluster.reader.committed import Item, SettledReader
+from kgroup.cluster.transactions import CommitUnknown, Fenced, Row, Transactions
+from kgroup.support.errors import NotFound, Refused, Unreachable
+
+_LARGE_AMOUNTS = {
+    "linger.ms": 20,
+    "batch.size": 500_000,
+    "batch.num.messages": 10_000,
+    "queue.buffering.max.messages": 200_000,
+    # What bounds memory.
+    "queue.buffering.max.kbytes": 65_536,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a worker is told: one task of the plan whose own record stands at ``offset`` of the ledger.
+
+    ``epoch`` is the runner's that sent it. It can be pickled.
+    """
+
+    ledger: str
+    plan_id: str
+    offset: int
+    epoch: int
+    task: Task
+
+    def __str__(self) -> str:
+        return f"task {self.task.number} of {self.plan_id}"
+
+
+class TaskLedger:
+    """The transactions of one task. A context manager: entering it takes the task's id, leaving it aborts what is open.
+
+    ``progress`` is what the ledger says of the task's chunks, by number; a chunk that has not begun is not in it.
+    ``producer`` is confluent's own: what is produced with it between ``begin`` and ``commit`` is delivered together
+    with the progress. A transaction may last ``transactions.LONGEST_S``. ``tuning`` are librdkafka's settings, beside
+    those for large amounts. ``timeout_s`` is how long no answer at all may come; ``on_wait`` is as the ledger's.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        work: Work,
+        *,
+        timeout_s: float,
+        tuning: Mapping[str, Any] | None = None,
+        on_wait: Callable[[float], None] | None = None,
+    ) -> None:
+        self.work = work
+        self.progress: dict[int, Progress] = {}
+        self._config = config
+        self._timeout_s = timeout_s
+        self._tuning = {**_LARGE_AMOUNTS, **(tuning or {})}
+        self._on_wait = on_wait
+        self._transactions: Transactions | None = None
+        self._open = False
+
+    def __enter__(self) -> TaskLedger:
+        self.open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def producer(self) -> Any:
+        """confluent's Producer; another after each ``open``, so keep neither it nor its ``produce``."""
+        return self._taken().producer
+
+    def open(self) -> None:
+        """Take the task's id, so that an earlier attempt ends, then read; also after ``abort`` or a failed ``commit``.
+
+        A late attempt of a runner that is superseded ends before it takes the id: it would shut out a live one. Raises
+        Refused with code ``superseded`` where another runner has taken over, or the plan is gone; what
+        ``Transactions.fence`` and ``SettledReader.committed`` raise; and KgroupError for a record that can't be read.
+        """
+        self.close()
+        work = self.work
+        taken = Transactions(
+            self._config,
+            transactional_ids.of_task(work.plan_id, work.task.number),
+            topic=work.ledger,
+            timeout_s=self._timeout_s,
+            tuning=self._tuning,
+            prefix=transactional_ids.PREFIX,
+        )
+        try:
+            with SettledReader(self._config, work.ledger, timeout_s=self._timeout_s, on_wait=self._on_wait) as reader:
+                later = self._seen(reader).epoch(work.plan_id)
+                if later is not None and later.number > work.epoch:
+                    raise _superseded(f"{work}: {_whose(later)}")
+                taken.fence()
+                self._read(reader)
+        except NotFound as error:
+            taken.close()
+            raise _superseded(f"{work}: the ledger {work.ledger} is gone") from error
+        except BaseException:
+            taken.close()
+            raise
+        self._transactions = taken
+
+    def tune(self, tuning: Mapping[str, Any]) -> None:
+        """Settings of librdkafka from the next ``open`` on."""
+        self._tuning |= tuning
+
+    def _seen(self, reader: SettledReader) -> View:
+        """What is committed as far as it can be seen without waiting."""
+        items: list[Item] = []
+        try:
+            for item in reader.committed(self.work.offset, patience_s=0.0):
+                items.append(item)
+        except Refused as error:
+            if error.code != "open-transaction":
+                raise
+        return View(self.work.plan_id).add(items)
+
+    def _read(self, reader: SettledReader) -> None:
+        """What is committed, now that no earlier attempt of this task can commit any more."""
+        work = self.work
+        view = View(work.plan_id).add(reader.committed(work.offset))
+        epoch = view.epoch(work.plan_id)
+        if epoch is None or epoch.number != work.epoch:
+            raise _superseded(f"{work}: {_whose(epoch)}")
+        self.progress = view.progress(work.plan_id, work.task.chunks)
+
+    def begin(self) -> None:
+        """Begin a transaction."""
+        self._taken().begin()
+        self._open = True
+
+    def send(self, rows: Iterable[Row]) -> int:
+        """Add many records to the transaction that is open; how many. Raises what ``commit`` does."""
+        try:
+            return self._taken().produce_all(rows)
+        except Fenced as error:
+            self.close()
+            raise _superseded(f"{self.work}: another attempt has taken over") from error
+        except BaseException:
+            self.close()
+            raise
+
+    def flush(self) -> None:
+        """Wait until the broker has taken what was sent, or raise what it says of a record; nothing is committed."""
+        try:
+            self._taken().flush()
+        except BaseException:
+            self.close()
+            raise
+
+    def commit(self, first: Progress, *more: Progress) -> None:
+        """Commit what was produced, and with it how far these chunks have come; without ``begin``, the progress alone.
+
+        When it returns, both are delivered; when it raises, neither is, but for CommitUnknown, where the next attempt
+        finds out. Raises Refused with code ``superseded`` (another attempt, or another runner: stop), and
+        ``transaction-timeout``, ``too-large``, ``not-accepted``, NotAuthorized, NotFound of a record's topic, or
+        Unreachable with code ``not-written``: after those ``open`` begins anew from ``progress``.
+        """
+        taken, progress = self._taken(), (first, *more)
+        if not self._open:
+            self.begin()
+        self._open = False
+        try:
+            # Last of all: from here on it hides what other tasks commit.
+            for item in progress:
+                taken.produce(self.work.ledger, key_of(self.work.plan_id, item).encode(), encode(item), 0)
+            taken.commit()
+        except Fenced as error:
+            self.close()
+            raise _superseded(f"{self.work}: another attempt has taken over") from error
+        except CommitUnknown as unknown:
+            self._look_up(progress, unknown)
+        except BaseException:
+            self.close()
+            raise
+        self.progress |= {item.chunk: item for item in progress}
+
+    def abort(self) -> None:
+        """Throw away what was produced since ``begin``; ``open`` before the next transaction."""
+        self.close()
+
+    def close(self) -> None:
+        """Abort what is open, within a few seconds, and give the connections back; the id stays taken."""
+        taken, self._transactions, self._open = self._transactions, None, False
+        if taken is not None:
+            taken.close()
+
+    def _taken(self) -> Transactions:
+        assert self._transactions is not None, "open() comes first"
+        return self._transactions
+
+    def _look_up(self, wanted: tuple[Progress, ...], unknown: CommitUnknown) -> None:
+        """Return where it was committed: once the id is taken again, nothing of that commit can be under way."""
+        try:
+            self.open()
+        except Unreachable:
+            raise unknown from None
+        if any(self.progress.get(item.chunk) != item for item in wanted):
+            raise Unreachable(
+                f"{self.work}: no answer came to a commit, and it did not happen",
+                details=unknown.details,
+                code="not-written",
+            ) from unknown
+
+
+def _whose(epoch: Epoch | None) -> str:
+    if epoch is None:
+        return "its plan has no runner"
+    return f"runner epoch {epoch.number} ({epoch.who}) has taken over"
+
+
+def _superseded(why: str) -> Refused:
+    return Refused(why, hint="this one delivers nothing more", code="superseded")

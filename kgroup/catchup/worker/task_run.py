@@ -1,0 +1,212 @@
+"""What all ways of delivering a task share: its chunks' records at the rate that is allowed, and what was counted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Protocol
+
+from kgroup.catchup.model import Chunk, Lost, Place
+from kgroup.catchup.worker.chunk_counts import Count, Tally
+from kgroup.catchup.worker.rate_limit import Throttle
+from kgroup.catchup.worker.task_ledger import TaskLedger
+from kgroup.catchup.worker.task_progress import Told
+from kgroup.catchup.worker.task_spec import Stopped, TaskResult, TaskSpec
+from kgroup.cluster.reader.batches import Batch, Gone
+
+_TICK_S = 0.1  # how long a stop may wait
+
+
+class Reader(Protocol):
+    """What a task reads with: ``BatchReader``, or what a filter lets through of it."""
+
+    def partitions(self, topic: str) -> frozenset[int]:
+        """The partitions of a topic."""
+
+    def batches(self, topic: str, partition: int, start: int, end: int) -> Iterator[Batch | Gone]:
+        """All of [start, end), in order."""
+
+
+class TaskRun:
+    """One run of a task. ``counts`` are its chunks' by number, ``committed`` as the ledger has them.
+
+    Whoever delivers moves ``counts`` on, and calls ``commit`` when it may be written down. What was read is counted
+    here, and what was delivered by the sink: the proof compares the two. ``sift`` adds to a count what a filter has
+    kept from the sink up to its position.
+    """
+
+    def __init__(
+        self,
+        spec: TaskSpec,
+        ledger: TaskLedger,
+        reader: Reader,
+        tell: Callable[[Told], None],
+        stop: Callable[[], bool],
+        sift: Callable[[Count], Count] | None = None,
+    ) -> None:
+        self.spec = spec
+        self.ledger = ledger
+        self.reader = reader
+        self.asked_to_stop = stop
+        self.stopped: list[Stopped] = []
+        self.counts: dict[int, Count] = {}
+        self.committed: dict[int, Count] = {}
+        self._tell = tell
+        self._sift = sift
+        self._read: dict[int, Tally] = {}
+        self._throttle = Throttle(spec.rate)
+        self.committed = {chunk.number: Count.of(chunk, ledger.progress.get(chunk.number)) for chunk in spec.chunks}
+        self.counts = dict(self.committed)
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Those that are not finished, in their order, less those of a partition that was stopped."""
+        for chunk in self.spec.chunks:
+            if self.asked_to_stop():
+                return
+            if not self.counts[chunk.number].finished and not self.is_stopped((chunk.topic, chunk.partition)):
+                yield chunk
+
+    def is_stopped(self, place: Place) -> bool:
+        """Whether a record of this partition was refused for good."""
+        return any((one.topic, one.partition) == place for one in self.stopped)
+
+    def batches(self, chunk: Chunk, most: Callable[[], int] | None = None) -> Iterator[Batch]:
+        """The rest of a chunk in pieces, each when the rate allows it; empty ones while nothing is due or has come.
+
+        ``most`` is how many records a piece may have at that moment. What is lost is counted here; whoever delivers
+        moves the count to a batch's position when all below is delivered. It ends early where the task is asked to
+        stop.
+        """
+        number = chunk.number
+        self._read[number] = read = Tally(self.counts[number].visible)
+        for item in self.reader.batches(chunk.topic, chunk.partition, self.counts[number].position, chunk.end):
+            if isinstance(item, Gone):
+                for start, end in self._not_kept(number, item):
+                    self.counts[number] = self.counts[number].without(Lost(start, end, item.why))
+                yield Batch(chunk.topic, chunk.partition, [], item.end)
+            elif len(item):
+                read.add(item, self.counts[number].position)
+                yield from self._pieces(item, most)
+            else:
+                yield item
+            if self.asked_to_stop():
+                return
+
+    def _not_kept(self, number: int, gone: Gone) -> Iterator[tuple[int, int]]:
+        """What of this is lost: not what the target topic has."""
+        start = gone.start
+        for kept_start, kept_end in self.counts[number].kept:
+            if start < min(kept_start, gone.end):
+                yield start, min(kept_start, gone.end)
+            start = max(start, kept_end)
+        if start < gone.end:
+            yield start, gone.end
+
+    def _pieces(self, batch: Batch, most: Callable[[], int] | None) -> Iterator[Batch]:
+        first, limited = 0, self.spec.rate is not None
+        size = batch.size() if limited else 0
+        while first < len(batch) and not self.asked_to_stop():
+            wait_s = self._throttle.wait_s(time.monotonic())
+            if wait_s > 0:
+                time.sleep(min(wait_s, _TICK_S))
+                yield batch.part(first, first)
+                continue
+            number = self._throttle.piece(len(batch), size)
+            piece = batch.part(first, first + (number if most is None else min(number, max(1, most()))))
+            first += len(piece)
+            yield piece
+            if limited:
+                self._throttle.took(len(piece), piece.size(), time.monotonic())
+
+    def counted(self, number: int) -> Count:
+        """A chunk's count with what was read up to its position, or filtered out.
+
+        A filter counts itself what came to it.
+        """
+        found, read = self.counts[number], self._read.get(number)
+        if self._sift is not None:
+            found = self._sift(found)
+        elif read is not None:
+            found = found.read(read.at(found.position))
+        self.counts[number] = found
+        return found
+
+    def drop(self, number: int) -> None:
+        """Forget what was read of a chunk since it was committed."""
+        self.counts[number] = self.committed[number]
+        self._read.pop(number, None)
+
+    def tell(self, chunk: Chunk) -> None:
+        """Show how far this chunk is, and the task."""
+        self.counted(chunk.number)
+        counts = self.counts.values()
+        self._tell(
+            Told(
+                chunk.number,
+                self.counts[chunk.number].position,
+                sum(one.records for one in counts),
+                sum(one.filtered for one in counts),
+                sum(one.dead for one in counts),
+                sum(one.size for one in counts),
+            )
+        )
+
+    def note(self, chunk: Chunk, may_repeat: int) -> None:
+        """Write down, before it happens, that so many records of a chunk may be handed over from where it is."""
+        self.ledger.commit(self.committed[chunk.number].progress(self.spec.work.epoch, _now_ms(), may_repeat))
+
+    def commit(self, may_repeat: Mapping[int, int] | None = None) -> None:
+        """Commit all that has changed since the last commit; nothing where nothing has.
+
+        ``may_repeat`` is, by chunk, how many records beyond its position may come again; those are written always.
+        """
+        beyond, now_ms = may_repeat or {}, _now_ms()
+        changed = [
+            number for number, count in self.counts.items() if number in beyond or count != self.committed[number]
+        ]
+        progress = tuple(
+            self.counted(number).progress(self.spec.work.epoch, now_ms, beyond.get(number, 0)) for number in changed
+        )
+        if progress:
+            self.ledger.commit(*progress)
+            self.committed = dict(self.counts)
+
+    def withdraw(self, begun: Mapping[int, Count], beyond: Mapping[int, int]) -> None:
+        """Go back to these counts: what was delivered since then counts no more, and comes again.
+
+        ``beyond`` is, by chunk, how many records behind its position were handed over too.
+        """
+        progress = []
+        for number, count in begun.items():
+            now = self.counts[number]
+            if now == count == self.committed[number] and not beyond.get(number):
+                continue
+            back = count.again(now.repeated - count.repeated + now.handled(count) + beyond.get(number, 0))
+            self.counts[number] = back
+            progress.append(back.progress(self.spec.work.epoch, _now_ms()))
+        self._read.clear()
+        if progress:
+            self.ledger.commit(*progress)
+        self.committed = dict(self.counts)
+
+    def begin_anew(self) -> None:
+        """After a transaction that failed: go back to what the ledger has."""
+        self.ledger.open()
+        self.counts = dict(self.committed)
+        self._read.clear()
+
+    def result(self) -> TaskResult:
+        """How it ended."""
+        finished = all(count.finished for count in self.committed.values())
+        return TaskResult(
+            self.spec.number,
+            tuple(self.ledger.progress[number] for number in sorted(self.ledger.progress)),
+            tuple(count.result() for count in self.committed.values() if count.position > count.start),
+            tuple(self.stopped),
+            finished,
+            not finished and self.asked_to_stop(),
+        )
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

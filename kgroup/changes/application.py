@@ -1,0 +1,112 @@
+"""What the application of a group uses, as the user tells it: its client, and its configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from kgroup.groups.migration.assignor_names import server_assignor
+from kgroup.groups.migration.clients import known_client, parse_clients
+from kgroup.groups.migration.evidence import Evidence, Wanted
+from kgroup.groups.migration.rules import Rules
+from kgroup.groups.selection import Groups, names_of, names_only
+from kgroup.model.migration_facts import SESSION_CONFIG
+from kgroup.queries.migration_evidence import Used
+from kgroup.support.atomic_file import WholeFile
+from kgroup.support.errors import UsageError
+from kgroup.support.input_file import read_bytes, read_text
+
+if TYPE_CHECKING:
+    from kgroup.groups.migration.client_config import Rewritten
+
+
+@dataclass(frozen=True, slots=True)
+class Clients:
+    """What ``--client`` said; ``named`` are the groups that were named on the command line itself, not in a file."""
+
+    used: Used
+    named: frozenset[str]
+
+    @classmethod
+    def parsed(cls, texts: Sequence[str], rules: Rules) -> Clients:
+        """``@FILE`` is read. Raises UsageError for what can't be read, or no client is called."""
+        used = parse_clients([line for text in texts for line in _lines(text)])
+        for _, client in used:
+            known_client(client.name, rules)
+        typed = parse_clients([text for text in texts if not text.startswith("@")])
+        return cls(used, frozenset(group for group, _ in typed if group is not None))
+
+    def check(self, groups: Collection[str]) -> None:
+        """Raise UsageError for a group that is not among these: a typo would go unseen."""
+        if unknown := sorted(self.named.difference(groups)):
+            raise UsageError(f"--client {unknown[0]}=...: {unknown[0]} is not among the chosen groups")
+
+
+def _lines(text: str) -> Iterator[str]:
+    if not text.startswith("@"):
+        yield text
+        return
+    for line in read_text(text[1:], "--client").splitlines():
+        if stripped := line.partition("#")[0].strip():
+            yield stripped
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """A configuration of the application, ``write`` where the new one goes (None: it is only shown)."""
+
+    name: str
+    text: str
+    encoding: str
+    wanted: Wanted
+    write: str | None
+
+    @classmethod
+    def given(cls, groups: Groups, path: str | None, write: str | None, wanted: Wanted) -> Configuration | None:
+        """The file that was named, read; None where none was. Raises UsageError for what can't be meant or read."""
+        if path is None:
+            if write is not None:
+                raise UsageError("--write is where --client-config goes to, and that is not given")
+            return None
+        if not names_only(groups) or len(names_of(groups)) != 1:
+            raise UsageError("--client-config is one application's: name its group, and only that")
+        if write is not None:
+            WholeFile(write, "--write").check()
+        return cls(path, *_decoded(read_bytes(path, "--client-config")), wanted, write)
+
+    @cached_property
+    def as_it_is(self) -> Rewritten:
+        """What it becomes whatever the group is. Raises ConfigError for what can't be read or changed."""
+        return self._rewritten(None, None)
+
+    def rewritten(self, evidence: Evidence) -> Rewritten:
+        """What it becomes, for this group: its assignor counts where the file names none; written to its file."""
+        group, past, session_ms = evidence.group, evidence.past, (evidence.configs or {}).get(SESSION_CONFIG)
+        used = group.assignor or (past.assignor if past else None) or ""
+        mapped = server_assignor(used) or (used if group.type == "consumer" else None) or None
+        found = self._rewritten(mapped, int(session_ms) if session_ms and session_ms.isdigit() else None)
+        if found.strategies and self.wanted.target == "consumer" and mapped not in (None, found.assignor):
+            own = ", ".join(found.strategies)
+            found = replace(found, notes=(*found.notes, f"the group itself used {used}; this file names {own}"))
+        if self.write is not None:
+            with WholeFile(self.write, "--write") as file:
+                file.write(found.after.encode(self.encoding))
+        return found
+
+    def _rewritten(self, assignor: str | None, session_timeout_ms: int | None) -> Rewritten:
+        # Imported here: few migrations come with a configuration.
+        from kgroup.groups.migration.client_config import rewrite
+
+        return rewrite(
+            self.text, self.wanted.target, name=self.name, assignor=assignor, session_timeout_ms=session_timeout_ms
+        )
+
+
+def _decoded(data: bytes) -> tuple[str, str]:
+    """(the text, its encoding): properties files of Java were Latin-1 up to Java 8."""
+    try:
+        return data.decode(), "utf-8"
+    except UnicodeDecodeError:
+        return data.decode("latin-1"), "latin-1"

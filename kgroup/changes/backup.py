@@ -1,0 +1,51 @@
+"""``--backup``: the offsets as they were, in a form that ``reset --from-file`` reads; a pod's journal dies with it."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from kgroup.changes.execution import Change
+from kgroup.groups.change_plan import Plan
+from kgroup.groups.offset_files import GroupOffsets
+from kgroup.support.atomic_file import WholeFile
+from kgroup.support.cluster_ref import ClusterRef
+from kgroup.support.errors import KgroupError
+
+_STDOUT = "-"
+
+
+def write_backup(how: Change, plan: Plan, cluster: ClusterRef) -> None:
+    """Write the offsets that the plan is going to change to ``--backup``, complete before anything is changed.
+
+    Raises UsageError where the file holds something already, KgroupError where it can't be written.
+    """
+    if how.backup is None:
+        return
+    read = {group.name: group for group in plan.groups}
+    groups = [
+        GroupOffsets(
+            name,
+            read[name].type if name in read else None,
+            read[name].state if name in read else None,
+            tuple((*row.place, row.old) for row in rows),
+        )
+        for name, rows in plan.by_group().items()
+    ]
+    document = {
+        "kind": "kgroup.export/v1",
+        "cluster": {"id": cluster.cluster_id, "bootstrap_servers": cluster.bootstrap_servers},
+        "executed": False,
+        "data": [group.document() for group in groups],
+        "errors": [],
+    }
+    text = json.dumps(document, indent=2) + "\n"
+    if how.backup != _STDOUT:
+        with WholeFile(how.backup, "--backup") as file:
+            file.write(text.encode())
+        return
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except OSError as error:
+        raise KgroupError(f"--backup -: stdout could not be written: {error.strerror}", code="file") from error

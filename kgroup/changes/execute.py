@@ -1,0 +1,281 @@
+"""From a plan to its outcome: shown with all that stands in its way, or written to the journal and applied.
+
+The plan that is shown is the one that is applied. Each request's results are written down as they come;
+SIGTERM and ctrl-C let the requests under way finish, and the rest is said not to be done.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from kgroup.catchup.service.pending_warnings import warn_of_plans
+from kgroup.changes.backup import write_backup
+from kgroup.changes.execution import Change, Execution
+from kgroup.changes.guards import guard, protected
+from kgroup.changes.journal import Entry, Journal, JournalRow, Place, Writing, whoami
+from kgroup.changes.rights import with_rights
+from kgroup.changes.verify import Standing, moved_meanwhile, read_back, still, unproved
+from kgroup.cluster.commit_requests import parts_of
+from kgroup.cluster.lost_responses import unknown_outcome
+from kgroup.cluster.snapshot import Want
+from kgroup.cluster.topics import TopicLayout
+from kgroup.cluster.writes import ChangingCluster
+from kgroup.groups.change_plan import Plan, Row
+from kgroup.groups.change_result import UNKNOWN, Refusal, Result
+from kgroup.model.groups import RowError
+from kgroup.settings.invocation import Run
+from kgroup.support.clock import utc_now
+from kgroup.support.errors import KgroupError, Refused
+from kgroup.support.signals import put_off
+
+COMMITS = Want(logs=False, generation_budget_s=0, stable=True, hidden_budget_s=5.0)
+"""What a plan reads of groups: who is in them, and what they have committed."""
+
+_AT_A_TIME = 100
+_PROGRESS_FROM = 200
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Doing:
+    """How the journal calls a change, and what else the verb knows of it.
+
+    ``what`` is the verb and ``subject`` what it is about (``pay-svc, 1 partition``). ``layouts`` are the topics
+    as they are now. ``prepare`` is called when nothing stands in the way any more, before anything is changed.
+    ``live`` says that groups with members may be changed too; ``undoes`` is the change that is taken back.
+    ``hindered`` is what live members stand in the way of. ``configs`` are the groups' dynamic configs as they are.
+    """
+
+    what: str
+    subject: str
+    layouts: Mapping[str, TopicLayout | KgroupError] = field(default_factory=dict)
+    prepare: Callable[[Plan], None] | None = None
+    live: bool = False
+    undoes: str | None = None
+    hindered: str = "its offsets cannot be moved"
+    configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+
+def carry_out(
+    run: Run,
+    cluster: ChangingCluster,
+    how: Change,
+    plan: Plan,
+    doing: Doing,
+    refusals: Sequence[Refusal] = (),
+) -> Result:
+    """Guard the plan, and with ``--execute`` apply what may be; ``refusals`` are those that the verb found itself.
+
+    Raises KgroupError where it can't be begun: another kgroup holds the journal, the backup or the preparation failed.
+    """
+    warn_of_plans(run, cluster, plan)
+    guards = guard(run, cluster, how, plan, None if doing.live else doing.hindered).refusals
+    plan, forbidden = with_rights(run, cluster, plan)
+    found = (*refusals, *protected(run, how, backup=how.backup is not None), *guards, *forbidden)
+    result = Result(plan, found, partial=how.partial, waits=how.wait_empty and not how.execute)
+    possible = result.possible
+    if not (how.execute and possible.size) or (result.errors and not how.partial):
+        return result
+    if doing.prepare:  # it may take minutes, in which others may go on
+        doing.prepare(possible)
+    with journaling(run, backup=how.backup is not None) as journal:
+        result = still(cluster, result)
+        possible = result.possible
+        if not possible.size or (result.errors and not how.partial):
+            return result
+        write_backup(how, possible, cluster.ref)
+        entry = _entry(run, cluster, how, possible, doing, journal) if journal else None
+        try:
+            writing = journal.begin(entry) if journal and entry else None
+        except Refused as error:  # a full disk; the plan is shown with it
+            return replace(result, refusals=(*result.refusals, Refusal(None, error)))
+        run.result.touched, run.result.change = True, entry.id if entry else None
+        ended = _applied(run, cluster, result, writing)
+        return replace(ended, id=entry.id) if entry else replace(ended, backup=how.backup)
+
+
+@contextmanager
+def journaling(run: Run, *, backup: bool = False) -> Iterator[Journal | None]:
+    """The journal, locked; None where it can't be written and a backup stands in for it. Else raises Refused."""
+    journal = Journal()
+    try:
+        journal.require_writable()
+    except Refused as error:
+        if not backup:
+            raise
+        run.reporter.warn(f"{error.message}: this change can be taken back with its backup alone")
+        yield None
+        return
+    with journal.locked(run.reporter):
+        yield journal
+
+
+def _entry(run: Run, cluster: ChangingCluster, how: Change, plan: Plan, doing: Doing, journal: Journal) -> Entry:
+    types = {group.name: group.type for group in plan.groups}
+    topics = sorted({row.topic for row in plan.rows})
+    return replace(
+        new_entry(run, cluster, how, doing, journal),
+        groups={name: types.get(name, "classic") for name in plan.concerned},
+        topics={
+            topic: found.id if isinstance(found := doing.layouts.get(topic), TopicLayout) else None for topic in topics
+        },
+        rows=tuple(JournalRow(row.group, *row.place, row.old, row.new) for row in plan.rows),
+        hidden={g.name: g.hidden_commits for g in plan.groups if g.name in plan.deleted and g.hidden_commits != ()},
+        created=plan.created & frozenset(plan.concerned),
+        deleted=plan.deleted,
+        converted={name: (types.get(name, "classic"), kind) for name, kind in plan.converted.items()},
+        configs={
+            name: {key: (doing.configs.get(name, {}).get(key), value) for key, value in wanted.items()}
+            for name, wanted in plan.configs.items()
+        },
+    )
+
+
+def new_entry(run: Run, cluster: ChangingCluster, how: Execution, doing: Doing, journal: Journal) -> Entry:
+    """An entry of the journal without groups and rows: who, when, why, by which command."""
+    return Entry(
+        id=journal.new_id(),
+        at=utc_now(),
+        who=whoami(),
+        what=doing.what,
+        subject=doing.subject,
+        command=tuple(run.typed),
+        reason=how.reason or os.environ.get("KGROUP_REASON") or None,
+        cluster=cluster.ref,
+        groups={},
+        topics={},
+        rows=(),
+        undoes=doing.undoes,
+    )
+
+
+def _applied(run: Run, cluster: ChangingCluster, planned: Result, writing: Writing | None) -> Result:
+    possible = planned.possible
+    results: dict[Place, KgroupError | None] = {}
+    whole: dict[str, RowError | None] = {}
+    configured: dict[str, RowError | None] = {}
+    count = len(possible.concerned)
+    shows = run.reporter.progress("changing", count, "groups") if count >= _PROGRESS_FROM else nullcontext()
+    so_far = 0
+    with put_off() as pending, shows as progress:
+        for done in _sent(cluster, possible):
+            results |= done.rows
+            whole |= _row_errors(done.groups)
+            configured |= _row_errors(done.configured)
+            if writing:
+                writing.done(done.rows)
+                writing.converted({name: error for name, error in done.groups.items() if name in possible.converted})
+                writing.configured(done.configured)
+            so_far += len(({place[0] for place in done.rows} - possible.converted.keys()) | done.groups.keys())
+            if progress:
+                progress.update(min(so_far, count))
+            if pending:
+                break
+        back = None if pending else read_back(cluster, possible)
+        missing = {} if pending else unproved(possible, results, whole, back)
+        if writing:
+            writing.converted(missing)
+            writing.close()
+            if writing.fault:
+                run.reporter.warn(writing.fault)
+    tried = {id(row) for row in possible.rows}
+    ended = tuple(_ended(row, results, back) if id(row) in tried else row for row in planned.plan.rows)
+    plan = replace(planned.plan, rows=ended)
+    whole |= _row_errors(missing) | {name: configured[name] for name in possible.only_configured & configured.keys()}
+    whole |= {name: replace(_NOT_DONE, group=name) for name in possible.whole if name not in whole}
+    return replace(planned, plan=plan, executed=True, interrupted=pending.exit_code, whole=whole, configured=configured)
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """What came of the rows of one round of requests, of the groups that were changed as a whole, and of configs."""
+
+    rows: Mapping[Place, KgroupError | None] = field(default_factory=dict)
+    groups: Mapping[str, KgroupError | None] = field(default_factory=dict)
+    configured: Mapping[str, KgroupError | None] = field(default_factory=dict)
+
+
+def _row_errors(results: Mapping[str, KgroupError | None]) -> dict[str, RowError | None]:
+    return {group: RowError.of(error, group=group) if error else None for group, error in results.items()}
+
+
+def _sent(cluster: ChangingCluster, plan: Plan) -> Iterator[_Round]:
+    """One round of requests after the other: offsets first, then what is done to groups as a whole.
+
+    A group is converted only after all its commits were made again: they would expire minutes later. What it had
+    committed is looked at once more right before that: a commit of somebody else must not be put back. (The broker
+    has no way to make that one step.) Configs come last, so that a conversion that fails leaves none behind.
+    """
+    by_group = plan.by_group()
+    parts = [
+        part
+        for group, rows in by_group.items()
+        if group not in plan.deleted
+        for part in parts_of(group, {row.place: row.new for row in rows}, {row.place: row.old for row in rows})
+    ]
+    failed: dict[str, KgroupError] = {}
+    for batch in _batches(parts):
+        moved = moved_meanwhile(cluster, [part for part in batch if part.group in plan.converted])
+        sent = [part for part in batch if part.group not in moved]
+        answers = zip(sent, cluster.write_offsets(sent), strict=True)
+        rows = {(part.group, *place): error for part, found in answers for place, error in found.items()}
+        rows |= {
+            (part.group, *place): moved[part.group] for part in batch if part.group in moved for place in part.writes
+        }
+        kept = {name: error for (name, *_), error in rows.items() if error and name in plan.converted}
+        failed |= kept
+        yield _Round(rows, kept)
+    for names in _batches(sorted(plan.deleted)):
+        gone = cluster.delete_groups({name: {row.place: row.old for row in by_group.get(name, ())} for name in names})
+        yield _Round({(name, *row.place): gone[name] for name in names for row in by_group.get(name, ())}, gone)
+    for names in _batches(sorted(plan.converted.keys() - failed.keys())):
+        try:
+            found = cluster.convert({name: plan.converted[name] for name in names})
+        except KgroupError as error:  # what was done before must not go unsaid
+            found = dict.fromkeys(names, error)
+        yield _Round(groups=found)
+        converted = [name for name in names if found[name] is None and name in plan.configs]
+        yield _configured(cluster, plan, converted)
+    for names in _batches(sorted(plan.only_configured)):
+        yield _configured(cluster, plan, names)
+
+
+def _configured(cluster: ChangingCluster, plan: Plan, names: Sequence[str]) -> _Round:
+    configs = {name: plan.configs[name] for name in names}
+    try:
+        return _Round(configured=cluster.set_group_configs(configs) if configs else {})
+    except KgroupError as error:  # it may have been carried out
+        return _Round(configured=dict.fromkeys(names, unknown_outcome(error)))
+
+
+def _batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    return (items[at : at + _AT_A_TIME] for at in range(0, len(items), _AT_A_TIME))
+
+
+def _ended(row: Row, results: Mapping[Place, KgroupError | None], back: Standing | None) -> Row:
+    place = (row.group, *row.place)
+    if place not in results:
+        return replace(row.failing(_NOT_DONE), done=False)
+    if error := results[place]:
+        return replace(row.failing(RowError.of(error)), done=None if error.code == UNKNOWN else False)
+    if back is None or back.error(row):
+        return replace(row, note="not read back" if row.note is None else f"{row.note}; not read back").ended(
+            None, unread=True
+        )
+    stands = back.commit(row)
+    if stands != row.new:
+        now = "no commit" if stands is None else str(stands.offset)
+        row = replace(row, note=f"moved on since: now {now}" if row.note is None else f"{row.note}; now {now}")
+    return row.ended(stands)
+
+
+_NOT_DONE = RowError(
+    "interrupted",
+    "not done: kgroup was told to stop before",
+    hint="kgroup undo takes back what was done; the same command does the rest, but --shift-by shifts all once more",
+)

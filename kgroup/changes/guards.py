@@ -1,0 +1,158 @@
+"""What stands in the way of a plan beside its own rows: live members, frameworks, consumers without membership."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from kgroup.changes.execution import Change, Execution
+from kgroup.changes.journal import Journal, our_commits
+from kgroup.cluster.writes import ChangingCluster
+from kgroup.groups.active_committers import active_committer, refuse_active_committer
+from kgroup.groups.change_plan import Plan
+from kgroup.groups.change_result import Refusal
+from kgroup.groups.commit_tags import Mark
+from kgroup.groups.foreign_owners import foreign_owner, refuse_foreign_owner
+from kgroup.model.acl_hint import acl_hint
+from kgroup.model.groups import Group
+from kgroup.model.hidden_commits import REMEDY, hidden_words
+from kgroup.queries.wait import DEFAULT_WITHIN, describe_members
+from kgroup.settings.invocation import Run
+from kgroup.support.clock import utc_now
+from kgroup.support.errors import KgroupError, Refused
+from kgroup.support.units import plural
+
+_OURS_FOR = timedelta(hours=2)
+_DESCRIBED_GROUPS = 5
+_NAMED_PLACES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """The refusals of a plan, and why it is not known whether somebody commits without membership; None: it is."""
+
+    refusals: tuple[Refusal, ...]
+    unknown: str | None
+
+
+def guard(run: Run, cluster: ChangingCluster, how: Change, plan: Plan, hindered: str | None) -> Guarded:
+    """The refusals of a plan, less those that ``--accept`` passes; groups that come into being have none.
+
+    ``hindered`` is what live members stand in the way of; None for changes that the broker makes all the same.
+    """
+    accepted, concerned = frozenset(how.accept or ()), frozenset(plan.concerned) - plan.only_configured
+    groups = [group for group in plan.groups if group.name in concerned]
+    refusals = [_not_empty(group, how, hindered) for group in groups if hindered and not group.is_empty]
+    refusals = _with_members(cluster, groups, refusals)
+    if "foreign-owner" not in accepted:
+        owned = ((group.name, foreign_owner(group)) for group in groups)
+        refusals += [Refusal(name, refuse_foreign_owner(name, owner)) for name, owner in owned if owner]
+    unknown = None
+    if "active-committer" not in accepted:
+        active, unknown = _active(run, cluster, [group for group in groups if group.is_empty])
+        refusals += active
+    if "hidden-commits" not in accepted:
+        refusals += [_hides(group) for group in groups if group.name in plan.deleted and group.hidden_commits != ()]
+    if how.expect is not None and how.expect != plan.size:
+        message = f"the plan has {plural(plan.size, 'row')}, {how.expect} expected (--expect)"
+        refusals.append(Refusal(None, Refused(message, code="unexpected-count")))
+    return Guarded(tuple(refusals), unknown)
+
+
+def _hides(group: Group) -> Refusal:
+    """Deleting a group deletes what the broker does not show of it, and no journal could have that."""
+    hidden = group.hidden_commits
+    places = tuple(f"{topic}:{number}" for topic, number in hidden or ())
+    more = f" and {len(places) - _NAMED_PLACES} more" if len(places) > _NAMED_PLACES else ""
+    named = f" ({', '.join(places[:_NAMED_PLACES])}{more})" if places else ""
+    return Refusal(
+        group.name,
+        Refused(
+            f"{group.name}: {hidden_words(hidden)}{named}; the deletion takes them too, and kgroup undo cannot put "
+            "them back",
+            hint=(acl_hint("Describe", "topic", hidden[0][0]) if hidden else REMEDY)
+            + "; or, if they may be lost: --accept hidden-commits",
+            code="hidden-commits",
+        ),
+    )
+
+
+def protected(run: Run, how: Execution, *, backup: bool = False) -> tuple[Refusal, ...]:
+    """What refuses the execution of a plan whatever is in it: its context, a journal that can't be written.
+
+    A ``backup`` stands in for the journal.
+    """
+    journal = Journal()
+    try:
+        if not how.execute:  # else it was refused at once
+            run.settings.require_change_allowed()
+        if not backup:
+            (journal.require_writable if how.execute else journal.check)()
+    except Refused as error:
+        error.hint = (error.hint or "").removeprefix("Nothing was changed.").strip() or None
+        return (Refusal(None, error),)
+    return ()
+
+
+def _not_empty(group: Group, how: Change, hindered: str) -> Refusal:
+    within = how.within or DEFAULT_WITHIN
+    waits = f"Stop them, or add --wait-empty to wait for up to {within}."
+    if how.wait_empty:
+        waits = f"With --execute it is waited for, up to {within}."
+    return Refusal(
+        group.name,
+        Refused(
+            f"{group.name} is not empty, so {hindered}",
+            hint=waits,
+            code="not-empty",
+        ),
+    )
+
+
+def _with_members(cluster: ChangingCluster, groups: Sequence[Group], refusals: list[Refusal]) -> list[Refusal]:
+    """The same, with who is in the groups, as long as they are few."""
+    live = {refusal.group for refusal in refusals}
+    named = [group for group in groups if group.name in live and group.members][:_DESCRIBED_GROUPS]
+    if not named:
+        return refusals
+    try:
+        sessions = cluster.session_timeouts(named)
+    except KgroupError:
+        return refusals
+    lines = {group.name: describe_members(group, sessions) for group in named}
+    return [
+        Refusal(r.group, Refused(r.error.message, details=lines[r.group], hint=r.error.hint, code=r.error.code))
+        if r.group in lines
+        else r
+        for r in refusals
+    ]
+
+
+def _active(run: Run, cluster: ChangingCluster, groups: Sequence[Group]) -> tuple[list[Refusal], str | None]:
+    """(a refusal for each group that somebody commits to, why that is not known of all)."""
+    if not groups:
+        return [], None
+    now, clocks = utc_now(), cluster.clocks()
+    # By a clock that is ahead, whoever commits now would have stopped long ago.
+    now_ms = clocks.brokers_ms if clocks.exact and clocks.brokers_ms is not None else clocks.ours_ms
+    activities = cluster.recent_activity(groups, now_ms)
+    if activities.note:
+        run.reporter.note(activities.note)
+    suspects = {
+        group.name: group
+        for group in groups
+        if (activity := activities.found.get(group.name))
+        and active_committer(activity, (), now_ms, simple=group.is_simple)
+    }
+    # The journal is read only where it matters: who resets often has much of it.
+    ours = our_commits(Journal(), cluster.ref.cluster_id, suspects.keys(), now - _OURS_FOR) if suspects else {}
+    found = []
+    for name, group in suspects.items():
+        # A catch-up's own commits, or those that carry them on (a migration): they are in no journal, but marked.
+        activity = activities.found[name]
+        activity = replace(activity, commits=tuple(c for c in activity.commits if Mark.of(c.metadata) is None))
+        finding = active_committer(activity, ours.get(name, ()), now_ms, simple=group.is_simple)
+        if finding:
+            found.append(Refusal(name, refuse_active_committer(name, finding, now_ms)))
+    return found, activities.note

@@ -1,0 +1,222 @@
+"""Which groups are migrated, how fit each of them is, and the plan for those that can be converted."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from kgroup.changes.application import Clients
+from kgroup.changes.conversion_plan import plan_conversion
+from kgroup.changes.execute import COMMITS
+from kgroup.changes.execution import Change
+from kgroup.changes.preconditions import wait_empty
+from kgroup.changes.select_groups import again, chosen
+from kgroup.changes.stale_members import clear_leftovers
+from kgroup.cluster.snapshot import DESCRIBED_TYPES
+from kgroup.cluster.topics import TopicLayout
+from kgroup.cluster.writes import ChangingCluster
+from kgroup.groups.change_plan import Plan
+from kgroup.groups.change_result import Refusal
+from kgroup.groups.foreign_owners import Owner, foreign_owner, refuse_foreign_owner
+from kgroup.groups.migration.check import How, Readiness, Status, Verdict
+from kgroup.groups.migration.evidence import Evidence, Wanted
+from kgroup.groups.migration.rules import Rules
+from kgroup.groups.migration.verdict import readiness, worst_first
+from kgroup.groups.selected_groups import Chosen, readable
+from kgroup.groups.selection import Groups, Selection, names_of, names_only
+from kgroup.model.groups import ListedGroup, is_of_consumers
+from kgroup.model.migration_facts import HEARTBEAT_CONFIG, SESSION_CONFIG
+from kgroup.queries.migration_evidence import gather
+from kgroup.queries.select_groups import choose_groups
+from kgroup.queries.snapshots import refuse_foreign
+from kgroup.settings.invocation import Run
+from kgroup.support.errors import KgroupError, Refused
+from kgroup.support.units import plural
+
+_FIT = (Verdict.READY, Verdict.WARNING)
+
+
+@dataclass(frozen=True, slots=True)
+class Intention:
+    """What is wanted of the groups, what is known of clients and brokers, which clients the applications use.
+
+    ``configured`` are the assignors of the application's own configuration. ``only_ready`` leaves all groups alone that
+    are not READY.
+    """
+
+    wanted: Wanted
+    rules: Rules
+    clients: Clients
+    configured: tuple[str, ...]
+    only_ready: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The groups that are meant; ``others`` are of kinds that are not described (share, streams)."""
+
+    chosen: Chosen
+    others: tuple[ListedGroup, ...]
+
+    @property
+    def names(self) -> frozenset[str]:
+        """All of them."""
+        return frozenset((*self.chosen.names, *(group.name for group in self.others)))
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """The verdict on each group, worst first, and the plan for those that can be converted.
+
+    ``left`` is how many groups ``--only`` leaves alone. ``configs`` are the groups' own as they are. ``cleared`` is
+    whether members of kgroup's own were removed, which a killed run had left.
+    """
+
+    evidence: tuple[Evidence, ...]
+    judged: tuple[Readiness, ...]
+    left: int
+    plan: Plan
+    layouts: Mapping[str, TopicLayout | KgroupError]
+    refusals: tuple[Refusal, ...]
+    configs: Mapping[str, Mapping[str, str]]
+    cleared: bool = False
+
+    @property
+    def of_judged(self) -> tuple[Evidence, ...]:
+        """The evidence of the groups that were not left alone, in the order of the verdicts."""
+        by_name = {item.group.name: item for item in self.evidence}
+        return tuple(by_name[item.group] for item in self.judged)
+
+
+def choose(run: Run, cluster: ChangingCluster, groups: Groups) -> Found:
+    """The groups that are meant.
+
+    Raises as ``kgroup.queries.snapshots`` does, and of named ones of other kinds, Refused.
+    """
+    if names_only(groups):
+        return Found(chosen(run, cluster, groups), ())
+    which = Selection(groups.names, groups.group, groups.all_groups, groups.regex, groups.in_state, groups.type)
+    listed = choose_groups(run, cluster, which)
+    refuse_foreign([group for group in listed.groups if group.name in names_of(groups)], run.verb)
+    snapshot = cluster.describe([group for group in listed.groups if group.type in DESCRIBED_TYPES], COMMITS)
+    for note in snapshot.notes:
+        run.reporter.note(note)
+    others = tuple(group for group in listed.groups if group.type not in DESCRIBED_TYPES)
+    return Found(readable(snapshot.groups, (*listed.errors, *snapshot.errors)), others)
+
+
+def migration_of(run: Run, cluster: ChangingCluster, how: Change, groups: Groups, intention: Intention) -> Migration:
+    """Choose, look, judge and plan.
+
+    With ``--wait-empty --execute`` that is done once more, after the wait for the groups that are to be converted.
+    """
+    found = choose(run, cluster, groups)
+    intention.clients.check(found.names)
+    cleared = clear_leftovers(run, cluster, found.chosen.groups, execute=how.execute)
+    found = replace(found, chosen=again(run, cluster, found.chosen, waited=cleared))
+    migration = plan_migration(run, cluster, how, found, intention)
+    live = [
+        item.group for item in migration.judged if item.group in migration.plan.converted and item.how is not How.NOW
+    ]
+    if not wait_empty(run, cluster, how, live):
+        return replace(migration, cleared=cleared)
+    found = replace(found, chosen=again(run, cluster, found.chosen, waited=True))
+    return replace(plan_migration(run, cluster, how, found, intention), cleared=cleared)
+
+
+def plan_migration(run: Run, cluster: ChangingCluster, how: Change, found: Found, intention: Intention) -> Migration:
+    """Look at everything that the checks want, judge, and plan; nothing is changed."""
+    evidence = gather(run, cluster, found.chosen, found.others, intention.clients.used, intention.configured)
+    wanted = intention.wanted
+    judged = worst_first([readiness(item, wanted, intention.rules) for item in evidence])
+    kept = tuple(item for item in judged if not intention.only_ready or _stays(item, how))
+    targets = {item.group: wanted.target for item in kept if item.verdict in _FIT}
+    values = _configs(wanted)
+    empty = replace(found.chosen, groups=tuple(item.group for item in evidence if item.kind in DESCRIBED_TYPES))
+    arrived = {item.group for item in kept if item.verdict is Verdict.DONE}
+    configs = {item.group.name: item.configs or {} for item in evidence}
+    unlike = {name for name in arrived if any(configs[name].get(key) != value for key, value in values.items())}
+    set_for = dict.fromkeys([*targets, *sorted(unlike)], values) if values else {}
+    plan, layouts = plan_conversion(cluster, empty, targets, set_for)
+    refusals = [*_blocked(kept, _guesses(evidence)), *_unread(found.chosen, targets)]
+    refusals += _unread_configs(evidence, set_for)
+    return Migration(evidence, kept, len(judged) - len(kept), plan, layouts, tuple(refusals), configs)
+
+
+def _stays(item: Readiness, how: Change) -> bool:
+    """Whether ``--only ready`` means it: READY, and Empty, or waited for."""
+    return item.verdict is Verdict.READY and (item.how is How.NOW or how.wait_empty)
+
+
+def _configs(wanted: Wanted) -> dict[str, str | None]:
+    given = {SESSION_CONFIG: wanted.session_timeout_ms, HEARTBEAT_CONFIG: wanted.heartbeat_interval_ms}
+    return {name: str(value) for name, value in given.items() if value is not None}
+
+
+def _blocked(judged: Sequence[Readiness], guesses: Mapping[str, Owner]) -> list[Refusal]:
+    """A refusal for each group that can't be migrated as it is; of many, with the reason alone.
+
+    ``guesses`` are owners that a name suggests, no more: ``--accept`` passes those.
+    """
+    found = []
+    for item in judged:
+        if item.verdict is not Verdict.BLOCKED:
+            continue
+        if owner := guesses.get(item.group):
+            error = refuse_foreign_owner(item.group, owner)
+            error.details = tuple(_lines(item))
+        elif len(judged) > 1:
+            error = Refused(f"can't be migrated: {item.reason}", code="blocked")
+        else:
+            error = Refused(f"{item.group} can't be migrated", details=tuple(_lines(item)), code="blocked")
+        found.append(Refusal(item.group, error))
+    return found
+
+
+def _guesses(evidence: Sequence[Evidence]) -> dict[str, Owner]:
+    consumers = [item.group for item in evidence if item.kind in DESCRIBED_TYPES]
+    guessed = {group.name: foreign_owner(group) for group in consumers if is_of_consumers(group.protocol_type)}
+    return {name: owner for name, owner in guessed.items() if owner}
+
+
+def _lines(item: Readiness) -> Iterator[str]:
+    for check in item.checks:
+        if check.status is Status.BLOCKED:
+            yield f"{check.id}: {check.evidence}"
+            if check.remedy:
+                yield f"  {check.remedy}"
+
+
+def _unread_configs(evidence: Sequence[Evidence], wanted: Collection[str]) -> list[Refusal]:
+    """Groups whose configs are to be set, and can't be read: they could not be put back."""
+    return [
+        Refusal(
+            item.group.name,
+            Refused(
+                f"the configs of {item.group.name} can't be read, so they could not be put back: "
+                f"{item.unread.get('configs', 'no answer')}",
+                code="unread-configs",
+            ),
+        )
+        for item in evidence
+        if item.configs is None and item.group.name in wanted
+    ]
+
+
+def _unread(found: Chosen, targets: Mapping[str, str]) -> list[Refusal]:
+    """Groups some of whose commits can't be read: they could not be made again, and might be lost."""
+    unread: dict[str, list[str]] = {}
+    for (group, topic, number), error in found.unread.items():
+        if group in targets:
+            unread.setdefault(group, []).append(f"{topic}:{number} {error.message}")
+    return [
+        Refusal(
+            name,
+            Refused(
+                f"{plural(len(lines), 'commit')} of {name} can't be read, so they can't be kept",
+                details=tuple(lines[:5]),
+                code="unread-commits",
+            ),
+        )
+        for name, lines in unread.items()
+    ]

@@ -1,0 +1,89 @@
+"""What is looked at before a plan is made: options without meaning, protected contexts, groups that still run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kgroup.changes.execution import ACCEPTED, Change, Execution
+from kgroup.cluster.writes import ChangingCluster
+from kgroup.groups.selection import Groups, names_of
+from kgroup.groups.wait_conditions import Session, evict_text, lines_of_members
+from kgroup.model.groups import Group
+from kgroup.queries.wait import DEFAULT_WITHIN, EMPTY, wait_until
+from kgroup.settings.invocation import Run
+from kgroup.support.atomic_file import WholeFile
+from kgroup.support.durations import parse_duration
+from kgroup.support.errors import Refused, UsageError
+
+_NAMED_GROUPS = 3
+_NAMED_MEMBERS = 20
+
+
+def check_execution(run: Run, how: Execution, accepted: Sequence[str] = ACCEPTED) -> None:
+    """Refuse options that have no meaning, and contexts that must not be changed, before anything is asked.
+
+    ``accepted`` are the refusals that ``--accept`` passes.
+    """
+    if how.execute and how.dry_run:
+        raise UsageError("--execute and --dry-run: one of them")
+    for code in how.accept or ():
+        if code == "not-empty":
+            raise UsageError(
+                "--accept not-empty: the broker itself refuses to change a group that has members",
+                hint="stop them, or add --wait-empty",
+            )
+        if code not in accepted:
+            raise UsageError(f"--accept {code}: no such refusal here", hint=f"it takes {' or '.join(accepted)}")
+    if how.expect is not None and how.expect < 0:
+        raise UsageError(f"--expect {how.expect}: a plan never has fewer than 0 rows")
+    run.result.touched = False
+    if how.execute:
+        run.settings.require_change_allowed()
+
+
+def check_change(run: Run, how: Change, accepted: Sequence[str] = ACCEPTED) -> None:
+    """The same for verbs that change offsets."""
+    if how.within is not None and not how.wait_empty:
+        raise UsageError("--within is how long --wait-empty waits, and that is not given")
+    if how.within is not None:
+        parse_duration(how.within, "--within")
+    if how.backup not in (None, "-"):
+        WholeFile(how.backup, "--backup").check()
+    run.result.to_stderr = how.execute and how.backup == "-"
+    check_execution(run, how, accepted)
+
+
+def check_some_named(which: Groups) -> None:
+    """A verb that changes never means all groups unless it is told so."""
+    if not (names_of(which) or which.regex is not None or which.all_groups):
+        raise UsageError("no group is named", hint="name groups, or use --regex PATTERN or --all-groups")
+
+
+def wait_empty(run: Run, cluster: ChangingCluster, how: Change, groups: Sequence[str]) -> bool:
+    """With ``--wait-empty --execute``, wait until the groups are empty; whether that was asked for.
+
+    Raises Refused where they are not in time.
+    """
+    if not (how.wait_empty and how.execute) or not groups:
+        return False
+    within = how.within or DEFAULT_WITHIN
+    waited = wait_until(run.reporter, cluster, groups, EMPTY, parse_duration(within, "--within"))
+    if not waited.reached:
+        left = [group for group in waited.missing if group.group]
+        names = ", ".join(group.name for group in left[:_NAMED_GROUPS]) + (
+            f" and {len(left) - _NAMED_GROUPS} more" if len(left) > _NAMED_GROUPS else ""
+        )
+        raise Refused(
+            f"{names}: still not empty after {within}",
+            details=tuple(line for group in left if group.group for line in _who(group.group, group.sessions)),
+            hint="Nothing was changed. Stop these members, or wait longer with --within.",
+            code="not-empty",
+        )
+    return True
+
+
+def _who(group: Group, sessions: Mapping[str, Session]) -> tuple[str, ...]:
+    """The members that are left, and how a static one is removed."""
+    static = evict_text(group, sessions)
+    lines = lines_of_members(group, sessions)[:_NAMED_MEMBERS]
+    return (*(f"{group.name}: {line}" for line in lines), *((static,) if static else ()))

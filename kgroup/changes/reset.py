@@ -1,0 +1,143 @@
+"""Reading what a reset takes, once for all its groups, and making its plan of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kgroup.changes.select_groups import chosen
+from kgroup.cluster.topics import TopicLayout
+from kgroup.cluster.writes import ChangingCluster
+from kgroup.groups.change_plan import Plan, committed
+from kgroup.groups.reset_plan import (
+    Request,
+    missing_topics,
+    out_of_range,
+    places_of,
+    reset_row,
+    scenarios_of_file,
+    topics_of,
+    unusual,
+    within,
+)
+from kgroup.groups.reset_targets import Scenario, TopicPartition, ToTime, ToWanted, Wanted
+from kgroup.groups.selected_groups import Chosen
+from kgroup.groups.selection import Groups, Selection, names_of
+from kgroup.model.groups import RowError
+from kgroup.queries.log_bounds import FromLog
+from kgroup.settings.invocation import Run
+from kgroup.support.clock import utc_ms
+from kgroup.support.errors import KgroupError, NotFound
+from kgroup.support.quoting import quote
+
+
+def plan_reset(
+    run: Run, cluster: ChangingCluster, groups: Groups, found: Chosen, request: Request, source: FromLog
+) -> tuple[Plan, Mapping[str, TopicLayout | KgroupError]]:
+    """The rows of all chosen groups, their logs read once for all; ``source`` is how another group's are read."""
+    commits = {group.name: committed(group) for group in found.groups}
+    scenarios, errors = _scenarios(run, cluster, groups, found, request, source)
+    named = {choice.topic for choice in request.topics or ()}
+    topics = named | {topic for name in found.names for topic, _ in commits.get(name, ())}
+    topics |= {
+        topic for scenario in scenarios.values() if isinstance(scenario, ToWanted) for topic, _ in scenario.offsets
+    }
+    layouts = cluster.layouts(topics)
+    partitions = {
+        topic: layout if isinstance(layout, KgroupError) else frozenset(layout.leaders)
+        for topic, layout in layouts.items()
+    }
+    named_groups = names_of(groups)
+    meant = {name: topics_of(name, named_groups, request.topics, commits.get(name, ())) for name in found.names}
+    places: dict[str, list[TopicPartition]] = {}
+    for name, scenario in scenarios.items():
+        if isinstance(scenario, ToWanted):
+            places[name] = within(request.topics, scenario.offsets)
+            if not places[name]:
+                what = ", ".join(choice.topic for choice in request.topics or ())
+                errors.append(RowError.of(NotFound(f"there is no offset for {what}"), group=name))
+        elif request.only_out_of_range:
+            places[name] = within(request.topics, commits.get(name, ()))
+        else:
+            places[name] = places_of(meant[name], commits.get(name, ()), partitions)
+    wanted = {
+        place
+        for chosen_places in places.values()
+        for place in chosen_places
+        if not isinstance(known := partitions.get(place[0]), KgroupError) and known and place[1] in known
+    }
+    moments = [scenario.timestamp_ms for scenario in scenarios.values() if isinstance(scenario, ToTime)]
+    logs = cluster.positions(layouts, wanted, moments[0] if moments else None)
+    rows = [
+        reset_row(name, place, scenarios[name], commits.get(name, {}).get(place), logs.get(place), partitions)
+        for name, chosen_places in places.items()
+        for place in chosen_places
+    ]
+    unread = found.unread
+    rows = [row.failing(unread[row.group, *row.place]) if (row.group, *row.place) in unread else row for row in rows]
+    if request.only_out_of_range:
+        rows = out_of_range(rows)
+    else:
+        for name in places:
+            about = {topic for topic, _ in commits.get(name, ())}
+            rows += missing_topics(name, meant[name], partitions, about)
+    created = found.created & {row.group for row in rows}
+    plan = Plan(
+        found.groups,
+        tuple(rows),
+        created,
+        errors=(*(error for error in found.errors if error.partition is None), *errors),
+        unusual=unusual(found.groups, found.created, rows, request.scenario),
+    )
+    return plan, layouts
+
+
+def _scenarios(
+    run: Run, cluster: ChangingCluster, groups: Groups, found: Chosen, request: Request, source: FromLog
+) -> tuple[dict[str, Scenario], list[RowError]]:
+    """Where the offsets of each group go; errors for groups of which a file says nothing."""
+    if request.from_group is not None:
+        of = _of_other_group if source == FromLog() else _of_logged_group
+        wanted, errors = of(run, cluster, request.from_group, source)
+        return dict.fromkeys(found.names, wanted), list(errors)
+    if not request.file_rows:
+        assert request.scenario is not None
+        return dict.fromkeys(found.names, request.scenario), []
+    return scenarios_of_file(request.file_rows, groups, found.names, cluster.ref.label)
+
+
+def _of_other_group(
+    run: Run, cluster: ChangingCluster, name: str, source: FromLog
+) -> tuple[ToWanted, tuple[RowError, ...]]:
+    """The commits of another group, byte for byte, and what of them could not be read."""
+    other = chosen(run, cluster, Groups(names=[name]))
+    offsets = {
+        place: Wanted(commit.offset, commit.leader_epoch, commit.metadata)
+        for group in other.groups
+        for place, commit in committed(group).items()
+    }
+    if not offsets and not other.errors:
+        raise NotFound(f"{name} has committed nothing", hint=f"kgroup describe {quote(name)}")
+    return ToWanted(offsets), other.errors
+
+
+def _of_logged_group(
+    run: Run, cluster: ChangingCluster, name: str, source: FromLog
+) -> tuple[ToWanted, tuple[RowError, ...]]:
+    """The same out of ``__consumer_offsets``; its coordinator is not asked."""
+    # Imported here: it takes a failed coordinator to need it.
+    from kgroup.groups.state_from_log import log_line
+    from kgroup.queries.from_log import check_bounds, choose_logged, say_open, without_stale
+
+    check_bounds(source, reads=source.from_log)
+    logged = without_stale(cluster, choose_logged(run, cluster, Selection(names=[name]), source))
+    for state in logged.states.values():
+        run.reporter.note(f"{name}: {log_line(state, utc_ms())}")
+    say_open(run, logged.states.values())
+    offsets = {
+        place: Wanted(commit.offset, commit.leader_epoch, commit.metadata)
+        for state in logged.states.values()
+        for place, commit in state.commits.items()
+    }
+    if not offsets and not logged.errors:
+        raise NotFound(f"{name} has committed nothing", hint=f"kgroup describe {quote(name)} --from-log")
+    return ToWanted(offsets), logged.errors

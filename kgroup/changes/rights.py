@@ -1,0 +1,122 @@
+"""The rights that a change needs, looked up before it: a plan ends with the exit code that its execution would have."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from kgroup.cluster.group_partition import OFFSETS_TOPIC
+from kgroup.cluster.rights import Operations, Rights
+from kgroup.cluster.writes import ChangingCluster
+from kgroup.groups.change_plan import Plan
+from kgroup.groups.change_result import Refusal
+from kgroup.model.acl_hint import acl_hint
+from kgroup.model.groups import RowError
+from kgroup.settings.invocation import Run
+from kgroup.support.errors import NotAuthorized
+from kgroup.support.units import plural
+
+_READ, _DELETE, _DESCRIBE, _ALTER_CONFIGS = "READ", "DELETE", "DESCRIBE", "ALTER_CONFIGS"
+_NAMED = 3
+
+
+def needed(plan: Plan) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
+    """(the operations on each group, the topics whose READ each group's rows need) of what can be done of a plan.
+
+    OffsetCommit needs READ on the Group, OffsetDelete DELETE; both need READ on the Topic. DeleteGroups needs DELETE
+    on the Group alone, JoinGroup READ, IncrementalAlterConfigs ALTER_CONFIGS.
+    """
+    groups: dict[str, set[str]] = {}
+    topics: dict[str, set[str]] = {}
+    for row in plan.rows:
+        if row.error is None and row.group not in plan.deleted:
+            groups.setdefault(row.group, set()).add(_DELETE if row.new is None else _READ)
+            topics.setdefault(row.group, set()).add(row.topic)
+    for names, operation in ((plan.deleted, _DELETE), (plan.converted, _READ), (plan.configs, _ALTER_CONFIGS)):
+        for name in names:
+            groups.setdefault(name, set()).add(operation)
+    return groups, topics
+
+
+def with_rights(run: Run, cluster: ChangingCluster, plan: Plan) -> tuple[Plan, tuple[Refusal, ...]]:
+    """The plan whose rows have an error where READ on their Topic is missing, and a refusal for each group that may
+    not be changed. A right that cannot be read is noted, and is no refusal.
+    """
+    groups, topics = needed(plan)
+    if not groups:
+        return plan, ()
+    rights = cluster.rights(sorted(groups), {topic for own in topics.values() for topic in own})
+    _note_unknown(run, rights)
+    refusals = [
+        Refusal(name, lacks(missing, "group", name))
+        for name, operations in groups.items()
+        if (missing := _missing(rights.groups.get(name), operations))
+    ]
+    unread = {topic for topic, may in rights.topics.items() if may is not None and _READ not in may}
+    if not unread:
+        return plan, tuple(refusals)
+    # A converted group loses what is not committed again, so there it is all or nothing.
+    refusals += [
+        Refusal(name, lacks([_READ], "topic", *sorted(topics[name] & unread)))
+        for name in plan.converted
+        if topics.get(name, set()) & unread
+    ]
+    rows = (
+        row.failing(RowError.of(lacks([_READ], "topic", row.topic)))
+        if row.error is None and row.topic in unread and row.group not in plan.whole
+        else row
+        for row in plan.rows
+    )
+    return plan.with_rows(rows), tuple(refusals)
+
+
+def may_not_read(run: Run, cluster: ChangingCluster, group: str) -> NotAuthorized | None:
+    """The error where READ on the group is missing, which removing a member needs; noted where it is unknown."""
+    rights = cluster.rights([group], ())
+    _note_unknown(run, rights)
+    missing = _missing(rights.groups.get(group), {_READ})
+    return lacks(missing, "group", group) if missing else None
+
+
+def may_not_release(run: Run, cluster: ChangingCluster, group: str, topics: Collection[str]) -> tuple[Refusal, ...]:
+    """A refusal for each right that releasing a group from these topics lacks, before anything of it is written down.
+
+    Where the group's commits end in ``__consumer_offsets`` is noted right before they are moved: DESCRIBE.
+    """
+    rights = cluster.rights([group], {*topics, OFFSETS_TOPIC})
+    _note_unknown(run, rights)
+    unread = sorted(topic for topic in topics if _missing(rights.topics.get(topic), {_READ}))
+    errors = [
+        lacks([_READ], "group", group) if _missing(rights.groups.get(group), {_READ}) else None,
+        lacks([_READ], "topic", *unread) if unread else None,
+        lacks([_DESCRIBE], "topic", OFFSETS_TOPIC) if _missing(rights.topics.get(OFFSETS_TOPIC), {_DESCRIBE}) else None,
+    ]
+    return tuple(Refusal(group, error) for error in errors if error)
+
+
+def lacks(operations: Iterable[str], kind: str, *names: str) -> NotAuthorized:
+    """The error that names missing rights on a Group or on Topics, with the command that gives them."""
+    wanted = sorted(operations)
+    shown = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+    return NotAuthorized(
+        f"no {' and no '.join(wanted)} on {kind.title()} {shown}, which this change needs",
+        hint=acl_hint(wanted, kind, *names),
+    )
+
+
+def _missing(may: Operations | None, wanted: Iterable[str]) -> list[str]:
+    return [] if may is None else sorted(set(wanted) - may)
+
+
+def _note_unknown(run: Run, rights: Rights) -> None:
+    unknown = [
+        plural(count, kind)
+        for kind, found in (("group", rights.groups), ("topic", rights.topics))
+        if (count := _count_unknown(found))
+    ]
+    if unknown:
+        why = rights.why or "the brokers do not say which operations are authorized"
+        run.reporter.note(f"whether this user may change {' and '.join(unknown)} is unknown: {why}")
+
+
+def _count_unknown(found: Mapping[str, Operations | None]) -> int:
+    return sum(may is None for may in found.values())

@@ -1,0 +1,291 @@
+"""The records that a forward move skips: shown in the plan where they are few, and kept where that is asked for.
+
+A file gets one JSON object a line::
+
+    {"topic": "orders", "partition": 3, "offset": 17, "timestamp": "2026-11-21T02:58:51.123Z",
+     "timestamp_ms": 1795229931123, "key": "ord-5521", "value": {"base64": "AAEC/w=="},
+     "headers": [{"key": "type", "value": "refund"}]}
+
+A key or value is a string where its bytes are UTF-8 (encoding it again gives the very bytes), an object with the
+one field ``base64`` where they are not, and null where there is none (a tombstone). ``timestamp`` is null where
+the record has none, or one that no calendar holds.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Protocol
+
+from kgroup.model.blocks import Cell, Column, Table
+from kgroup.model.records import Headers, OffsetRange, StoredRecord, merged
+from kgroup.settings.clients import librdkafka_config
+from kgroup.support.atomic_file import WholeFile
+from kgroup.support.clock import utc_now
+from kgroup.support.durations import format_duration
+from kgroup.support.errors import KgroupError, Refused, UsageError
+from kgroup.support.units import plural
+
+if TYPE_CHECKING:
+    from kgroup.cluster.producer import Keeping
+    from kgroup.model.reporter import Reporter
+    from kgroup.settings.model import Settings
+
+OPTION = "--save-skipped"
+PREVIEW_LIMIT = 5
+_TOPIC = "topic:"
+_PREVIEW_S = 0.9  # once for the partitions, once for the records
+_PROGRESS_EVERY = 1000
+_KEY_WIDTH, _HEADER_WIDTH, _HEADERS_WIDTH = 30, 24, 60
+_JSON = json.JSONEncoder(ensure_ascii=False)  # json.dumps would make one for each line
+_BINARY_UNITS = ("KiB", "MiB", "GiB")
+
+
+class _Place(Protocol):
+    """Where records are kept."""
+
+    def add(self, record: StoredRecord) -> None:
+        """Take one."""
+
+
+def save_skipped(settings: Settings, ranges: Sequence[OffsetRange], target: str, reporter: Reporter) -> int:
+    """Keep every visible record of the ranges in ``target``, a file or ``topic:NAME``; returns how many they were.
+
+    It returns only when all of them are there and safe: the file synced and renamed into place, or each record
+    acknowledged by all replicas in sync. A file that holds something is refused (UsageError) and so is a topic
+    that does not exist (NotFound), one that would delete the records at once (Refused, ``retention``) and one
+    that they come from (UsageError): all before a record is read. Raises what ``read_ranges`` and
+    ``TopicWriter`` raise; then no file is left, but a topic may have some of the records (the error says how many).
+    """
+    wanted = merged(ranges)
+    with _place(settings, wanted, target, reporter) as place:
+        return _copy(settings, wanted, place, reporter)
+
+
+def check_target(settings: Settings, target: str) -> None:
+    """Raise what ``save_skipped`` would raise of its target, before anything is read, waited for or written."""
+    if target == "-":
+        raise UsageError(f"{OPTION} -: stdout has the result; write {OPTION} /dev/stdout if they may mix")
+    if not target.startswith(_TOPIC):
+        WholeFile(target, OPTION).check()
+        return
+    topic = target.removeprefix(_TOPIC)
+    if not topic:
+        raise UsageError(f"{OPTION} {target} names no topic", hint=f"Write {OPTION} topic:NAME.")
+    from kgroup.cluster.reader.ranges import check_topic
+
+    check_topic(librdkafka_config(settings), topic, timeout_s=settings.timeout_s)
+
+
+def check_apart(ranges: Sequence[OffsetRange], target: str) -> None:
+    """Raise UsageError where records would be kept in the topic in which they are skipped."""
+    if any(target == _TOPIC + item.topic for item in ranges):
+        raise UsageError(f"{OPTION} {target}: the records are skipped there, and would come again at its end")
+
+
+def preview(
+    settings: Settings, ranges: Sequence[OffsetRange], limit: int = PREVIEW_LIMIT
+) -> tuple[StoredRecord, ...] | None:
+    """The few records of the ranges, for the plan; None where they are more than ``limit`` offsets, or can't be
+    read within two seconds for whatever reason: a plan stands without them.
+    """
+    wanted = merged(ranges)
+    if sum(item.offsets for item in wanted) > limit:
+        return None
+    # Imported here and below: confluent-kafka, which a plan without skipped records does not need.
+    from kgroup.cluster.reader.ranges import read_ranges
+
+    try:
+        patience_s = min(settings.timeout_s, _PREVIEW_S)
+        found = tuple(read_ranges(librdkafka_config(settings), wanted, timeout_s=patience_s))
+    except KgroupError:
+        return None
+    return tuple(sorted(found, key=lambda record: (record.topic, record.partition, record.offset)))
+
+
+def line(record: StoredRecord) -> bytes:
+    """The record as a line of the file, its newline included."""
+    at = _time(record.timestamp_ms)
+    fields = {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp": None if at is None else at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "timestamp_ms": record.timestamp_ms,
+        "key": _json_form(record.key),
+        "value": _json_form(record.value),
+        "headers": [{"key": key, "value": _json_form(value)} for key, value in record.headers],
+    }
+    return _JSON.encode(fields).encode() + b"\n"
+
+
+def skipped_rows(records: Sequence[StoredRecord]) -> list[tuple[Cell, ...]]:
+    """(partition, offset, time, key, size of the value, headers) of each record, to be looked at.
+
+    What is not printable is shown as its size: ``12 bytes``; a tombstone's value is ``null``, no key None.
+    """
+    return [
+        (
+            f"{record.topic}:{record.partition}",
+            record.offset,
+            None if (at := _time(record.timestamp_ms)) is None else f"{at:%Y-%m-%dT%H:%M:%SZ}",
+            None if record.key is None else _shown(record.key, _KEY_WIDTH),
+            "null" if record.value is None else _size(len(record.value)),
+            _shown_headers(record.headers),
+        )
+        for record in records
+    ]
+
+
+def skipped_table(records: Sequence[StoredRecord]) -> Table:
+    """The table of the plan; the partition is named where they are of several."""
+    columns = (
+        Column("PARTITION"),
+        Column("OFFSET", right=True),
+        Column("TIME (UTC)"),
+        Column("KEY"),
+        Column("VALUE", right=True),
+        Column("HEADERS", drop=1),
+    )
+    rows = skipped_rows(records)
+    first = 0 if len({row[0] for row in rows}) > 1 else 1
+    return Table(columns[first:], [row[first:] for row in rows], sparse=frozenset({"HEADERS"}))
+
+
+@contextmanager
+def _place(settings: Settings, ranges: Sequence[OffsetRange], target: str, reporter: Reporter) -> Iterator[_Place]:
+    check_target(settings, target)
+    check_apart(ranges, target)
+    if not target.startswith(_TOPIC):
+        whole = WholeFile(target, OPTION)
+        with whole as file:
+            yield _File(file.write, whole.failure)
+        return
+    topic = target.removeprefix(_TOPIC)
+    from kgroup.cluster.producer import TopicWriter, keeping_of
+
+    config = librdkafka_config(settings)
+    keeping = keeping_of(config, topic, timeout_s=settings.timeout_s)
+    if keeping is None:
+        reporter.note(f"how long {topic} keeps records could not be read (no DESCRIBE_CONFIGS?)")
+    elif keeping.compacted:
+        reporter.warn(f"{topic} is compacted: of several records with one key it keeps the last")
+    with TopicWriter(config, topic, timeout_s=settings.timeout_s) as writer:
+        try:
+            yield _Topic(writer.add, topic, keeping)
+            writer.finish()
+        except KgroupError as error:
+            if writer.acknowledged:
+                error.details += (
+                    f"At least {plural(writer.acknowledged, 'record')} had been written to {topic} by then.",
+                )
+            raise
+
+
+def _copy(settings: Settings, ranges: Sequence[OffsetRange], place: _Place, reporter: Reporter) -> int:
+    from kgroup.cluster.reader.ranges import read_ranges
+
+    total = sum(item.offsets for item in ranges)
+    kept = 0
+    with (
+        reporter.progress("saving skipped records", total, "records") as progress,
+        closing(read_ranges(librdkafka_config(settings), ranges, timeout_s=settings.timeout_s)) as records,
+    ):
+        for record in records:
+            place.add(record)
+            kept += 1
+            if kept % _PROGRESS_EVERY == 0:
+                progress.update(kept)
+        progress.update(total)
+    return kept
+
+
+class _File:
+    def __init__(self, write: Any, failure: Any) -> None:
+        self._write, self._failure = write, failure
+
+    def add(self, record: StoredRecord) -> None:
+        try:
+            self._write(line(record))
+        except OSError as error:
+            raise self._failure(error) from error
+
+
+class _Topic:
+    def __init__(self, write: Any, topic: str, keeping: Keeping | None) -> None:
+        self._write, self._topic = write, topic
+        self._retention_ms = keeping.retention_ms if keeping else None
+
+    def add(self, record: StoredRecord) -> None:
+        if self._retention_ms is not None and record.timestamp_ms is not None:
+            age_ms = utc_now().timestamp() * 1000 - record.timestamp_ms
+            if age_ms > self._retention_ms:
+                where = f"{record.topic}:{record.partition} offset {record.offset}"
+                raise Refused(
+                    f"{self._topic} keeps records for {format_duration(self._retention_ms / 1000)}, and {where} is "
+                    f"{format_duration(age_ms / 1000)} old: it would be deleted at once",
+                    hint="raise retention.ms of that topic, or keep the records in a file",
+                    code="retention",
+                )
+        self._write(record.key, record.value, record.timestamp_ms, (*record.headers, *_provenance(record)))
+
+
+def _provenance(record: StoredRecord) -> Headers:
+    return (
+        ("kgroup.topic", record.topic.encode()),
+        ("kgroup.partition", str(record.partition).encode()),
+        ("kgroup.offset", str(record.offset).encode()),
+    )
+
+
+def _json_form(data: bytes | None) -> str | Mapping[str, str] | None:
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": b64encode(data).decode()}
+
+
+def _time(timestamp_ms: int | None) -> datetime | None:
+    if timestamp_ms is None:
+        return None
+    try:
+        seconds, milliseconds = divmod(timestamp_ms, 1000)
+        return datetime.fromtimestamp(seconds, UTC).replace(microsecond=milliseconds * 1000)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _shown(data: bytes, width: int) -> str:
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        text = ""
+    return _cut(text, width) if text and text.isprintable() else plural(len(data), "byte")
+
+
+def _shown_headers(headers: Headers) -> str | None:
+    words = [
+        f"{_shown(key.encode(errors='replace'), _HEADER_WIDTH)}="
+        + ("null" if value is None else "" if value == b"" else _shown(value, _HEADER_WIDTH))
+        for key, value in headers
+    ]
+    return _cut(" ".join(words), _HEADERS_WIDTH) if words else None
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def _size(count: int) -> str:
+    """``0 B``, ``1023 B``, ``1.0 KiB``, ``612 KiB``, ``1.2 MiB``."""
+    if count < 1024:
+        return f"{count} B"
+    scaled, unit = count / 1024, 0
+    while scaled >= 1023.5 and unit + 1 < len(_BINARY_UNITS):
+        scaled, unit = scaled / 1024, unit + 1
+    return f"{scaled:.{1 if scaled < 9.95 else 0}f} {_BINARY_UNITS[unit]}"

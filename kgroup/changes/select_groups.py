@@ -1,0 +1,74 @@
+"""The groups that a change is about: read as they are now, and those that are to come into being."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kgroup.changes.execute import COMMITS
+from kgroup.cluster.snapshot import DESCRIBED_TYPES, Cluster, Snapshot
+from kgroup.groups.selected_groups import Chosen, readable
+from kgroup.groups.selection import Groups, Selection, names_of, names_only
+from kgroup.model.groups import Group, RowError
+from kgroup.queries.snapshots import refuse_foreign, snapshots
+from kgroup.settings.invocation import Run
+from kgroup.support.errors import NotFound, UsageError
+
+_CREATING = "reset"
+
+
+def chosen(run: Run, cluster: Cluster, which: Groups, topics: Sequence[str] = (), *, create: bool = False) -> Chosen:
+    """The groups that ``which`` means; those that a pattern found only if they have to do with the topics.
+
+    ``create`` lets named groups be that do not exist. Raises as ``kgroup.queries.snapshots`` does.
+    """
+    if create:
+        if not names_only(which):
+            raise UsageError("--create is for groups that are named", hint="kgroup reset NEW --create ...")
+        return _with_new(run, cluster, names_of(which))
+    narrowed = None if names_only(which) else list(topics) or None
+    selection = Selection(
+        which.names, which.group, which.all_groups, which.regex, which.in_state, which.type, narrowed, None
+    )
+    groups: list[Group] = []
+    errors: list[RowError] = []
+    said: set[str] = set()
+    for snapshot in _read(run, cluster, selection):
+        groups += snapshot.groups
+        errors += snapshot.errors
+        for note in snapshot.notes:
+            if note not in said:
+                said.add(note)
+                run.reporter.note(note)
+    return readable(groups, errors)
+
+
+def _read(run: Run, cluster: Cluster, selection: Selection) -> Iterator[Snapshot]:
+    try:
+        yield from snapshots(run, cluster, selection, COMMITS)
+    except NotFound as error:
+        if run.verb == _CREATING and names_of(selection):
+            error.hint = "Nothing was created. For a new group with offsets: --create"
+        raise
+
+
+def _with_new(run: Run, cluster: Cluster, names: Sequence[str]) -> Chosen:
+    snapshot = cluster.describe(names, COMMITS)
+    found = {group.name for group in snapshot.groups}
+    missing = {e.group for e in snapshot.errors if e.code == NotFound.code and e.topic is None} - found
+    if missing:
+        listed = [group for group in cluster.list_groups().groups if group.name in missing]
+        refuse_foreign(listed, run.verb)
+        missing -= {group.name for group in listed if group.type in DESCRIBED_TYPES}
+    errors = tuple(error for error in snapshot.errors if error.group not in missing or error.topic)
+    return readable(snapshot.groups, errors, [name for name in missing if name])
+
+
+def again(run: Run, cluster: Cluster, before: Chosen, *, waited: bool) -> Chosen:
+    """The same groups as they are after a wait; as they were where nothing was waited for."""
+    if not waited or not before.groups:
+        return before
+    names = [group.name for group in before.groups]
+    snapshot = cluster.describe(names, COMMITS)
+    # What could not be read while somebody was in a group is told by the second look alone.
+    errors = [error for error in before.errors if error.group not in names]
+    return readable(snapshot.groups, (*errors, *snapshot.errors), before.created)

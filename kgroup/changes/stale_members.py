@@ -1,0 +1,43 @@
+"""Members of kgroup's own that a killed conversion left in groups: told, and removed before the next change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kgroup.cluster.writes import ChangingCluster
+from kgroup.groups.stale_members import leftovers
+from kgroup.model.groups import Group
+from kgroup.settings.invocation import Run
+from kgroup.support.durations import format_duration
+from kgroup.support.errors import KgroupError
+
+
+def clear_leftovers(run: Run, cluster: ChangingCluster, groups: Sequence[Group], *, execute: bool) -> bool:
+    """Say which groups hold such members and for how long, and with ``execute`` remove them; whether that was done."""
+    own = leftovers(groups)
+    if not own:
+        return False
+    ends = _sessions(cluster, [group for group in groups if group.name in own])
+    for name in own:
+        what = "it is removed now" if execute else "--execute removes it"
+        run.reporter.note(f"{name} holds kgroup's own member, of a run that was killed{ends.get(name, '')}: {what}")
+    if not execute:
+        return False
+    for name, error in cluster.remove_own_members(own).items():
+        if error:
+            run.reporter.warn(f"{name}: kgroup's own member could not be removed: {error.message}")
+    return True
+
+
+def _sessions(cluster: ChangingCluster, groups: Sequence[Group]) -> dict[str, str]:
+    """How long they would be seen, where that can be told."""
+    try:
+        sessions = cluster.session_timeouts(groups)
+    except KgroupError:
+        return {}
+    timeouts = {group.name: sessions.of(group) for group in groups}
+    return {
+        name: f" (its session ends within {format_duration(max(own.values()) / 1000)})"
+        for name, own in timeouts.items()
+        if own
+    }

@@ -1,0 +1,254 @@
+"""Which change is taken back, and the plan of it: the journal's entry beside what stands there now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from kgroup.changes.conversion_plan import plan_conversion
+from kgroup.changes.execute import COMMITS
+from kgroup.changes.journal import Entry, Journal, Place
+from kgroup.cluster.topics import TopicLayout
+from kgroup.cluster.writes import ChangingCluster
+from kgroup.groups.change_plan import Plan, Row, committed
+from kgroup.groups.change_result import COMMITS_MISSING, NOT_VERIFIED, UNKNOWN
+from kgroup.groups.selected_groups import Chosen
+from kgroup.groups.undo_plan import Trace, emptied, undo_rows
+from kgroup.model.groups import Commit, Group, RowError
+from kgroup.support.errors import KgroupError, NotFound, Refused
+
+_LISTED = 10
+_MAYBE_DONE = frozenset({None, UNKNOWN, COMMITS_MISSING, NOT_VERIFIED})
+"""Results after which the row, or the group, may stand as the change wanted it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Undoing:
+    """A plan to take a change back, with the trace of each of its rows and the topics as they are now.
+
+    ``configs`` are the groups' dynamic configs as they are, of those that are put back.
+    """
+
+    plan: Plan
+    traces: tuple[Trace, ...]
+    layouts: Mapping[str, TopicLayout | KgroupError]
+    configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+
+def last_change(entries: Sequence[Entry], journal: Journal, cluster: ChangingCluster) -> Entry:
+    """The newest change of which something is left to take back; an undo is taken back by its id alone.
+
+    Raises NotFound, and Refused where the only ones are such that can't be taken back.
+    """
+    for entry in entries:
+        state = state_of(entry, entries)
+        if entry.undoes is None and (state == CAN_UNDO or (state in (PARTLY, UNFINISHED) and _stands(cluster, entry))):
+            return entry
+    lines = tuple(f"{e.id}  {e.at:%m-%d %H:%M:%SZ}  {e.what} {e.subject}: {state_of(e, entries)}" for e in entries)
+    if lasting := next((entry for entry in entries if not entry.undoable), None):
+        refused = never(lasting)
+        refused.details = lines[:_LISTED]
+        raise refused
+    raise NotFound(
+        f"there is nothing left to take back in the journal of this machine for {cluster.ref.label}",
+        details=(f"The journal is {journal.directory}.", *lines[:_LISTED]),
+        hint="a change that was made elsewhere: kgroup undo GROUP --as-of TIME",
+    )
+
+
+def never(entry: Entry) -> Refused:
+    """The refusal to take back what can't be."""
+    return Refused(
+        f"{entry.id} can't be taken back: {entry.what} {entry.subject}",
+        hint="members that live join again by themselves",
+        code="not-undoable",
+    )
+
+
+CANNOT, FAILED, CAN_UNDO, UNFINISHED = "cannot", "failed", "can undo", "unfinished"
+TAKEN_BACK, PARTLY = "taken back", "partly taken back"
+
+
+def state_of(entry: Entry, entries: Sequence[Entry]) -> str:
+    """What the list says of a change, as the journal alone tells it.
+
+    A change is taken back when undos, none of them undone itself, have done all the rows that it did.
+    """
+    if not entry.undoable:
+        return CANNOT
+    codes = {*entry.conversions.values(), *entry.configured.values()} if entry.migrates else {*entry.results.values()}
+    if entry.ended is not None and not _MAYBE_DONE & codes:
+        return FAILED
+    undos = _undos(entry, entries)
+    if undos:
+        back = {place for undo in undos for place in _done(undo)}
+        back |= {place[0] for undo in undos for place, code in undo.results.items() if code is None}
+        whole = entry.ended is not None and all(undo.ended for undo in undos) and _done(entry) <= back
+        return TAKEN_BACK if whole else PARTLY
+    return UNFINISHED if entry.ended is None or UNKNOWN in codes else CAN_UNDO
+
+
+def _undos(entry: Entry, entries: Sequence[Entry]) -> list[Entry]:
+    """The changes that took this one back and stand."""
+    return [e for e in entries if e.undoes == entry.id and state_of(e, entries) not in (TAKEN_BACK, FAILED)]
+
+
+def taken_back(entry: Entry, entries: Sequence[Entry]) -> tuple[frozenset[Place], frozenset[Place]]:
+    """(the partitions that an undo has put back, those that it may have: nobody knows)"""
+    undos = _undos(entry, entries)
+    done = frozenset(row.place for undo in undos for row in undo.rows if row.place in _done(undo))
+    maybe = frozenset(row.place for undo in undos for row in undo.rows if may_be_done(undo, row.place))
+    return done, maybe - done
+
+
+def _done(entry: Entry) -> set[Place | str]:
+    """The rows that it did; of a migration the groups, whose offsets it left as they were."""
+    if entry.migrates:
+        done = {**entry.configured, **entry.conversions}
+        return {group for group, code in done.items() if code in (None, COMMITS_MISSING, NOT_VERIFIED)}
+    return {place for place, code in entry.results.items() if code is None}
+
+
+def _stands(cluster: ChangingCluster, entry: Entry) -> bool:
+    """Whether something is as the change left it, or can't be read now."""
+    seen = _look(cluster, entry)
+    if entry.migrates:
+        undoing = _conversion_back(cluster, entry, seen)
+        return bool(seen.unread or undoing.plan.size)
+    return any(trace.stands or trace.unread for trace in _traces(entry, seen))
+
+
+def plan_undo(cluster: ChangingCluster, entry: Entry) -> Undoing:
+    """The plan to put back what a change has changed, as far as it was made and stands."""
+    seen = _look(cluster, entry)
+    if entry.migrates:
+        return _conversion_back(cluster, entry, seen)
+    traces = _traces(entry, seen)
+    layouts = cluster.layouts({trace.topic for trace in traces})
+    faults = {topic: fault_of(topic, entry, layouts) for topic in layouts}
+    wanted = {(trace.topic, trace.partition) for trace in traces if not trace.is_back and not faults[trace.topic]}
+    positions = cluster.positions(layouts, wanted)
+    logs = {place: found.range for place, found in positions.items() if not isinstance(found, KgroupError)}
+    rows = undo_rows(traces, logs, faults)
+    there = {group.name for group in seen.chosen.groups}
+    doubtful = {group for group, _, _ in seen.chosen.unread} | seen.unread.keys()
+    plan = Plan(
+        seen.chosen.groups,
+        tuple(rows),
+        created=frozenset(row.group for row in rows if not row.error) - there,
+        deleted=emptied(entry.created & there - doubtful, rows, seen.now),
+    )
+    return Undoing(plan, tuple(traces), layouts)
+
+
+def _to_convert_back(entry: Entry, groups: Sequence[Group]) -> dict[str, str]:
+    """The groups that have the type that the migration gave them, and the one that they had before."""
+    maybe = {name: kinds for name, kinds in entry.converted.items() if _maybe(entry, entry.conversions, name)}
+    return {group.name: maybe[group.name][0] for group in groups if group.type == maybe.get(group.name, ("", ""))[1]}
+
+
+def _maybe(entry: Entry, results: Mapping[str, str | None], name: str) -> bool:
+    """Whether that was done to the group, or may have been: nobody lived to write it down."""
+    return results[name] in _MAYBE_DONE if name in results else entry.ended is None
+
+
+def _conversion_back(cluster: ChangingCluster, entry: Entry, seen: _Seen) -> Undoing:
+    """The plan to give groups the type back that they had; their offsets stay where they are by now."""
+    targets = _to_convert_back(entry, seen.chosen.groups)
+    named = sorted(name for name in entry.configs if _maybe(entry, entry.configured, name))
+    answers = cluster.group_configs(named) if named else {}
+    now = {name: found for name, found in answers.items() if not isinstance(found, KgroupError)}
+    plan, layouts = plan_conversion(cluster, seen.chosen, targets, _configs_back(entry, now))
+    missing = _missing_commits(entry, seen)
+    layouts = {**layouts, **cluster.layouts({row.topic for row in missing})}
+    faults = {row.topic: fault_of(row.topic, entry, layouts) for row in missing}
+    missing = [row.failing(RowError.of(fault)) if (fault := faults[row.topic]) else row for row in missing]
+    created = {row.group for row in missing} - {group.name for group in seen.chosen.groups}
+    errors = [error for error in plan.errors if error.group not in created]
+    errors += [RowError.of(found, group=name) for name, found in answers.items() if isinstance(found, KgroupError)]
+    plan = replace(
+        plan,
+        rows=(*plan.rows, *missing),
+        created=frozenset(created),
+        errors=(*errors, *seen.unread.values()),
+    )
+    return Undoing(plan, (), layouts, now)
+
+
+def _missing_commits(entry: Entry, seen: _Seen) -> list[Row]:
+    """What a migration could not find any more after it had converted a group, to be put back as it was.
+
+    The same where nobody lived to look, and the group is gone.
+    """
+    there = {group.name for group in seen.chosen.groups}
+    missing = {name for name, code in entry.conversions.items() if code == COMMITS_MISSING}
+    missing |= {name for name in entry.converted if name not in entry.conversions and entry.ended is None} - there
+    return [
+        Row(row.group, row.topic, row.partition, None, row.before)
+        for row in entry.rows
+        if row.group in missing - seen.unread.keys() and row.before is not None and row.place not in seen.now
+    ]
+
+
+def _configs_back(entry: Entry, now: Mapping[str, Mapping[str, str]]) -> dict[str, Mapping[str, str | None]]:
+    """The dynamic configs that stand as the change set them, as they were before it."""
+    back = {
+        name: {key: old for key, (old, new) in entry.configs[name].items() if own.get(key) == new}
+        for name, own in now.items()
+    }
+    return {name: configs for name, configs in back.items() if configs}
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """The groups of a change as they are; ``unread`` are those of which nothing is known."""
+
+    chosen: Chosen
+    now: Mapping[Place, Commit]
+    unread: Mapping[str, RowError]
+
+
+def _look(cluster: ChangingCluster, entry: Entry) -> _Seen:
+    snapshot = cluster.describe(sorted(entry.groups), COMMITS)
+    of_groups = [error for error in snapshot.errors if error.topic is None and error.group is not None]
+    unread = {error.group: error for error in of_groups if error.group and error.code != NotFound.code}
+    groups = tuple(group for group in snapshot.groups if group.name not in unread)
+    now = {(group.name, *place): commit for group in groups for place, commit in committed(group).items()}
+    return _Seen(Chosen(groups, snapshot.errors), now, unread)
+
+
+def _traces(entry: Entry, seen: _Seen) -> list[Trace]:
+    """A trace for each row that was done, or may have been."""
+    places = seen.chosen.unread
+    return [
+        Trace(
+            row.group,
+            row.topic,
+            row.partition,
+            row.before,
+            row.after,
+            seen.now.get(row.place),
+            confirmed=row.place in entry.results and entry.results[row.place] is None,
+            unread=seen.unread.get(row.group) or places.get(row.place),
+        )
+        for row in entry.rows
+        if may_be_done(entry, row.place)
+    ]
+
+
+def may_be_done(entry: Entry, place: Place) -> bool:
+    """Whether a row was done, or may have been.
+
+    What was refused, or was not reached before kgroup was told to stop, was not done.
+    """
+    return entry.results[place] in _MAYBE_DONE if place in entry.results else entry.ended is None
+
+
+def fault_of(topic: str, entry: Entry, layouts: Mapping[str, TopicLayout | KgroupError]) -> KgroupError | None:
+    """Why offsets on a topic can't be put back: it is gone, or is another one of the same name."""
+    layout, was = layouts[topic], entry.topics.get(topic)
+    if isinstance(layout, KgroupError):
+        return layout
+    if was and layout.id and was != layout.id:
+        return Refused(f"{topic} was made anew since: the old offsets mean nothing in it", code="topic-recreated")
+    return None

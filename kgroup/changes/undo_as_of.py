@@ -1,0 +1,65 @@
+"""The plan to put a group's commits back as they stood at a moment: ``__consumer_offsets`` beside what stands now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kgroup.changes.execute import COMMITS
+from kgroup.cluster.topics import TopicLayout
+from kgroup.cluster.writes import ChangingCluster
+from kgroup.groups.as_of_plan import COMMIT_UNKNOWN, as_of_rows, places_of
+from kgroup.groups.change_plan import Plan, committed
+from kgroup.groups.selected_groups import readable
+from kgroup.groups.selection import Selection
+from kgroup.queries.clock_check import warn_of_clocks
+from kgroup.queries.from_log import choose_logged, say_open
+from kgroup.queries.log_bounds import LogBounds
+from kgroup.queries.snapshots import refuse_foreign
+from kgroup.settings.invocation import Run
+from kgroup.support.errors import KgroupError, NotFound
+
+
+@dataclass(frozen=True, slots=True)
+class AsOfPlan:
+    """The plan, and the topics as they are now."""
+
+    plan: Plan
+    layouts: Mapping[str, TopicLayout | KgroupError]
+
+
+def plan_as_of(run: Run, cluster: ChangingCluster, group: str, at_ms: int, bounds: LogBounds) -> AsOfPlan:
+    """What stood then and does not stand now, partition by partition.
+
+    A group that was deleted since comes into being again. Raises NotFound where the log holds nothing of the group up
+    to then, Refused for a share or streams group, then or now, and KgroupError where the log, or the group as it is
+    now, can't be read.
+    """
+    warn_of_clocks(run.reporter, cluster)
+    logged = choose_logged(run, cluster, Selection(names=[group]), bounds, at_ms)
+    errors = [error for error in logged.errors if error.code != COMMIT_UNKNOWN]  # those are rows of the plan
+    snapshot = cluster.describe([group], COMMITS)
+    if not snapshot.groups:  # it is gone, or it became another group since
+        refuse_foreign([found for found in cluster.list_groups().groups if found.name == group], run.verb)
+    chosen = readable(snapshot.groups, [e for e in snapshot.errors if e.code != NotFound.code or e.topic is not None])
+    if group not in logged.states or any(error.topic is None for error in chosen.errors):
+        return AsOfPlan(Plan(chosen.groups, (), errors=(*errors, *chosen.errors)), {})
+    state = logged.states[group]
+    say_open(run, [state], at_ms)
+    now = {place: commit for found in chosen.groups for place, commit in committed(found).items()}
+    unread = {(topic, number): error for (_, topic, number), error in chosen.unread.items()}
+    places = places_of(state, now, unread)
+    layouts = cluster.layouts({topic for topic, _ in places})
+    topics = {name: found if isinstance(found, KgroupError) else found.id for name, found in layouts.items()}
+    known = [place for place in places if not isinstance(topics[place[0]], KgroupError)]
+    positions = cluster.positions(layouts, known)
+    logs = {place: found.range for place, found in positions.items() if not isinstance(found, KgroupError)}
+    rows = as_of_rows(state, now, unread, logs, topics)
+    there = {found.name for found in chosen.groups}
+    plan = Plan(
+        chosen.groups,
+        tuple(rows),
+        created=frozenset(row.group for row in rows if not row.error) - there,
+        errors=tuple(errors),
+    )
+    return AsOfPlan(plan, layouts)

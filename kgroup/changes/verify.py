@@ -1,0 +1,177 @@
+"""What stands there: looked at once more right before a change, and read back after it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from kgroup.changes.journal import Place
+from kgroup.cluster.commit_requests import Part
+from kgroup.cluster.snapshot import Want
+from kgroup.cluster.writes import ChangingCluster
+from kgroup.groups.change_plan import Plan, Row, committed
+from kgroup.groups.change_result import COMMITS_MISSING, Refusal, Result
+from kgroup.model.groups import Commit, RowError
+from kgroup.support.errors import ExitCode, KgroupError, NotFound, NotVerified, Refused
+from kgroup.support.quoting import quote
+from kgroup.support.units import plural
+
+TYPE_ONLY = Want(offsets=False, logs=False, generation_budget_s=0)
+"""What is looked at to see of which type groups are."""
+
+_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What is committed now, and what of it could not be read, by group, or by group and partition."""
+
+    commits: Mapping[Place, Commit]
+    errors: Mapping[str | Place, KgroupError]
+
+    @classmethod
+    def of(cls, cluster: ChangingCluster, names: Sequence[str]) -> Standing:
+        """Look at these groups; one that does not exist has no commits."""
+        commits: dict[Place, Commit] = {}
+        errors: dict[str | Place, KgroupError] = {}
+        for group, found in (cluster.committed(names) if names else {}).items():
+            if isinstance(found, KgroupError):
+                if not isinstance(found, NotFound):
+                    errors[group] = found
+                continue
+            for place, commit in found.items():
+                if isinstance(commit, Commit):
+                    commits[group, *place] = commit
+                else:
+                    errors[group, *place] = commit
+        return cls(commits, errors)
+
+    def error(self, row: Row) -> KgroupError | None:
+        """Why it is not known what stands in the row's place; None where it is."""
+        return self.errors.get(row.group) or self.errors.get((row.group, *row.place))
+
+    def commit(self, row: Row) -> Commit | None:
+        """What stands in the row's place."""
+        return self.commits.get((row.group, *row.place))
+
+
+def read_back(cluster: ChangingCluster, plan: Plan) -> Standing | None:
+    """What is committed now; None where that could not be read."""
+    try:
+        return Standing.of(cluster, [name for name in plan.concerned if name not in plan.deleted])
+    except KgroupError:
+        return None
+
+
+def still(cluster: ChangingCluster, result: Result) -> Result:
+    """The same result, with errors for what is no longer as the plan shows it: it is looked at under the lock."""
+    possible = result.possible
+    now = Standing.of(cluster, possible.concerned)
+    faults: dict[int, RowError] = {}
+    for row in possible.rows:
+        if error := now.error(row):
+            faults[id(row)] = RowError.of(error)
+        elif now.commit(row) != row.old:
+            faults[id(row)] = _MOVED
+    # A plan for a whole group may leave out commits that can't be made again; what it was made from is the measure.
+    seen = {(group.name, *place): commit for group in possible.groups for place, commit in committed(group).items()}
+    seen |= {(row.group, *row.place): row.old for row in possible.rows if row.old}
+    others = {place for place, commit in now.commits.items() if seen.get(place) != commit}
+    unread = {place if isinstance(place, str) else place[0]: error for place, error in now.errors.items()}
+    changed = {place[0] for place in others} | {row.group for row in possible.rows if id(row) in faults}
+    gone = sorted((possible.whole - possible.only_configured) & (changed | unread.keys()))
+    refusals = [Refusal(name, unread.get(name) or _used_again(name)) for name in gone]
+    refusals += _converted_meanwhile(cluster, possible, gone)
+    if not (faults or refusals):
+        return result
+    rows = (row.failing(faults[id(row)]) if id(row) in faults else row for row in result.plan.rows)
+    return replace(result, plan=result.plan.with_rows(rows), refusals=(*result.refusals, *refusals))
+
+
+def _converted_meanwhile(cluster: ChangingCluster, plan: Plan, others: Sequence[str]) -> list[Refusal]:
+    """Groups that have the type by now that they were to get: somebody else was quicker."""
+    names = [name for name in plan.converted if name not in others]
+    found = cluster.describe(names, TYPE_ONLY).groups if names else ()
+    return [
+        Refusal(
+            group.name,
+            Refused(
+                f"{group.name} is of type {group.type} by now: somebody has converted it since the plan was made",
+                hint="look at the plan once more",
+                code="moved-since",
+            ),
+        )
+        for group in found
+        if group.type == plan.converted[group.name]
+    ]
+
+
+def _used_again(group: str) -> Refused:
+    return Refused(
+        f"{group} has committed since the plan was made",
+        hint="see who uses it: kgroup describe",
+        code="moved-since",
+    )
+
+
+def moved_meanwhile(cluster: ChangingCluster, parts: Sequence[Part]) -> dict[str, KgroupError]:
+    """The groups of which somebody has moved a commit since the plan was made; nothing is asked without parts."""
+    names = sorted({part.group for part in parts})
+    try:
+        now = cluster.committed(names) if names else {}
+    except KgroupError as error:
+        return dict.fromkeys(names, error)
+    found: dict[str, KgroupError] = {}
+    for part in parts:
+        stands = now[part.group]
+        if isinstance(stands, KgroupError):
+            found[part.group] = stands
+        elif any(stands.get(place) != old for place, old in part.old.items()):
+            found[part.group] = _used_again(part.group)
+    return found
+
+
+def unproved(
+    plan: Plan, results: Mapping[Place, KgroupError | None], whole: Mapping[str, RowError | None], back: Standing | None
+) -> dict[str, KgroupError]:
+    """Groups that were converted, whose commits are not there any more, or could not be read back."""
+    lost: dict[str, list[str]] = {}
+    unread: set[str] = set()
+    for row in plan.rows:
+        ended = whole.get(row.group, _NOT_TRIED) if row.group in plan.converted else _NOT_TRIED
+        stored = row.new is not None and results.get((row.group, *row.place), _NOT_TRIED) is None
+        if not stored or not (ended is None or ended.code == NotFound.code):
+            continue
+        if back is None or back.error(row):
+            unread.add(row.group)
+        elif back.commit(row) is None:
+            lost.setdefault(row.group, []).append(row.name)
+    return {
+        **{name: _not_read_back(name) for name in sorted(unread)},
+        **{name: _lost(name, lost[name]) for name in lost},
+    }
+
+
+def _not_read_back(group: str) -> NotVerified:
+    return NotVerified(
+        f"{group} was converted, but its commits could not be read back", hint=f"kgroup describe {quote(group)}"
+    )
+
+
+def _lost(group: str, places: Sequence[str]) -> NotVerified:
+    more = f" and {len(places) - _NAMED} more" if len(places) > _NAMED else ""
+    return NotVerified(
+        f"{group} was converted, but {plural(len(places), 'commit')} can't be found any more",
+        details=(", ".join(places[:_NAMED]) + more,),
+        hint="somebody deleted them, or the group, meanwhile; kgroup undo puts them back as they were",
+        code=COMMITS_MISSING,
+    )
+
+
+_NOT_TRIED = RowError("not-tried", "not tried")
+_MOVED = RowError(
+    "moved-since",
+    "the commit was moved since the plan was made",
+    hint="look at the plan once more",
+    exit_code=ExitCode.REFUSED,
+)

@@ -1,0 +1,1 @@
+"""The command line: the table of verbs, options, help, hints and completion."""

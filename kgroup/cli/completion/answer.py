@@ -1,0 +1,75 @@
+"""``kgroup __complete KIND [bash BREAKS]``: what the completion scripts ask, at every key.
+
+KIND is groups, topics or contexts. The line typed so far, up to the cursor, is in KGROUP_LINE rather than among
+the arguments, where all users of the machine could read a password that stands in it. Prints one name a line; with
+``bash``, as bash has to insert it at the cursor. Never says anything else, and always exits 0, within 0.3 seconds.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from typing import NoReturn
+
+from kgroup.cli.completion import line as lines
+from kgroup.model.reporter import Silent
+
+LINE_VARIABLE = "KGROUP_LINE"
+_PATIENCE_S = 0.24
+"""From the start of the process; what remains of the 0.3 s is for its end, and for a machine that is busy."""
+
+
+def run(arguments: Sequence[str]) -> NoReturn:
+    """Answer, and leave without Python's own farewell, which takes longer than the answer may."""
+    until = time.monotonic() + _PATIENCE_S - time.process_time()
+    output = b""
+    try:
+        # Whatever hangs (a home directory on the network, a file that is a pipe) is left alone.
+        signal.signal(signal.SIGALRM, lambda number, frame: os._exit(0))
+        signal.setitimer(signal.ITIMER_REAL, max(0.001, until - time.monotonic() + 0.02))
+        found = answer(arguments, os.environ, until)
+        output = "".join(f"{name}\n" for name in found).encode("utf-8", "surrogateescape")
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        while output:
+            output = output[os.write(1, output) :]
+    except BaseException:
+        pass  # At a prompt nothing can be said: no cluster, a broken file and a bug all look like no names.
+    os._exit(0)
+
+
+def answer(arguments: Sequence[str], environ: Mapping[str, str], until: float) -> list[str]:
+    """The names that go on from what is typed; ``until`` is on the monotonic clock."""
+    kind, *shell = arguments
+    breaks = shell[1] if len(shell) > 1 else ""
+    line = lines.parse(environ.get(LINE_VARIABLE, ""), environ, breaks)
+    _, typed = lines.value_typed(line.current)
+    found = _contexts() if kind == "contexts" else _of_cluster(kind, line, typed, until)
+    if not shell:
+        return found  # zsh and fish choose by their own rules, and quote by themselves
+    return [lines.for_bash(name, line.current) for name in found if name.startswith(typed)]
+
+
+def _contexts() -> list[str]:
+    from kgroup.cli.completion.names import is_plain
+    from kgroup.settings import contexts
+
+    return [name for name in contexts.load() if is_plain(name)]
+
+
+def _of_cluster(kind: str, line: lines.Line, typed: str, until: float) -> list[str]:
+    given = lines.connection(line.words)
+    # Imported here: a line whose connection is not known yet needs none of it.
+    from kgroup.cli.completion import names
+    from kgroup.settings import paths
+    from kgroup.settings.sources import resolve
+
+    if kind not in (names.GROUPS, names.TOPICS):
+        return []
+    settings = resolve(given, Silent())
+    cache = names.Cache.of(paths.cache_dir() / "names", settings)
+    found = names.names(cache, settings, kind, until)
+    if kind == names.TOPICS and typed.startswith("_"):
+        found = sorted([*found, *cache.read(names.INTERNAL)])
+    return found

@@ -1,0 +1,193 @@
+"""Names of groups and topics for completion, asked for in the background and kept for a moment.
+
+A key at a prompt must not wait for a cluster. So the cluster is asked by a process of its own, which outlives
+the one that the shell waits for and leaves what it found in the cache.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kgroup.cluster.snapshot import Cluster
+    from kgroup.settings.model import Settings
+
+FRESH_S = 60.0
+"""So long names are given without asking again."""
+STALE_S = 8 * 3600.0
+"""So long they are better than none, when the cluster does not answer in time."""
+
+_TRY_EVERY_S = 10.0
+_TIMEOUT_S = 5.0
+_LIFE_S = 15
+_KEEP_S = 7 * 24 * 3600.0
+_LOOK_EVERY_S = 0.005
+
+GROUPS, TOPICS, INTERNAL = "groups", "topics", "internal"
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """The names of one cluster, as one connection sees them: a file for each kind, and a lock."""
+
+    folder: Path
+    key: str
+
+    @classmethod
+    def of(cls, folder: Path, settings: Settings) -> Cache:
+        """The cache of a connection. Secrets are no part of its key, not even hashed."""
+        # Imported here: the module loads OpenSSL unless it is asked for just this.
+        from _blake2 import blake2b
+
+        from kgroup.support.redact import is_secret
+
+        public = [(key, entry.value) for key, entry in settings.entries.items() if not is_secret(key)]
+        digest = blake2b(json.dumps(public).encode("utf-8", "surrogatepass"), digest_size=16)
+        return cls(folder, digest.hexdigest())
+
+    def file(self, kind: str) -> Path:
+        """Where the names of this kind are kept, one a line."""
+        return self.folder / f"{self.key}.{kind}"
+
+    def age_s(self, kind: str) -> float | None:
+        """How old the names are; None where there are none (or they come from the future)."""
+        with suppress(OSError):
+            age = time.time() - self.file(kind).stat().st_mtime
+            return age if age >= 0 else None
+        return None
+
+    def read(self, kind: str) -> list[str]:
+        """The names, none where there is no file."""
+        with suppress(OSError):
+            return self.file(kind).read_text(encoding="utf-8", errors="surrogateescape").split("\n")[:-1]
+        return []
+
+    def write(self, kind: str, names: Iterable[str]) -> None:
+        """Replace the names; those with control characters are left out, since no shell can show them."""
+        aside = self.folder / f"{self.key}.{kind}.{os.getpid()}"
+        aside.unlink(missing_ok=True)
+        descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape", newline="\n") as file:
+            file.writelines(f"{name}\n" for name in names if is_plain(name))
+        aside.replace(self.file(kind))
+
+
+def is_plain(name: str) -> bool:
+    """Whether a name can stand at a prompt: not empty, and nothing in it steers the terminal or is unseen."""
+    return bool(name) and all(each.isprintable() for each in name)
+
+
+def names(cache: Cache, settings: Settings, kind: str, until: float) -> list[str]:
+    """The names of ``kind``: from the cache while fresh, else what the cluster says before ``until``, else stale ones.
+
+    ``until`` is on the monotonic clock.
+    """
+    age = cache.age_s(kind)
+    if age is None or age >= FRESH_S:
+        before = _identity(cache.file(kind))
+        cache.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        asking = _start_asking(cache, settings, kind)
+        while asking() and time.monotonic() < until and _identity(cache.file(kind)) == before:
+            time.sleep(_LOOK_EVERY_S)
+        age = cache.age_s(kind)
+    return cache.read(kind) if age is not None and age < STALE_S else []
+
+
+def _identity(file: Path) -> tuple[int, int] | None:
+    with suppress(OSError):
+        found = file.stat()
+        return found.st_ino, found.st_mtime_ns
+    return None
+
+
+def _start_asking(cache: Cache, settings: Settings, kind: str) -> Callable[[], bool]:
+    """Have the cluster asked in the background, one at a time; returns whether an answer may still come."""
+    lock = os.open(cache.folder / f"{cache.key}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        return lambda: True  # another key at another prompt has begun it
+    if not _may_try(lock):
+        os.close(lock)
+        return lambda: False
+    child = os.fork()
+    if child == 0:
+        _ask(lock, cache, settings, kind)
+    os.close(lock)  # the child holds it on
+    return lambda: _is_running(child)
+
+
+def _is_running(child: int) -> bool:
+    with suppress(ChildProcessError):  # there is none to wait for where the shell ignores SIGCHLD
+        return os.waitpid(child, os.WNOHANG) == (0, 0)
+    return False
+
+
+def _may_try(lock: int) -> bool:
+    """Whether the last try is long enough ago; a wrong password must not lock an account key by key."""
+    now = time.time()
+    with suppress(ValueError):
+        if 0 <= now - float(os.pread(lock, 32, 0)) < _TRY_EVERY_S:
+            return False
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, repr(now).encode(), 0)
+    return True
+
+
+def _ask(lock: int, cache: Cache, settings: Settings, kind: str) -> None:
+    """The background process; never returns."""
+    try:
+        os.setsid()
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(_LIFE_S)  # whatever hangs
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for standard in (0, 1, 2):
+            os.dup2(nowhere, standard)
+        # The shell waits until nobody holds its pipe, and more than one may have been handed down.
+        os.closerange(3, lock)
+        os.closerange(lock + 1, os.sysconf("SC_OPEN_MAX"))
+        _fill(cache, settings, kind)
+    finally:
+        os._exit(0)
+
+
+def _fill(cache: Cache, settings: Settings, kind: str) -> None:
+    """Ask for the names of ``kind`` first, then for the other kind over the same connection."""
+    # Imported here, in the background: the Kafka client alone takes half the time that a key may take.
+    from kgroup.cluster.snapshot import Cluster
+    from kgroup.support.errors import KgroupError
+
+    with Cluster(replace(settings, timeout_s=min(settings.timeout_s, _TIMEOUT_S))) as cluster:
+        asks = {GROUPS: _fill_groups, TOPICS: _fill_topics}
+        for each in sorted(asks, key=lambda other: other != kind):
+            with suppress(KgroupError):  # who may not see the groups may still see topics
+                asks[each](cache, cluster)
+    _tidy(cache.folder)
+
+
+def _fill_groups(cache: Cache, cluster: Cluster) -> None:
+    cache.write(GROUPS, [group.name for group in cluster.list_groups().groups])
+
+
+def _fill_topics(cache: Cache, cluster: Cluster) -> None:
+    topics = cluster.topic_names()
+    cache.write(INTERNAL, [topic.name for topic in topics if topic.internal])
+    cache.write(TOPICS, [topic.name for topic in topics if not topic.internal])
+
+
+def _tidy(folder: Path) -> None:
+    """Remove what nobody has asked for in a week."""
+    for file in folder.iterdir():
+        with suppress(OSError):
+            if time.time() - file.stat().st_mtime > _KEEP_S:
+                file.unlink()

@@ -1,0 +1,219 @@
+"""From a verb's function to its command: each dataclass among the parameters becomes its options.
+
+``def describe(run: Run, which: Selection, show: DescribeView) -> Outcome`` is given one command with the
+options of ``Selection`` and ``DescribeView``, and with those of ``Connection`` and ``Presentation``, which
+every verb has. How a field is typed, ``cli_options`` says.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable
+from dataclasses import MISSING, Field, fields, is_dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_args, get_type_hints
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from kgroup.cli.options import field_annotations
+from kgroup.settings.connection import Connection
+from kgroup.settings.invocation import Presentation, Run
+from kgroup.support.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from kgroup.model.outcome import Outcome, Outcomes
+    from kgroup.output.watch.request import Watched
+
+Result: TypeAlias = "Outcome | Outcomes | Watched"
+Execute = Callable[[str, Run, Callable[[Run], Result]], ExitCode]
+"""Runs a verb (its full name, the run, what calls it) and shows what it returns."""
+
+_UNSET = "Is a variable of the script not set?"
+_COMMON: dict[str, type] = {"connection": Connection, "presentation": Presentation}
+
+
+@cache
+def command(name: str, verb: Callable[..., Result], cls: type[TyperCommand], execute: Execute) -> Any:
+    """The Typer command ``name`` that calls ``verb``; made once, which takes as long as asking the cluster."""
+    app = _app()
+    app.command(verb_name(verb), cls=cls)(_flat(name, verb, execute))
+    return typer.main.get_command(app)
+
+
+@cache
+def group(
+    name: str,
+    verbs: tuple[Callable[..., Result], ...],
+    classes: tuple[type[TyperGroup], type[TyperCommand]],
+    execute: Execute,
+) -> Any:
+    """The Typer group ``name`` with one command for each of ``verbs``."""
+    app = _app(cls=classes[0], name=name)
+    app.callback()(_flat_root(_take_common))
+    for verb in verbs:
+        full_name = f"{name} {verb_name(verb)}"
+        app.command(verb_name(verb), cls=classes[1])(_flat(full_name, verb, execute))
+    return typer.main.get_command(app)
+
+
+@cache
+def root(cls: type[TyperGroup], main: Callable[..., None]) -> Any:
+    """The command line itself: a group whose options are those that every verb has, and ``main``'s own."""
+    app = _app(cls=cls, invoke_without_command=True, name="kgroup")
+    app.callback()(_flat_root(main))
+    return typer.main.get_command(app)
+
+
+def verb_name(verb: Callable[..., Any]) -> str:
+    """``list_`` is typed ``list``, ``delete_offsets`` is typed ``delete-offsets``."""
+    return verb.__name__.strip("_").replace("_", "-")
+
+
+def _app(**settings: Any) -> typer.Typer:
+    return typer.Typer(
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        **settings,
+    )
+
+
+def _flat(name: str, verb: Callable[..., Result], execute: Execute) -> Callable[..., ExitCode]:
+    """``verb`` as a function of single options, as Typer wants it."""
+    hints = get_type_hints(verb, include_extras=True)
+    own = {key: hint for key, hint in hints.items() if key != "return" and hint is not Run}
+    bundles: dict[str, Any] = {key: hint for key, hint in own.items() if is_dataclass(hint)} | _COMMON
+    plain = [key for key in own if key not in bundles]
+    common = {field.name for bundle in _COMMON.values() for field in fields(bundle)}
+
+    def callback(ctx: typer.Context, **values: Any) -> ExitCode:
+        made = {key: bundle(**_pick(values, bundle)) for key, bundle in bundles.items()}
+        run = _with_common(ctx.obj, made.pop("connection"), made.pop("presentation"))
+        arguments = made | {key: values[key] for key in plain}
+        typed = {key: value for key, value in values.items() if key not in common}
+        run = replace(run, options=_options_as_words(ctx, typed))
+
+        def call(run: Run) -> Result:
+            _check_values(ctx, typed)
+            return verb(run, **arguments)
+
+        return execute(name, run, call)
+
+    own_parameters = [
+        inspect.Parameter(
+            key,
+            inspect.Parameter.KEYWORD_ONLY,
+            annotation=hints[key],
+            default=inspect.signature(verb).parameters[key].default,
+        )
+        for key in plain
+    ]
+    _sign(callback, [*own_parameters, *_bundle_parameters(bundles)])
+    callback.__doc__ = _docstring(verb)
+    return callback
+
+
+def _check_values(ctx: typer.Context, values: dict[str, Any]) -> None:
+    """Raise UsageError for what a variable that is not set does to a command line.
+
+    ``--reason $UNSET --execute`` would take ``--execute`` for the reason, and do nothing.
+    """
+    options = {name for param in ctx.command.params if param.param_type_name == "option" for name in param.opts}
+    for param in ctx.command.params:
+        if param.name not in values:
+            continue
+        given = values[param.name]
+        is_option = param.param_type_name == "option"
+        name = max(param.opts, key=len) if is_option else (param.metavar or param.name).strip("[].").upper()
+        for value in given if isinstance(given, list) else [given]:
+            if is_option and isinstance(value, str) and value in options:
+                raise UsageError(f"{name} took {value} for its value", hint=_UNSET)
+            if value == "":
+                raise UsageError(f"{name} is empty", hint=_UNSET)
+
+
+def _options_as_words(ctx: typer.Context, values: dict[str, Any]) -> dict[str, tuple[str, ...]]:
+    """The options that were typed, in that order, each as it is typed again; the last word counts, as for the verb."""
+    params = {param.name: param for param in ctx.command.params if param.param_type_name == "option"}
+    found = {}
+    for key in ctx.params:
+        source = ctx.get_parameter_source(key)
+        if key in values and key in params and source is not None and source.name == "COMMANDLINE":
+            name, value = max(params[key].opts, key=len), values[key]
+            given = value if isinstance(value, list) else [value]
+            found[name] = (name,) if value is True else tuple(word for one in given for word in _typed(name, str(one)))
+    return found
+
+
+def _typed(name: str, value: str) -> tuple[str, ...]:
+    """An option with its value; one that begins with a dash would be taken for an option itself."""
+    return (f"{name}={value}",) if value.startswith("-") else (name, value)
+
+
+def _take_common(ctx: typer.Context, connection: Connection, presentation: Presentation) -> None:
+    """Flags between a verb and the verb below it (``kgroup sandbox -o json status``)."""
+    ctx.obj = _with_common(ctx.obj, connection, presentation)
+
+
+def _with_common(run: Run, connection: Connection, presentation: Presentation) -> Run:
+    """The run with what was said further to the right, which goes first."""
+    return replace(run, connection=connection.over(run.connection), presentation=presentation.over(run.presentation))
+
+
+def _flat_root(main: Callable[..., None]) -> Callable[..., None]:
+    hints = get_type_hints(main, include_extras=True)
+
+    def callback(ctx: typer.Context, **values: Any) -> None:
+        made = {key: bundle(**_pick(values, bundle)) for key, bundle in _COMMON.items()}
+        main(ctx, **made, **{key: value for key, value in values.items() if key in hints})
+
+    own_parameters = [
+        parameter.replace(annotation=hints[key], kind=inspect.Parameter.KEYWORD_ONLY)
+        for key, parameter in inspect.signature(main).parameters.items()
+        if key not in _COMMON and key != "ctx"
+    ]
+    _sign(callback, [*own_parameters, *_bundle_parameters(_COMMON)])
+    return callback
+
+
+def _pick(values: dict[str, Any], bundle: type) -> dict[str, Any]:
+    return {field.name: values[field.name] for field in fields(bundle)}
+
+
+def _bundle_parameters(bundles: dict[str, type]) -> list[inspect.Parameter]:
+    return [
+        inspect.Parameter(
+            field.name, inspect.Parameter.KEYWORD_ONLY, annotation=hints[field.name], default=_default(field)
+        )
+        for bundle in bundles.values()
+        for hints in [field_annotations(bundle)]
+        for field in fields(bundle)
+    ]
+
+
+def _default(field: Field[Any]) -> Any:
+    return inspect.Parameter.empty if field.default is MISSING else field.default
+
+
+def _sign(callback: Any, parameters: list[inspect.Parameter]) -> None:
+    """Give the function the signature that Typer reads."""
+    context = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+    callback.__signature__ = inspect.Signature([context, *parameters])
+    callback.__annotations__ = {p.name: _bare(p.annotation) for p in (context, *parameters)}
+
+
+def _bare(annotation: Any) -> Any:
+    return get_args(annotation)[0] if get_args(annotation) and _is_annotated(annotation) else annotation
+
+
+def _is_annotated(annotation: Any) -> bool:
+    return hasattr(annotation, "__metadata__") and annotation is not Annotated
+
+
+def _docstring(verb: Callable[..., Any]) -> str | None:
+    if sys.flags.optimize >= 2:
+        return None
+    return inspect.getdoc(verb)

@@ -1,0 +1,75 @@
+"""Reading all ACLs of a cluster in one request, for what they say of groups and their topics."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from kafka.protocol.admin import DescribeAclsRequest, DescribeConfigsRequest
+
+from kgroup.cluster.acl_rules import GROUP, TOPIC, Rule, Rules
+from kgroup.cluster.broker_errors import CLUSTER_AUTHORIZATION_FAILED, NONE, SECURITY_DISABLED, of_group
+from kgroup.cluster.coordinator.client import Client
+from kgroup.model.acl_hint import acl_hint
+from kgroup.model.migration_facts import Access
+from kgroup.support.errors import KgroupError, NotAuthorized
+
+_ANY = 1
+"""Of resource types, pattern types, operations and permissions alike."""
+_BROKER = 4
+_EVERYONE = "allow.everyone.if.no.acl.found"
+
+
+async def access(client: Client, groups: Mapping[str, Collection[str]]) -> dict[str, Access] | KgroupError:
+    """What the ACLs say of each group and its topics. Raises KgroupError where no broker answers."""
+    request = DescribeAclsRequest(
+        resource_type_filter=_ANY,
+        resource_name_filter=None,
+        pattern_type_filter=_ANY,
+        principal_filter=None,
+        host_filter=None,
+        operation=_ANY,
+        permission_type=_ANY,
+    )
+    answer, everyone = await client.gather([client.send_any(request), may_allow_everyone(client)])
+    if answer.error_code == SECURITY_DISABLED:
+        return {group: Access(authorizer=False) for group in groups}
+    if answer.error_code == CLUSTER_AUTHORIZATION_FAILED:
+        return NotAuthorized(
+            "no DESCRIBE on the Cluster, which reading ACLs takes", hint=acl_hint("Describe", "cluster")
+        )
+    if answer.error_code != NONE:
+        return of_group(answer.error_code, "")
+    rules = Rules(map(_rule, _flat(answer)), allow_without=everyone)
+    return {group: Access(authorizer=True, blind=rules.blind(group, topics)) for group, topics in groups.items()}
+
+
+def _flat(answer: Any) -> list[tuple[Any, Any]]:
+    found = (resource for resource in answer.resources if resource.resource_type in (GROUP, TOPIC))
+    return [(resource, acl) for resource in found for acl in resource.acls]
+
+
+def _rule(row: tuple[Any, Any]) -> Rule:
+    resource, acl = row
+    return Rule(
+        resource.resource_type,
+        resource.resource_name,
+        resource.pattern_type,
+        acl.principal,
+        acl.host,
+        acl.operation,
+        acl.permission_type,
+    )
+
+
+async def may_allow_everyone(client: Client) -> bool:
+    """Whether what has no ACL may be open to all: the broker shows that the setting is there, and hides its value."""
+    node = next(iter(client.brokers), None)
+    if node is None:
+        return True
+    entry = DescribeConfigsRequest.DescribeConfigsResource
+    resource = entry(resource_type=_BROKER, resource_name=str(node), configuration_keys=[_EVERYONE])
+    answer = await client.send(DescribeConfigsRequest(resources=[resource]), node)
+    if isinstance(answer, BaseException) or answer.results[0].error_code != NONE:
+        return True
+    return any(item.value is None or item.value.lower() == "true" for item in answer.results[0].configs)

@@ -1,0 +1,54 @@
+"""An open connection to a cluster on which questions are asked, each with the whole time limit."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Self, TypeVar
+
+from kgroup.cluster.coordinator.client import Client
+from kgroup.cluster.coordinator.groups import GroupCoordinators
+from kgroup.cluster.deadline import Deadline
+from kgroup.settings.model import Settings
+from kgroup.support.cluster_ref import ClusterRef
+from kgroup.support.errors import KgroupError
+
+T = TypeVar("T")
+
+
+class Questions:
+    """The connection, to be closed; what can be asked is in the classes that stand on it."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Connect. Raises Unreachable or AuthenticationFailed with the reason."""
+        self._timeout_s = settings.timeout_s
+        self._client = Client(settings, Deadline.after(self._timeout_s))
+        self._coordinators = GroupCoordinators(self._client)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, KgroupError):
+            error.cluster = self.ref
+        self._client.close()
+
+    def _ask(self, question: Callable[..., Awaitable[T]], *arguments: object) -> T:
+        """One question, with the whole time limit: a broker that used up the last one's must not fail this one."""
+        self._client.deadline = Deadline.after(self._timeout_s)
+        return self._client.run(question, *arguments)
+
+    @property
+    def ref(self) -> ClusterRef:
+        """Which cluster answered."""
+        return self._client.ref
+
+    @contextmanager
+    def at_most(self, seconds: float) -> Iterator[None]:
+        """Give each question in the block no more than this, where ``--timeout`` would give it more."""
+        usual = self._timeout_s
+        self._timeout_s = min(usual, seconds)
+        try:
+            yield
+        finally:
+            self._timeout_s = usual

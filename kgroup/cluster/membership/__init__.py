@@ -1,0 +1,1 @@
+"""Joining a group: the exclusive membership, and the conversion to the other protocol."""

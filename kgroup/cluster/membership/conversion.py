@@ -1,0 +1,306 @@
+"""Converting Empty groups to the other protocol: a member of that protocol enters, and leaves at once.
+
+The coordinator converts an Empty group when its first member speaks the other protocol, and keeps the offsets
+(KIP-848). Many groups at a time are entered side by side, looked at in one request, and left side by side. Whoever
+joins between the first look and the last is found by the last: it tells what came of it. Nothing that happens in
+between loses anything: a live group may become one of both protocols for a moment, and goes on as it was when our
+member, which has no topics, has left it.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from kafka.protocol.api_message import ApiMessage
+from kafka.protocol.consumer import JoinGroupRequest, LeaveGroupRequest
+
+from kgroup.cluster.broker_errors import (
+    GROUP_ID_NOT_FOUND,
+    GROUP_MAX_SIZE_REACHED,
+    INCONSISTENT_GROUP_PROTOCOL,
+    INVALID_SESSION_TIMEOUT,
+    MEMBER_ID_REQUIRED,
+    NONE,
+    UNKNOWN_MEMBER_ID,
+    UNSUPPORTED_VERSION,
+    of_change,
+)
+from kgroup.cluster.coordinator import schemas
+from kgroup.cluster.coordinator.client import RETRY_PAUSE_S, Client
+from kgroup.cluster.coordinator.groups import Described, GroupCoordinators
+from kgroup.cluster.deadline import Deadline
+from kgroup.cluster.lost_responses import MAYBE_STORED, UNSURE, Lost, to_coordinator
+from kgroup.cluster.membership.conversion_result import converted_or_why_not, refuse_to_enter, unverified
+from kgroup.model.migration_facts import OWN_MEMBER_PREFIX, is_own_member
+from kgroup.support.errors import KgroupError, Refused, Unreachable
+
+Result = KgroupError | None
+Seen = dict[str, Described | KgroupError]
+Describe = Callable[[Sequence[str], Sequence[str]], Awaitable[Seen]]
+"""Of groups asked for as classic, and as consumer ones."""
+
+_AT_A_TIME = 100
+"""How many groups of a coordinator are held at a time: for a tenth of a second, then."""
+
+_HEARTBEAT_API = 68
+_JOINS, _LEAVES = 0, -1
+"""Member epochs of ConsumerGroupHeartbeat."""
+_REBALANCE_TIMEOUT_MS = 300_000
+_SESSION_TIMEOUTS_MS = (10_000, 45_000, 6_000, 60_000, 300_000, 1_800_000, 1_000)
+"""For how long a classic member that never came back would be remembered; brokers differ in what they allow."""
+_SUBSCRIPTION = bytes.fromhex("0000 00000000 ffffffff")
+"""ConsumerProtocolSubscription, version 0: no topics, no user data."""
+_ENTERING_S = 1.0
+_GLANCE_MS = 2000
+_LEAVING_S = 5.0
+
+# A group that has members, and which this protocol may not enter.
+_IN_USE = frozenset({GROUP_ID_NOT_FOUND, INCONSISTENT_GROUP_PROTOCOL, GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID})
+
+
+class ConsumerGroupHeartbeatRequest(ApiMessage, load_json=schemas):  # type: ignore[call-arg, misc]
+    """API 68 (KIP-848)."""
+
+
+class ConsumerGroupHeartbeatResponse(ApiMessage, load_json=schemas):  # type: ignore[call-arg, misc]
+    """The answer to API 68."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Stay:
+    """Our member of one group.
+
+    ``member_id`` is None where there is none to take out. ``refused`` is why the broker did not let it in, other than
+    for members that are there. ``lost`` is why nobody knows whether it did.
+    """
+
+    group: str
+    target: str
+    member_id: str | None = None
+    refused: KgroupError | None = None
+    lost: Lost | None = None
+
+
+class Conversion:
+    """Converts groups over one connection; each hundred of them has ``timeout_s``."""
+
+    def __init__(self, client: Client, coordinators: GroupCoordinators, describe: Describe, timeout_s: float) -> None:
+        self._client = client
+        self._coordinators = coordinators
+        self._describe = describe
+        self._timeout_s = timeout_s
+        self._leaving_s = min(timeout_s, _LEAVING_S)
+        self._causes: dict[int | None, KgroupError] = {}
+
+    async def convert(self, targets: Mapping[str, str]) -> dict[str, Result]:
+        """``consumer`` or ``classic`` for each group; None: it is of that type now, and Empty."""
+        await self._coordinators.locate(targets)
+        by_node: dict[int | None, dict[str, str]] = {}
+        for group, target in targets.items():
+            node = self._coordinators.node(group)
+            by_node.setdefault(node if isinstance(node, int) else None, {})[group] = target
+        results: dict[str, Result] = {}
+        # A coordinator that does not answer must not keep our members in the groups of others.
+        for found in await self._client.gather(self._in_rounds(chosen) for chosen in by_node.values()):
+            results |= found
+        return {group: results[group] for group in targets}
+
+    async def remove(self, groups: Mapping[str, Sequence[str]]) -> dict[str, Result]:
+        """Remove members that a killed run left behind; None: they are gone."""
+        for member_id in (member_id for ids in groups.values() for member_id in ids):
+            if not member_id.startswith(OWN_MEMBER_PREFIX):
+                raise ValueError(f"{member_id} is not a member of kgroup's own")
+        stays = [_Stay(group, "consumer", member_id) for group, ids in groups.items() for member_id in ids]
+        results: dict[str, Result] = dict.fromkeys(groups)
+        for stay, result in zip(stays, await self._client.gather(map(self._leave, stays)), strict=True):
+            results[stay.group] = results[stay.group] or result
+        return results
+
+    async def _in_rounds(self, targets: Mapping[str, str]) -> dict[str, Result]:
+        results: dict[str, Result] = {}
+        groups = list(targets)
+        for at in range(0, len(groups), _AT_A_TIME):
+            self._client.deadline = until = Deadline.after(self._timeout_s)
+            chosen = {group: targets[group] for group in groups[at : at + _AT_A_TIME]}
+            while chosen:
+                results |= await self._round(chosen)
+                unknown = {group: target for group, target in chosen.items() if isinstance(results[group], Unreachable)}
+                chosen = {} if until.passed else unknown
+        return results
+
+    async def _round(self, targets: Mapping[str, str]) -> dict[str, Result]:
+        results: dict[str, Result] = {}
+        entering: list[str] = []
+        for group, described in (await self._look(list(targets))).items():
+            hindrance = refuse_to_enter(group, described)
+            if hindrance:
+                results[group] = hindrance
+            elif isinstance(described, Described) and described.type == targets[group]:
+                results[group] = None
+            else:
+                entering.append(group)
+        stays = await self._client.gather(self._enter(group, targets[group]) for group in entering)
+        glimpsed = await self._glance(stays)
+        await self._client.gather(map(self._leave, stays))
+        after = await self._look_after(stays)
+        for stay in stays:
+            group = stay.group
+            between, last = glimpsed.get(group), after[group]
+            results[group] = converted_or_why_not(group, stay.target, between, last, self._refusal(stay))
+        return results
+
+    async def _look(self, groups: Sequence[str]) -> Seen:
+        """What each group is now, a KgroupError where that can't be told."""
+        try:
+            return await self._describe(groups, groups) if groups else {}
+        except KgroupError as error:
+            return dict.fromkeys(groups, error)
+
+    async def _glance(self, stays: Iterable[_Stay]) -> Seen:
+        """Who is there beside us; asked once, since our members are there for as long as that takes."""
+        groups = [stay.group for stay in stays if stay.target == "consumer" and stay.member_id and not stay.lost]
+        try:
+            return await self._coordinators.describe_consumer(groups, _GLANCE_MS)
+        except KgroupError as error:
+            return dict.fromkeys(groups, error)
+
+    async def _look_after(self, stays: Sequence[_Stay]) -> Seen:
+        """What became of the groups; a join that came later than our leaving is made good."""
+        self._take_time()
+        seen = await self._look([stay.group for stay in stays])
+        late = [stay for stay in stays if _holds_own_member(seen[stay.group])]
+        await self._client.gather(map(self._leave, late))
+        return seen | await self._look([stay.group for stay in late])
+
+    async def _enter(self, group: str, target: str) -> _Stay:
+        """Enter until the broker has answered; with the same member id, so that a second time changes nothing.
+
+        Not for long: our members of the other groups wait for this one, which has another round.
+        """
+        stay = _Stay(group, target)
+        if target == "consumer":
+            if not self._client.supports(_HEARTBEAT_API):
+                return replace(stay, refused=_no_new_protocol())
+            stay = replace(stay, member_id=OWN_MEMBER_PREFIX + secrets.token_urlsafe(16))
+        deadline, timeouts = Deadline.after(min(_ENTERING_S, self._client.deadline.left_s)), list(_SESSION_TIMEOUTS_MS)
+        while True:
+            request = _heartbeat(group, stay.member_id, _JOINS) if stay.member_id else _join(group, timeouts[0])
+            answer = await self._ask(group, request)
+            if isinstance(answer, KgroupError):
+                return replace(stay, refused=answer)
+            if isinstance(answer, Lost):
+                if deadline.passed:
+                    return replace(stay, lost=answer)
+                self._coordinators.forget(group)
+                await self._client.sleep(RETRY_PAUSE_S)
+            elif answer.error_code in (NONE, MEMBER_ID_REQUIRED):
+                return replace(stay, member_id=answer.member_id)
+            elif answer.error_code == INVALID_SESSION_TIMEOUT and len(timeouts) > 1:
+                del timeouts[0]
+            else:
+                return replace(stay, refused=_refused(answer.error_code, group))
+
+    async def _leave(self, stay: _Stay) -> Result:
+        """Take our member out; None: it is gone, or never was there."""
+        if stay.member_id is None:
+            return None
+        self._take_time()
+        deadline = self._client.deadline
+        while True:
+            # Made anew each time: a request keeps the version that was agreed upon with the broker it went to.
+            request = (
+                _heartbeat(stay.group, stay.member_id, _LEAVES)
+                if stay.target == "consumer"
+                else _leave_request(stay.group, stay.member_id)
+            )
+            answer = await self._ask(stay.group, request)
+            if isinstance(answer, KgroupError):
+                return answer
+            if isinstance(answer, Lost):
+                if deadline.passed:
+                    return unverified(answer.reason)
+                self._coordinators.forget(stay.group)
+                await self._client.sleep(RETRY_PAUSE_S)
+                continue
+            code = answer.error_code or next((row.error_code for row in getattr(answer, "members", ())), NONE)
+            return None if code in (NONE, UNKNOWN_MEMBER_ID, GROUP_ID_NOT_FOUND) else of_change(code, stay.group)
+
+    def _refusal(self, stay: _Stay) -> KgroupError | None:
+        if stay.lost is None:
+            return stay.refused
+        # One diagnosis a broker: it may take a second.
+        node = stay.lost.node
+        if node not in self._causes:
+            self._causes[node] = stay.lost.reason
+        return unverified(self._causes[node])
+
+    def _take_time(self) -> None:
+        """Leaving, and looking at what came of it, have a time of their own."""
+        if self._client.deadline.left_s < self._leaving_s:
+            self._client.deadline = Deadline.after(self._leaving_s)
+
+    async def _ask(self, group: str, request: Any) -> Any:
+        """The coordinator's final answer, Lost where there was none, or the KgroupError that makes all trying vain."""
+        answer = await to_coordinator(self._client, self._coordinators, group, request)
+        if isinstance(answer, Lost | KgroupError) or answer.error_code not in UNSURE:
+            return answer
+        return Lost(partial(of_change, answer.error_code, group), sent=answer.error_code in MAYBE_STORED)
+
+
+def _holds_own_member(seen: Described | KgroupError) -> bool:
+    return isinstance(seen, Described) and any(map(is_own_member, seen.members or ()))
+
+
+def _refused(code: int, group: str) -> KgroupError | None:
+    """Why the broker did not let us in; None where others are there: the next look says who."""
+    if code in _IN_USE:
+        return None
+    return _no_new_protocol() if code == UNSUPPORTED_VERSION else of_change(code, group)
+
+
+def _no_new_protocol() -> Refused:
+    return Refused(
+        "the broker does not offer the new protocol (KIP-848)",
+        code="protocol-unavailable",
+        hint="see the checks of the plan: the feature group.version, and group.coordinator.rebalance.protocols",
+    )
+
+
+def _heartbeat(group: str, member_id: str, epoch: int) -> Any:
+    joins = epoch == _JOINS
+    # Version 0, which some proxies offer alone, lets the broker name the member but takes ours too.
+    return ConsumerGroupHeartbeatRequest(
+        group_id=group,
+        member_id=member_id,
+        member_epoch=epoch,
+        rebalance_timeout_ms=_REBALANCE_TIMEOUT_MS if joins else -1,
+        subscribed_topic_names=[] if joins else None,
+        topic_partitions=[] if joins else None,
+    )
+
+
+def _join(group: str, session_timeout_ms: int) -> Any:
+    """It is answered with MEMBER_ID_REQUIRED from version 4 on; the group is a classic one by then."""
+    protocol = JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=_SUBSCRIPTION)
+    return JoinGroupRequest(
+        group_id=group,
+        session_timeout_ms=session_timeout_ms,
+        rebalance_timeout_ms=session_timeout_ms,
+        member_id="",
+        group_instance_id=None,
+        protocol_type="consumer",
+        protocols=[protocol],
+        reason="converted with kgroup migrate",
+        min_version=4,
+    )
+
+
+def _leave_request(group: str, member_id: str) -> Any:
+    member = LeaveGroupRequest.MemberIdentity(
+        member_id=member_id, group_instance_id=None, reason="converted with kgroup migrate"
+    )
+    return LeaveGroupRequest(group_id=group, members=[member], min_version=3)

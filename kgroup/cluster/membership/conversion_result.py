@@ -1,0 +1,106 @@
+"""What a group's descriptions before, during and after a conversion come to: converted, or what stood in the way. Pure.
+
+A consumer that joins meanwhile loses nothing: the broker keeps the offsets, and our member, which has no topics,
+leaves at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kgroup.cluster.coordinator.groups import Described
+from kgroup.model.groups import Member, is_of_consumers
+from kgroup.model.migration_facts import is_own_member
+from kgroup.support.errors import KgroupError, NotAuthorized, NotFound, Refused, Unreachable
+from kgroup.support.quoting import quote
+from kgroup.support.units import plural
+
+_NAMED = 5
+
+
+def refuse_to_enter(group: str, before: Described | KgroupError | None) -> KgroupError | None:
+    """Why a group may not be converted as it is now; None where it may, or is of that type already."""
+    if before is None or isinstance(before, NotFound):
+        return NotFound("it is gone: somebody deleted it, or its last offsets expired", hint="kgroup list")
+    if isinstance(before, KgroupError):
+        return before
+    if not is_of_consumers(before.protocol_type):  # the broker would convert the Empty group of a Connect worker too
+        return Refused(f"it belongs to {before.protocol_type} now, and not to consumers", code="foreign-owner")
+    others = _others(before)
+    if others or (before.state != "Empty" and not before.members):
+        return _joined(group, before.type, others, "before it was converted")
+    if before.members:
+        return Refused(
+            "kgroup's own member is in it, which a conversion that was killed has left there",
+            code="not-empty",
+            hint="the same command again removes it first",
+        )
+    return None
+
+
+def converted_or_why_not(
+    group: str,
+    target: str,
+    between: Described | KgroupError | None,
+    after: Described | KgroupError,
+    refusal: KgroupError | None,
+) -> KgroupError | None:
+    """None: the group is Empty and of the type ``target``.
+
+    ``between`` is what was seen while our member was in it, ``refusal`` why that was not let in, or may not have been.
+    """
+    if isinstance(after, NotFound):
+        return NotFound(
+            "it is gone: an Empty consumer group without offsets, or whose offsets have expired, is deleted",
+            hint="kgroup list",
+        )
+    if isinstance(after, NotAuthorized) and not isinstance(refusal, NotAuthorized):
+        # The topics of members hide them from us; an Empty group has none.
+        return _joined(group, None, (), "while it was converted")
+    if isinstance(after, KgroupError):
+        return refusal or unverified(after)
+    others = _others(after)
+    if others:
+        return _joined(group, after.type, others, "while it was converted")
+    if after.members:
+        return _stays()
+    if after.type == target and after.state == "Empty":
+        return None
+    if refusal:
+        return refusal
+    came = _others(between) if isinstance(between, Described) else ()
+    return _joined(group, after.type, came, "while it was converted")
+
+
+def _others(described: Described) -> tuple[Member, ...]:
+    return tuple(member for member in described.members or () if not is_own_member(member))
+
+
+def _joined(group: str, type_now: str | None, who: Iterable[Member], when: str) -> Refused:
+    members = [f"{m.client_id} on {m.host}" for m in who]
+    named = ", ".join(members[:_NAMED]) or "whom the broker does not name (any more)"
+    more = f", and {plural(len(members) - _NAMED, 'more member')}" if len(members) > _NAMED else ""
+    is_now = f"The group is a {type_now} group now; its" if type_now else "Its"
+    return Refused(
+        f"somebody joined {when}: {named}{more}",
+        details=(f"{is_now} offsets are as they were, and its members go on: nothing was lost.",),
+        code="joined-meanwhile",
+        hint=f"the same command goes on when they have stopped; who they are: kgroup describe {quote(group)}",
+    )
+
+
+def _stays() -> Unreachable:
+    return Unreachable(
+        "kgroup's own member could not be taken out of it again",
+        code="outcome-unknown",
+        hint="it goes by itself when its session ends, and the same command removes it",
+    )
+
+
+def unverified(reason: KgroupError) -> Unreachable:
+    """What to report where nobody can tell what the group is now."""
+    return Unreachable(
+        f"it is unknown whether this was converted: {reason.message}",
+        code="outcome-unknown",
+        hint="the same command again looks at what it is then, and goes on",
+    )

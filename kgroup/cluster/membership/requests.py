@@ -1,0 +1,140 @@
+"""What the member that holds a group says to its coordinator, in the words of both protocols."""
+
+from __future__ import annotations
+
+import struct
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from kafka.protocol.consumer import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
+
+from kgroup.cluster.membership.conversion import ConsumerGroupHeartbeatRequest
+from kgroup.cluster.topics import TopicPartition
+
+INSTANCE_ID = "kgroup-catchup"
+"""The static member that every run of a catch-up is; a successor knows its predecessor's by it."""
+
+CONSUMER = "consumer"
+
+_JOINS, _LEAVES = 0, -1
+"""Member epochs of ConsumerGroupHeartbeat."""
+_REBALANCE_TIMEOUT_MS = 60_000
+"""For how long somebody who joins waits for us at most: longer than a ledger's transaction takes."""
+_ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
+"""A classic member that shares none with us could not join behind us, and most clients take that for fatal."""
+_REASON = "held by kgroup catchup"
+_NO_USER_DATA = struct.pack(">i", -1)
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """Our place in a group of type ``kind``, and the partitions that we want; ``epoch`` is our generation, or epoch.
+
+    The requests are made anew each time: one keeps the version that was agreed upon with the broker it went to.
+    """
+
+    group: str
+    kind: str
+    places: frozenset[TopicPartition]
+    member_id: str = ""
+    epoch: int = 0
+
+    def enter(self) -> Any:
+        """Join a group of the new protocol, with a member id of our own making."""
+        return self._consumer_beat(_JOINS)
+
+    def join(self, session_ms: int) -> Any:
+        """Join a classic group; the broker gives a static member its id at once."""
+        metadata = _subscription(_topics(self.places))
+        return JoinGroupRequest(
+            group_id=self.group,
+            session_timeout_ms=session_ms,
+            rebalance_timeout_ms=_REBALANCE_TIMEOUT_MS,
+            member_id="",
+            group_instance_id=INSTANCE_ID,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name=name, metadata=metadata) for name in _ASSIGNORS],
+            reason=_REASON,
+            min_version=5,
+        )
+
+    def sync(self, protocol_name: str) -> Any:
+        """Assign the partitions to ourselves, as the leader of a classic group."""
+        given = SyncGroupRequest.SyncGroupRequestAssignment(
+            member_id=self.member_id, assignment=_assignment(self.places)
+        )
+        return SyncGroupRequest(
+            group_id=self.group,
+            generation_id=self.epoch,
+            member_id=self.member_id,
+            group_instance_id=INSTANCE_ID,
+            protocol_type="consumer",
+            protocol_name=protocol_name,
+            assignments=[given],
+            min_version=3,
+        )
+
+    def beat(self) -> Any:
+        """Go on being a member."""
+        if self.kind == CONSUMER:
+            return self._consumer_beat(self.epoch)
+        return HeartbeatRequest(
+            group_id=self.group,
+            generation_id=self.epoch,
+            member_id=self.member_id,
+            group_instance_id=INSTANCE_ID,
+            min_version=3,
+        )
+
+    def leave(self) -> Any:
+        """Leave for good."""
+        if self.kind == CONSUMER:
+            return self._consumer_beat(_LEAVES)
+        return leave_request(self.group, self.member_id)
+
+    def _consumer_beat(self, epoch: int) -> Any:
+        """What we own is never told after the first time: so we give nothing up while somebody waits for it."""
+        joins = epoch == _JOINS
+        return ConsumerGroupHeartbeatRequest(
+            group_id=self.group,
+            member_id=self.member_id,
+            member_epoch=epoch,
+            instance_id=INSTANCE_ID,
+            rebalance_timeout_ms=_REBALANCE_TIMEOUT_MS if joins else -1,
+            subscribed_topic_names=_topics(self.places) if joins else None,
+            topic_partitions=[] if joins else None,
+        )
+
+
+def leave_request(group: str, member_id: str = "") -> Any:
+    """Remove our member, or whoever is it now where no member id is given; on both types of groups."""
+    member = LeaveGroupRequest.MemberIdentity(member_id=member_id, group_instance_id=INSTANCE_ID, reason=_REASON)
+    return LeaveGroupRequest(group_id=group, members=[member], min_version=3)
+
+
+def _topics(places: Iterable[TopicPartition]) -> list[str]:
+    return sorted({topic for topic, _ in places})
+
+
+def _subscription(topics: Iterable[str]) -> bytes:
+    """ConsumerProtocolSubscription, version 0."""
+    named = [_text(topic) for topic in topics]
+    return struct.pack(">hi", 0, len(named)) + b"".join(named) + _NO_USER_DATA
+
+
+def _assignment(places: Iterable[TopicPartition]) -> bytes:
+    """ConsumerProtocolAssignment, version 0: by it a member of the new protocol finds the partitions taken, too."""
+    by_topic: defaultdict[str, list[int]] = defaultdict(list)
+    for topic, number in sorted(places):
+        by_topic[topic].append(number)
+    rows = [
+        _text(topic) + struct.pack(f">i{len(numbers)}i", len(numbers), *numbers) for topic, numbers in by_topic.items()
+    ]
+    return struct.pack(">hi", 0, len(rows)) + b"".join(rows) + _NO_USER_DATA
+
+
+def _text(value: str) -> bytes:
+    encoded = value.encode()
+    return struct.pack(">h", len(encoded)) + encoded

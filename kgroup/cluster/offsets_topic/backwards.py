@@ -1,0 +1,205 @@
+"""A partition of ``__consumer_offsets`` read backwards from its end: windows that grow, within a time budget.
+
+Windows of 64 offsets, then four times as many for as long as they hold few records (compaction leaves few of billions
+of offsets), until the reader has what it wants. The topic is read *uncommitted*: group records are never part of a
+transaction, and a hanging one would hide them. Commits may be part of one, so a window also tells how transactions
+ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from kgroup.cluster.broker_errors import NONE, of_topic
+from kgroup.cluster.coordinator.client import Client
+from kgroup.cluster.deadline import Deadline
+from kgroup.cluster.fetch import fetch_request
+from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
+from kgroup.cluster.offsets_topic.record_batches import Found, Marker, RawRecord, Wanted, batches, found_in
+from kgroup.cluster.topics import TopicLayout, log_ranges
+from kgroup.model.groups import LogRange
+from kgroup.support.errors import KgroupError, Unreachable
+
+_FIRST_WINDOW = 64
+_WINDOW_GROWTH = 4
+_FULL_WINDOW = 16_384
+"""Records of a window behind which the next one is not longer: what a budget cuts off is lost."""
+
+_FETCH_BYTES = 1024 * 1024
+
+
+@dataclass(slots=True)
+class Window:
+    """The wanted records of a range of offsets and the ends of transactions there, in the log's order.
+
+    ``oldest_ms`` is the time of the first batch; None where the range holds none (it was compacted away). ``records``
+    are all that it holds, wanted or not, and markers too: fewer than its offsets where it was compacted. From offset
+    ``whole_from`` on none is missing; ``following`` is the offset behind the last one that was read.
+    """
+
+    offsets: LogRange
+    entries: list[RawRecord | Marker] = field(default_factory=list)
+    oldest_ms: int | None = None
+    records: int = 0
+    whole_from: int = 0
+    following: int = 0
+
+    def __post_init__(self) -> None:
+        self.whole_from = self.following = self.offsets.start
+
+    def add(self, found: Found) -> None:
+        """What the next batch holds."""
+        self.entries += found.entries
+        self.records += found.records
+        self.following = found.following
+        if found.gap_until is not None:
+            self.whole_from = found.gap_until
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A partition of the topic and the groups in it that are looked for; ``leader`` None: it has none now."""
+
+    number: int
+    leader: int | None
+    log: LogRange | KgroupError
+    groups: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Bytes:
+    """How much may be fetched in all (None: anything), and how much was; shared by the partitions of one reading."""
+
+    most: int | None = None
+    fetched: int = 0
+
+    @property
+    def spent(self) -> bool:
+        """Whether no more may be fetched."""
+        return self.most is not None and self.fetched >= self.most
+
+
+OUT_OF_TIME: Final = "out of time"
+"""What ``scan_backwards`` returns when the budget ended first."""
+
+OUT_OF_BYTES: Final = "out of bytes"
+"""What ``read_backwards`` returns when no more bytes may be fetched."""
+
+
+async def places_of(client: Client, layout: TopicLayout, groups: Iterable[str], budget: Deadline) -> list[Place]:
+    """Where the groups are kept, as the topic is laid out now."""
+    by_partition: dict[int, list[str]] = {}
+    for group in groups:
+        by_partition.setdefault(partition_of(group, len(layout.leaders)), []).append(group)
+    wanted = [(OFFSETS_TOPIC, number) for number in by_partition]
+    ranges = await log_ranges(client, {OFFSETS_TOPIC: layout}, wanted, budget)
+    return [
+        Place(number, layout.leaders[number], ranges[OFFSETS_TOPIC, number], tuple(names))
+        for number, names in by_partition.items()
+    ]
+
+
+async def scan_backwards(
+    client: Client, place: Place, wanted: Collection[bytes], budget: Deadline, visit: Callable[[Window], bool]
+) -> str | None:
+    """Show ``visit`` one window after the other, the newest first, until it returns False or the log's start.
+
+    ``wanted`` are heads of keys, as of ``key_prefix``: type and group. Returns None at such an end, else why it
+    ended before: OUT_OF_TIME, or what the broker said. A window that could not be read whole is not shown.
+    """
+    if isinstance(place.log, KgroupError):
+        return f"{OFFSETS_TOPIC}:{place.number} {place.log.message}"
+    try:
+        return await read_backwards(client, place, wanted, budget, visit)
+    except KgroupError as error:
+        return OUT_OF_TIME if budget.passed else f"{OFFSETS_TOPIC}:{place.number} {error.message}"
+
+
+async def read_backwards(
+    client: Client,
+    place: Place,
+    wanted: Collection[bytes],
+    budget: Deadline,
+    visit: Callable[[Window], bool],
+    allowed: Bytes | None = None,
+) -> str | None:
+    """The same, but raises KgroupError for what the broker said; OUT_OF_BYTES when ``allowed`` is used up."""
+    log = place.log
+    if isinstance(log, KgroupError):
+        raise log
+    end, size, looked_for = log.end, _FIRST_WINDOW, Wanted(wanted)
+    while end > log.start:
+        window = Window(LogRange(max(log.start, end - size), end))
+        stopped = await _read_window(client, place, window, looked_for, budget, allowed)
+        if stopped is not None:
+            return stopped
+        if not visit(window):
+            return None
+        end = window.offsets.start
+        if window.records < _FULL_WINDOW:
+            size *= _WINDOW_GROWTH
+    return None
+
+
+async def _read_window(
+    client: Client,
+    place: Place,
+    window: Window,
+    wanted: Wanted,
+    budget: Deadline,
+    allowed: Bytes | None,
+) -> str | None:
+    """Why it ended before the window's end; None: it did not."""
+    position, end = window.offsets.start, window.offsets.end
+    while position < end:
+        if budget.passed:
+            return OUT_OF_TIME
+        if allowed is not None and allowed.spent:
+            return OUT_OF_BYTES
+        following = await _fetch(client, place, LogRange(position, end), wanted, budget, window, allowed)
+        if following <= position:
+            if budget.passed:
+                return OUT_OF_TIME
+            raise Unreachable("ended before its log end", code="no-leader")
+        position = following
+    if window.following < end:
+        window.whole_from = end
+    return None
+
+
+async def _fetch(
+    client: Client,
+    place: Place,
+    offsets: LogRange,
+    wanted: Wanted,
+    budget: Deadline,
+    window: Window,
+    allowed: Bytes | None,
+) -> int:
+    """Add to the window what one answer holds of it; returns the offset behind the last record.
+
+    Raises KgroupError where the partition can't be read, or not in time.
+    """
+    if place.leader is None:
+        raise Unreachable("has no leader now")
+    request = fetch_request({(OFFSETS_TOPIC, place.number): offsets.start}, _FETCH_BYTES)
+    answer = await client.send(request, place.leader, budget.left_ms)
+    if isinstance(answer, BaseException):
+        raise client.failure(answer, place.leader)
+    row = answer.responses[0].partitions[0]
+    if row.error_code != NONE:
+        raise of_topic(row.error_code, OFFSETS_TOPIC, operation="Read")
+    raw = row.records or b""
+    if allowed is not None:
+        allowed.fetched += len(raw)
+    following = offsets.start
+    for batch in batches(raw):
+        if following >= offsets.end or budget.passed:
+            break
+        following = batch.end
+        if window.oldest_ms is None and batch.base < offsets.end:
+            window.oldest_ms = batch.newest_ms
+        window.add(found_in(batch, offsets, wanted, window.following))
+    return following

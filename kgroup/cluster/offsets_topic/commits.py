@@ -1,0 +1,147 @@
+"""All commits of a group since a position in ``__consumer_offsets``, with their metadata, in the log's order.
+
+Transactional commits count by the outcome of their transaction; where two commit the same partition, the one that
+stands later in the log wins, whenever its transaction ended (seen).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kgroup.cluster.coordinator.client import Client
+from kgroup.cluster.deadline import Deadline
+from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
+from kgroup.cluster.offsets_topic.backwards import OUT_OF_TIME, Place, Window, scan_backwards
+from kgroup.cluster.offsets_topic.record_batches import Marker, RawRecord
+from kgroup.cluster.offsets_topic.records import OffsetCommit, RecordType, UnknownVersion, decode, key_prefix
+from kgroup.cluster.primitives import MalformedRecord
+from kgroup.cluster.topics import TopicLayout, log_ranges
+from kgroup.model.groups import Commit, LogRange
+from kgroup.support.errors import KgroupError, Unreachable
+
+_NEWER = f"{OFFSETS_TOPIC} holds records of a newer kind"
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRecord:
+    """One commit; ``commit`` is None where it was deleted, or expired.
+
+    ``timestamp_ms`` is the broker's clock, ``log_offset`` where the record stands in its partition of the topic.
+    """
+
+    topic: str
+    partition: int
+    commit: Commit | None
+    timestamp_ms: int
+    log_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommitHistory:
+    """The commits from a position to ``end``, in the log's order; ``open`` are those of unfinished transactions.
+
+    ``compacted`` is whether records are missing in between: older commits of a partition may be gone then, the newest
+    one of each is always there. ``unread`` is why it could not be read to the position, None: it was.
+    """
+
+    commits: tuple[CommitRecord, ...]
+    open: tuple[CommitRecord, ...]
+    end: int | None
+    compacted: bool
+    unread: str | None
+
+    @classmethod
+    def unreadable(cls, why: str) -> CommitHistory:
+        """Nothing is known."""
+        return cls((), (), None, False, why)
+
+
+async def end_of_log(client: Client, layout: TopicLayout | KgroupError, group: str) -> int:
+    """Where the next record of the group will stand, or lower: the end of its partition of ``__consumer_offsets``.
+
+    Raises KgroupError where that can't be told.
+    """
+    place = await _place_of(client, layout, group, client.deadline)
+    return _log_of(place).end
+
+
+async def commits_since(
+    client: Client, layout: TopicLayout | KgroupError, group: str, position: int, budget: Deadline
+) -> CommitHistory:
+    """The group's commits since ``position``, as far as they are read before ``budget`` ends."""
+    try:
+        place = await _place_of(client, layout, group, budget)
+        log = _log_of(place)
+    except KgroupError as error:
+        return CommitHistory.unreadable(error.message)
+    if log.end < position:
+        return CommitHistory.unreadable(
+            f"{OFFSETS_TOPIC}:{place.number} ends at {log.end}, below the position {position} that was noted: it was "
+            "made anew, or has lost records"
+        )
+    start = max(log.start, position)
+    trace = _Trace()
+    wanted = Place(place.number, place.leader, LogRange(start, log.end), place.groups)
+    head = key_prefix(RecordType.OFFSET_COMMIT, group)
+    stopped = await scan_backwards(client, wanted, {head}, budget, trace.add)
+    unread = f"too much of {OFFSETS_TOPIC} to read in the time for it" if stopped is OUT_OF_TIME else stopped
+    unread = unread or (_NEWER if trace.unknown else None)
+    # Each offset is a record's or a marker's, but for those that compaction has taken away.
+    compacted = start > position or (stopped is None and trace.records < log.end - start)
+    return CommitHistory(_in_order(trace.commits), _in_order(trace.open), log.end, compacted, unread)
+
+
+async def _place_of(client: Client, layout: TopicLayout | KgroupError, group: str, budget: Deadline) -> Place:
+    if isinstance(layout, KgroupError):
+        raise Unreachable(f"{OFFSETS_TOPIC} {layout.message}", hint=layout.hint)
+    number = partition_of(group, len(layout.leaders))
+    asked = (OFFSETS_TOPIC, number)
+    log = (await log_ranges(client, {OFFSETS_TOPIC: layout}, [asked], budget))[asked]
+    return Place(number, layout.leaders[number], log, (group,))
+
+
+def _log_of(place: Place) -> LogRange:
+    if isinstance(place.log, KgroupError):
+        raise Unreachable(f"{OFFSETS_TOPIC}:{place.number} {place.log.message}", hint=place.log.hint)
+    return place.log
+
+
+def _in_order(records: Sequence[CommitRecord]) -> tuple[CommitRecord, ...]:
+    return tuple(sorted(records, key=lambda record: record.log_offset))
+
+
+class _Trace:
+    """What has been read, from the log's end backwards."""
+
+    def __init__(self) -> None:
+        self.commits: list[CommitRecord] = []
+        self.open: list[CommitRecord] = []
+        self.records = 0
+        self.unknown = False
+        self._aborted: dict[int, bool] = {}
+
+    def add(self, window: Window) -> bool:
+        """The next older window; there is always more to read."""
+        self.records += window.records
+        for entry in reversed(window.entries):
+            if isinstance(entry, Marker):
+                self._aborted[entry.producer_id] = entry.aborted
+            else:
+                self._add(entry)
+        return True
+
+    def _add(self, raw: RawRecord) -> None:
+        ended = raw.producer_id is None or raw.producer_id in self._aborted
+        if raw.producer_id is not None and self._aborted.get(raw.producer_id):
+            return
+        try:
+            match decode(raw.key, raw.value):
+                case OffsetCommit(topic=topic, partition=partition, value=value):
+                    commit = None if value is None else Commit(value.offset, value.leader_epoch, value.metadata)
+                    record = CommitRecord(topic, partition, commit, raw.timestamp_ms, raw.offset)
+                    (self.commits if ended else self.open).append(record)
+                case UnknownVersion() | None:
+                    self.unknown = True
+        except MalformedRecord:
+            self.unknown = True

@@ -1,0 +1,265 @@
+"""The last record of each key in ``__consumer_offsets``, as of a moment: what a coordinator would make its groups of.
+
+No coordinator is asked, only the leaders of the topic's partitions, so it works while a group's coordinator is failed
+or loads. Each partition is read back to its start: the newest commit of a quiet partition may be as old as the log.
+One record a key is kept (two with a moment), however many there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from kgroup.cluster.coordinator.client import RETRY_PAUSE_S, Client
+from kgroup.cluster.deadline import Deadline
+from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
+from kgroup.cluster.offsets_topic.backwards import OUT_OF_TIME, Bytes, Place, Window, read_backwards
+from kgroup.cluster.offsets_topic.events import TYPES, event_of, topic_ids
+from kgroup.cluster.offsets_topic.group_log import GroupLog, Progress, Told, why_stopped
+from kgroup.cluster.offsets_topic.record_batches import Marker, RawRecord, key_head
+from kgroup.cluster.offsets_topic.records import RecordType, key_prefix
+from kgroup.cluster.topics import TopicLayout, log_ranges, names_of_topics, topic_layouts
+from kgroup.model.group_log import Ending, Event, Reach
+from kgroup.model.groups import LogRange
+from kgroup.support.errors import KgroupError, Unreachable
+
+_COMMITS = frozenset({RecordType.LEGACY_OFFSET_COMMIT.value, RecordType.OFFSET_COMMIT.value})
+_ANY = 1 << 30
+_LENGTHS = 4
+"""The bytes of a key's type and of its group's length."""
+
+
+@dataclass(frozen=True, slots=True)
+class LastRecords:
+    """The last records of groups, and why partitions of the topic could not be read at all, by their number.
+
+    A group that was asked for by name is in ``found``, with no events where it has no records, unless its partition is
+    in ``unread``. ``stopped`` are the partitions that were not read to their start, and why: groups that were not asked
+    for by name may be missing.
+    """
+
+    found: Mapping[str, GroupLog]
+    unread: Mapping[int, KgroupError]
+    stopped: Mapping[int, str]
+    partitions: int
+
+
+async def read_last_records(
+    client: Client,
+    groups: Collection[str] | None,
+    numbers: Collection[int] | None,
+    at_ms: int | None,
+    budget: Deadline,
+    most: Bytes,
+    progress: Progress | None = None,
+) -> LastRecords:
+    """The last records of the groups; of all groups (None) in these partitions of the topic (None: in all).
+
+    ``at_ms`` (None: now) adds those that were the last ones then. The leaders are looked for until the connection's
+    deadline; the reading ends with ``budget``, or when ``most`` is fetched. Raises NotAuthorized, and KgroupError where
+    the topic can't be read at all.
+    """
+    budget_s = budget.left_s
+    layout = (await topic_layouts(client, {OFFSETS_TOPIC}))[OFFSETS_TOPIC]
+    if isinstance(layout, KgroupError):
+        layout.message = f"{OFFSETS_TOPIC} {layout.message}"
+        raise layout
+    scans = {
+        number: _Scan(number, names, at_ms) for number, names in _chosen(len(layout.leaders), groups, numbers).items()
+    }
+    patience, told = client.deadline, Told(progress)
+    pending, unread = list(scans.values()), dict[int, KgroupError]()
+    client.deadline = max(budget, patience, key=lambda deadline: deadline.at)
+    while pending:
+        places = {scan.number: (OFFSETS_TOPIC, scan.number) for scan in pending}
+        logs = await log_ranges(client, {OFFSETS_TOPIC: layout}, places.values(), patience)
+        told.expect(sum(log.end - log.start for log in logs.values() if isinstance(log, LogRange)))
+        failed = await client.gather(
+            scan.run(client, layout, logs[places[scan.number]], budget, most, told) for scan in pending
+        )
+        unread |= {scan.number: error for scan, error in zip(pending, failed, strict=True) if error is not None}
+        # A leader that has just moved is looked for again; a missing right does not come back.
+        pending = [scans[number] for number, error in unread.items() if isinstance(error, Unreachable)]
+        if not pending or patience.passed or budget.passed:
+            break
+        await client.sleep(RETRY_PAUSE_S)
+        fresh = (await topic_layouts(client, {OFFSETS_TOPIC}))[OFFSETS_TOPIC]
+        layout = fresh if isinstance(fresh, TopicLayout) else layout
+        for scan in pending:
+            del unread[scan.number]
+    topics = await names_of_topics(client, {each for scan in scans.values() for each in scan.topic_ids()})
+    found: dict[str, GroupLog] = {}
+    stopped: dict[int, str] = {}
+    for scan in scans.values():
+        if scan.number not in unread:
+            found |= scan.logs(topics, budget_s, most)
+            if (why := scan.stopped(budget_s, most)) is not None:
+                stopped[scan.number] = why
+    return LastRecords(found, unread, stopped, len(layout.leaders))
+
+
+def _chosen(
+    count: int, groups: Collection[str] | None, numbers: Collection[int] | None
+) -> dict[int, tuple[str, ...] | None]:
+    """The groups of each partition that is to be read; None: all that there are."""
+    if groups is None:
+        return dict.fromkeys(sorted(range(count) if numbers is None else numbers))
+    by_number: dict[int, tuple[str, ...]] = {}
+    for group in groups:
+        number = partition_of(group, count)
+        by_number[number] = (*by_number.get(number, ()), group)
+    return dict(by_number)
+
+
+class _AnyGroup(Collection[bytes]):
+    """The heads of the keys of all groups: more than anybody can list."""
+
+    _types: Container[bytes] = frozenset(kind.to_bytes(2) for kind in TYPES)
+
+    def __contains__(self, head: object) -> bool:
+        return isinstance(head, bytes) and head[:2] in self._types
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return _ANY
+
+
+@dataclass(slots=True)
+class _Kept:
+    """A record, how its transaction ended, and when."""
+
+    raw: RawRecord
+    ending: Ending
+    ended_ms: int | None
+
+
+@dataclass(slots=True)
+class _Scan:
+    """The reading of one partition of the topic, from its end backwards."""
+
+    number: int
+    names: tuple[str, ...] | None
+    at_ms: int | None
+    _last: dict[bytes, _Kept] = field(default_factory=dict)
+    _then: dict[bytes, _Kept] = field(default_factory=dict)
+    _undecided: dict[bytes, _Kept] = field(default_factory=dict)
+    _ended: dict[int, Marker] = field(default_factory=dict)
+    _log: LogRange = field(default_factory=lambda: LogRange(0, 0))
+    _start: int = 0
+    _whole_from: int | None = None
+    _oldest_ms: int | None = None
+    _stopped: str | None = None
+
+    async def run(
+        self,
+        client: Client,
+        layout: TopicLayout,
+        log: LogRange | KgroupError,
+        budget: Deadline,
+        most: Bytes,
+        told: Told,
+    ) -> KgroupError | None:
+        """Why nothing could be read; None where something was, and ``logs`` says how much."""
+        if isinstance(log, KgroupError):
+            return log
+        for kept in (self._last, self._then, self._undecided, self._ended):
+            kept.clear()
+        self._log, self._start, self._whole_from, self._oldest_ms = log, log.end, None, None
+        place = Place(self.number, layout.leaders.get(self.number), log, self.names or ())
+        wanted: Collection[bytes] = _AnyGroup()
+        if self.names is not None:
+            wanted = frozenset(key_prefix(kind, name) for name in self.names for kind in TYPES)
+
+        def visit(window: Window) -> bool:
+            self._take(window)
+            told.add(window.offsets.end - window.offsets.start)
+            return True
+
+        try:
+            self._stopped = await read_backwards(client, place, wanted, budget, visit, most)
+        except KgroupError as error:
+            if self._start == log.end or not budget.passed:
+                return error
+            self._stopped = OUT_OF_TIME
+        return None
+
+    def _take(self, window: Window) -> None:
+        """The next older window."""
+        for entry in reversed(window.entries):
+            if isinstance(entry, Marker):
+                self._ended[entry.producer_id] = entry
+            else:
+                self._keep(entry)
+        start = window.offsets.start
+        if self._whole_from is None and window.whole_from > start:
+            self._whole_from = window.whole_from
+        self._start = start
+        if window.oldest_ms is not None:
+            self._oldest_ms = window.oldest_ms
+
+    def _keep(self, raw: RawRecord) -> None:
+        kind, at_ms = int.from_bytes(raw.key[:2]), self.at_ms
+        kept = _Kept(raw, Ending.PLAIN, None)
+        if raw.producer_id is not None and kind in _COMMITS:
+            marker = self._ended.get(raw.producer_id)
+            if marker is None:
+                self._undecided.setdefault(raw.key, _Kept(raw, Ending.OPEN, None))
+                return
+            if marker.aborted:
+                return
+            kept = _Kept(raw, Ending.COMMITTED, marker.at_ms)
+        self._last.setdefault(raw.key, kept)
+        if at_ms is None or raw.timestamp_ms > at_ms:
+            return
+        if kept.ended_ms is not None and kept.ended_ms > at_ms:
+            self._undecided.setdefault(raw.key, kept)
+        else:
+            self._then.setdefault(raw.key, kept)
+
+    def stopped(self, budget_s: float, most: Bytes) -> str | None:
+        """Why it was not read to its start; None: it was."""
+        return why_stopped(self._stopped, budget_s, most)
+
+    def topic_ids(self) -> set[str]:
+        """Of the topics that assignments name."""
+        return topic_ids(kept.raw for kept in _each((self._last, self._then, self._undecided)))
+
+    def logs(self, topics: Mapping[str, str], budget_s: float, most: Bytes) -> dict[str, GroupLog]:
+        """What was read of each group: events that ``groups.logged_state`` makes its state of."""
+        reach = Reach(
+            self._start,
+            self._log.end,
+            self._oldest_ms,
+            self._start if self._whole_from is None else self._whole_from,
+            self._start <= self._log.start,
+            self.stopped(budget_s, most),
+        )
+        by_group: dict[str, dict[int, _Kept]] = {name: {} for name in self.names or ()}
+        for kept in _each((self._last, self._then, self._undecided)):
+            name = _group_of(kept.raw.key)
+            if name is not None:
+                by_group.setdefault(name, {})[kept.raw.offset] = kept
+        return {name: GroupLog(_events(kept, topics), reach) for name, kept in by_group.items()}
+
+
+def _group_of(key: bytes) -> str | None:
+    """Whose key it is, though the rest of it may be broken; None where even that can't be told."""
+    name = key_head(key)[_LENGTHS:]
+    if len(key) < _LENGTHS or len(name) != int.from_bytes(key[2:_LENGTHS]):
+        return None
+    try:
+        return name.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _each(many: Iterable[Mapping[bytes, _Kept]]) -> Iterator[_Kept]:
+    for one in many:
+        yield from one.values()
+
+
+def _events(kept: Mapping[int, _Kept], topics: Mapping[str, str]) -> tuple[Event, ...]:
+    made = (event_of(each.raw, each.ending, topics, each.ended_ms) for _, each in sorted(kept.items()))
+    return tuple(event for event in made if event is not None)

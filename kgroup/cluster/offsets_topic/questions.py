@@ -1,0 +1,171 @@
+"""What is asked of ``__consumer_offsets``. The readers are imported when they are needed: most questions need none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from kgroup.cluster.connection import Questions
+from kgroup.cluster.deadline import Deadline
+from kgroup.cluster.group_partition import OFFSETS_TOPIC
+from kgroup.cluster.topics import topic_layouts
+from kgroup.model.groups import Activities, Group, LastSigns
+
+if TYPE_CHECKING:
+    from kgroup.cluster.offsets_topic.commits import CommitHistory
+    from kgroup.cluster.offsets_topic.group_log import GroupLogs
+    from kgroup.cluster.offsets_topic.health import Replicas
+    from kgroup.cluster.offsets_topic.last_records import LastRecords
+    from kgroup.model.clocks import Clocks
+    from kgroup.model.migration_facts import Past
+
+_CLOCK_S = 2.0
+_ACTIVITY_BUDGET_S = 5.0
+"""Where it runs out, somebody who commits to a group may stay unseen: longer than a broker pauses now and then."""
+
+
+class LogQuestions(Questions):
+    """The log of the groups, as far as it is read within a budget."""
+
+    def recent_activity(self, groups: Sequence[Group], now_ms: int) -> Activities:
+        """Who commits to those of the groups that are Empty; what can't be read in a moment is in the note."""
+        return self._ask(self._recent_activity, groups, now_ms)
+
+    async def _recent_activity(self, groups: Sequence[Group], now_ms: int) -> Activities:
+        # Imported here for the same reason as in _generations.
+        from kgroup.cluster.offsets_topic.activity import reading_since, recent_activity
+
+        since_ms = reading_since(groups, now_ms)
+        if not since_ms:
+            return Activities({}, None)
+        layout = (await topic_layouts(self._client, {OFFSETS_TOPIC}))[OFFSETS_TOPIC]
+        budget = Deadline.after(min(_ACTIVITY_BUDGET_S, self._client.deadline.left_s))
+        return await recent_activity(self._client, layout, since_ms, budget)
+
+    def last_signs(self, groups: Sequence[str], since_ms: int, budget_s: float) -> LastSigns:
+        """When the groups last committed or changed, back to a moment; the log is read for ``budget_s`` at most."""
+        from kgroup.cluster.offsets_topic.last_activity import last_signs
+
+        async def read() -> LastSigns:
+            layout = (await topic_layouts(self._client, {OFFSETS_TOPIC}))[OFFSETS_TOPIC]
+            self._client.deadline = budget = Deadline.after(budget_s)
+            return await last_signs(self._client, layout, groups, since_ms, budget)
+
+        return self._ask(read)
+
+    def clocks(self) -> Clocks:
+        """This machine's clock and the brokers' at this moment, where they tell it soon."""
+        from kgroup.cluster.broker_clock import clocks
+
+        with self.at_most(_CLOCK_S):
+            return self._ask(clocks, self._client)
+
+    def end_of_commits(self, group: str) -> int:
+        """Where the group's next record will stand in its partition of ``__consumer_offsets``, or a little lower.
+
+        Raises KgroupError where that can't be told.
+        """
+        from kgroup.cluster.offsets_topic.commits import end_of_log
+
+        async def read() -> int:
+            layout = (await topic_layouts(self._client, {OFFSETS_TOPIC}))[OFFSETS_TOPIC]
+            return await end_of_log(self._client, layout, group)
+
+        return self._ask(read)
+
+    def commits_since(self, group: str, position: int, budget_s: float) -> CommitHistory:
+        """All commits of a group from this position in its partition of the log on, read for ``budget_s`` at most."""
+        from kgroup.cluster.offsets_topic.commits import commits_since
+
+        async def read() -> CommitHistory:
+            layout = (await topic_layouts(self._client, {OFFSETS_TOPIC}))[OFFSETS_TOPIC]
+            self._client.deadline = budget = Deadline.after(budget_s)
+            return await commits_since(self._client, layout, group, position, budget)
+
+        return self._ask(read)
+
+    def group_logs(
+        self,
+        since_ms: Mapping[str, int | None],
+        budget_s: float,
+        *,
+        max_bytes: int | None = None,
+        to_last_state: bool = False,
+        floors: Mapping[str, int] | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> GroupLogs:
+        """All that ``__consumer_offsets`` holds of groups back to a moment each (None: to the log's start).
+
+        ``to_last_state`` reads on to the state that each group was in then, never below the offsets in ``floors``. It
+        ends after ``budget_s`` or ``max_bytes``; ``progress`` is told offsets read, of how many.
+        """
+        from kgroup.cluster.offsets_topic.backwards import Bytes
+        from kgroup.cluster.offsets_topic.group_log import Depth, read_group_logs
+
+        lowest = floors or {}
+        depths = {name: Depth(since, lowest.get(name, 0), to_last_state) for name, since in since_ms.items()}
+
+        async def read() -> GroupLogs:
+            layout = (await topic_layouts(self._client, {OFFSETS_TOPIC}))[OFFSETS_TOPIC]
+            # What is asked after the scan, the names of topics, has its own time.
+            self._client.deadline = Deadline.after(budget_s + self._timeout_s)
+            return await read_group_logs(
+                self._client, layout, depths, Deadline.after(budget_s), Bytes(max_bytes), progress
+            )
+
+        return self._ask(read)
+
+    def last_records(
+        self,
+        groups: Collection[str] | None,
+        budget_s: float,
+        *,
+        numbers: Collection[int] | None = None,
+        at_ms: int | None = None,
+        max_bytes: int | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> LastRecords:
+        """The last record of each key of the groups, as of a moment, without asking any coordinator.
+
+        ``groups`` None: all, in these partitions of ``__consumer_offsets`` (None: in all). It ends after ``budget_s``
+        or ``max_bytes``; ``progress`` is told offsets read, of how many. Raises KgroupError.
+        """
+        from kgroup.cluster.offsets_topic.backwards import Bytes
+        from kgroup.cluster.offsets_topic.last_records import read_last_records
+
+        async def read() -> LastRecords:
+            budget = Deadline.after(budget_s)
+            self._client.deadline = Deadline.after(budget_s + self._timeout_s)  # as in group_logs
+            return await read_last_records(self._client, groups, numbers, at_ms, budget, Bytes(max_bytes), progress)
+
+        return self._ask(read)
+
+    def log_keepers(self) -> dict[int, Replicas]:
+        """Which brokers keep each partition of ``__consumer_offsets``, and with it the groups in it."""
+        from kgroup.cluster.offsets_topic.health import keepers
+
+        return self._ask(keepers, self._client)
+
+    def pasts(
+        self, groups: Sequence[Group | str], budget_s: float, *, to_start: bool = False
+    ) -> tuple[dict[str, Past], str | None]:
+        """What ``__consumer_offsets`` tells of the groups, read for ``budget_s`` at most; why that is not all.
+
+        A Group, with its commits, is found sooner than a mere name: it is known what there is to be found.
+        ``to_start`` reads on for what the broker does not show.
+        """
+        from kgroup.cluster.offsets_topic.last_generation import Wanted, read_pasts
+
+        async def read() -> tuple[dict[str, Past], str | None]:
+            names = [group for group in groups if isinstance(group, str)]
+            layouts, committed = await self._client.gather(
+                [topic_layouts(self._client, {OFFSETS_TOPIC}), self._coordinators.committed(names)]
+            )
+            wanted = [
+                Wanted.named(group, committed.get(group)) if isinstance(group, str) else Wanted.of(group)
+                for group in groups
+            ]
+            self._client.deadline = budget = Deadline.after(budget_s)
+            return await read_pasts(self._client, layouts[OFFSETS_TOPIC], wanted, budget, to_start=to_start)
+
+        return self._ask(read)

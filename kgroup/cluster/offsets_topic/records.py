@@ -1,0 +1,652 @@
+"""The records of ``__consumer_offsets``, decoded: commits, classic groups, consumer groups.
+
+Pure, and without a Kafka client. Written out by hand rather than driven by Kafka's JSON schemas, because this
+is the hot path of everything that reads a group's past: a partition of the topic holds 10^5 records and more.
+Schema-driven decoding did 55 records a millisecond; ``tests/benchmarks/decode_records.py`` prints what this does.
+Commits, nearly all of what a busy topic holds, have a path of their own, and a key that was seen lately is
+not decoded again.
+
+Layouts: Kafka's ``group-coordinator/src/main/resources/common/message/*.json``, 4.0-4.4. Bytes after a
+complete key or value are ignored, as by Kafka's own reader.
+
+A reader filters raw keys with ``key_prefix`` or ``group_of`` first, then::
+
+    match decode(key, value):
+        case None: ...                                   # a share or streams group's, or a type of the future
+        case OffsetCommit(value=None) as gone: ...       # the commit was deleted, or it expired
+        case OffsetCommit(topic=topic, partition=partition, value=commit): ...
+        case UnknownVersion(record_type=kind): ...       # something newer than this program was written
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import lru_cache
+from struct import Struct
+from typing import Any, TypeAlias
+
+from kgroup.cluster.primitives import FAULTS, MalformedRecord, Reader, topic_id
+
+
+class RecordType(IntEnum):
+    """The int16 that begins a key.
+
+    Of share groups (10-15) and streams groups (17-23) only the record that says that there is one is known, by its key:
+    see ``FOREIGN``. ``decode`` has no layout for it.
+    """
+
+    LEGACY_OFFSET_COMMIT = 0
+    OFFSET_COMMIT = 1
+    GROUP_METADATA = 2
+    CONSUMER_GROUP_METADATA = 3
+    CONSUMER_GROUP_PARTITION_METADATA = 4
+    CONSUMER_GROUP_MEMBER = 5
+    TARGET_ASSIGNMENT_METADATA = 6
+    TARGET_ASSIGNMENT_MEMBER = 7
+    CURRENT_MEMBER_ASSIGNMENT = 8
+    SHARE_GROUP_METADATA = 11
+    REGULAR_EXPRESSION = 16
+    STREAMS_GROUP_METADATA = 17
+
+
+FOREIGN: Mapping[RecordType, str] = {
+    RecordType.SHARE_GROUP_METADATA: "share",
+    RecordType.STREAMS_GROUP_METADATA: "streams",
+}
+"""The type of group that a record of this type belongs to: without a value the group is gone, or of another type."""
+
+
+class MemberState(IntEnum):
+    """Where a member of a consumer group stands in its reconciliation; a number we don't know is UNKNOWN."""
+
+    STABLE = 0
+    UNREVOKED_PARTITIONS = 1
+    UNRELEASED_PARTITIONS = 2
+    UNKNOWN = 127
+
+    @classmethod
+    def _missing_(cls, value: object) -> MemberState:
+        return cls.UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetCommitValue:
+    """A committed offset.
+
+    ``leader_epoch`` is None where the committer gave none (or before value version 3),
+    ``expire_timestamp_ms`` where the broker's retention applies (always, but for version 1), ``topic_id``
+    before version 4 (Kafka 4.1) and where the coordinator did not know it. ``commit_timestamp_ms`` is the
+    broker's clock.
+    """
+
+    offset: int
+    leader_epoch: int | None
+    metadata: str
+    commit_timestamp_ms: int
+    expire_timestamp_ms: int | None
+    topic_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetCommit:
+    """Types 0 and 1: what a group committed for a partition, None when that was deleted or expired."""
+
+    group: str
+    topic: str
+    partition: int
+    value: OffsetCommitValue | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicMember:
+    """A member of a classic group. ``subscription`` and ``assignment`` are opaque but for consumers.
+
+    ``instance_id`` is None for a dynamic member, ``rebalance_timeout_ms`` where version 0 did not store it.
+    ``client_host`` is as Kafka writes it, with a slash (``/10.0.0.1``). Both byte fields may be empty; decode
+    them with ``kgroup.cluster.consumer_protocol``.
+    """
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int | None
+    session_timeout_ms: int
+    subscription: bytes
+    assignment: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMetadataValue:
+    """A generation of a classic group.
+
+    ``protocol_type`` is empty for a group that only ever had commits, ``protocol`` (the assignor) and
+    ``leader`` are None while it is empty. ``state_timestamp_ms`` is the last change of state; None before
+    version 2.
+    """
+
+    protocol_type: str
+    generation: int
+    protocol: str | None
+    leader: str | None
+    state_timestamp_ms: int | None
+    members: tuple[ClassicMember, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMetadata:
+    """Type 2: a classic group, None when it was deleted (or became a consumer group)."""
+
+    group: str
+    value: GroupMetadataValue | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupMetadataValue:
+    """The group epoch. ``metadata_hash``, of the subscribed topics, is None if unset or before Kafka 4.1."""
+
+    epoch: int
+    metadata_hash: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupMetadata:
+    """Type 3: a consumer group and its epoch, None when it was deleted (or became a classic group)."""
+
+    group: str
+    value: ConsumerGroupMetadataValue | None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRacks:
+    """The racks that hold replicas of a partition."""
+
+    partition: int
+    racks: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicMetadata:
+    """What a consumer group knew of a subscribed topic; ``racks`` may be empty."""
+
+    topic_id: str | None
+    topic: str
+    partitions: int
+    racks: tuple[PartitionRacks, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupPartitionMetadataValue:
+    """The topics that a consumer group is subscribed to."""
+
+    topics: tuple[TopicMetadata, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupPartitionMetadata:
+    """Type 4: the subscribed topics; values come from Kafka 4.0 only, later versions write None."""
+
+    group: str
+    value: ConsumerGroupPartitionMetadataValue | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicProtocol:
+    """An assignor that a classic member offers, with its embedded subscription."""
+
+    name: str
+    metadata: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicMemberMetadata:
+    """What a member that speaks the classic protocol brought into a consumer group (online upgrade)."""
+
+    session_timeout_ms: int
+    protocols: tuple[ClassicProtocol, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupMemberValue:
+    """What a member of a consumer group said of itself.
+
+    None: ``instance_id`` of a dynamic member, ``rack`` and ``server_assignor`` that were not given,
+    ``topic_regex`` without a pattern, ``rebalance_timeout_ms`` unset, ``classic`` of a member that speaks the
+    consumer protocol.
+    """
+
+    instance_id: str | None
+    rack: str | None
+    client_id: str
+    client_host: str
+    topics: tuple[str, ...]
+    topic_regex: str | None
+    rebalance_timeout_ms: int | None
+    server_assignor: str | None
+    classic: ClassicMemberMetadata | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupMember:
+    """Type 5: a member of a consumer group, None when it left or was fenced."""
+
+    group: str
+    member_id: str
+    value: ConsumerGroupMemberValue | None
+
+
+@dataclass(frozen=True, slots=True)
+class TargetAssignmentMetadataValue:
+    """The epoch of the target assignment; ``timestamp_ms`` of its calculation is None before Kafka 4.3."""
+
+    epoch: int
+    timestamp_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TargetAssignmentMetadata:
+    """Type 6: a consumer group's assignment epoch, None when the group was deleted."""
+
+    group: str
+    value: TargetAssignmentMetadataValue | None
+
+
+@dataclass(frozen=True, slots=True)
+class AssignedPartitions:
+    """Partitions of one topic. ``epochs``, as many, say when each was assigned; None where not stored."""
+
+    topic_id: str | None
+    partitions: tuple[int, ...]
+    epochs: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TargetAssignmentMemberValue:
+    """What a member shall have."""
+
+    partitions: tuple[AssignedPartitions, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TargetAssignmentMember:
+    """Type 7: a member's target assignment, None when it left."""
+
+    group: str
+    member_id: str
+    value: TargetAssignmentMemberValue | None
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentMemberAssignmentValue:
+    """What a member has, and what it still must give back.
+
+    ``member_epoch`` -2: a static member that left and may return. ``previous_member_epoch`` is None before
+    there was one.
+    """
+
+    member_epoch: int
+    previous_member_epoch: int | None
+    state: MemberState
+    assigned: tuple[AssignedPartitions, ...]
+    pending_revocation: tuple[AssignedPartitions, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentMemberAssignment:
+    """Type 8: a member's current assignment, None when it left or was fenced."""
+
+    group: str
+    member_id: str
+    value: CurrentMemberAssignmentValue | None
+
+
+@dataclass(frozen=True, slots=True)
+class RegularExpressionValue:
+    """The topics that a pattern matched, at ``version`` of the cluster's metadata."""
+
+    topics: tuple[str, ...]
+    version: int
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class RegularExpression:
+    """Type 16: a subscribed pattern resolved by the broker, None when nobody uses it any more."""
+
+    group: str
+    pattern: str
+    value: RegularExpressionValue | None
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownVersion:
+    """A record of a known type whose value has a version without a layout here: something was written."""
+
+    record_type: RecordType
+    group: str
+    version: int
+
+
+Record: TypeAlias = (
+    OffsetCommit
+    | GroupMetadata
+    | ConsumerGroupMetadata
+    | ConsumerGroupPartitionMetadata
+    | ConsumerGroupMember
+    | TargetAssignmentMetadata
+    | TargetAssignmentMember
+    | CurrentMemberAssignment
+    | RegularExpression
+    | UnknownVersion
+)
+"""A decoded record: the fields of its key, and ``value``, None for a tombstone."""
+
+
+def decode(key: bytes, value: bytes | None) -> Record | None:
+    """The record that these bytes hold; None for types that aren't ours (share and streams groups, future).
+
+    A value of a newer version than we know is an UnknownVersion, never a guess. Raises MalformedRecord.
+    """
+    try:
+        found = _read_key(key)
+        if found is None:
+            return None
+        layout, fields = found
+        if value is None:
+            return layout.record(*fields, None)
+        version = _VERSION.unpack_from(value)[0]
+        if not 0 <= version <= layout.newest:
+            return UnknownVersion(layout.record_type, fields[0], version)
+        return layout.record(*fields, layout.value(value, version))
+    except FAULTS as error:
+        raise MalformedRecord(f"a record with key {key[:80].hex()} can't be decoded: {error}") from error
+
+
+def usual_commit(key: bytes, value: bytes) -> tuple[str, int, int, int | None, str, str | None] | None:
+    """(topic, partition, offset, leader epoch, metadata, topic id) of a commit, without the objects of ``decode``.
+
+    None for any other record, one in a layout that brokers of this decade do not write, or a broken one: ``decode`` is
+    to be asked. Nearly all records of a busy partition are commits, so this must cost little.
+    """
+    try:
+        record_type, size = _KEY_HEAD.unpack_from(key)
+        end = _KEY_HEAD.size + size
+        if record_type != _COMMIT_TYPE or size < 0 or not _is_text(key[_KEY_HEAD.size : end]):
+            return None
+        topic, partition = _place(key[end:])
+        # In version 4 the metadata's length, plus one, is a varint: of one byte where it is short.
+        version, offset, epoch, size = _COMMIT.unpack_from(value)
+        if version == 3 and size >= 0:
+            begin, end, tagged_id = _COMMIT.size, _COMMIT.size + size, None
+        elif version == 4 and 0 < (size := size >> 8 & 255) < 128:
+            begin, end = _COMMIT.size - 1, _COMMIT.size - 2 + size
+            tagged_id = _tagged_id(value[end + _TIME_BYTES :])
+        else:
+            return None
+        if len(value) < end + _TIME_BYTES:
+            return None
+        metadata = value[begin:end].decode() if begin < end else ""
+    except (*FAULTS, MalformedRecord):
+        return None
+    return topic, partition, offset, None if epoch == -1 else epoch, metadata, tagged_id
+
+
+def group_of(key: bytes) -> str | None:
+    """The group that a record belongs to; None for types that ``decode`` skips. Raises MalformedRecord."""
+    try:
+        found = _read_key(key)
+    except FAULTS as error:
+        raise MalformedRecord(f"the key {key[:80].hex()} can't be decoded: {error}") from error
+    return None if found is None else str(found[1][0])
+
+
+def key_prefix(record_type: int, group: str) -> bytes:
+    """How the keys of a group's records of this type begin; no other group's do, as the id's length is in it.
+
+    For types 2, 3, 4 and 6 it is the whole key, otherwise topic and partition, member id or pattern follow.
+    Raises ValueError for an id that no group can have: over 32,767 bytes, or not expressible in UTF-8.
+    """
+    encoded = group.encode()
+    if len(encoded) > 32767:
+        raise ValueError(f"a group id has at most 32,767 bytes, not {len(encoded):,}")
+    return _KEY_HEAD.pack(record_type, len(encoded)) + encoded
+
+
+_VERSION = Struct(">h")
+_KEY_HEAD = Struct(">hh")
+_COMMIT_TYPE = int(RecordType.OFFSET_COMMIT)
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """How a type is read: its key's fields after the group, the newest value version known, its value."""
+
+    record_type: RecordType
+    record: Callable[..., Record]
+    rest_of_key: Callable[[Reader], tuple[Any, ...]]
+    newest: int
+    value: Callable[[bytes, int], Any]
+
+
+# A group commits for the same partitions again and again, so most keys were seen a moment ago.
+@lru_cache(maxsize=8192)
+def _read_key(key: bytes) -> tuple[_Layout, tuple[Any, ...]] | None:
+    layout = _LAYOUTS.get(_VERSION.unpack_from(key)[0])
+    if layout is None:
+        return None
+    reader = Reader(key, 2)
+    return layout, (reader.string(), *layout.rest_of_key(reader))
+
+
+# Many groups commit to the same topics, so that these few answers serve for many more keys.
+@lru_cache(maxsize=8192)
+def _place(rest_of_key: bytes) -> tuple[str, int]:
+    return _topic_partition(Reader(rest_of_key))
+
+
+@lru_cache(maxsize=8192)
+def _is_text(group: bytes) -> bool:
+    """True, or it raises."""
+    return group.decode() is not None
+
+
+def _nothing(reader: Reader) -> tuple[()]:
+    return ()
+
+
+def _text(reader: Reader) -> tuple[str]:
+    return (reader.string(),)
+
+
+def _topic_partition(reader: Reader) -> tuple[str, int]:
+    return reader.string(), reader.i32()
+
+
+_COMMIT = Struct(">hqih")
+_TIME_BYTES = 8
+
+
+def _known(number: int) -> int | None:
+    return None if number == -1 else number
+
+
+def _offset_commit(data: bytes, version: int) -> OffsetCommitValue:
+    reader = Reader(data, 2)
+    offset = reader.i64()
+    epoch = _known(reader.i32()) if version >= 3 else None
+    metadata = reader.compact_string() if version >= 4 else reader.string()
+    committed_ms = reader.i64()
+    expire_ms = _known(reader.i64()) if version == 1 else None
+    tagged_id = _tagged_id(data[reader.pos :]) if version >= 4 else None
+    return OffsetCommitValue(offset, epoch, metadata, committed_ms, expire_ms, tagged_id)
+
+
+@lru_cache(maxsize=8192)
+def _tagged_id(tags: bytes) -> str | None:
+    raw_id = Reader(tags).tags().get(0)
+    return None if raw_id is None else topic_id(raw_id)
+
+
+def _group_metadata(data: bytes, version: int) -> GroupMetadataValue:
+    reader = Reader(data, 2)
+    flexible = version >= 4
+    string = reader.compact_string if flexible else reader.string
+    nullable_string = reader.nullable_compact_string if flexible else reader.nullable_string
+    bytes_ = reader.compact_bytes if flexible else reader.bytes_
+
+    def member() -> ClassicMember:
+        found = ClassicMember(
+            string(),
+            nullable_string() if version >= 3 else None,
+            string(),
+            string(),
+            _known(reader.i32()) if version >= 1 else None,
+            reader.i32(),
+            bytes_(),
+            bytes_(),
+        )
+        if flexible:
+            reader.tags()
+        return found
+
+    group = GroupMetadataValue(
+        string(),
+        reader.i32(),
+        nullable_string(),
+        nullable_string(),
+        _known(reader.i64()) if version >= 2 else None,
+        reader.compact_array(member) if flexible else reader.array(member),
+    )
+    if flexible:
+        reader.tags()
+    return group
+
+
+def _consumer_group_metadata(data: bytes, version: int) -> ConsumerGroupMetadataValue:
+    reader = Reader(data, 2)
+    return ConsumerGroupMetadataValue(reader.i32(), _tagged_i64(reader))
+
+
+def _tagged_i64(reader: Reader) -> int | None:
+    """The int64 of tag 0; None where it is absent, which is also how Kafka writes its default, 0."""
+    raw = reader.tags().get(0)
+    return None if raw is None else Reader(raw).i64() or None
+
+
+def _partition_metadata(data: bytes, version: int) -> ConsumerGroupPartitionMetadataValue:
+    reader = Reader(data, 2)
+
+    def racks() -> PartitionRacks:
+        found = PartitionRacks(reader.i32(), reader.compact_array(reader.compact_string))
+        reader.tags()
+        return found
+
+    def topic() -> TopicMetadata:
+        found = TopicMetadata(reader.topic_id(), reader.compact_string(), reader.i32(), reader.compact_array(racks))
+        reader.tags()
+        return found
+
+    topics = reader.compact_array(topic)
+    reader.tags()
+    return ConsumerGroupPartitionMetadataValue(topics)
+
+
+def _consumer_group_member(data: bytes, version: int) -> ConsumerGroupMemberValue:
+    reader = Reader(data, 2)
+    return ConsumerGroupMemberValue(
+        reader.nullable_compact_string(),
+        reader.nullable_compact_string(),
+        reader.compact_string(),
+        reader.compact_string(),
+        reader.compact_array(reader.compact_string),
+        reader.nullable_compact_string(),
+        _known(reader.i32()),
+        reader.nullable_compact_string(),
+        _classic_metadata(reader.tags().get(0)),
+    )
+
+
+def _classic_metadata(raw: bytes | None) -> ClassicMemberMetadata | None:
+    if raw is None:
+        return None
+    reader = Reader(raw)
+    # A nullable struct in a tag begins with a varint, 0 for null, and brokers write the null one too.
+    if reader.uvarint() == 0:
+        return None
+
+    def protocol() -> ClassicProtocol:
+        found = ClassicProtocol(reader.compact_string(), reader.compact_bytes())
+        reader.tags()
+        return found
+
+    classic = ClassicMemberMetadata(reader.i32(), reader.compact_array(protocol))
+    reader.tags()
+    return classic
+
+
+def _target_metadata(data: bytes, version: int) -> TargetAssignmentMetadataValue:
+    reader = Reader(data, 2)
+    return TargetAssignmentMetadataValue(reader.i32(), _tagged_i64(reader))
+
+
+def _assigned_partitions(reader: Reader) -> tuple[AssignedPartitions, ...]:
+    def topic() -> AssignedPartitions:
+        name = reader.topic_id()
+        partitions = reader.compact_i32_array()
+        raw = reader.tags().get(0)
+        epochs = None if raw is None else Reader(raw).nullable_compact_i32_array()
+        return AssignedPartitions(name, partitions, epochs or None)
+
+    return reader.compact_array(topic)
+
+
+def _target_member(data: bytes, version: int) -> TargetAssignmentMemberValue:
+    reader = Reader(data, 2)
+    partitions = _assigned_partitions(reader)
+    reader.tags()
+    return TargetAssignmentMemberValue(partitions)
+
+
+def _current_assignment(data: bytes, version: int) -> CurrentMemberAssignmentValue:
+    reader = Reader(data, 2)
+    assignment = CurrentMemberAssignmentValue(
+        reader.i32(),
+        _known(reader.i32()),
+        MemberState(reader.i8()),
+        _assigned_partitions(reader),
+        _assigned_partitions(reader),
+    )
+    reader.tags()
+    return assignment
+
+
+def _regular_expression(data: bytes, version: int) -> RegularExpressionValue:
+    reader = Reader(data, 2)
+    resolved = RegularExpressionValue(reader.compact_array(reader.compact_string), reader.i64(), reader.i64())
+    reader.tags()
+    return resolved
+
+
+_LAYOUTS: dict[int, _Layout] = {
+    layout.record_type.value: layout
+    for layout in (
+        _Layout(RecordType.LEGACY_OFFSET_COMMIT, OffsetCommit, _topic_partition, 0, _offset_commit),
+        _Layout(RecordType.OFFSET_COMMIT, OffsetCommit, _topic_partition, 4, _offset_commit),
+        _Layout(RecordType.GROUP_METADATA, GroupMetadata, _nothing, 4, _group_metadata),
+        _Layout(RecordType.CONSUMER_GROUP_METADATA, ConsumerGroupMetadata, _nothing, 0, _consumer_group_metadata),
+        _Layout(
+            RecordType.CONSUMER_GROUP_PARTITION_METADATA,
+            ConsumerGroupPartitionMetadata,
+            _nothing,
+            0,
+            _partition_metadata,
+        ),
+        _Layout(RecordType.CONSUMER_GROUP_MEMBER, ConsumerGroupMember, _text, 0, _consumer_group_member),
+        _Layout(RecordType.TARGET_ASSIGNMENT_METADATA, TargetAssignmentMetadata, _nothing, 0, _target_metadata),
+        _Layout(RecordType.TARGET_ASSIGNMENT_MEMBER, TargetAssignmentMember, _text, 0, _target_member),
+        _Layout(RecordType.CURRENT_MEMBER_ASSIGNMENT, CurrentMemberAssignment, _text, 0, _current_assignment),
+        _Layout(RecordType.REGULAR_EXPRESSION, RegularExpression, _text, 0, _regular_expression),
+    )
+}

@@ -1,0 +1,132 @@
+"""Writing records to a topic that exists, each acknowledged by all replicas in sync."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka.admin import AdminClient, ConfigResource
+
+from kgroup.cluster.librdkafka import Watch, client, of_record
+from kgroup.model.records import Headers
+from kgroup.support.errors import KgroupError
+
+_POLL_S = 0.1  # how long ctrl-C may wait
+_LARGEST_MESSAGE = 1_000_000_000
+_SETTINGS = {
+    "enable.idempotence": True,
+    "acks": "all",
+    "linger.ms": 5,
+    # A record may have been compressed where it came from, and be over the topic's limit without.
+    "compression.type": "lz4",
+    # What is too large is for the broker to say: the topic's limit counts, not the client's default.
+    "message.max.bytes": _LARGEST_MESSAGE,
+    # What bounds memory.
+    "queue.buffering.max.kbytes": 16_384,
+    # Java's: a key goes where the topic's other producers put it.
+    "partitioner": "murmur2_random",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """How long a topic keeps what is written to it. ``retention_ms`` None: for ever; ``compacted``: needs keys."""
+
+    retention_ms: int | None
+    compacted: bool
+
+
+def keeping_of(config: Mapping[str, Any], topic: str, *, timeout_s: float) -> Keeping | None:
+    """What the topic's configuration says, None where it can't be read (it needs DESCRIBE_CONFIGS)."""
+    watch = Watch(timeout_s)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    try:
+        admin = client(AdminClient, config, watch)
+        entries = admin.describe_configs([resource], request_timeout=timeout_s)[resource].result(timeout_s)
+    except (KafkaException, TimeoutError):
+        return None
+    values = {key: entry.value or "" for key, entry in entries.items()}
+    policy, retention_ms = values.get("cleanup.policy", "delete"), int(values.get("retention.ms") or -1)
+    by_arrival = values.get("message.timestamp.type") == "LogAppendTime"
+    for_ever = retention_ms < 0 or "delete" not in policy or by_arrival
+    return Keeping(None if for_ever else retention_ms, "compact" in policy)
+
+
+class TopicWriter:
+    """Writes to one topic; a context manager that throws away what is unsent where its block fails.
+
+    ``timeout_s`` is how long no record at all may be acknowledged. ``add`` and ``finish`` raise for *any* record
+    that was refused: NotAuthorized, NotFound, Refused with code ``too-large`` or ``not-accepted``, Unreachable.
+    """
+
+    def __init__(self, config: Mapping[str, Any], topic: str, *, timeout_s: float) -> None:
+        self.topic = topic
+        self.acknowledged = 0
+        self._watch = Watch(timeout_s)
+        self._failed: KafkaError | None = None
+        self._producer = client(Producer, {**config, **_SETTINGS}, self._watch)
+
+    def __enter__(self) -> TopicWriter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        with suppress(KafkaException):  # of a producer that has failed, which is known
+            if kind is not None:
+                self._producer.purge()
+            self._producer.flush(_POLL_S)
+
+    def add(self, key: bytes | None, value: bytes | None, timestamp_ms: int | None, headers: Headers) -> None:
+        """Queue one record, waiting for room. A timestamp of None, or of 0, becomes the present."""
+        if not len(self._producer):
+            self._watch.progress()
+        while True:
+            try:
+                self._producer.produce(
+                    self.topic,
+                    value,
+                    key,
+                    timestamp=max(0, timestamp_ms or 0),
+                    headers=list(headers),
+                    on_delivery=self._delivered,
+                )
+                break
+            except BufferError:
+                self._wait()
+            except KafkaException as error:
+                raise self._refused(error.args[0]) from error
+        self._serve(0)
+
+    def finish(self) -> None:
+        """Return when every record is acknowledged."""
+        while len(self._producer):
+            self._wait()
+        self._check()
+
+    def _wait(self) -> None:
+        self._serve(_POLL_S)
+        if self._watch.over:
+            raise self._watch.fault(f"{self.topic} takes no records")
+
+    def _serve(self, seconds: float) -> None:
+        try:
+            self._producer.poll(seconds)
+        except KafkaException as error:  # a fatal one, after which nothing can be sent
+            raise self._refused(error.args[0]) from error
+        self._check()
+
+    def _check(self) -> None:
+        if self._failed is not None:
+            raise self._refused(self._failed)
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            self.acknowledged += 1
+            self._watch.progress()
+        elif self._failed is None:
+            self._failed = error
+
+    def _refused(self, error: KafkaError) -> KgroupError:
+        return of_record(error, self.topic, "keep the records in a file")

@@ -1,0 +1,321 @@
+"""Reading ranges of offsets by batches of messages, one range after the other, as fast as librdkafka goes.
+
+As in ``reading``, a range is read when the *position* has reached its end: behind control records, aborted ones and
+holes there is always a record, or the end of the partition, to show it. What the log start has passed meanwhile does
+not end the read here: it is told as the exact range that is lost, and reading goes on behind it. Importable in Spark's
+workers without kafka-python.
+"""
+
+from __future__ import annotations
+
+import gc
+import threading
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from kgroup.cluster.librdkafka import Watch, client, may_pass, of_topic
+from kgroup.cluster.reader.ranges import REQUIRED, beyond_end, held_back, partitions_of
+from kgroup.model.records import OffsetRange, StoredRecord
+from kgroup.support.errors import KgroupError, Refused
+
+MOST = 2000
+"""Messages of a batch, at most: larger ones are slower."""
+
+_POLL_S = 0.1  # how long ctrl-C may wait
+_GATHER_S = 0.005
+_ASK_S = 1.0
+_TUNING = {
+    # With the default of a second, the fetcher sleeps that long each time its queue is full: an eighth of the speed.
+    "fetch.queue.backoff.ms": 1,
+    "fetch.wait.max.ms": 100,
+    "fetch.message.max.bytes": 4_194_304,
+    # What bounds memory, together with one answer of each broker.
+    "queued.max.messages.kbytes": 65_536,
+    # The caller may take its time: a slow handler, a rate.
+    "max.poll.interval.ms": 86_400_000,
+}
+_KEY, _VALUE, _OFFSET = Message.key, Message.value, Message.offset
+_TIMESTAMP, _HEADERS, _ERROR = Message.timestamp, Message.headers, Message.error
+_OUT_OF_RANGE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
+
+HeaderList = list[tuple[str, bytes | None]]
+
+
+class _Collector:
+    """Python's garbage collector, called less often while anything is read here.
+
+    It looks at what is young each 700 objects, and thousands of messages are alive that are part of no cycle: that is a
+    sixth of the time of copying small records, and 40 % of that of making Arrow of them.
+    """
+
+    _SELDOM = 50_000
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._readers = 0
+        self._before = gc.get_threshold()
+
+    def enter(self) -> None:
+        with self._lock:
+            self._readers += 1
+            if self._readers == 1 and gc.get_threshold()[0]:  # 0: somebody has switched it off
+                self._before = gc.get_threshold()
+                gc.set_threshold(max(self._SELDOM, self._before[0]), *self._before[1:])
+
+    def leave(self) -> None:
+        with self._lock:
+            self._readers -= 1
+            if self._readers == 0 and gc.get_threshold()[0]:
+                gc.set_threshold(*self._before)
+
+
+_COLLECTOR = _Collector()
+
+
+class Batch:
+    """Records of one partition in the order of their offsets; a column is made when it is asked for.
+
+    All offsets of the range below ``position`` are read. A batch may have no records at all: the position moved, or
+    nothing came for a moment.
+    """
+
+    __slots__ = ("_messages", "partition", "position", "topic")
+
+    def __init__(self, topic: str, partition: int, messages: Sequence[Any], position: int) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.position = position
+        self._messages = messages
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def offsets(self) -> list[int]:
+        """Rising, with holes."""
+        return list(map(_OFFSET, self._messages))
+
+    def keys(self) -> list[bytes | None]:
+        """None is no key, which is not an empty one."""
+        return list(map(_KEY, self._messages))
+
+    def values(self) -> list[bytes | None]:
+        """None is a tombstone."""
+        return list(map(_VALUE, self._messages))
+
+    def timestamps(self) -> list[tuple[int, int]]:
+        """(1: set by the producer, 2: by the broker, 0: there is none; ms)."""
+        return list(map(_TIMESTAMP, self._messages))
+
+    def headers(self) -> list[HeaderList | None]:
+        """In their order, names may come twice; None is none."""
+        return list(map(_HEADERS, self._messages))
+
+    def size(self) -> int:
+        """Bytes of keys and values."""
+        # A message's length is that of its value.
+        return sum(map(len, self._messages)) + sum(map(len, filter(None, map(_KEY, self._messages))))
+
+    def part(self, first: int, behind: int) -> Batch:
+        """The records by number, from ``first`` to below ``behind``."""
+        if first == 0 and behind >= len(self._messages):
+            return self
+        position = self.position if behind >= len(self._messages) else _OFFSET(self._messages[behind])
+        return Batch(self.topic, self.partition, self._messages[first:behind], position)
+
+    def records(self) -> list[StoredRecord]:
+        """One by one, for what is slow anyway."""
+        columns = zip(self.offsets(), self.timestamps(), self.keys(), self.values(), self.headers(), strict=True)
+        return [
+            StoredRecord(
+                self.topic,
+                self.partition,
+                offset,
+                None if kind == TIMESTAMP_NOT_AVAILABLE else timestamp_ms,
+                key,
+                value,
+                tuple(headers) if headers else (),
+            )
+            for offset, (kind, timestamp_ms), key, value, headers in columns
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """Offsets [start, end) that can't be read any more, and why; reading goes on at ``end``."""
+
+    start: int
+    end: int
+    why: str
+
+
+class BatchReader:
+    """Reads ranges, one after the other, through one client. A context manager.
+
+    ``config`` is from ``librdkafka_config``. ``timeout_s`` is how long nothing at all may come; the time that the
+    caller takes for a batch does not count.
+    """
+
+    def __init__(self, config: Mapping[str, Any], *, timeout_s: float, isolation: str = "read_committed") -> None:
+        self._watch = Watch(timeout_s)
+        settings = {**_TUNING, **config, **REQUIRED, "isolation.level": isolation}
+        self._consumer: Any = client(Consumer, settings, self._watch)
+        self._partitions: dict[str, frozenset[int]] = {}
+        self._place: tuple[str, int] | None = None
+        self._position = 0
+        self._ended_at: int | None = None
+        self._unsure = False
+        self._left: list[Any] = []
+        """Messages behind the last range, with which the next one may begin."""
+        self._closed = False
+        _COLLECTOR.enter()
+
+    def __enter__(self) -> BatchReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the connection back."""
+        if not self._closed:
+            self._closed = True
+            _COLLECTOR.leave()
+        self._consumer.close()
+
+    def partitions(self, topic: str) -> frozenset[int]:
+        """The partitions of a topic. Raises NotFound, NotAuthorized, AuthenticationFailed, Unreachable."""
+        if topic not in self._partitions:
+            self._watch.progress()
+            self._partitions[topic] = partitions_of(self._consumer, self._watch, topic)
+        return self._partitions[topic]
+
+    def batches(self, topic: str, partition: int, start: int, end: int) -> Iterator[Batch | Gone]:
+        """All of [start, end), in order; when nothing came for a moment, a batch without records.
+
+        It ends only when the position has reached ``end``, where the last one ends. A range that
+        begins where the last one ended goes on in the same stream. Raises NotFound for a topic or partition that does
+        not exist, NotAuthorized, AuthenticationFailed, Unreachable; Refused with code ``open-transaction`` (one holds
+        the last stable offset below the end), ``beyond-log-end``, or ``records-gone`` where the log start is not why.
+        """
+        if start >= end:
+            return
+        wanted = OffsetRange(topic, partition, start, end)
+        self._aim(wanted)
+        place, self._place = (topic, partition), None  # so that one who stops in the middle begins anew
+        self._watch.progress()
+        while True:
+            before = self._position
+            messages, broken = self._next(wanted) if before < end else ([], None)
+            yield Batch(topic, partition, messages, self._position)
+            if self._position > before:
+                self._watch.progress()
+            if broken is not None:
+                gone = self._gone(wanted, broken)
+                if gone is not None:
+                    yield gone
+                    self._watch.progress()
+            if self._position >= end:
+                break
+            if self._watch.over:
+                raise self._stuck(wanted)
+        self._place = place
+
+    def _aim(self, wanted: OffsetRange) -> None:
+        """Be at the start of the range, or behind it where it is known that nothing is there."""
+        topic, partition = wanted.topic, wanted.partition
+        if partition not in self.partitions(topic):
+            raise of_topic(KafkaError(KafkaError._UNKNOWN_PARTITION), topic, f"{topic}:{partition}", "Read")
+        if self._place != (topic, partition) or self._position != wanted.start:
+            self._go_to(wanted, wanted.start)
+        elif not self._left and self._ended_at is not None:
+            # The end of the partition is not told twice.
+            self._position = min(max(wanted.start, self._ended_at), wanted.end)
+
+    def _go_to(self, wanted: OffsetRange, position: int) -> None:
+        self._consumer.assign([TopicPartition(wanted.topic, wanted.partition, position)])
+        self._position, self._ended_at, self._left, self._unsure = position, None, [], True
+
+    def _next(self, wanted: OffsetRange) -> tuple[list[Any], KafkaError | None]:
+        """What comes next of the range, and the error that it ends with; the position is moved."""
+        messages, self._left = self._left, []
+        if not messages:
+            # consume() waits for a full batch or its whole time, whatever has come: so it gets little of it.
+            first = self._consumer.poll(_POLL_S)
+            if first is None:
+                return [], None
+            more = min(MOST, wanted.end - self._position) - 1
+            messages = [first, *(self._consumer.consume(more, _GATHER_S) if more > 0 else ())]
+        broken = None
+        if any(map(_ERROR, messages)) or self._unsure:
+            messages, broken = self._sorted_out(wanted, messages)
+        if messages:
+            last = _OFFSET(messages[-1])
+            if last >= wanted.end:
+                cut = bisect_left(messages, wanted.end, key=_OFFSET)
+                messages, self._left = messages[:cut], messages[cut:]
+                last = wanted.end - 1
+            self._position = max(self._position, last + 1)
+        self._position = min(self._position, wanted.end) if not self._left else wanted.end
+        return messages, broken
+
+    def _sorted_out(self, wanted: OffsetRange, messages: list[Any]) -> tuple[list[Any], KafkaError | None]:
+        """The records among them: the first may still be of what was read before, and some are no records."""
+        records = []
+        for message in messages:
+            error, own = message.error(), (message.topic(), message.partition()) == (wanted.topic, wanted.partition)
+            if error is not None and message.topic() is None:
+                # Of the group coordinator, which is asked for though nothing of it is needed, and may not be seen.
+                self._watch.on_error(error)
+            elif not own:
+                continue
+            elif error is None:
+                if message.offset() >= self._position:
+                    records.append(message)
+                    self._unsure = False
+            elif error.code() == KafkaError._PARTITION_EOF:
+                self._ended_at = message.offset()
+                if not records or records[-1].offset() < wanted.end:
+                    self._position = max(self._position, message.offset())
+            else:
+                return records, error
+        return records, None
+
+    def _gone(self, wanted: OffsetRange, error: KafkaError) -> Gone | None:
+        """What the log start has passed, having gone on behind it; None: to be tried again. Raises what it is else."""
+        where = f"{wanted.topic}:{wanted.partition}"
+        if error.code() not in _OUT_OF_RANGE:
+            raise of_topic(error, wanted.topic, where, "Read")
+        position = self._position
+        try:
+            low, high = self._consumer.get_watermark_offsets(TopicPartition(wanted.topic, wanted.partition), _ASK_S)
+        except KafkaException as raised:
+            if not may_pass(raised.args[0]):
+                raise of_topic(raised.args[0], wanted.topic, where, "Read") from raised
+            low, high = position, wanted.end
+        if low > position:
+            end = min(low, wanted.end)
+            self._go_to(wanted, end)
+            return Gone(position, end, f"the log start had passed them: it was {low}")
+        if high < wanted.end:
+            raise beyond_end(wanted, high)
+        if self._watch.over:
+            raise Refused(f"{where} can't be read from offset {position} on: {error.str()}", code="records-gone")
+        self._go_to(wanted, position)
+        return None
+
+    def _stuck(self, wanted: OffsetRange) -> KgroupError:
+        place = TopicPartition(wanted.topic, wanted.partition)
+        if not self._watch.disturbed and self._ended_at is not None and self._ended_at >= self._position:
+            # What the last answer said: the high watermark, whatever the isolation level.
+            _, high = self._consumer.get_watermark_offsets(place, cached=True)
+            if high >= wanted.end:
+                return held_back(wanted, self._ended_at, self._watch.timeout_s)
+            if high >= 0:
+                return beyond_end(wanted, high)
+        return self._watch.fault(
+            f"{wanted.topic}:{wanted.partition} at {self._position} could not be read on to {wanted.end}"
+        )

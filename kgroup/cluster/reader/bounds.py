@@ -1,0 +1,60 @@
+"""Where the logs of topics begin and end, through confluent-kafka: for Spark's processes, which lack kafka-python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
+from typing import Any
+
+from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from kgroup.cluster.librdkafka import NOT_YET, Watch, client, of_topic
+from kgroup.cluster.reader.batches import BatchReader
+
+_PAUSE_S = 0.02
+_LEVELS = {"read_committed": IsolationLevel.READ_COMMITTED, "read_uncommitted": IsolationLevel.READ_UNCOMMITTED}
+
+Place = tuple[str, int]
+
+
+def partitions(config: Mapping[str, Any], topics: Iterable[str], *, timeout_s: float) -> tuple[Place, ...]:
+    """All partitions of these topics. Raises NotFound, NotAuthorized, AuthenticationFailed, Unreachable."""
+    with BatchReader(config, timeout_s=timeout_s) as reader:
+        return tuple((topic, number) for topic in topics for number in sorted(reader.partitions(topic)))
+
+
+def bounds(
+    config: Mapping[str, Any], places: Iterable[Place], *, timeout_s: float, isolation: str
+) -> dict[Place, tuple[int, int]]:
+    """(log start, end) of each; with ``read_committed`` the end is the last stable offset. Raises as ``partitions``."""
+    watch = Watch(timeout_s)
+    admin: Any = client(AdminClient, config, watch)
+    wanted = [TopicPartition(*place) for place in places]
+    level = _LEVELS[isolation]
+    asked = [
+        admin.list_offsets(dict.fromkeys(wanted, spec), isolation_level=level, request_timeout=timeout_s)
+        for spec in (OffsetSpec.earliest(), OffsetSpec.latest())
+        if wanted
+    ]
+    found = [
+        {(place.topic, place.partition): _answer(admin, watch, place, future) for place, future in answers.items()}
+        for answers in asked
+    ]
+    return {place: (found[0][place], found[1][place]) for place in found[0]} if found else {}
+
+
+def _answer(admin: Any, watch: Watch, place: TopicPartition, asked: Future[Any]) -> int:
+    where = f"{place.topic}:{place.partition}"
+    watch.progress()
+    while True:
+        try:
+            return int(asked.result(_PAUSE_S).offset)
+        except TimeoutError:
+            admin.poll(0)  # hands over what is wrong with the connections
+            if watch.over and watch.disturbed:
+                raise watch.fault(f"the offsets of {where} could not be asked for") from None
+        except KafkaException as error:
+            if error.args[0].code() not in NOT_YET:
+                raise of_topic(error.args[0], place.topic, where, "Read") from error
+            raise watch.fault(f"the offsets of {where} could not be asked for") from error

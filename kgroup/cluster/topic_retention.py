@@ -1,0 +1,84 @@
+"""How long topics keep their records, and how much of them there is: DescribeConfigs, DescribeLogDirs.
+
+Both may be forbidden, and a managed cluster may not have the second at all: what is not told is None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafka.protocol.admin import DescribeConfigsRequest, DescribeLogDirsRequest
+
+from kgroup.cluster.broker_errors import NONE
+from kgroup.cluster.coordinator.client import Client
+from kgroup.cluster.topics import TopicLayout, TopicPartition
+from kgroup.support.errors import KgroupError
+
+_TOPIC = 2
+"""org.apache.kafka.common.config.ConfigResource.Type.TOPIC"""
+
+_KEYS = ("cleanup.policy", "retention.ms", "retention.bytes", "message.timestamp.type")
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """Of some topics: their settings, None where they may not be read, and the bytes of their partitions' logs."""
+
+    settings: Mapping[str, Mapping[str, str] | None] = field(default_factory=dict)
+    sizes: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+
+async def keeping(
+    client: Client, layouts: Mapping[str, TopicLayout | KgroupError], places: Iterable[TopicPartition]
+) -> Keeping:
+    """What the brokers tell; a request for all topics, and one for each leader."""
+    wanted = sorted(set(places))
+    settings, sizes = await client.gather(
+        [_settings(client, sorted({topic for topic, _ in wanted})), _sizes(client, layouts, wanted)]
+    )
+    return Keeping(settings, sizes)
+
+
+async def _settings(client: Client, topics: list[str]) -> dict[str, Mapping[str, str] | None]:
+    if not topics:
+        return {}
+    entry = DescribeConfigsRequest.DescribeConfigsResource
+    resources = [entry(resource_type=_TOPIC, resource_name=name, configuration_keys=list(_KEYS)) for name in topics]
+    found: dict[str, Mapping[str, str] | None] = dict.fromkeys(topics)
+    with suppress(KgroupError):
+        answer = await client.send_any(DescribeConfigsRequest(resources=resources))
+        for row in answer.results:
+            if row.error_code == NONE:
+                found[row.resource_name] = {item.name: item.value or "" for item in row.configs}
+    return found
+
+
+async def _sizes(
+    client: Client, layouts: Mapping[str, TopicLayout | KgroupError], places: list[TopicPartition]
+) -> dict[TopicPartition, int]:
+    by_leader: dict[int, dict[str, list[int]]] = {}
+    for topic, number in places:
+        layout = layouts.get(topic)
+        leader = layout.leaders.get(number) if isinstance(layout, TopicLayout) else None
+        if leader is not None:
+            by_leader.setdefault(leader, {}).setdefault(topic, []).append(number)
+    answers = await client.send_all(
+        [(leader, _log_dirs(topics)) for leader, topics in by_leader.items()], client.deadline.left_ms
+    )
+    return {place: size for answer in answers if not isinstance(answer, BaseException) for place, size in _told(answer)}
+
+
+def _log_dirs(topics: Mapping[str, list[int]]) -> Any:
+    entry = DescribeLogDirsRequest.DescribableLogDirTopic
+    return DescribeLogDirsRequest(topics=[entry(topic=name, partitions=numbers) for name, numbers in topics.items()])
+
+
+def _told(answer: Any) -> Iterable[tuple[TopicPartition, int]]:
+    for directory in answer.results if (getattr(answer, "error_code", NONE) or NONE) == NONE else ():
+        for topic in directory.topics if directory.error_code == NONE else ():
+            for row in topic.partitions:
+                if not row.is_future_key:  # a copy that is being made in another directory
+                    yield (topic.name, row.partition_index), row.partition_size

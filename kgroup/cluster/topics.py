@@ -1,0 +1,289 @@
+"""Topics and logs: which partitions there are, who leads them, where they begin and end, where a time lies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any
+from uuid import UUID
+
+from kafka.protocol.consumer import ListOffsetsRequest
+from kafka.protocol.metadata import MetadataRequest
+
+from kgroup.cluster.broker_errors import NO_LEADER, NONE, UNKNOWN_TOPIC_OR_PARTITION, of_topic
+from kgroup.cluster.coordinator.client import RETRY_PAUSE_S, Client
+from kgroup.cluster.deadline import Deadline
+from kgroup.cluster.group_partition import OFFSETS_TOPIC
+from kgroup.cluster.primitives import raw_topic_id, topic_id
+from kgroup.model.groups import LogRange, Position, Positions
+from kgroup.support.errors import KgroupError, Unreachable
+
+TopicPartition = tuple[str, int]
+Cause = Callable[[], KgroupError]
+"""Says why a partition failed; asked only when it is reported, since finding out may open a connection."""
+
+_Listed = tuple[int, int]
+"""Offset and leader epoch as the protocol has them: -1 is none."""
+
+_Query = tuple[int, int]
+"""A timestamp of ListOffsets, and the isolation level."""
+
+_CONSUMER_REPLICA = -1
+_READ_UNCOMMITTED, _READ_COMMITTED = 0, 1
+_EARLIEST, _LATEST = (-2, _READ_UNCOMMITTED), (-1, _READ_UNCOMMITTED)
+_LAST_STABLE = (-1, _READ_COMMITTED)
+_MAX_TIMESTAMP = -3
+_LEADER_NOT_AVAILABLE = 5
+
+
+@dataclass(frozen=True, slots=True)
+class TopicLayout:
+    """The leaders of a topic's partitions, by partition; None where a partition has no leader now.
+
+    ``id`` is the topic's id as Kafka prints it, None where the broker gives none; a topic made anew has another.
+    """
+
+    leaders: Mapping[int, int | None]
+    id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ListedTopic:
+    """A topic by name; ``internal`` where Kafka made it for itself (``__consumer_offsets``)."""
+
+    name: str
+    internal: bool
+
+
+async def list_topics(client: Client) -> tuple[ListedTopic, ...]:
+    """All topics that this user may see, by name. Raises where no broker answers."""
+    answer = await client.send_any(metadata_request(None))
+    found = (ListedTopic(topic.name, bool(topic.is_internal)) for topic in answer.topics if topic.error_code == NONE)
+    return tuple(sorted(found, key=lambda topic: topic.name))
+
+
+async def topic_layouts(client: Client, topics: Iterable[str]) -> dict[str, TopicLayout | KgroupError]:
+    """The layouts of the named topics in one request; nothing is created. Raises where no broker answers."""
+    names = sorted(set(topics))
+    if not names:
+        return {}
+    answer = await client.send_any(metadata_request(names))
+    return {topic.name: _layout(topic) for topic in answer.topics}
+
+
+async def names_of_topics(client: Client, ids: Collection[str]) -> dict[str, str]:
+    """Topic id -> name, of those that there are and that this user may see. Raises where no broker answers."""
+    if not ids:
+        return {}
+    row = MetadataRequest.MetadataRequestTopic
+    asked = [row(topic_id=UUID(bytes=raw_topic_id(each)), name=None) for each in sorted(ids)]
+    answer = await client.send_any(MetadataRequest(topics=asked, allow_auto_topic_creation=False, max_version=12))
+    return {
+        name: topic.name
+        for topic in answer.topics
+        if topic.error_code == NONE and (name := topic_id(topic.topic_id.bytes)) is not None
+    }
+
+
+def metadata_request(topics: Iterable[str] | None, *, operations: bool = False) -> Any:
+    """What there is of the topics, of all (None) or of these; none is created.
+
+    ``operations`` asks what this user may do to each as well.
+    """
+    row = MetadataRequest.MetadataRequestTopic
+    rows = None if topics is None else [row(name=name) for name in topics]
+    return MetadataRequest(
+        topics=rows,
+        allow_auto_topic_creation=False,
+        include_topic_authorized_operations=operations,
+        max_version=12,
+    )
+
+
+def _layout(topic: Any) -> TopicLayout | KgroupError:
+    if topic.error_code != NONE:
+        # DESCRIBE would do here, but of this topic it is the records that are wanted, which needs READ.
+        return of_topic(topic.error_code, topic.name, "Read" if topic.name == OFFSETS_TOPIC else "Describe")
+    leaders = {item.partition_index: item.leader_id if item.leader_id >= 0 else None for item in topic.partitions}
+    raw = getattr(topic, "topic_id", None)
+    return TopicLayout(leaders, topic_id(raw.bytes) if raw else None)
+
+
+async def log_ranges(
+    client: Client,
+    layouts: Mapping[str, TopicLayout | KgroupError],
+    wanted: Iterable[TopicPartition],
+    deadline: Deadline | None = None,
+) -> dict[TopicPartition, LogRange | KgroupError]:
+    """[log start, high watermark) of every wanted partition: two requests a leader (ListOffsets).
+
+    Leaders that move are looked up again until ``deadline``, by default the connection's.
+    """
+    found = await _listed_offsets(client, layouts, wanted, (_EARLIEST, _LATEST), deadline or client.deadline)
+    return {
+        place: answer if isinstance(answer, KgroupError) else LogRange(answer[0][0], answer[1][0])
+        for place, answer in found.items()
+    }
+
+
+async def log_positions(
+    client: Client,
+    layouts: Mapping[str, TopicLayout | KgroupError],
+    wanted: Iterable[TopicPartition],
+    timestamp_ms: int | None,
+) -> dict[TopicPartition, Positions | KgroupError]:
+    """The same with leader epochs, and where the first record of ``timestamp_ms`` or later lies."""
+    timed = () if timestamp_ms is None else ((timestamp_ms, _READ_UNCOMMITTED),)
+    asked = (_EARLIEST, _LATEST, *timed)
+    found = await _listed_offsets(client, layouts, wanted, asked, client.deadline)
+    return {place: answer if isinstance(answer, KgroupError) else _positions(answer) for place, answer in found.items()}
+
+
+def _positions(answer: Sequence[_Listed]) -> Positions:
+    start, end, *timed = (Position(offset, epoch if epoch >= 0 else None) for offset, epoch in answer)
+    return Positions(start, end, timed[0] if timed and timed[0].offset >= 0 else None)
+
+
+@dataclass(frozen=True, slots=True)
+class LogView:
+    """A log as who is to read it at most to its last stable offset sees it.
+
+    ``end`` is the high watermark, ``leader_epoch`` that of its leader (None: it gave none). ``at_times`` are the first
+    records of the moments that were asked for, or later; None where there is none.
+    """
+
+    start: int
+    end: int
+    last_stable: Position
+    at_times: tuple[int | None, ...]
+    leader_epoch: int | None = None
+
+
+async def log_views(
+    client: Client,
+    layouts: Mapping[str, TopicLayout | KgroupError],
+    wanted: Iterable[TopicPartition],
+    moments_ms: Sequence[int],
+) -> dict[TopicPartition, LogView | KgroupError]:
+    """The views of all wanted partitions: a request a leader for each bound, and for each moment."""
+    asked = (_EARLIEST, _LATEST, _LAST_STABLE, *((moment, _READ_UNCOMMITTED) for moment in moments_ms))
+    found = await _listed_offsets(client, layouts, wanted, asked, client.deadline)
+    return {place: answer if isinstance(answer, KgroupError) else _view(answer) for place, answer in found.items()}
+
+
+def _view(answer: Sequence[_Listed]) -> LogView:
+    (start, _), (end, latest), (stable, epoch), *timed = answer
+    # The end was asked for beside it, and may be a moment older.
+    return LogView(
+        start,
+        max(end, stable),
+        Position(stable, epoch if epoch >= 0 else None),
+        tuple(offset if offset >= 0 else None for offset, _ in timed),
+        latest if latest >= 0 else None,
+    )
+
+
+async def _listed_offsets(
+    client: Client,
+    layouts: Mapping[str, TopicLayout | KgroupError],
+    wanted: Iterable[TopicPartition],
+    queries: Sequence[_Query],
+    deadline: Deadline,
+) -> dict[TopicPartition, list[_Listed] | KgroupError]:
+    """(offset, leader epoch) for each of ``queries``, of every wanted partition."""
+    results: dict[TopicPartition, list[_Listed] | KgroupError] = {}
+    pending = sorted(set(wanted))
+    while pending:
+        by_leader: dict[int, list[TopicPartition]] = {}
+        failed: dict[TopicPartition, Cause] = {}
+        for partition in pending:
+            leader = _leader(layouts, partition)
+            if isinstance(leader, KgroupError):
+                results[partition] = leader
+            elif leader is None:
+                failed[partition] = partial(of_topic, _LEADER_NOT_AVAILABLE, partition[0])
+            else:
+                by_leader.setdefault(leader, []).append(partition)
+        found, lost = await _ask_leaders(client, by_leader, queries, deadline.left_ms)
+        results |= found
+        failed |= lost
+        pending = list(failed)
+        if not pending:
+            break
+        await client.sleep(RETRY_PAUSE_S)
+        if deadline.passed:
+            return results | {partition: cause() for partition, cause in failed.items()}
+        with suppress(Unreachable):
+            layouts = await topic_layouts(client, {topic for topic, _ in pending})
+    return results
+
+
+def _leader(layouts: Mapping[str, TopicLayout | KgroupError], partition: TopicPartition) -> int | KgroupError | None:
+    topic, number = partition
+    layout = layouts.get(topic)
+    if isinstance(layout, KgroupError):
+        return layout
+    if layout is None or number not in layout.leaders:
+        return of_topic(UNKNOWN_TOPIC_OR_PARTITION, topic)
+    return layout.leaders[number]
+
+
+async def _ask_leaders(
+    client: Client, by_leader: Mapping[int, list[TopicPartition]], queries: Sequence[_Query], patience_ms: int
+) -> tuple[dict[TopicPartition, list[_Listed] | KgroupError], dict[TopicPartition, Cause]]:
+    """(what is known now, what may be known when asked again) of the partitions of each leader."""
+    requests = [
+        (leader, _list_offsets(partitions, *query)) for leader, partitions in by_leader.items() for query in queries
+    ]
+    answers = await client.send_all(requests, patience_ms)
+    found: dict[TopicPartition, list[_Listed] | KgroupError] = {}
+    failed: dict[TopicPartition, Cause] = {}
+    offsets: dict[TopicPartition, list[_Listed]] = {}
+    for (leader, _), answer in zip(requests, answers, strict=True):
+        if isinstance(answer, BaseException):
+            cause = cache(partial(client.failure, answer, leader))
+            failed |= dict.fromkeys(by_leader[leader], cause)
+            continue
+        for topic in answer.topics:
+            for row in topic.partitions:
+                partition = (topic.name, row.partition_index)
+                if row.error_code in NO_LEADER:
+                    failed[partition] = partial(of_topic, row.error_code, topic.name)
+                elif row.error_code != NONE:
+                    found[partition] = of_topic(row.error_code, topic.name)
+                else:
+                    offsets.setdefault(partition, []).append((row.offset, row.leader_epoch))
+    found |= {partition: given for partition, given in offsets.items() if len(given) == len(queries)}
+    return found, failed
+
+
+async def newest_timestamp(client: Client, topic: str, layout: TopicLayout | KgroupError) -> int | None:
+    """The newest timestamp of a topic's records, in ms, of the partitions that answer (KIP-734); None of none."""
+    if isinstance(layout, KgroupError):
+        return None
+    by_leader: dict[int, list[TopicPartition]] = {}
+    for number, leader in layout.leaders.items():
+        if leader is not None:
+            by_leader.setdefault(leader, []).append((topic, number))
+    requests = [
+        (leader, _list_offsets(places, _MAX_TIMESTAMP, _READ_UNCOMMITTED)) for leader, places in by_leader.items()
+    ]
+    answers = [answer for answer in await client.send_all(requests) if not isinstance(answer, BaseException)]
+    rows = (row for answer in answers for found in answer.topics for row in found.partitions)
+    return max((row.timestamp for row in rows if row.error_code == NONE and row.timestamp >= 0), default=None)
+
+
+def _list_offsets(partitions: Iterable[TopicPartition], timestamp: int, isolation: int) -> Any:
+    topics: dict[str, list[Any]] = {}
+    for topic, number in partitions:
+        row = ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition(
+            partition_index=number, current_leader_epoch=-1, timestamp=timestamp
+        )
+        topics.setdefault(topic, []).append(row)
+    return ListOffsetsRequest(
+        replica_id=_CONSUMER_REPLICA,
+        isolation_level=isolation,
+        topics=[ListOffsetsRequest.ListOffsetsTopic(name=topic, partitions=rows) for topic, rows in topics.items()],
+    )

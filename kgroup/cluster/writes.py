@@ -1,0 +1,305 @@
+"""Changing groups: committing and deleting offsets, deleting groups, removing members.
+
+Every result is a row's own: None for done, else what happened to it. The broker's refusal is never passed: an
+administrator's OffsetCommit to a group that has members is refused for each partition, so whoever joins between
+our check and our commit loses nothing. A write whose answer was lost may have been stored; it is read back
+before it is tried again or reported (both were seen on brokers that were killed).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kafka.protocol.admin import DeleteGroupsRequest
+from kafka.protocol.consumer import LeaveGroupRequest, OffsetDeleteRequest
+
+from kgroup.cluster.broker_errors import NONE, UNKNOWN_MEMBER_ID, of_change
+from kgroup.cluster.commit_requests import Offsets, Part, commit_request, commit_rows
+from kgroup.cluster.coordinator.client import RETRY_PAUSE_S
+from kgroup.cluster.coordinator.groups import SETTLING_S, Committed
+from kgroup.cluster.deadline import Deadline
+from kgroup.cluster.lost_responses import MAYBE_LATER, MAYBE_STORED, UNSURE, Lost, to_coordinator, unknown_outcome
+from kgroup.cluster.snapshot import Cluster
+from kgroup.cluster.topics import TopicPartition
+from kgroup.model.groups import Commit, Leaver
+from kgroup.support.errors import KgroupError, NotFound, Refused
+
+if TYPE_CHECKING:
+    from kgroup.cluster.membership.conversion import Conversion
+    from kgroup.cluster.membership.exclusive import Holding
+
+Result = KgroupError | None
+"""None: it was done."""
+
+
+class ChangingCluster(Cluster):
+    """An open connection to a cluster, for changing it too; only verbs that were told to have one."""
+
+    def write_offsets(self, parts: Sequence[Part]) -> list[dict[TopicPartition, Result]]:
+        """Commit, or delete where the wanted commit is None, side by side; the results by partition."""
+        results: list[dict[TopicPartition, Result]] = self._ask(self._side_by_side, self._write, parts)
+        return results
+
+    def delete_groups(self, groups: Mapping[str, Offsets]) -> dict[str, Result]:
+        """Delete groups with all their offsets (DeleteGroups), which are given; one that has members is refused."""
+        return dict(zip(groups, self._ask(self._side_by_side, self._delete, groups.items()), strict=True))
+
+    def remove_members(self, group: str, leavers: Sequence[Leaver]) -> dict[Leaver, Result]:
+        """Remove members by instance id or member id (LeaveGroup v3, KIP-345), on both types of groups."""
+        results: dict[Leaver, Result] = self._ask(self._remove, group, leavers)
+        return results
+
+    def convert(self, targets: Mapping[str, str]) -> dict[str, Result]:
+        """Make each group, which must be Empty, one of this type (``consumer``, ``classic``); None: it is, and Empty.
+
+        A group that somebody joins meanwhile is Refused [joined-meanwhile]; nothing is lost by that.
+        """
+        return self._ask(self._conversion().convert, targets)
+
+    def remove_own_members(self, groups: Mapping[str, Sequence[str]]) -> dict[str, Result]:
+        """Remove members that a killed conversion left in groups (``kgroup.model.migration_facts.is_own_member``)."""
+        return self._ask(self._conversion().remove, groups)
+
+    def set_group_configs(self, wanted: Mapping[str, Mapping[str, str | None]]) -> dict[str, Result]:
+        """Set dynamic configs of groups (``consumer.session.timeout.ms``), delete those that are None."""
+        from kgroup.cluster.group_configs import set_configs
+
+        return self._ask(set_configs, self._client, wanted)
+
+    def hold(self, group: str, kind: str | None, places: Iterable[TopicPartition]) -> Holding:
+        """A block in which we are the only member of an Empty group, and these partitions are ours.
+
+        ``kind`` is the type that it must have, None: any.
+        """
+        # Imported here: only a catch-up needs it.
+        from kgroup.cluster.membership.exclusive import Hands, Holding
+
+        hands = Hands(
+            self._client, self._coordinators, self._describe, self._settled_commits, self._ask, self._timeout_s
+        )
+        return Holding(hands, group, kind, places)
+
+    def _conversion(self) -> Conversion:
+        # Imported here: only migrate and its undoing need it.
+        from kgroup.cluster.membership.conversion import Conversion
+
+        return Conversion(self._client, self._coordinators, self._describe, self._timeout_s)
+
+    async def _side_by_side(self, one: Callable[[Any], Any], subjects: Iterable[Any]) -> list[Any]:
+        return await self._client.gather(one(subject) for subject in subjects)
+
+    async def _write(self, part: Part) -> dict[TopicPartition, Result]:
+        commits = {place: commit for place, commit in part.writes.items() if commit is not None}
+        deletions = [place for place, commit in part.writes.items() if commit is None]
+        results: dict[TopicPartition, Result] = {}
+        if commits:
+            results |= await self._until_known(
+                part,
+                commits,
+                lambda left: commit_request(part.group, {p: commits[p] for p in left}),
+                commit_rows,
+                "Read",
+            )
+        if deletions:
+            results |= await self._until_known(
+                part, deletions, lambda left: _offset_delete_request(part.group, left), _offset_delete_rows, "Delete"
+            )
+        return results
+
+    async def _until_known(
+        self,
+        part: Part,
+        places: Iterable[TopicPartition],
+        make_request: Callable[[list[TopicPartition]], Any],
+        rows: Callable[[Any, list[TopicPartition]], Iterable[tuple[TopicPartition, int]]],
+        operation: str,
+    ) -> dict[TopicPartition, Result]:
+        """Write until each place has an answer; what may have been stored is read back before it is tried again."""
+        results: dict[TopicPartition, Result] = {}
+        pending = list(places)
+        # What was sent may still be on its way, or in a log whose followers are missing, and count when we have gone.
+        deadline, maybe_stored, late = self._client.deadline, False, False
+        while pending:
+            answer = await self._to_coordinator(part.group, make_request(pending))
+            if isinstance(answer, KgroupError):
+                return results | dict.fromkeys(pending, answer)
+            unsure: dict[TopicPartition, KgroupError] = {}
+            if isinstance(answer, Lost):
+                unsure = dict.fromkeys(pending, answer.reason)
+                maybe_stored, late = maybe_stored or answer.sent, late or answer.sent
+            else:
+                for place, code in rows(answer, pending):
+                    if code in UNSURE:
+                        unsure[place] = of_change(code, part.group, place[0])
+                        maybe_stored, late = maybe_stored or code in MAYBE_STORED, late or code in MAYBE_LATER
+                    else:
+                        results[place] = None if code == NONE else of_change(code, part.group, place[0], operation)
+            if not unsure:
+                break
+            self._coordinators.forget(part.group)
+            await self._client.sleep(RETRY_PAUSE_S)
+            if maybe_stored:
+                pending, known = await self._read_back(part, unsure, deadline, late=late)
+                results |= known
+            elif deadline.passed:
+                return results | unsure
+            else:
+                pending = list(unsure)
+        return results
+
+    async def _read_back(
+        self, part: Part, unsure: Mapping[TopicPartition, KgroupError], deadline: Deadline, *, late: bool
+    ) -> tuple[list[TopicPartition], dict[TopicPartition, Result]]:
+        """(what was not stored and may be tried again, what is known) of writes without an answer.
+
+        ``late`` says that what was sent may still be stored.
+        """
+        found = await self._stored(part, unsure)
+        if isinstance(found, KgroupError):
+            return [], {place: unknown_outcome(reason) for place, reason in unsure.items()}
+        again: list[TopicPartition] = []
+        known: dict[TopicPartition, Result] = {}
+        for place, reason in unsure.items():
+            stands = found.get(place)
+            if isinstance(stands, KgroupError):
+                known[place] = unknown_outcome(reason)
+            elif stands != part.old.get(place):
+                known[place] = None if stands == part.writes[place] else _changed_meanwhile(stands)
+            elif deadline.passed:
+                known[place] = unknown_outcome(reason) if late else reason
+            else:
+                again.append(place)
+        return again, known
+
+    async def _stored(self, part: Part, places: Iterable[TopicPartition]) -> Committed | KgroupError:
+        """What stands there now; a second look, a second later, where it is not what was written.
+
+        The coordinator's successor may not know at once what was acknowledged.
+        """
+        if self._client.deadline.left_s < 2 * SETTLING_S:  # looking has a time of its own
+            self._client.deadline = Deadline.after(self._timeout_s)
+        for second in (False, True):
+            if second:
+                await self._client.sleep(SETTLING_S)
+            try:
+                found = (await self._coordinators.committed([part.group]))[part.group]
+            except KgroupError as error:
+                return error
+            if isinstance(found, KgroupError) or all(found.get(p) == part.writes[p] for p in places):
+                break
+        return found
+
+    async def _to_coordinator(self, group: str, request: Any) -> Any:
+        return await to_coordinator(self._client, self._coordinators, group, request)
+
+    async def _delete(self, subject: tuple[str, Offsets]) -> Result:
+        group, old = subject
+        deadline, late = self._client.deadline, False
+        while True:
+            answer = await self._to_coordinator(group, DeleteGroupsRequest(groups_names=[group]))
+            if isinstance(answer, KgroupError):
+                return answer
+            if not isinstance(answer, Lost):
+                code = answer.results[0].error_code
+                if code not in UNSURE:
+                    return None if code == NONE else of_change(code, group, operation="Delete")
+                answer = Lost(partial(of_change, code, group), sent=code in MAYBE_LATER)
+            late = late or answer.sent
+            self._coordinators.forget(group)
+            await self._client.sleep(RETRY_PAUSE_S)
+            result = await self._after_lost_deletion(group, old, answer.reason)
+            if result is not answer.reason:
+                return result
+            if deadline.passed:
+                return unknown_outcome(answer.reason) if late else answer.reason
+
+    async def _after_lost_deletion(self, group: str, old: Offsets, reason: KgroupError) -> Result:
+        """What is known of a deletion without an answer; ``reason`` itself where the group stands as it was.
+
+        A group of that name which came back meanwhile is not ours to delete.
+        """
+        found = await self._stored(Part(group, dict.fromkeys(old), old), old)
+        if isinstance(found, KgroupError):
+            return unknown_outcome(reason)
+        stands = {place: commit for place, commit in found.items() if isinstance(commit, Commit)}
+        described = None if stands else (await self._describe([group], [group])).get(group)
+        if isinstance(described, NotFound):
+            return None
+        if isinstance(described, KgroupError) or len(stands) < len(found):
+            return unknown_outcome(reason)
+        if stands != {place: commit for place, commit in old.items() if commit}:
+            return Refused("somebody uses the group again", code="moved-since", hint="see who: kgroup describe")
+        return reason
+
+    async def _remove(self, group: str, leavers: Sequence[Leaver]) -> dict[Leaver, Result]:
+        results: dict[Leaver, Result] = {}
+        pending, lost = list(leavers), False
+        while pending:
+            answer = await self._to_coordinator(group, _leave_request(group, pending))
+            if isinstance(answer, KgroupError):
+                return results | dict.fromkeys(pending, answer)
+            if isinstance(answer, Lost) or answer.error_code in UNSURE:
+                reason = answer.reason if isinstance(answer, Lost) else of_change(answer.error_code, group)
+                if self._client.deadline.passed:
+                    return results | dict.fromkeys(pending, reason)
+                lost = True
+                self._coordinators.forget(group)
+                await self._client.sleep(RETRY_PAUSE_S)
+                continue
+            if answer.error_code != NONE:
+                return results | dict.fromkeys(pending, of_change(answer.error_code, group))
+            for leaver, row in zip(pending, answer.members, strict=True):
+                gone = row.error_code == NONE or (lost and row.error_code == UNKNOWN_MEMBER_ID)
+                results[leaver] = None if gone else _not_removed(row.error_code, group, leaver)
+            pending = []
+        return results
+
+
+def _changed_meanwhile(stands: Commit | None) -> KgroupError:
+    now = "no commit" if stands is None else f"committed offset {stands.offset}"
+    return Refused(
+        f"somebody else changed it while this was written: {now}",
+        code="moved-since",
+        hint="see who runs: kgroup describe",
+    )
+
+
+def _not_removed(code: int, group: str, leaver: Leaver) -> KgroupError:
+    if code == UNKNOWN_MEMBER_ID:
+        return Refused(f"{leaver} is no member (any more)", code="no-member", hint="kgroup describe --members")
+    return of_change(code, group)
+
+
+def _offset_delete_request(group: str, places: Iterable[TopicPartition]) -> Any:
+    entry = OffsetDeleteRequest.OffsetDeleteRequestTopic
+    topics: dict[str, list[Any]] = {}
+    for topic, number in places:
+        topics.setdefault(topic, []).append(entry.OffsetDeleteRequestPartition(partition_index=number))
+    return OffsetDeleteRequest(
+        group_id=group, topics=[entry(name=topic, partitions=rows) for topic, rows in topics.items()]
+    )
+
+
+def _offset_delete_rows(answer: Any, places: list[TopicPartition]) -> Iterator[tuple[TopicPartition, int]]:
+    if answer.error_code != NONE:
+        yield from ((place, answer.error_code) for place in places)
+        return
+    yield from commit_rows(answer, places)
+
+
+def _leave_request(group: str, leavers: Iterable[Leaver]) -> Any:
+    identity = LeaveGroupRequest.MemberIdentity
+    return LeaveGroupRequest(
+        group_id=group,
+        members=[
+            identity(
+                member_id=leaver.member_id or "",
+                group_instance_id=leaver.instance_id,
+                reason="removed with kgroup evict",
+            )
+            for leaver in leavers
+        ],
+        min_version=3,
+    )

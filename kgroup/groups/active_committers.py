@@ -1,0 +1,110 @@
+"""Whether somebody commits to a group while it is Empty: its next commit would overwrite what we change."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import pairwise
+
+from kgroup.model.groups import Activity, LoggedCommit
+from kgroup.support.durations import format_duration
+from kgroup.support.errors import Refused
+
+_ACTIVE_MS = 3_600_000
+_RHYTHM_MS = 600_000
+_FRESH_MS = 300_000
+_SHORTEST_PAUSE_MS = 60_000
+_PAUSES = 3
+_MOMENTS, _MOMENTS_OF_A_CONSUMER = 3, 2
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveCommitter:
+    """The evidence: the last commit that is not ours, and how many there were.
+
+    ``since_ms`` is when the group became Empty; None where that is longer ago than was read, or never was.
+    ``moments`` is at how many times they were made: one request commits many partitions at once.
+    """
+
+    last: LoggedCommit
+    count: int
+    moments: int
+    since_ms: int | None
+
+
+def active_committer(
+    activity: Activity, ours: Collection[tuple[str, int, int]], now_ms: int, *, simple: bool
+) -> ActiveCommitter | None:
+    """Who is likely to commit again, None where nothing shows that.
+
+    ``ours`` are (topic, partition, offset) of commits that kgroup made itself. In a group that has become Empty
+    each other commit of the last five minutes counts, and of the last hour those that are made again and again:
+    members' closing ones lie before that record. A ``simple`` group
+    never had members, so its latest commit may be an administrator's, made once; there, somebody is active who
+    committed a partition at three moments within ten minutes, or at two with a leader epoch (which consumers
+    give and administrators don't), and whose next commit is not overdue: every 5 s, last seen 50 s ago, counts.
+    """
+    mine = frozenset(ours)
+    foreign = [c for c in activity.commits if (c.topic, c.partition, c.offset) not in mine]
+    fresh = bool(foreign) and now_ms - foreign[-1].timestamp_ms < _FRESH_MS
+    if not simple and not fresh:
+        # A single one that is not fresh may well be a reset that was made from another machine.
+        foreign = _in_rhythm(foreign, now_ms)
+    if simple and activity.emptied_at_ms is None:
+        foreign = _in_rhythm([c for c in foreign if now_ms - c.timestamp_ms < _RHYTHM_MS], now_ms)
+    if not foreign or now_ms - foreign[-1].timestamp_ms >= _ACTIVE_MS:
+        return None
+    moments = {commit.timestamp_ms for commit in foreign}
+    return ActiveCommitter(foreign[-1], len(foreign), len(moments), activity.emptied_at_ms)
+
+
+def _in_rhythm(commits: Sequence[LoggedCommit], now_ms: int) -> list[LoggedCommit]:
+    """The commits on partitions that are committed again and again."""
+    by_partition: dict[tuple[str, int], list[LoggedCommit]] = {}
+    for commit in commits:
+        by_partition.setdefault((commit.topic, commit.partition), []).append(commit)
+    lively = {place for place, made in by_partition.items() if _goes_on(made, now_ms)}
+    return [commit for commit in commits if (commit.topic, commit.partition) in lively]
+
+
+def _goes_on(commits: Sequence[LoggedCommit], now_ms: int) -> bool:
+    moments = sorted({commit.timestamp_ms for commit in commits})
+    by_consumers = {commit.timestamp_ms for commit in commits if commit.leader_epoch is not None}
+    if len(moments) < _MOMENTS and len(by_consumers) < _MOMENTS_OF_A_CONSUMER:
+        return False
+    pauses_ms = sorted(later - earlier for earlier, later in pairwise(moments))
+    usual_ms = pauses_ms[len(pauses_ms) // 2]
+    return now_ms - moments[-1] < max(_SHORTEST_PAUSE_MS, _PAUSES * usual_ms)
+
+
+def refuse_active_committer(group_name: str, finding: ActiveCommitter, now_ms: int) -> Refused:
+    """The refusal to change offsets that somebody is about to overwrite."""
+    last = finding.last
+    ago = format_duration(max(0, now_ms - last.timestamp_ms) // 1000)
+    commits = f"{finding.count} in all" if finding.count > 1 else "the only one"
+    since = "lately" if finding.since_ms is None else f"since it became Empty, {_time(finding.since_ms, now_ms)}"
+    seen = f"Last commit {ago} ago: {last.topic}:{last.partition} at {last.offset}; {commits} {since}."
+    if finding.moments == 1 and last.leader_epoch is None:
+        found = "somebody has committed since"
+        advice = (
+            "It may have been a reset that was made elsewhere; or a consumer with assign(), which Kafka does not",
+            "show as a member and which would overwrite this change: find out which.",
+        )
+    else:
+        found = "somebody goes on committing"
+        advice = (
+            "A consumer with assign() would overwrite this change. Find and stop it; not",
+            "visible to Kafka as a member.",
+        )
+    return Refused(
+        f"{group_name} is Empty, but {found}",
+        details=(seen, *advice),
+        hint="To go on all the same: --accept active-committer",
+        code="active-committer",
+    )
+
+
+def _time(moment_ms: int, now_ms: int) -> str:
+    moment, now = (datetime.fromtimestamp(ms / 1000, UTC) for ms in (moment_ms, now_ms))
+    return moment.strftime("%H:%MZ" if moment.date() == now.date() else "%Y-%m-%d %H:%MZ")

@@ -1,0 +1,194 @@
+"""Groups whose offsets a framework owns: it keeps them elsewhere too, or moves them itself."""
+
+from __future__ import annotations
+
+import binascii
+import re
+from base64 import b64decode
+from collections.abc import Sequence
+from dataclasses import dataclass
+from urllib.parse import quote as quote_url
+
+from kgroup.model.groups import Group, ListedGroup, Member, Partition, is_of_consumers
+from kgroup.support.errors import Refused
+from kgroup.support.quoting import quote
+
+# Patterns as text: re compiles them at their first use, and keeps them.
+_SPARK = r"spark-kafka-(?:source|relation)-"
+_FLINK = r"(?i)(?:.*[^a-z0-9])?flink(?:[^a-z0-9].*)?|KafkaSource--?[0-9]{12,}"
+_SINK_GROUP, _SINK_CLIENT = "connect-", "connector-consumer-"
+_STREAMS_CLIENT = r".*-StreamThread-[0-9]+-consumer"
+_STREAMS_ASSIGNORS = ("stream", "streams")
+_STREAMS_METADATA_BYTES = 9
+_LATEST_PLAUSIBLE_MS = 1 << 42
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose offsets they are, by what that is recognised (in parentheses), and what to do instead.
+
+    ``remedy`` may have several lines; the commands in it change nothing as they stand.
+    """
+
+    framework: str
+    evidence: str
+    remedy: str
+
+
+def foreign_owner(group: Group | ListedGroup) -> Owner | None:
+    """The framework that owns a group's offsets, None where nothing shows one.
+
+    A wrong refusal costs somebody minutes at night, so a name alone counts only where a framework makes it, and
+    nothing else contradicts: Flink's consumers, for one, are never members.
+    """
+    members = (group.members or ()) if isinstance(group, Group) else ()
+    partitions = group.partitions if isinstance(group, Group) else ()
+    assignor = group.assignor if isinstance(group, Group) else None
+    return (
+        _by_type(group)
+        or _streams(group.name, assignor, members, partitions)
+        or _sink_connector(group.name, members)
+        or _spark(group.name)
+        or _flink(group)
+    )
+
+
+def refuse_foreign_owner(group_name: str, owner: Owner) -> Refused:
+    """The refusal to change a framework's offsets."""
+    relation = "is" if owner.framework.startswith("a ") else "belongs to"
+    return Refused(
+        f"{group_name} {relation} {owner.framework}",
+        details=tuple(f"{owner.evidence}. {owner.remedy}".splitlines()),
+        hint="To go on all the same: --accept foreign-owner",
+        code="foreign-owner",
+    )
+
+
+def _by_type(group: Group | ListedGroup) -> Owner | None:
+    name = quote(group.name)
+    if group.type == "share":
+        return Owner(
+            "a share group",
+            '(group type "share")',
+            "It has no committed offsets; where it starts is moved with Kafka's own tool:\n"
+            f"kafka-share-groups.sh --bootstrap-server BROKER --reset-offsets --group {name} "
+            "--all-topics --to-earliest --dry-run",
+        )
+    if group.type == "streams":
+        return Owner(
+            "Kafka Streams",
+            '(group type "streams")',
+            "With the application stopped, its offsets are moved with Kafka's own tool:\n"
+            f"kafka-streams-groups.sh --bootstrap-server BROKER --reset-offsets --group {name} "
+            "--all-input-topics --to-earliest --dry-run",
+        )
+    if is_of_consumers(group.protocol_type):
+        return None
+    match group.protocol_type:
+        case "connect":
+            return Owner(
+                "Kafka Connect",
+                '(protocol type "connect")',
+                "These are its workers; each connector's offsets are moved through Connect:\n"
+                + _connect_requests("CONNECTOR"),
+            )
+        case "sr":
+            return Owner(
+                "Schema Registry",
+                '(protocol type "sr")',
+                "Its instances elect their leader with it, and commit nothing: there is nothing to move.",
+            )
+        case other:
+            return Owner(
+                "a framework that is not a consumer",
+                f'(protocol type "{other}")',
+                "Only the framework knows what its offsets mean: move them with its own tool.",
+            )
+
+
+def _sink_connector(name: str, members: Sequence[Member]) -> Owner | None:
+    """The consumers of a sink connector: ``connect-NAME``, unless it was configured otherwise."""
+    client = next((m.client_id for m in members if m.client_id.startswith(_SINK_CLIENT)), None)
+    if client is not None:
+        connector, evidence = client[len(_SINK_CLIENT) :].rpartition("-")[0], f'(client id "{client}")'
+    elif name.startswith(_SINK_GROUP) and name != _SINK_GROUP:
+        connector, evidence = name[len(_SINK_GROUP) :], '(sink connectors consume as "connect-" and their name)'
+    else:
+        return None
+    return Owner("Kafka Connect", evidence, "Connect moves its offsets itself:\n" + _connect_requests(connector))
+
+
+def _connect_requests(connector: str) -> str:
+    """KIP-875: a connector is stopped first; Connect from 3.6 on."""
+    path = f"/connectors/{quote_url(connector, safe='')}"
+    return f"PUT {path}/stop, then PATCH {path}/offsets"
+
+
+def _streams(
+    name: str, assignor: str | None, members: Sequence[Member], partitions: Sequence[Partition]
+) -> Owner | None:
+    client = next((m.client_id for m in members if re.fullmatch(_STREAMS_CLIENT, m.client_id)), None)
+    own = next((p.topic for p in partitions if p.commit and _is_repartition_topic(p.topic, name)), None)
+    marked = next((p for p in partitions if p.commit and _is_streams_metadata(p.commit.metadata)), None)
+    if assignor in _STREAMS_ASSIGNORS:
+        evidence = f'(assignor "{assignor}")'
+    elif client is not None:
+        evidence = f'(client id "{client}")'
+    elif own is not None:
+        evidence = f"(it consumes its own topic {own})"
+    elif marked is not None:
+        evidence = f"(the metadata of its commit on {marked.topic}:{marked.partition})"
+    else:
+        return None
+    return Owner(
+        "Kafka Streams",
+        evidence,
+        "Its state and internal topics go with its offsets; with the application stopped:\n"
+        f"kafka-streams-application-reset.sh --bootstrap-server BROKER --application-id {quote(name)} "
+        "--input-topics TOPICS --dry-run",
+    )
+
+
+def _is_repartition_topic(topic: str, group: str) -> bool:
+    return topic.startswith(f"{group}-") and topic.endswith("-repartition")
+
+
+def _is_streams_metadata(metadata: str) -> bool:
+    """Whether this is what Streams commits (TopicPartitionMetadata): base64 of a version and its stream time.
+
+    A byte 1 or 2, the time in ms (-1: none yet), and from version 2 on perhaps more.
+    """
+    if len(metadata) < 12:
+        return False
+    try:
+        data = b64decode(metadata, validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    time_ms = int.from_bytes(data[1:_STREAMS_METADATA_BYTES], signed=True)
+    fits = len(data) == _STREAMS_METADATA_BYTES or (data[0] == 2 and len(data) > _STREAMS_METADATA_BYTES)
+    return data[0] in (1, 2) and fits and -1 <= time_ms < _LATEST_PLAUSIBLE_MS
+
+
+def _spark(name: str) -> Owner | None:
+    found = re.match(_SPARK, name)
+    if found is None:
+        return None
+    return Owner(
+        "Spark",
+        f'(its name begins with "{found.group()}")',
+        "Spark keeps its offsets in the query's checkpoint and does not read these:\n"
+        "start the query with a new checkpointLocation, and startingOffsets where it shall begin.",
+    )
+
+
+def _flink(group: Group | ListedGroup) -> Owner | None:
+    """By its name, and only where there never was a member: Flink assigns partitions itself."""
+    if group.protocol_type != "" or not re.fullmatch(_FLINK, group.name):
+        return None
+    return Owner(
+        "Flink",
+        "(its name, and it never had members)",
+        "A job goes on from its checkpoint or savepoint and does not read these offsets:\n"
+        "stop it, and start it without its state, with startingOffsets (SQL: scan.startup.mode) where it shall begin.\n"
+        "A job that starts without state at committed offsets does read them.",
+    )

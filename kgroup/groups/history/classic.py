@@ -1,0 +1,302 @@
+"""The generations of a classic group: one record each, compared with the one before it.
+
+The coordinator writes a generation when the leader's assignment arrives, when the group becomes Empty, and when a
+static member is replaced (same generation). What happened in between, joins that failed and heartbeats, leaves no
+trace but a gap in the numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from kgroup.groups.history.context import Carried, World, reasons
+from kgroup.groups.history.departures import Absence, Departure, departure
+from kgroup.groups.history.model import Cause, Kind, Present, Step
+from kgroup.groups.history.ownership import identity
+from kgroup.model.group_log import GenerationMember, GenerationWritten, Partitions, Protocol
+
+_NOBODY: Mapping[str, str | None] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """Who came, went and was replaced; member ids, of statics that were replaced the new one -> the old one."""
+
+    joined: tuple[str, ...]
+    left: tuple[str, ...]
+    replaced: Mapping[str, str]
+
+
+class Generations:
+    """Makes steps of the records of a classic group, in the log's order."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._before: GenerationWritten | None = None
+        self._withheld: Partitions = frozenset()
+        self._sizes: dict[str, int] = {}
+        self._began = -1
+        self._came_back_ms: dict[str, int] = {}
+
+    @property
+    def members(self) -> Mapping[str, str | None]:
+        """Who is in the group now: member id -> instance id."""
+        return {} if self._before is None else {m.member_id: m.instance_id for m in self._before.members}
+
+    @property
+    def number(self) -> int:
+        """The generation now, 0 before any."""
+        return 0 if self._before is None else self._before.generation
+
+    def forget(self) -> None:
+        """The group is gone, or follows the other protocol now."""
+        self._before = None
+        self._withheld = frozenset()
+        self._sizes.clear()
+        self._came_back_ms.clear()
+
+    def add(self, record: GenerationWritten, carried: Carried | None, *, first: bool) -> Step | None:
+        """The step that a record is; None where it says what the one before it said.
+
+        ``carried`` is who was there under the other protocol; ``first`` is whether nothing of the group came before.
+        """
+        before = self._before
+        if before is None and carried is None and record.generation == 0 and not record.members:
+            # What Kafka 4 writes when it makes a group, a moment before somebody joins it.
+            self._world.ownership.forget()
+            self._before = record
+            return None
+        members = carried.members if carried else self.members if before else _NOBODY
+        change = _change(members, record)
+        same = before is not None and record.generation == before.generation
+        if before is not None and same and _alike(before, record):
+            self._before = record
+            return None
+        found, inferred = self._causes(record, change, carried)
+        kind = Kind.REWRITTEN if same else Kind.REBALANCE if record.members else Kind.EMPTY
+        known_before = before is not None or carried is not None
+        if not known_before:
+            # Of the oldest record nothing can be said but that generation 1 is the first with members.
+            found = {Cause.JOIN: [m.member_id for m in record.members]} if record.generation == 1 else {}
+        if not found and kind is not Kind.EMPTY and not (first and record.generation == 1):
+            found = {Cause.UNKNOWN: ()}
+        step = self._step(record, kind, change, found, inferred)
+        self._learn(record)
+        if same:
+            self._came_back_ms |= dict.fromkeys(change.replaced, record.at_ms)
+        else:
+            self._began = record.log_offset
+            self._came_back_ms.clear()
+        self._before = record
+        return step
+
+    def _causes(
+        self, record: GenerationWritten, change: _Change, carried: Carried | None
+    ) -> tuple[dict[Cause, Collection[str]], frozenset[Cause]]:
+        before, found, inferred = self._before, dict[Cause, list[str]](), set[Cause]()
+        if carried is not None:
+            found[carried.cause] = []
+        if before is not None and record.generation < before.generation:
+            found[Cause.RECREATED] = []
+        if change.joined:
+            found[Cause.JOIN] = list(change.joined)
+        if change.replaced:
+            found[Cause.STATIC_REPLACED] = list(change.replaced)
+        if before is None:
+            if change.left:
+                found[Cause.GONE] = list(change.left)
+            return dict(found), frozenset()
+        for member_id, went in self._departures(change, before, record).items():
+            found.setdefault(went.cause, []).append(member_id)
+            if went.inferred:
+                inferred.add(went.cause)
+        if record.members and before.leader is not None and before.leader in change.left:
+            found[Cause.LEADER_GONE] = [before.leader]
+        self._add_metadata(found, change, before, record)
+        return dict(found), frozenset(inferred)
+
+    def _departures(
+        self, change: _Change, before: GenerationWritten, record: GenerationWritten
+    ) -> dict[str, Departure]:
+        earlier = {member.member_id: member for member in before.members}
+        return {
+            member_id: departure(self._absence(earlier[member_id], before, record))
+            for member_id in change.left
+            if member_id in earlier
+        }
+
+    def _add_metadata(
+        self, found: dict[Cause, list[str]], change: _Change, before: GenerationWritten, record: GenerationWritten
+    ) -> None:
+        """What members read, and what there is to be read, has changed; or partitions were held back until now."""
+        earlier = {member.member_id: member for member in before.members}
+        changed = [m.member_id for m in record.members if _subscribes_anew(m, earlier, change.replaced)]
+        if changed:
+            found[Cause.SUBSCRIPTION] = changed
+        if self._grown(record):
+            found[Cause.PARTITIONS] = []
+        if self._withheld & _assigned(record):
+            found[Cause.FOLLOW_UP] = []
+
+    def _absence(self, member: GenerationMember, before: GenerationWritten, record: GenerationWritten) -> Absence:
+        evidence = self._world.evidence
+        held = member.partitions or frozenset()
+        span = (self._began, record.log_offset)
+        gone_ms = record.at_ms if record.joined_ms is None or not record.members else record.joined_ms
+        joined_ms = self._came_back_ms.get(member.member_id, before.joined_ms)
+        plain_ms = evidence.last_commit(held, *span, plain=True)
+        any_ms = evidence.last_commit(held, *span)
+        proofs = [time for time in (joined_ms, plain_ms) if time is not None]
+        signs = [time for time in (joined_ms, any_ms) if time is not None]
+        telling = bool(held) and evidence.whole(*span)
+        return Absence(
+            silent_ms=gone_ms - max(signs) if signs else None,
+            proven_ms=gone_ms - max(proofs) if proofs else None,
+            rhythm_ms=evidence.rhythm_ms if telling else None,
+            session_ms=member.session_timeout_ms,
+            poll_ms=member.rebalance_timeout_ms,
+            noticed_ms=max(0, member.session_timeout_ms) // 3,
+        )
+
+    def _grown(self, record: GenerationWritten) -> bool:
+        """Whether a topic that was assigned before has partitions with higher numbers than ever."""
+        return any(number > self._sizes[topic] for topic, number in _sizes(record).items() if topic in self._sizes)
+
+    def _learn(self, record: GenerationWritten) -> None:
+        assigned = _assigned(record)
+        if "cooperative" in (record.assignor or ""):
+            before = _assigned(self._before) if self._before is not None else frozenset()
+            self._withheld = (self._withheld | before) - assigned if record.members else frozenset()
+        else:
+            self._withheld = frozenset()
+        for topic, number in _sizes(record).items():
+            self._sizes[topic] = max(number, self._sizes.get(topic, number))
+
+    def _step(
+        self,
+        record: GenerationWritten,
+        kind: Kind,
+        change: _Change,
+        found: Mapping[Cause, Collection[str]],
+        inferred: frozenset[Cause],
+    ) -> Step:
+        world = self._world
+        if Cause.RECREATED in found:
+            world.ownership.forget()
+        moves = None
+        assigned = {identity(m.member_id, m.instance_id): m.partitions for m in record.members}
+        if record.members:
+            moves = world.ownership.assign(assigned)
+        else:
+            world.ownership.all_left()
+        return Step(
+            protocol=Protocol.CLASSIC,
+            number=record.generation,
+            kind=kind,
+            log_offset=record.log_offset,
+            at_ms=record.at_ms,
+            reasons=reasons(world, found, inferred),
+            leader=None if record.leader is None else world.name(record.leader),
+            assignor=record.assignor,
+            members=tuple(self._present(member) for member in record.members),
+            moved=None if moves is None else moves.moved,
+            moved_needlessly=None if moves is None else moves.needlessly,
+            never_completed=self._never_completed(record, found),
+            returned=self._returned(record, change),
+            took_ms=_took(record) if kind is Kind.REBALANCE else None,
+            joined_ms=record.joined_ms if kind is Kind.REBALANCE else None,
+            quiet_ms=self._quiet(record) if kind is Kind.REBALANCE else None,
+            completed=None if kind is not Kind.REBALANCE else True,
+        )
+
+    def _present(self, member: GenerationMember) -> Present:
+        return Present(
+            self._world.name(member.member_id),
+            member.member_id,
+            member.instance_id,
+            member.client_id,
+            member.host,
+            member.partitions,
+            None,
+            session_ms=member.session_timeout_ms,
+            poll_ms=member.rebalance_timeout_ms,
+        )
+
+    def _never_completed(self, record: GenerationWritten, found: Mapping[Cause, object]) -> int | None:
+        before = self._before
+        if before is None or Cause.RECREATED in found:
+            return None if before is None and record.generation > 1 else 0
+        skipped = max(0, record.generation - before.generation - 1)
+        whole = self._world.evidence.whole(before.log_offset, record.log_offset)
+        return skipped if not skipped or whole else None
+
+    def _returned(self, record: GenerationWritten, change: _Change) -> tuple[str, ...]:
+        """Statics that were replaced, and have what they had."""
+        if self._before is None:
+            return ()
+        earlier = {member.member_id: member.partitions for member in self._before.members}
+        same = [
+            m.member_id
+            for m in record.members
+            if (old := change.replaced.get(m.member_id)) is not None
+            and m.partitions is not None
+            and earlier.get(old) == m.partitions
+        ]
+        return self._world.named(same)
+
+    def _quiet(self, record: GenerationWritten) -> int | None:
+        before, evidence = self._before, self._world.evidence
+        if before is None or not before.members or not evidence.whole(before.log_offset, record.log_offset):
+            return None
+        last_ms = evidence.last_of_all(before.log_offset, record.log_offset)
+        return None if last_ms is None else max(0, record.at_ms - last_ms)
+
+
+def _change(members: Mapping[str, str | None], record: GenerationWritten) -> _Change:
+    now = {member.member_id: member.instance_id for member in record.members}
+    old_of = {instance: member_id for member_id, instance in members.items() if instance is not None}
+    fresh = [member_id for member_id in now if member_id not in members]
+    replaced = {
+        member_id: old_of[instance]
+        for member_id in fresh
+        if (instance := now[member_id]) is not None and instance in old_of and old_of[instance] not in now
+    }
+    gone = set(replaced.values())
+    return _Change(
+        tuple(member_id for member_id in fresh if member_id not in replaced),
+        tuple(member_id for member_id in members if member_id not in now and member_id not in gone),
+        replaced,
+    )
+
+
+def _alike(before: GenerationWritten, record: GenerationWritten) -> bool:
+    """Whether nothing that is shown differs."""
+    return (before.members, before.leader, before.assignor) == (record.members, record.leader, record.assignor)
+
+
+def _subscribes_anew(
+    member: GenerationMember, earlier: Mapping[str, GenerationMember], replaced: Mapping[str, str]
+) -> bool:
+    before = earlier.get(replaced.get(member.member_id, member.member_id))
+    if before is None or before.topics is None or member.topics is None:
+        return False
+    return before.topics != member.topics
+
+
+def _assigned(record: GenerationWritten) -> Partitions:
+    return frozenset(place for member in record.members for place in member.partitions or ())
+
+
+def _sizes(record: GenerationWritten) -> dict[str, int]:
+    """Topic -> the highest partition that is assigned."""
+    sizes: dict[str, int] = {}
+    for topic, partition in _assigned(record):
+        sizes[topic] = max(partition, sizes.get(topic, partition))
+    return sizes
+
+
+def _took(record: GenerationWritten) -> int | None:
+    if record.joined_ms is None or record.at_ms < record.joined_ms:
+        return None
+    return record.at_ms - record.joined_ms

@@ -1,0 +1,377 @@
+"""The epochs of a consumer group (KIP-848): who joined or left, the epoch that it made, its target, the way there.
+
+A join writes the member (type 5), then the epoch (3), then what the member has (8); the new target (7 for each member
+that it changes, 6) follows at once or later; each member's step towards it is another 8. A leave writes tombstones
+(8, 7, 5), then the epoch. So what changed stands before the epoch that it made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kgroup.groups.history.consumer_state import Changes, Open, Seen
+from kgroup.groups.history.context import Carried, World, reasons
+from kgroup.groups.history.departures import Absence, Departure, departure
+from kgroup.groups.history.model import Cause, Kind, Present, Step
+from kgroup.groups.history.ownership import identity
+from kgroup.model.group_log import (
+    LEFT_FOR_A_MOMENT,
+    EpochWritten,
+    Holding,
+    HoldingWritten,
+    MemberDetails,
+    MemberWritten,
+    Partitions,
+    PatternResolved,
+    Protocol,
+    TargetEpochWritten,
+    TargetWritten,
+    TopicPartition,
+)
+
+BATCH_MS = 1_000
+"""Records of one request are appended together; what is this much older belongs to something else."""
+
+_HEARTBEAT_MS = 15_000
+"""The longest heartbeat interval that brokers allow by default: a commit may come so much after a heartbeat."""
+
+_BEATS_A_SESSION = 3
+"""How many heartbeats a session has at least, if it is set as Kafka recommends."""
+
+
+class Epochs:
+    """Makes steps of the records of a consumer group, in the log's order; a step is whole when the next one begins."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._members: dict[str, MemberDetails] = {}
+        self._targets: dict[str, Partitions] = {}
+        self._holdings: dict[str, Holding] = {}
+        self._gone_targets: dict[str, Partitions] = {}
+        self._gone_members: dict[str, MemberDetails] = {}
+        self._gone_holdings: dict[str, Holding] = {}
+        self._owners: dict[TopicPartition, str] = {}
+        self._beats_ms: dict[str, int] = {}
+        self._frozen: tuple[Seen, ...] | None = None
+        self._since: dict[str, int] = {}
+        self._changes = Changes()
+        self._open: Open | None = None
+        self._last: EpochWritten | None = None
+        self._carried: Carried | None = None
+
+    @property
+    def number(self) -> int:
+        """The group epoch, 0 before any."""
+        return 0 if self._last is None else self._last.epoch
+
+    @property
+    def members(self) -> Mapping[str, str | None]:
+        """Who is in the group, or was until these last records: member id -> instance id."""
+        everybody = {**self._gone_members, **self._members}
+        return {member_id: details.instance_id for member_id, details in everybody.items()}
+
+    def owner(self, place: TopicPartition) -> str | None:
+        """The member that holds a partition now, or still has to give it back."""
+        return self._owners.get(place)
+
+    def carry(self, carried: Carried) -> None:
+        """The group followed the classic protocol until now."""
+        self._carried = carried
+
+    def forget(self) -> Step | None:
+        """The group is gone, or follows the classic protocol now; returns the step that was open."""
+        step = self.close(None)
+        for state in (self._members, self._targets, self._holdings, self._owners, self._since, self._beats_ms):
+            state.clear()
+        self._forget_gone()
+        self._changes, self._last, self._carried = Changes(), None, None
+        return step
+
+    def member(self, record: MemberWritten) -> None:
+        """A member joined, changed or went."""
+        self._note_time(record.at_ms)
+        member_id, details, changes = record.member_id, record.details, self._changes
+        self._freeze()
+        before = self._members.pop(member_id, None)
+        if details is None:
+            if before is None:
+                changes.gone[member_id] = Departure(Cause.GONE, inferred=False)
+            else:
+                self._gone_members[member_id] = before
+                changes.gone[member_id] = departure(self._absence(member_id, before, record))
+            return
+        self._members[member_id] = details
+        if before is not None:
+            if (before.topics, before.pattern) != (details.topics, details.pattern):
+                changes.subscribed.append(member_id)
+            return
+        self._since[member_id] = record.log_offset
+        self._beats_ms[member_id] = record.at_ms
+        old = self._predecessor(details.instance_id)
+        if old is not None:
+            changes.replaced[member_id] = old
+            changes.gone.pop(old, None)
+            if self._open is not None and old in self._open.waiting:
+                self._open.waiting ^= {old, member_id}
+            if self._gone_members[old].topics != details.topics:
+                changes.subscribed.append(member_id)
+        elif self._carried is None or member_id not in self._carried.members:
+            changes.joined.append(member_id)
+
+    def _predecessor(self, instance_id: str | None) -> str | None:
+        """The member that a static one replaces, where it went in the same moment."""
+        if instance_id is None:
+            return None
+        gone = self._gone_members
+        return next((old for old in self._changes.gone if old in gone and gone[old].instance_id == instance_id), None)
+
+    def pattern(self, record: PatternResolved) -> None:
+        """A pattern has other topics than before."""
+        self._note_time(record.at_ms)
+        self._changes.pattern = record.topics is not None
+
+    def target(self, record: TargetWritten) -> None:
+        """What a member shall have."""
+        if record.partitions is None:
+            self._freeze()
+            if (before := self._targets.pop(record.member_id, None)) is not None:
+                self._gone_targets[record.member_id] = before
+        else:
+            self._targets[record.member_id] = record.partitions
+
+    def target_epoch(self, record: TargetEpochWritten) -> None:
+        """The target is complete."""
+        if self._open is not None and record.epoch is not None and record.epoch >= self._open.record.epoch:
+            assigned = {identity(m, d.instance_id): self._target(m) for m, d in self._members.items()}
+            self._open.moves = self._world.ownership.assign(assigned) if assigned else None
+            self._open.target = True
+            self._settle(record.at_ms)
+
+    def holding(self, record: HoldingWritten) -> None:
+        """What a member has."""
+        member_id, holding = record.member_id, record.holding
+        if holding is None:
+            self._freeze()
+        before = self._holdings.pop(member_id, None)
+        if before is not None:
+            for place in before.partitions | before.pending:
+                if self._owners.get(place) == member_id:
+                    del self._owners[place]
+        if holding is None:
+            if before is not None:
+                self._gone_holdings[member_id] = before
+            return
+        self._beats_ms[member_id] = record.at_ms
+        self._holdings[member_id] = holding
+        self._owners |= dict.fromkeys(holding.partitions | holding.pending, member_id)
+        self._settle(record.at_ms, member_id)
+
+    def epoch(self, record: EpochWritten) -> Step | None:
+        """A new epoch; returns the step that ends with it."""
+        self._note_time(record.at_ms)
+        before = self._last
+        if before is not None and before.epoch == record.epoch and not self._changes.any:
+            return None
+        step = self.close(record)
+        self._open = self._begin(record, before)
+        self._last, self._changes, self._carried = record, Changes(), None
+        self._forget_gone()
+        if not self._members:
+            self._world.ownership.all_left()
+        return step
+
+    def _begin(self, record: EpochWritten, before: EpochWritten | None) -> Open:
+        changes, causes, inferred = self._changes, dict[Cause, list[str]](), set[Cause]()
+        if self._carried is not None:
+            causes[self._carried.cause] = []
+        if before is not None and record.epoch < before.epoch:
+            causes[Cause.RECREATED] = []
+            self._world.ownership.forget()
+        if changes.joined:
+            causes[Cause.JOIN] = changes.joined
+        for member_id, went in changes.gone.items():
+            causes.setdefault(went.cause, []).append(member_id)
+            if went.inferred:
+                inferred.add(went.cause)
+        if changes.replaced:
+            causes[Cause.STATIC_REPLACED] = list(changes.replaced)
+        if changes.subscribed or changes.pattern:
+            causes[Cause.SUBSCRIPTION] = changes.subscribed
+        hashes = (None if before is None else before.topics_hash, record.topics_hash)
+        # A static member that came back with the subscription it had changes nothing about the topics.
+        if (
+            before is not None
+            and causes.keys() <= {Cause.STATIC_REPLACED}
+            and None not in hashes
+            and hashes[0] != hashes[1]
+        ):
+            causes[Cause.PARTITIONS] = []
+        kind = Kind.REBALANCE if self._members else Kind.EMPTY
+        if not causes and kind is Kind.REBALANCE:
+            causes[Cause.UNKNOWN] = []
+        return Open(record, kind, causes, inferred, returned=self._returned())
+
+    def flush(self, now_ms: int | None) -> Step | None:
+        """A static member that came back, once it is clear (``now_ms`` None: it is) that no epoch comes with it."""
+        changes = self._changes
+        if not changes.replaced or self._last is None:
+            return None
+        if now_ms is not None and now_ms - changes.at_ms <= BATCH_MS:
+            return None
+        found = {Cause.STATIC_REPLACED: list(changes.replaced)}
+        step = Step(
+            protocol=Protocol.CONSUMER,
+            number=self._last.epoch,
+            kind=Kind.REWRITTEN,
+            log_offset=min(self._since[member_id] for member_id in changes.replaced),
+            at_ms=changes.at_ms,
+            reasons=reasons(self._world, found),
+            leader=None,
+            assignor=None,
+            members=self._present(self._seen()),
+            moved=0,
+            moved_needlessly=0,
+            returned=self._returned(),
+        )
+        changes.replaced = {}
+        self._frozen = None
+        return step
+
+    def close(self, following: EpochWritten | None) -> Step | None:
+        """The step that is open, as it stands; ``following`` is the epoch that ends it, None: the log ends."""
+        found, self._open = self._open, None
+        if found is None:
+            return None
+        settled = found.settled_ms
+        completed = None
+        if found.kind is Kind.REBALANCE:
+            completed = True if settled is not None else False if following is not None and self._told(found) else None
+        return Step(
+            protocol=Protocol.CONSUMER,
+            number=found.record.epoch,
+            kind=found.kind,
+            log_offset=found.record.log_offset,
+            at_ms=found.record.at_ms,
+            reasons=reasons(self._world, found.causes, frozenset(found.inferred)),
+            leader=None,
+            assignor=None,
+            members=self._present(self._frozen if self._frozen is not None else self._seen()),
+            moved=None if found.moves is None else found.moves.moved,
+            moved_needlessly=None if found.moves is None else found.moves.needlessly,
+            returned=found.returned,
+            took_ms=None if settled is None else max(0, settled - found.record.at_ms),
+            completed=completed,
+        )
+
+    def _told(self, found: Open) -> bool:
+        """Whether all that would show the end of this epoch was read."""
+        everybody = set(self._members) | set(self._gone_members)
+        return everybody <= set(self._holdings) | set(self._gone_members) and self._world.evidence.whole(
+            found.record.log_offset, found.record.log_offset + 1
+        )
+
+    def _settle(self, at_ms: int, member_id: str | None = None) -> None:
+        """Mark the moment when every member has what the target gives it; None: the target has just come."""
+        found = self._open
+        if found is None or found.settled_ms is not None or not found.target or not self._members:
+            return
+        if member_id is None:
+            found.waiting = {member_id for member_id in self._members if not self._is_there(member_id, found)}
+        elif self._is_there(member_id, found):
+            found.waiting.discard(member_id)
+        if not found.waiting:
+            found.settled_ms = at_ms
+
+    def _is_there(self, member_id: str, found: Open) -> bool:
+        has = self._holdings.get(member_id)
+        if has is None:
+            return False
+        if has.epoch == LEFT_FOR_A_MOMENT:
+            return True
+        target = self._targets.get(member_id)
+        return has.epoch >= found.record.epoch and has.stable and target in (None, has.partitions)
+
+    def _target(self, member_id: str) -> Partitions | None:
+        """None for a member that was there before the log begins, until its target is written again."""
+        return self._targets.get(member_id, frozenset() if member_id in self._since else None)
+
+    def _freeze(self) -> None:
+        """Keep who is there now: what follows belongs to the next epoch, whose record comes behind it."""
+        if self._frozen is None:
+            self._frozen = self._seen()
+
+    def _forget_gone(self) -> None:
+        for state in (self._gone_members, self._gone_targets, self._gone_holdings):
+            state.clear()
+        self._frozen = None
+
+    def _seen(self) -> tuple[Seen, ...]:
+        found = []
+        for member_id, details in self._members.items():
+            has = self._holdings.get(member_id)
+            partitions = self._targets.get(member_id, None if has is None else has.partitions)
+            found.append(Seen(member_id, details, partitions, has is not None and has.epoch == LEFT_FOR_A_MOMENT))
+        return tuple(found)
+
+    def _present(self, seen: tuple[Seen, ...]) -> tuple[Present, ...]:
+        found = [
+            Present(
+                self._world.name(one.member_id),
+                one.member_id,
+                one.details.instance_id,
+                one.details.client_id,
+                one.details.host,
+                one.partitions,
+                None,
+                one.away,
+                self._session_ms(one.details),
+                one.details.rebalance_timeout_ms,
+            )
+            for one in seen
+        ]
+        return tuple(sorted(found, key=lambda present: (present.name, present.member_id)))
+
+    def _returned(self) -> tuple[str, ...]:
+        same = [
+            new
+            for new, old in self._changes.replaced.items()
+            if old in self._gone_targets and self._gone_targets[old] == self._targets.get(new, self._gone_targets[old])
+        ]
+        return self._world.named(same)
+
+    def _absence(self, member_id: str, details: MemberDetails, record: MemberWritten) -> Absence:
+        """In this protocol heartbeats alone keep a session, and commits come beside them."""
+        evidence, has = self._world.evidence, self._holdings.get(member_id, self._gone_holdings.get(member_id))
+        held = has.partitions | has.pending if has is not None else self._targets.get(member_id, frozenset())
+        since = self._since.get(member_id, -1)
+        commit_ms = evidence.last_commit(held, since, record.log_offset)
+        heartbeat_ms = self._beats_ms.get(member_id)
+        session_ms, poll_ms = self._session_ms(details), details.rebalance_timeout_ms
+        beat_ms = _HEARTBEAT_MS if session_ms is None else min(_HEARTBEAT_MS, session_ms // _BEATS_A_SESSION)
+        proofs = [time for time in (heartbeat_ms, None if commit_ms is None else commit_ms - beat_ms) if time]
+        signs = [time for time in (heartbeat_ms, commit_ms) if time is not None]
+        whole = evidence.whole(since, record.log_offset)
+        rhythm_ms = evidence.rhythm_ms if held and whole else None
+        if has is not None and has.epoch == LEFT_FOR_A_MOMENT:
+            # It said that it would be back: nothing else is to be heard of it.
+            signs, proofs, rhythm_ms = ([heartbeat_ms], [], 0) if heartbeat_ms is not None and whole else ([], [], None)
+        return Absence(
+            silent_ms=record.at_ms - max(signs) if signs else None,
+            proven_ms=record.at_ms - max(proofs) if proofs else None,
+            rhythm_ms=rhythm_ms,
+            session_ms=session_ms,
+            poll_ms=poll_ms,
+            noticed_ms=0,
+            early_ms=beat_ms if commit_ms is not None and signs and max(signs) == commit_ms else 0,
+            # Java's client leaves when it exceeds its poll interval; librdkafka only stops its heartbeats (seen, 2.15).
+            mute_ms=None if session_ms is None or poll_ms is None else poll_ms + session_ms,
+        )
+
+    def _session_ms(self, details: MemberDetails) -> int | None:
+        own_ms = details.classic_session_ms
+        return self._world.session_ms if own_ms is None else own_ms
+
+    def _note_time(self, at_ms: int) -> None:
+        if at_ms - self._changes.at_ms > BATCH_MS and not self._changes.any and self._frozen is None:
+            self._forget_gone()
+        self._changes.at_ms = at_ms

@@ -1,0 +1,52 @@
+"""What the steps of both protocols are made with: names, evidence, owners, lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from kgroup.groups.history.evidence import Evidence
+from kgroup.groups.history.model import Cause, Reason
+from kgroup.groups.history.ownership import Ownership
+from kgroup.model.group_log import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """A group that has just changed its protocol: who was in it, under which cause the new one begins.
+
+    ``members`` is member id -> instance id.
+    """
+
+    to: Protocol
+    members: Mapping[str, str | None]
+
+    @property
+    def cause(self) -> Cause:
+        """Up to the consumer protocol, or down to the classic one."""
+        return Cause.UPGRADED if self.to is Protocol.CONSUMER else Cause.DOWNGRADED
+
+
+@dataclass(slots=True)
+class World:
+    """Of one group. ``session_ms`` is the broker's session timeout for consumer members, None where unknown."""
+
+    names: Mapping[str, str]
+    evidence: Evidence
+    session_ms: int | None
+    ownership: Ownership = field(default_factory=Ownership)
+
+    def name(self, member_id: str) -> str:
+        """What the member is called; its id where nothing is known of it."""
+        return self.names.get(member_id, member_id)
+
+    def named(self, member_ids: Iterable[str]) -> tuple[str, ...]:
+        """The names of members, sorted, each once."""
+        return tuple(sorted({self.name(member_id) for member_id in member_ids}))
+
+
+def reasons(
+    world: World, by_cause: Mapping[Cause, Iterable[str]], inferred: frozenset[Cause] = frozenset()
+) -> tuple[Reason, ...]:
+    """The causes with the names of their members, in the order of the causes."""
+    return tuple(Reason(cause, world.named(by_cause[cause]), cause in inferred) for cause in Cause if cause in by_cause)

@@ -1,0 +1,62 @@
+"""What a history says that an earlier look at the same group did not: for ``--follow``. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from kgroup.groups.history.model import Kind, Step
+from kgroup.groups.history.summary import History
+from kgroup.model.group_log import Protocol
+
+_SETTLED_AFTER_MS = 10_000
+"""An epoch that members do not reach is told after this, as it is then."""
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """The history with only its new steps and jumps; ``began`` is whether a rebalance was not under way before."""
+
+    history: History
+    began: bool
+
+
+class Told:
+    """What was told of one group: all of ``history`` at first."""
+
+    def __init__(self, history: History) -> None:
+        self._step = max((step.log_offset for step in history.steps), default=-1)
+        self._jump = _last_jump(history)
+        self._under_way = history.rebalancing
+
+    def news(self, history: History) -> News | None:
+        """What is new, and counts as told from now on; None: nothing. An epoch is new when all members reached it."""
+        steps: list[Step] = []
+        for step in history.steps:
+            if step.log_offset > self._step:
+                if not _settled(step, history.asked.now_ms):
+                    break
+                steps.append(step)
+        commits = history.commits
+        if commits is not None:
+            commits = replace(commits, jumps=tuple(jump for jump in commits.jumps if jump.log_offset > self._jump))
+        began = history.rebalancing and not self._under_way
+        self._under_way = history.rebalancing
+        self._step = max((step.log_offset for step in steps), default=self._step)
+        self._jump = max(self._jump, _last_jump(history))
+        if not (steps or began or (commits is not None and commits.jumps)):
+            return None
+        return News(replace(history, steps=tuple(steps), commits=commits), began)
+
+
+def _last_jump(history: History) -> int:
+    return max((jump.log_offset for jump in history.commits.jumps), default=-1) if history.commits is not None else -1
+
+
+def _settled(step: Step, now_ms: int) -> bool:
+    return (
+        step.protocol is Protocol.CLASSIC
+        or step.kind is not Kind.REBALANCE
+        or step.lasted_ms is not None
+        or step.completed is not None
+        or now_ms - step.at_ms > _SETTLED_AFTER_MS
+    )

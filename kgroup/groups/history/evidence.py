@@ -1,0 +1,106 @@
+"""What a group's commits and the completeness of its log prove: signs of life, and silences that mean something."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from statistics import median
+
+from kgroup.model.group_log import (
+    CommitWritten,
+    Ending,
+    Event,
+    ForeignGroupWritten,
+    Partitions,
+    Reach,
+    TopicPartition,
+    Unreadable,
+)
+
+_GAPS_FOR_A_RHYTHM = 3
+_LARGEST_SCAN = 200_000
+
+
+class Evidence:
+    """The commits of a group, to be asked about spans of offsets of the log (both ends excluded)."""
+
+    def __init__(self, events: Iterable[Event], reach: Reach) -> None:
+        self._whole_from = reach.whole_from
+        self._broken: list[int] = []
+        self._of_all = _Commits()
+        self._plain_of_all = _Commits()
+        self._by_partition: dict[TopicPartition, _Commits] = {}
+        self._plain_by_partition: dict[TopicPartition, _Commits] = {}
+        for event in events:
+            if isinstance(event, Unreadable | ForeignGroupWritten):  # what happens in such a group is not read
+                self._broken.append(event.log_offset)
+            elif isinstance(event, CommitWritten) and event.offset is not None and event.ending is not Ending.ABORTED:
+                self._add(event)
+        self.rhythm_ms = _rhythm(self._by_partition.values())
+        """The median time between two commits of one partition; None below three such gaps."""
+
+    def _add(self, commit: CommitWritten) -> None:
+        place = (commit.topic, commit.partition)
+        self._of_all.add(commit)
+        self._by_partition.setdefault(place, _Commits()).add(commit)
+        if commit.ending is Ending.PLAIN:
+            self._plain_of_all.add(commit)
+            self._plain_by_partition.setdefault(place, _Commits()).add(commit)
+
+    def whole(self, after: int, before: int) -> bool:
+        """Whether no record of the group is missing or unreadable between these offsets.
+
+        Only then does the absence of a record mean something.
+        """
+        if self._whole_from is None or after + 1 < self._whole_from:
+            return False
+        return bisect_right(self._broken, after) == bisect_left(self._broken, before)
+
+    def last_commit(self, partitions: Partitions, after: int, before: int, *, plain: bool = False) -> int | None:
+        """The time of the last commit for any of these partitions; ``plain``: of those outside of transactions.
+
+        In the classic protocol a plain commit counts as a heartbeat, a transactional one does not.
+        """
+        commits = self._plain_by_partition if plain else self._by_partition
+        times = [
+            time
+            for place in partitions
+            if (found := commits.get(place)) is not None and (time := found.last(after, before)) is not None
+        ]
+        return max(times, default=None)
+
+    def last_of_all(self, after: int, before: int) -> int | None:
+        """The time of the last commit for any partition."""
+        return self._of_all.last(after, before)
+
+
+class _Commits:
+    """Offsets in the log, ascending, and the times of the commits there."""
+
+    __slots__ = ("offsets", "times")
+
+    def __init__(self) -> None:
+        self.offsets: list[int] = []
+        self.times: list[int] = []
+
+    def add(self, commit: CommitWritten) -> None:
+        self.offsets.append(commit.log_offset)
+        self.times.append(commit.at_ms)
+
+    def last(self, after: int, before: int) -> int | None:
+        index = bisect_left(self.offsets, before) - 1
+        return self.times[index] if index >= 0 and self.offsets[index] > after else None
+
+
+def _rhythm(commits: Iterable[_Commits]) -> int | None:
+    gaps: list[int] = []
+    for found in commits:
+        gaps += _gaps(found.times)
+        if len(gaps) > _LARGEST_SCAN:
+            break
+    return round(median(gaps)) if len(gaps) >= _GAPS_FOR_A_RHYTHM else None
+
+
+def _gaps(times: Sequence[int]) -> list[int]:
+    return [later - earlier for earlier, later in pairwise(times) if later > earlier]

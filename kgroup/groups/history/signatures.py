@@ -1,0 +1,190 @@
+"""Courses of events that have a name: a rollout, a crash loop, a member that never synced."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+from kgroup.groups.history.evidence import Evidence
+from kgroup.groups.history.model import WENT, Cause, Kind, Reason, Signature, SignatureKind, Step
+from kgroup.model.group_log import Protocol
+from kgroup.support.durations import format_duration
+from kgroup.support.units import plural
+
+ROLLOUT_GAP_MS = 300_000
+"""So long a pause between two rebalances ends a rollout: whoever was not replaced by then is another story."""
+
+ROLLOUT_MS = 1_800_000
+LOOP = 3
+"""So many rollouts, one right after the other, are none: all instances die and are started again."""
+LOOP_GAP_MS = 600_000
+"""So long a pause lies between two of them at most: Kubernetes starts one again after up to five minutes."""
+_EXACT_MS = 1_500
+
+
+def signatures(steps: Sequence[Step], evidence: Evidence) -> tuple[Signature, ...]:
+    """All that is recognised, in the order of the log; not how a crash loop waits for its dead, each time."""
+    found = replacements(steps)
+    loops = [one for one in found if one.kind is SignatureKind.CRASH_LOOP]
+    waits = [
+        one
+        for one in never_synced(steps, evidence)
+        if not any(loop.from_ms - LOOP_GAP_MS <= one.to_ms <= loop.to_ms for loop in loops)
+    ]
+    return tuple(sorted((*found, *waits), key=lambda one: (one.first, one.last)))
+
+
+def replacements(steps: Sequence[Step]) -> tuple[Signature, ...]:
+    """Rollouts; several of them without a pause are a crash loop."""
+    runs: list[list[Signature]] = []
+    for one in rollouts(steps):
+        if runs and one.from_ms - runs[-1][-1].to_ms <= LOOP_GAP_MS:
+            runs[-1].append(one)
+        else:
+            runs.append([one])
+    return tuple(one for run in runs for one in ([_loop(run)] if len(run) >= LOOP else run))
+
+
+def _loop(run: Sequence[Signature]) -> Signature:
+    first, last = run[0], run[-1]
+    count = sum(one.rebalances for one in run)
+    names = tuple(sorted({name for one in run for name in one.members}))
+    text = f"all members replaced {len(run)} times, in {plural(count, 'rebalance')}"
+    return Signature(SignatureKind.CRASH_LOOP, first.from_ms, last.to_ms, first.first, last.last, count, names, text)
+
+
+def rollouts(steps: Sequence[Step]) -> tuple[Signature, ...]:
+    """Spans in which every member that was there at the beginning was replaced, each once.
+
+    A member counts as replaced when its member id is gone and another one came for it: under the same name where names
+    outlive a restart, else as many as were there. More than one member, no longer than 30 minutes, no pause over 5.
+    """
+    found: list[Signature] = []
+    index = 1
+    while index < len(steps):
+        signature = _rollout_from(steps, index)
+        if signature is None:
+            index += 1
+        else:
+            found.append(signature)
+            index = next(n for n, step in enumerate(steps) if step.log_offset == signature.last) + 1
+    return tuple(found)
+
+
+def _rollout_from(steps: Sequence[Step], first: int) -> Signature | None:
+    """The shortest rollout that begins with this step, None where there is none."""
+    before = steps[first - 1]
+    old = {present.member_id: present.name for present in before.members}
+    if len(old) < 2 or not {present.member_id for present in steps[first].members} ^ old.keys():
+        return None
+    seen, came = set(old), Counter[str]()
+    for index in range(first, len(steps)):
+        step = steps[index]
+        if step.kind is Kind.DELETED or step.at_ms - steps[first].at_ms > ROLLOUT_MS:
+            return None
+        if index > first and step.at_ms - steps[index - 1].at_ms > ROLLOUT_GAP_MS:
+            return None
+        now = {present.member_id: present.name for present in step.members}
+        came.update(name for member_id, name in now.items() if member_id not in seen)
+        seen |= now.keys()
+        if came.total() > len(old) or any(times > 1 for times in came.values()):
+            return None
+        if not now.keys() & old.keys() and len(now) == len(old) == came.total() and _in_their_place(old, came):
+            return _rollout(steps[first : index + 1], old, came)
+    return None
+
+
+def _in_their_place(old: Mapping[str, str], came: Mapping[str, int]) -> bool:
+    """Whether those that came are the same instances by name; where names do not outlive a restart, nobody can tell."""
+    before = set(old.values())
+    return before.isdisjoint(came) or before == came.keys()
+
+
+def _rollout(steps: Sequence[Step], old: dict[str, str], came: Counter[str]) -> Signature:
+    count = sum(step.rebalances for step in steps)
+    return Signature(
+        SignatureKind.ROLLOUT,
+        steps[0].at_ms,
+        steps[-1].at_ms,
+        steps[0].log_offset,
+        steps[-1].log_offset,
+        count,
+        tuple(sorted(came)),
+        f"{len(old)} of {plural(len(old), 'member')} replaced once, in {plural(count, 'rebalance')}",
+    )
+
+
+def never_synced(steps: Sequence[Step], evidence: Evidence) -> tuple[Signature, ...]:
+    """Rebalances that stood still for exactly a session timeout.
+
+    Two ways in which that shows. A member joined a generation, never committed, and was gone a session timeout after
+    the joining had ended: it never fetched its assignment. Or a group that commits regularly was quiet for a session
+    timeout before its joining ended: the coordinator waited for a member that had begun to join; the log has no name
+    for it. (When a member dies while the group works, the others go on committing until its session ends.)
+    """
+    found = []
+    for before, step in pairwise(steps):
+        if step.protocol is not Protocol.CLASSIC or Kind.DELETED in (step.kind, before.kind):
+            continue
+        gone_ms = step.at_ms if step.joined_ms is None else step.joined_ms
+        if names := _lost(before, step, gone_ms, evidence):
+            found.append(_stuck(before, step, names, f"{', '.join(names)} joined, never committed, and was gone"))
+        elif (session_ms := _stood_still(before, step, gone_ms, evidence)) is not None:
+            text = f"quiet for {format_duration(session_ms / 1000)}"
+            found.append(_stuck(before, step, (), f"{text}: waited for a member that never came back to join"))
+    return tuple(found)
+
+
+def _lost(before: Step, step: Step, gone_ms: int, evidence: Evidence) -> tuple[str, ...]:
+    began_ms, span = before.joined_ms, (before.log_offset, step.log_offset)
+    if began_ms is None or evidence.rhythm_ms is None or not evidence.whole(*span):
+        return ()
+    suspects = _names(before.reasons, frozenset({Cause.JOIN})) & _names(step.reasons, WENT)
+    return tuple(
+        sorted(
+            present.name
+            for present in before.members
+            if present.name in suspects
+            and present.session_ms is not None
+            and -_exact(present.session_ms)
+            <= gone_ms - began_ms - present.session_ms
+            <= _exact(present.session_ms) + present.session_ms // 3
+            and evidence.last_commit(present.partitions or frozenset(), *span) is None
+        )
+    )
+
+
+def _stood_still(before: Step, step: Step, gone_ms: int, evidence: Evidence) -> int | None:
+    """The session timeout for which the group was quiet, None where it was not, or that says nothing."""
+    rhythm_ms = evidence.rhythm_ms
+    if step.quiet_ms is None or rhythm_ms is None or step.kind is not Kind.REBALANCE:
+        return None
+    quiet_ms = step.quiet_ms - max(0, step.at_ms - gone_ms)
+    for session_ms in sorted({p.session_ms for p in (*before.members, *step.members) if p.session_ms is not None}):
+        exact_ms = _exact(session_ms)
+        if 2 * rhythm_ms < session_ms and -exact_ms <= quiet_ms - session_ms <= exact_ms + rhythm_ms:
+            return session_ms
+    return None
+
+
+def _exact(session_ms: int) -> int:
+    """How far off a session timeout a span may be and still be taken for one."""
+    return min(_EXACT_MS, session_ms // 4)
+
+
+def _names(reasons: Sequence[Reason], causes: frozenset[Cause]) -> frozenset[str]:
+    return frozenset(name for reason in reasons if reason.cause in causes for name in reason.members)
+
+
+def _stuck(before: Step, step: Step, names: tuple[str, ...], text: str) -> Signature:
+    return Signature(
+        SignatureKind.NEVER_SYNCED,
+        before.at_ms,
+        step.at_ms,
+        before.log_offset,
+        step.log_offset,
+        step.rebalances,
+        names,
+        f"{text}, exactly a session timeout",
+    )

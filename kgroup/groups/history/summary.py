@@ -1,0 +1,133 @@
+"""The history of a group: what its log tells of a span of time, and how far that can be relied on. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kgroup.groups.history import documents
+from kgroup.groups.history.model import Signature, Step, Totals
+from kgroup.groups.history.offset_jumps import Commits, commits_of
+from kgroup.groups.history.signatures import signatures
+from kgroup.groups.history.totals import is_over, totals_of
+from kgroup.groups.history.track import Track, track
+from kgroup.model.group_log import Event, Reach, Unreadable
+from kgroup.support.instants import rfc3339
+
+_UNDER_WAY = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What of a history is wanted: from ``since_ms`` until ``until_ms`` (now, or earlier), looked at at ``now_ms``.
+
+    ``session_ms`` is the session timeout of consumer members (group or broker config), None: unknown. ``commits`` adds
+    offsets over time, of the partitions that are ``chosen`` (topic, partition); ``mark`` reads kgroup's own mark out of
+    a commit's metadata, None where it is not kgroup's. ``state`` is what the coordinator says of the group, None where
+    it knows it no more: a rebalance under way is in no record.
+    """
+
+    since_ms: int
+    until_ms: int
+    now_ms: int
+    session_ms: int | None = None
+    state: str | None = None
+    commits: bool = False
+    chosen: Callable[[str, int], bool] = lambda topic, partition: True
+    mark: Callable[[str], str | None] = lambda metadata: None
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """A group over a span of time.
+
+    ``steps`` are those of the span, oldest first, ``before`` is the one that was current when it began (None: not in
+    the log). ``over`` is whether the rebalances have come to an end, None where there were none. ``commits`` is None
+    where they were not asked for, ``unreadable`` counts records of the group that could not be decoded.
+    """
+
+    group: str
+    asked: Asked
+    reach: Reach
+    before: Step | None
+    steps: tuple[Step, ...]
+    totals: Totals
+    over: bool | None
+    signatures: tuple[Signature, ...]
+    commits: Commits | None
+    unreadable: int
+
+    @property
+    def rebalancing(self) -> bool:
+        """Whether a rebalance is under way that is not, or not wholly, in the log."""
+        return self.asked.state in _UNDER_WAY
+
+    @property
+    def covered(self) -> bool:
+        """Whether the log that was read reaches back to the beginning of the span, or to that of all."""
+        if self.reach.complete:
+            return True
+        oldest_ms = self.reach.oldest_ms
+        return oldest_ms is not None and oldest_ms <= self.asked.since_ms
+
+    @property
+    def whole(self) -> bool:
+        """Whether no record of the span can be missing: compaction has not been there, and it was read to its begin."""
+        whole_from = self.reach.whole_from
+        first = self.before.log_offset if self.before is not None else self.reach.start
+        return self.covered and whole_from is not None and whole_from <= first
+
+    def document(self) -> dict[str, Any]:
+        """Its JSON form."""
+        asked = self.asked
+        return {
+            "group": self.group,
+            "since": rfc3339(asked.since_ms),
+            "until": rfc3339(asked.until_ms),
+            "state": asked.state,
+            "over": self.over,
+            "totals": documents.of_totals(self.totals),
+            "signatures": [documents.of_signature(one) for one in self.signatures],
+            "before": None if self.before is None else documents.of_step(self.before),
+            "steps": [documents.of_step(step) for step in self.steps],
+            "commits": None
+            if self.commits is None
+            else documents.of_commits(self.commits, asked.until_ms - asked.since_ms),
+            "log": {
+                **documents.of_reach(self.reach),
+                "covers_span": self.covered,
+                "whole": self.whole,
+                "unreadable_records": self.unreadable,
+            },
+        }
+
+
+def history(group: str, events: Sequence[Event], reach: Reach, asked: Asked) -> History:
+    """The history that these events tell, which are in the log's order. Never raises, whatever they hold.
+
+    Events before the span are needed too, at least the group's last record before it: without it nothing can be said of
+    the first step.
+    """
+    found = track(events, reach, asked.session_ms)
+    inside = tuple(step for step in found.steps if asked.since_ms <= step.at_ms <= asked.until_ms)
+    earlier = [step for step in found.steps if step.at_ms < asked.since_ms]
+    totals = totals_of(inside, asked.until_ms - asked.since_ms)
+    recognised = signatures(found.steps, found.evidence)
+    return History(
+        group=group,
+        asked=asked,
+        reach=reach,
+        before=earlier[-1] if earlier else None,
+        steps=inside,
+        totals=totals,
+        over=False if asked.state in _UNDER_WAY else is_over(totals, asked.now_ms),
+        signatures=tuple(one for one in recognised if asked.since_ms <= one.to_ms <= asked.until_ms),
+        commits=_commits(found, asked) if asked.commits else None,
+        unreadable=sum(isinstance(event, Unreadable) for event in events),
+    )
+
+
+def _commits(found: Track, asked: Asked) -> Commits:
+    made = [one for one in found.commits if asked.chosen(one.commit.topic, one.commit.partition)]
+    return commits_of(made, found.steps, asked.since_ms, asked.until_ms, asked.mark)

@@ -1,0 +1,221 @@
+"""One pass over a group's events, in the log's order: steps, and who held what when a commit was made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from kgroup.groups.history.classic import Generations
+from kgroup.groups.history.consumer import BATCH_MS, Epochs
+from kgroup.groups.history.context import Carried, World
+from kgroup.groups.history.evidence import Evidence
+from kgroup.groups.history.model import Kind, Present, Step
+from kgroup.groups.history.names import names_of
+from kgroup.model.group_log import (
+    CommitWritten,
+    EpochWritten,
+    Event,
+    GenerationWritten,
+    GroupGone,
+    HoldingWritten,
+    MemberWritten,
+    Partitions,
+    PatternResolved,
+    Protocol,
+    Reach,
+    TargetEpochWritten,
+    TargetWritten,
+    TopicPartition,
+    Unreadable,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A commit, and the member (by name) that held the partition then; None where nobody did, or it is unknown."""
+
+    commit: CommitWritten
+    owner: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """What one pass over the events found: all steps, oldest first, all commits, and what these prove."""
+
+    steps: tuple[Step, ...]
+    commits: tuple[Made, ...]
+    evidence: Evidence
+
+
+def track(events: Sequence[Event], reach: Reach, session_ms: int | None = None) -> Track:
+    """Steps and commits of one group. Never raises, whatever the order and the values of the events.
+
+    ``session_ms`` is the session timeout of members of the consumer protocol (group or broker config), None: unknown.
+    """
+    evidence = Evidence(events, reach)
+    follower = _Follower(World(names_of(events), evidence, session_ms), reach)
+    for event in events:
+        follower.follow(event)
+    follower.end()
+    return Track(_finished(follower.steps), tuple(follower.commits), evidence)
+
+
+class _Follower:
+    def __init__(self, world: World, reach: Reach) -> None:
+        self.steps: list[Step] = []
+        self.commits: list[Made] = []
+        self._world = world
+        self._reach = reach
+        self._generations = Generations(world)
+        self._epochs = Epochs(world)
+        self._owners: dict[TopicPartition, str] = {}
+        self._gone: tuple[GroupGone, Carried, int] | None = None
+        self._protocol: Protocol | None = None
+        if reach.complete:
+            world.ownership.forget()
+
+    def follow(self, event: Event) -> None:
+        """The next event."""
+        match event:
+            case CommitWritten():
+                self.commits.append(Made(event, self._owner((event.topic, event.partition))))
+                return
+            case Unreadable():
+                return
+            case _:
+                self._settle(event.at_ms)
+        match event:
+            case GenerationWritten():
+                self._generation(event)
+            case GroupGone():
+                self._group_gone(event)
+            case _:
+                self._of_consumers(event)
+
+    def _of_consumers(self, event: Event) -> None:
+        match event:
+            case EpochWritten():
+                self._epoch(event)
+            case MemberWritten():
+                self._enter_consumer()
+                self._epochs.member(event)
+            case PatternResolved():
+                self._epochs.pattern(event)
+            case TargetEpochWritten():
+                self._epochs.target_epoch(event)
+            case TargetWritten():
+                self._enter_consumer()
+                self._epochs.target(event)
+            case HoldingWritten():
+                self._epochs.holding(event)
+
+    def end(self) -> None:
+        """There are no more events."""
+        self._deleted()
+        self._add(self._epochs.flush(None))
+        self._add(self._epochs.close(None))
+
+    def _add(self, step: Step | None) -> None:
+        if step is not None:
+            self.steps.append(step)
+
+    def _owner(self, place: TopicPartition) -> str | None:
+        consumer = self._protocol is Protocol.CONSUMER
+        member_id = self._epochs.owner(place) if consumer else self._owners.get(place)
+        return None if member_id is None else self._world.name(member_id)
+
+    def _settle(self, now_ms: int) -> None:
+        self._add(self._epochs.flush(now_ms))
+        if self._gone is not None and abs(now_ms - self._gone[0].at_ms) > BATCH_MS:
+            self._deleted()
+
+    def _deleted(self) -> None:
+        """The group that went did not come back under the other protocol at once: it was deleted."""
+        if self._gone is None:
+            return
+        (record, carried, number), self._gone = self._gone, None
+        del carried
+        self._world.ownership.forget()
+        self.steps.append(
+            Step(
+                protocol=record.protocol,
+                number=number,
+                kind=Kind.DELETED,
+                log_offset=record.log_offset,
+                at_ms=record.at_ms,
+                reasons=(),
+                leader=None,
+                assignor=None,
+                members=(),
+                moved=None,
+                moved_needlessly=None,
+            )
+        )
+
+    def _group_gone(self, record: GroupGone) -> None:
+        if record.protocol is Protocol.CLASSIC:
+            if self._protocol is Protocol.CONSUMER:
+                return  # the other half of a conversion, already seen
+            members, number = self._generations.members, self._generations.number
+            self._generations.forget()
+        else:
+            if self._protocol is Protocol.CLASSIC and self._epochs.number == 0:
+                return
+            members, number = self._epochs.members, self._epochs.number
+            self._add(self._epochs.forget())
+        self._owners.clear()
+        other = Protocol.CONSUMER if record.protocol is Protocol.CLASSIC else Protocol.CLASSIC
+        self._gone = record, Carried(other, dict(members)), number
+
+    def _carried(self, to: Protocol) -> Carried | None:
+        """Who comes over from the other protocol; None where the group did not change it just now."""
+        if self._gone is not None and self._gone[1].to is not to:
+            self._deleted()  # and made anew at once
+        gone, self._gone = self._gone, None
+        return None if gone is None else gone[1]
+
+    def _generation(self, record: GenerationWritten) -> None:
+        carried = self._carried(Protocol.CLASSIC)
+        if self._protocol is Protocol.CONSUMER and carried is None:
+            self._add(self._epochs.forget())
+        self._protocol = Protocol.CLASSIC
+        begins = self._reach.to_log_start and not self.steps
+        self._add(self._generations.add(record, carried, first=begins))
+        self._owners = {
+            place: member.member_id for member in record.members for place in member.partitions or frozenset()
+        }
+
+    def _enter_consumer(self) -> None:
+        if self._gone is None:
+            return
+        if (carried := self._carried(Protocol.CONSUMER)) is not None:
+            self._epochs.carry(carried)
+
+    def _epoch(self, record: EpochWritten) -> None:
+        self._enter_consumer()
+        if self._protocol is Protocol.CLASSIC:
+            self._generations.forget()
+            self._owners.clear()
+        self._protocol = Protocol.CONSUMER
+        self._add(self._epochs.epoch(record))
+
+
+def _finished(steps: Sequence[Step]) -> tuple[Step, ...]:
+    """In the log's order, with how long each lasted, and whose partitions are other ones than before."""
+    ordered = sorted(steps, key=lambda step: step.log_offset)
+    lanes: dict[str, Partitions] = {}
+    found = []
+    for index, step in enumerate(ordered):
+        following = ordered[index + 1] if index + 1 < len(ordered) else None
+        lasted_ms = None if following is None else max(0, following.at_ms - step.at_ms)
+        members = tuple(_compared(present, lanes) for present in step.members)
+        found.append(replace(step, members=members, lasted_ms=lasted_ms))
+    return tuple(found)
+
+
+def _compared(present: Present, lanes: dict[str, Partitions]) -> Present:
+    if present.partitions is None:
+        return present
+    before = lanes.get(present.name)
+    lanes[present.name] = present.partitions
+    return present if before is None else replace(present, other=before != present.partitions)

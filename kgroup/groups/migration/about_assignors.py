@@ -1,0 +1,106 @@
+"""Checks of what deals out the partitions."""
+
+from __future__ import annotations
+
+from kgroup.groups.migration.assignor_names import client_assignors, server_assignor, server_name
+from kgroup.groups.migration.case import Case
+from kgroup.groups.migration.check import Check
+from kgroup.groups.migration.subject import Subject
+from kgroup.support.units import plural
+
+ASSIGNORS = Subject(
+    "assignors",
+    "the members' assignor has a counterpart on the other side, and the brokers offer it",
+    "KIP-848; KAFKA-18327",
+    "custom assignor",
+)
+USER_DATA = Subject(
+    "user-data",
+    "member assignments carry no userData, which keeps a live group from converting",
+    "KIP-848; GroupMetadataManager, online upgrade",
+    "userData in assignments",
+)
+_INSTEAD = (
+    "client-side assignors are gone; the brokers' own are uniform and range (group.remote.assignor), and a class that "
+    "implements ConsumerGroupPartitionAssignor can be added to group.consumer.assignors"
+)
+_DEFAULT_OF_CLIENTS = "range, or what the client is set to"
+
+
+def assignors(case: Case) -> Check | None:
+    """The members' now, or those of the last generation; a custom one can't move."""
+    if not case.to_consumer:
+        return _back(case)
+    if case.group.type == "consumer":
+        now = case.group.assignor
+        return ASSIGNORS.ok(f"the brokers' own: {server_name(now)}") if now else None
+    custom = next(iter(case.evidence.configured), None)  # the first of a list is the one that members vote for
+    if custom and server_assignor(custom) is None:
+        return ASSIGNORS.blocked(
+            f"custom assignor {custom} (the configuration)", brief=f"assignor {custom}", remedy=_INSTEAD
+        )
+    used = case.assignor
+    if not used:
+        return ASSIGNORS.unknown("which assignor its members use is not known" + case.why("past"))
+    mapped = server_assignor(used)
+    said = used if case.group.assignor else f"{used} (last generation)"
+    if mapped is None:
+        return ASSIGNORS.blocked(f"custom assignor {said}", brief=f"assignor {used}", remedy=_INSTEAD)
+    return _compared(case, said, mapped)
+
+
+def _compared(case: Case, said: str, mapped: str) -> Check:
+    if case.broker.assignors is None:
+        return ASSIGNORS.unknown(
+            f"{said} becomes {mapped}; group.consumer.assignors could not be read" + case.why("assignors"),
+            remedy=f"group.remote.assignor={mapped} in the client, if the brokers offer it",
+        )
+    offered = [server_name(name) for name in case.broker.assignors]
+    if mapped not in offered:
+        return ASSIGNORS.warning(
+            f"{said} becomes {mapped}, which the brokers do not offer (group.consumer.assignors: "
+            f"{', '.join(offered) or 'none'})",
+            brief=f"assignor {mapped} not offered",
+            remedy=f"add {mapped} to group.consumer.assignors; without group.remote.assignor the first of the list is "
+            "used, and with one that is not in it the client is refused (UNSUPPORTED_ASSIGNOR)",
+        )
+    if mapped != offered[0]:
+        return ASSIGNORS.ok(
+            f"{said} becomes {mapped}",
+            remedy=f"group.remote.assignor={mapped} in the client: the default is {offered[0]}",
+        )
+    return ASSIGNORS.ok(f"{said} becomes {mapped}, the default")
+
+
+def _back(case: Case) -> Check | None:
+    """On the way back the clients choose."""
+    now = case.group.assignor
+    if not now:
+        return ASSIGNORS.unknown(f"the clients choose theirs: {_DEFAULT_OF_CLIENTS}")
+    names = client_assignors(now)
+    if names:
+        return ASSIGNORS.ok(f"{server_name(now)} becomes the client's: partition.assignment.strategy={names[0]}")
+    return ASSIGNORS.warning(
+        f"{now} is a custom assignor of the brokers; the classic protocol has only those of the clients",
+        brief=f"assignor {now}",
+        remedy="choose one of the client's: cooperative-sticky, range, or a class of your own",
+    )
+
+
+def user_data(case: Case) -> Check | None:
+    """Only a live classic group's counts: the broker refuses to convert it, as the data would be lost."""
+    if not case.to_consumer or case.empty or case.group.type != "classic":
+        return None
+    past = case.past
+    if past is None or not past.members:
+        return USER_DATA.unknown("the members' assignments could not be read" + case.why("past"))
+    carrying = [member for member in past.members if member.carries_user_data]
+    if not carrying:
+        return USER_DATA.ok("none")
+    return USER_DATA.info(
+        f"the assignments of {plural(len(carrying), 'member')} carry userData: a consumer member would be refused "
+        "(GROUP_ID_NOT_FOUND) while the group runs",
+        brief="members carry userData: offline only",
+        remedy="stop the group, then convert it",
+        offline_only=True,
+    )

@@ -1,0 +1,267 @@
+"""Checks of the brokers: whether they speak the protocol, let a live group move, and have known defects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kgroup.groups.migration.case import FIRST_RELEASE, Case
+from kgroup.groups.migration.check import Check
+from kgroup.groups.migration.rules import BrokerDefect, Level, Product
+from kgroup.groups.migration.subject import Subject
+from kgroup.groups.migration.versions import parse_version
+from kgroup.groups.wait_conditions import some_of
+from kgroup.model.acl_hint import acl_hint
+from kgroup.support.units import plural
+
+PROTOCOL = Subject(
+    "protocol-available",
+    "the brokers speak the wanted protocol now",
+    "KIP-848; ConsumerGroupDescribe about a group that does not exist",
+    "protocol not available",
+)
+POLICY = Subject(
+    "migration-policy",
+    "group.consumer.migration.policy lets a live group move; an Empty one always may",
+    "KIP-848; group.consumer.migration.policy",
+    "migration policy",
+)
+DEFECTS = Subject(
+    "broker-defects",
+    "known defects of the brokers' release; the patch level can't be read",
+    "Kafka's issues, by the branches their fixes are in",
+    "broker defects",
+)
+ACCESS = Subject(
+    "topic-describe",
+    "every principal that may read the group may DESCRIBE its topics: one forbidden topic fails the heartbeat",
+    "KAFKA-18813",
+    "topic DESCRIBE",
+)
+MONITORS = Subject("monitors", "which monitoring tools do not see such groups well", "the tools' issues", "monitors")
+
+_UPWARDS = ("UPGRADE", "BIDIRECTIONAL")
+_DOWNWARDS = ("DOWNGRADE", "BIDIRECTIONAL")
+_SWITCH_ON = "kafka-features.sh --bootstrap-server BROKER upgrade --feature group.version=1"
+_NAMED_PRINCIPALS = 3
+_ALL = "all of "
+
+
+def protocol_available(case: Case) -> Check | None:
+    """For the consumer protocol a probe tells, and feature and setting say why not; classic is always there."""
+    if not case.to_consumer:
+        return _classic(case)
+    broker = case.broker
+    hindrance = _hindrance(case)
+    if broker.serves_consumer is False or (broker.serves_consumer is None and hindrance):
+        evidence, remedy = hindrance or _refused(case)
+        return PROTOCOL.blocked(evidence, brief="no consumer protocol", remedy=remedy)
+    if broker.serves_consumer is None and (broker.group_version is None or broker.rebalance_protocols is None):
+        return PROTOCOL.unknown(
+            "could not be asked" + case.why("serves_consumer", "group_version", "rebalance_protocols")
+        )
+    if case.release and case.release < FIRST_RELEASE:
+        return PROTOCOL.warning(
+            f"brokers of {broker.release}: an early access, not for production before 4.0",
+            brief=f"early access in {broker.release}",
+            remedy="upgrade the brokers to 4.0 or newer first",
+        )
+    if broker.heartbeat_version == 0:
+        return _capped(case)
+    return PROTOCOL.ok("available")
+
+
+def _capped(case: Case) -> Check:
+    """An old broker knows version 0 of the heartbeat and no other; before a newer one it is a proxy that says so."""
+    known = f" ({some_of([proxy.name for proxy in case.rules.proxies])} does so)" if case.rules.proxies else ""
+    where = (
+        f"the brokers are of {case.broker.release}, so it is a proxy" if case.release else "an old broker or a proxy"
+    )
+    return PROTOCOL.info(
+        f"available, but ConsumerGroupHeartbeat only as version 0: {where}{known if case.release else ''}",
+        remedy="clients can't subscribe by pattern (SubscriptionPattern) through it",
+    )
+
+
+def _hindrance(case: Case) -> tuple[str, str] | None:
+    """What keeps the brokers from speaking it, as far as release and settings tell; with what to do."""
+    broker = case.broker
+    if case.release and case.release < FIRST_RELEASE:
+        return f"brokers of {broker.release}; the protocol came with 4.0", "upgrade the brokers to 4.0 or newer"
+    if broker.kraft is False and broker.group_version == 0:
+        # Its remedy, kafka-features.sh, fails there: such a cluster has no feature to switch on.
+        return (
+            "brokers of 3.x on ZooKeeper (they name no metadata.version); the protocol came with 4.0, on KRaft",
+            "move the cluster to KRaft, and upgrade the brokers to 4.0 or newer",
+        )
+    found = []
+    if broker.rebalance_protocols is not None and "consumer" not in broker.rebalance_protocols:
+        listed = ",".join(broker.rebalance_protocols)
+        found.append(
+            (
+                f"group.coordinator.rebalance.protocols={listed} leaves it out",
+                f"set it to {listed},consumer on every broker and restart them",
+            )
+        )
+    if broker.group_version == 0:
+        found.append(("the feature group.version is 0 (off)", f"switch it on: {_SWITCH_ON}"))
+    if not found:
+        return None
+    return "; ".join(evidence for evidence, _ in found), "; ".join(remedy for _, remedy in found)
+
+
+def _refused(case: Case) -> tuple[str, str]:
+    broker = case.broker
+    lacking = f"; {_products(case.rules.services)}" if case.rules.services else ""
+    if broker.heartbeat_version is not None:
+        return "the brokers list its requests, but refuse them (UNSUPPORTED_VERSION)" + lacking, "ask who runs them"
+    if case.release:
+        return (
+            f"ConsumerGroupHeartbeat (API 68) is not offered, but brokers are of {broker.release}: a proxy hides it",
+            "upgrade the proxy, or reach the brokers without it",
+        )
+    return "ConsumerGroupHeartbeat (API 68) is not offered: brokers older than 4.0, or no Apache Kafka" + lacking, (
+        "upgrade the brokers to 4.0 or newer"
+    )
+
+
+def _products(products: tuple[Product, ...]) -> str:
+    return "; ".join(f"{product.name}: {product.what} ({product.certainty})" for product in products)
+
+
+def _classic(case: Case) -> Check:
+    protocols = case.broker.rebalance_protocols
+    if protocols is not None and "classic" not in protocols:
+        return PROTOCOL.blocked(
+            f"group.coordinator.rebalance.protocols={','.join(protocols)} leaves it out",
+            brief="no classic protocol",
+            remedy="add classic to it on every broker and restart them",
+        )
+    return PROTOCOL.ok("available" if protocols is not None else "every broker speaks it: it can't be switched off")
+
+
+def migration_policy(case: Case) -> Check | None:
+    """What is not allowed online can still be done offline; where it can't be read, offline is what surely works."""
+    policy = case.broker.policy
+    said = f"policy {policy}" if policy else "policy not known" + case.why("policy")
+    if case.empty:
+        return POLICY.ok(f"an Empty group converts under any policy ({said})")
+    if case.rolls_out:
+        return POLICY.ok(f"it is of the consumer type already: more consumer members may join ({said})")
+    way = "upgrade" if case.to_consumer else "downgrade"
+    if policy is None:
+        return POLICY.unknown(
+            f"whether an online {way} is allowed is not known{case.why('policy')}",
+            brief="policy not known: stopping it is safe",
+            remedy="group.consumer.migration.policy is BIDIRECTIONAL by default from 4.0 on (DISABLED in 3.9)",
+            offline_only=True,
+        )
+    if policy in (_UPWARDS if case.to_consumer else _DOWNWARDS):
+        return POLICY.ok(f"online {way} possible ({said})")
+    return POLICY.info(
+        _what_it_does(case, policy),
+        brief=f"policy {policy}: offline only",
+        remedy="stop the group, then convert it; or set group.consumer.migration.policy=bidirectional on all brokers",
+        offline_only=True,
+    )
+
+
+def _what_it_does(case: Case, policy: str) -> str:
+    if case.to_consumer:
+        return f"policy {policy}: a consumer member is refused (GROUP_ID_NOT_FOUND) while classic ones run"
+    if policy == "DISABLED":
+        return (
+            f"policy {policy}: classic members are refused (INCONSISTENT_GROUP_PROTOCOL, from 4.3.1 on), or, before, "
+            "stay beside the others for good"
+        )
+    return f"policy {policy}: classic members may join, but the group never turns classic"
+
+
+def broker_defects(case: Case) -> Check | None:
+    """A release that has a defect at every patch level is a warning; one that has it at some can't be judged."""
+    if case.release is None:
+        return DEFECTS.unknown("the brokers' release is not known" + case.why("release"))
+    found = [(defect, levels) for defect in case.rules.broker_defects if (levels := _levels(case, defect))]
+    if not found:
+        return DEFECTS.ok(f"none known of {case.broker.release} that would matter here")
+    evidence = "; ".join(f"{levels}: {defect.what} ({_reference(defect)})" for defect, levels in found)
+    serious = [(defect, levels) for defect, levels in found if defect.level is Level.WARNING]
+    certain = [defect for defect, levels in serious if levels.startswith(_ALL)]
+    remedy = f"run the newest patch release: {'; '.join(_fixes(defect) for defect, _ in found)}"
+    if certain:
+        return DEFECTS.warning(evidence, brief=f"broker {case.broker.release}: {certain[0].id}", remedy=remedy)
+    if serious:
+        return DEFECTS.unknown(evidence, remedy=remedy)
+    return DEFECTS.info(evidence, remedy=remedy)
+
+
+def _levels(case: Case, defect: BrokerDefect) -> str | None:
+    """Which patch levels of the brokers' release have the defect (``4.1.0 and 4.1.1``); None where it is no matter."""
+    release, since = case.release, parse_version(defect.since)
+    if release is None or since is None or release < since[:2] or not _concerns(case, defect):
+        return None
+    fixes = [fix for text in defect.fixed_in if (fix := parse_version(text))]
+    line = ".".join(map(str, release))
+    own = [fix for fix in fixes if fix[:2] == release]
+    if own:
+        return _before(line, since[2] if since[:2] == release else 0, min(own)[2])
+    return None if fixes and max(fixes)[:2] < release else f"{_ALL}{line}"
+
+
+def _before(line: str, first: int, fixed: int) -> str | None:
+    levels = [f"{line}.{number}" for number in range(first, fixed)]
+    if len(levels) > 2:
+        return f"{levels[0]} to {levels[-1]}"
+    return " and ".join(levels) or None
+
+
+def _concerns(case: Case, defect: BrokerDefect) -> bool:
+    return (
+        case.wanted.target in defect.targets
+        and (case.live or not defect.live)
+        and (bool(case.instances) or not defect.static)
+        and (not defect.policies or case.broker.policy in defect.policies)
+    )
+
+
+def _reference(defect: BrokerDefect) -> str:
+    return defect.id if defect.certainty.value == "confirmed" else f"{defect.id}, {defect.certainty.value}"
+
+
+def _fixes(defect: BrokerDefect) -> str:
+    return f"{defect.id} is fixed in {', '.join(defect.fixed_in)}" if defect.fixed_in else f"{defect.id} is open"
+
+
+def topic_describe(case: Case) -> Check | None:
+    """The coordinator asks for DESCRIBE on every topic that a member names."""
+    if not case.to_consumer:
+        return None
+    access = case.evidence.access
+    if access is None:
+        return ACCESS.unknown("the ACLs could not be read" + case.why("access"))
+    if not access.authorizer:
+        return ACCESS.ok("the cluster has no authorizer")
+    if not access.blind:
+        return ACCESS.ok("every principal that may read the group may describe its topics, as far as ACLs tell")
+    first, others = access.blind[0], len(access.blind) - _NAMED_PRINCIPALS
+    named = "; ".join(f"{blind.principal} on {some_of(blind.topics)}" for blind in access.blind[:_NAMED_PRINCIPALS])
+    more = f"; {plural(others, 'principal')} more" if others > 0 else ""
+    topic = first.topics[0] if first.topics else "..."
+    return ACCESS.warning(
+        f"no DESCRIBE: {named}{more}; if it consumes in this group, its heartbeat fails (TOPIC_AUTHORIZATION_FAILED)",
+        brief=f"no DESCRIBE for {first.principal}",
+        remedy=acl_hint("Describe", "topic", topic, principal=first.principal),
+    )
+
+
+def monitors(case: Case) -> Check | None:
+    """Of no weight for the group; whoever watches it should know."""
+    if not case.to_consumer or not case.rules.monitors:
+        return None
+    return MONITORS.info(_products(case.rules.monitors))
+
+
+def defect_notes(case: Case) -> Iterator[str]:
+    """What is known of the brokers' release, a line each: for all groups of a cluster it is the same."""
+    for defect in case.rules.broker_defects:
+        if levels := _levels(case, defect):
+            yield f"brokers {levels}: {defect.what}; {_fixes(defect)}"

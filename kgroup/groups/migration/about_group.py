@@ -1,0 +1,235 @@
+"""Checks of the group itself: what it is, who is in it, how its members subscribe."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kgroup.groups.foreign_owners import Owner, foreign_owner
+from kgroup.groups.member_names import labels
+from kgroup.groups.migration.case import Case
+from kgroup.groups.migration.check import Check
+from kgroup.groups.migration.subject import Subject
+from kgroup.groups.wait_conditions import some_of
+from kgroup.model.groups import ListedGroup, is_of_consumers
+from kgroup.support.quoting import quote
+from kgroup.support.units import plural
+
+KIND = Subject(
+    "kind",
+    "it exists and is a consumer group, not one of Connect, Streams, a registry or a share group",
+    "KIP-848; the broker converts groups of other kinds without objection",
+    "other kind of group",
+)
+MEMBERS = Subject("members", "it is Empty, or who is in it", "KIP-848: an Empty group always converts", "members")
+ALREADY = Subject(
+    "already-there",
+    "it is of the wanted type and no member speaks the other protocol",
+    "KIP-848",
+    "rollout under way",
+)
+SIZE = Subject(
+    "group-size",
+    "its members are no more than group.consumer.max.size, or group.max.size on the way back",
+    "KIP-848; KAFKA-20601",
+    "group size",
+)
+STATIC = Subject(
+    "static-members",
+    "members with an instance id: a successor that starts first is fenced",
+    "KIP-345, KIP-848",
+    "static members",
+)
+REGEX = Subject(
+    "regex",
+    "subscriptions by pattern, which the server matches in its own way (RE2J, whole names)",
+    "KIP-848; librdkafka's migration guide",
+    "regex subscription",
+)
+RACK = Subject("rack", "members with a rack: server-side assignors take no notice", "KAFKA-19387", "rack awareness")
+
+_OWN_KINDS = ("share", "streams")
+_NO_LIMIT = 2_147_483_647
+_PATTERNS = (
+    "if the application subscribes by pattern: the server matches whole names by RE2J, so ^topic no longer matches "
+    "topic-1; write ^topic.*"
+)
+_INSTEAD = {
+    "Kafka Connect": "Connect sets up its consumers and workers itself (consumer.override.* of a connector)",
+    "Kafka Streams": "Streams has a protocol of its own: group.protocol=streams (KIP-1071), on brokers from 4.2.1 on "
+    "(4.2.0: KAFKA-20254)",
+    "a share group": "share groups have a protocol of their own (KIP-932)",
+    "Spark": "Spark makes a group anew for each query; its consumer's options say how",
+    "Flink": "Flink's consumers assign partitions themselves and are never members",
+}
+
+
+def kind(case: Case) -> Check | None:
+    """BLOCKED for what is no consumer group; a name alone may be passed with ``--accept foreign-owner``."""
+    group = case.group
+    if group.state == "Dead":
+        return KIND.blocked(
+            "there is no such group (state Dead), and a conversion would make one",
+            brief="no such group",
+            remedy="look for its name: kgroup list",
+        )
+    owner = _owner(case)
+    if owner is not None:
+        # "a share group", "a framework ..." are what it is; the others are somebody's.
+        brief = owner.framework if owner.framework.startswith("a ") else f"owned by {owner.framework}"
+        evidence = f"{brief} {owner.evidence}"
+        remedy = _INSTEAD.get(owner.framework, "only the framework knows what its groups need")
+        if _is_certain(case) or "foreign-owner" not in case.wanted.accepted:
+            return KIND.blocked(evidence, brief=brief, remedy=remedy)
+        return KIND.info(f"{evidence}: accepted", remedy=remedy)
+    if group.is_simple:
+        return KIND.info(
+            'it only keeps offsets (protocol type ""): nobody has joined it as a classic group',
+            remedy="consumers that assign() partitions use no rebalance protocol and gain nothing",
+        )
+    if group.protocol_type is None:
+        return KIND.unknown("its protocol type is not known" + case.why("protocol_type"))
+    return KIND.ok("a consumer group")
+
+
+def _owner(case: Case) -> Owner | None:
+    group, kind = case.group, case.evidence.kind
+    if kind in _OWN_KINDS:
+        return foreign_owner(ListedGroup(group.name, kind, group.state, group.protocol_type, group.coordinator))
+    return foreign_owner(group)
+
+
+def _is_certain(case: Case) -> bool:
+    """Whether the broker says whose it is, rather than a name."""
+    return case.evidence.kind in _OWN_KINDS or not is_of_consumers(case.group.protocol_type)
+
+
+def members(case: Case) -> Check | None:
+    """Who would have to go before kgroup can convert it."""
+    if case.empty:
+        return MEMBERS.ok("Empty")
+    if not case.members:
+        return MEMBERS.unknown(f"{case.group.state}, but its members may not be seen" + case.why("members"))
+    names = list(labels(case.group).values())
+    return MEMBERS.info(f"{plural(len(names), 'member')}: {some_of(names)}")
+
+
+def already_there(case: Case) -> Check | None:
+    """OK where nothing is left to do; a rollout that is under way is not that."""
+    kind, target = case.group.type, case.wanted.target
+    if case.arrived:
+        return ALREADY.ok(f"on the {target} protocol already")
+    left = len(case.classic_left)
+    if left:
+        brief = f"{left} of {plural(len(case.members), 'member')} {'still' if case.to_consumer else 'already'} classic"
+        return ALREADY.info(f"a rollout is under way: {brief}", brief=brief)
+    if kind == target:
+        return ALREADY.unknown(
+            f"of type {kind}, but its members may not be seen: classic ones may be left" + case.why("members"),
+            brief="live; its members may not be seen",
+        )
+    return ALREADY.info(f"of type {kind}")
+
+
+def group_size(case: Case) -> Check | None:
+    """A group that is too large is refused as a whole (online), or those that come last are."""
+    setting, limit = (
+        ("group.consumer.max.size", case.broker.consumer_max_size)
+        if case.to_consumer
+        else ("group.max.size", case.broker.classic_max_size)
+    )
+    field = "consumer_max_size" if case.to_consumer else "classic_max_size"
+    if limit is None:
+        return SIZE.unknown(f"{setting} could not be read" + case.why(field))
+    if limit >= _NO_LIMIT:
+        return SIZE.ok(f"{setting} sets no limit")
+    past = len(case.past.members) if case.past else 0
+    if case.live and case.members:
+        return _size_now(case, setting, limit)
+    if past > limit:
+        return SIZE.warning(
+            f"{plural(past, 'member')} in its last generation; {setting} is {limit}",
+            brief=f"{past} members > {limit}",
+            remedy=f"raise {setting} on the brokers, or start no more than {limit}: the others are refused",
+        )
+    if not past:
+        return SIZE.unknown(f"{setting} is {limit}; how many members it had is not known" + case.why("past"))
+    return SIZE.ok(f"{plural(past, 'member')} in its last generation; {setting} is {limit}")
+
+
+def _size_now(case: Case, setting: str, limit: int) -> Check:
+    now = len(case.members)
+    seen = f"{plural(now, 'member')}; {setting} is {limit}"
+    if now > limit:
+        return SIZE.blocked(seen, brief=f"{now} members > {limit}", remedy=f"raise {setting} on the brokers")
+    if now == limit and case.to_consumer and case.instances:
+        # The coordinator counts before it sees whose place the newcomer takes: fixed after 4.3.1.
+        return SIZE.info(
+            f"{seen}: full, so a static member's successor is refused (KAFKA-20601, open in 4.3.1)",
+            brief="full, with static members: offline only",
+            remedy=f"raise {setting} on the brokers, or stop the group first",
+            offline_only=True,
+        )
+    return SIZE.ok(seen)
+
+
+def static_members(case: Case) -> Check | None:
+    """Under the consumer protocol the older of two members with one instance id stays, and the newcomer is fenced.
+
+    While the group moves, a consumer member does take the place of a classic one; it is later rollouts that break.
+    """
+    found = case.instances
+    if found is None:
+        return STATIC.unknown("whether its members are static is not known" + case.why("past", "members"))
+    if not found:
+        return STATIC.ok("no member has an instance id")
+    when = "" if case.members else " in its last generation"
+    seen = f"{plural(len(found), 'static member')}{when}: {some_of(found)}"
+    if not case.to_consumer:
+        return STATIC.info(f"{seen}; of two with one instance id the classic protocol fences the older")
+    return STATIC.warning(
+        f"{seen}; on the consumer protocol a successor that starts before the old instance has left is refused "
+        "(UNRELEASED_INSTANCE_ID, fatal)",
+        brief="static members",
+        remedy="roll out so that each instance stops before its successor starts (StatefulSet, maxSurge: 0); after a "
+        f"crash: kgroup evict {quote(case.group.name)} --instance ID, or wait for the session to end",
+    )
+
+
+def regex(case: Case) -> Check | None:
+    """Classic members send the topics that they matched, so a pattern shows only with the consumer protocol."""
+    patterns = _patterns(case)
+    if case.to_consumer:
+        if patterns:
+            return REGEX.ok(f"matched by the server already: {some_of(patterns)}")
+        return REGEX.unknown("classic members send topic names only, so patterns can't be seen", remedy=_PATTERNS)
+    if patterns:
+        return REGEX.warning(
+            f"{some_of(patterns)}: matched by the client again, by its own rules (Java: whole names; librdkafka: any "
+            "part of a name, unless ^ and $ say otherwise)",
+            brief=f"regex {patterns[0]}",
+            remedy="Java: subscribe(Pattern) instead of subscribe(SubscriptionPattern), which fails on the classic "
+            "protocol; librdkafka: begin it with ^ and end it with $",
+        )
+    if case.members:
+        return REGEX.ok("no member subscribes by pattern")
+    return REGEX.unknown("whether the application subscribes by pattern can't be seen of an Empty group")
+
+
+def _patterns(case: Case) -> Sequence[str]:
+    return sorted({m.subscription_regex for m in case.members if m.subscription_regex})
+
+
+def rack(case: Case) -> Check | None:
+    """Range and sticky assignors of the client prefer replicas in the member's rack; those of the server do not."""
+    if not case.to_consumer:
+        return None
+    found = case.racks
+    if found is None:
+        return RACK.unknown("whether its members have racks is not known" + case.why("past"))
+    if not found:
+        return RACK.ok("no member names a rack")
+    return RACK.info(
+        f"members in {plural(len(found), 'rack')} ({some_of(found)}); server-side assignors take no notice of racks",
+        remedy="reading from the closest replica (client.rack, KIP-392) goes on; more traffic may cross racks where "
+        "replicas are not in all of them",
+    )

@@ -1,0 +1,142 @@
+"""Checks of the commits: that they outlive the conversion."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from kgroup.groups.migration.case import Case
+from kgroup.groups.migration.check import Check
+from kgroup.groups.migration.subject import Subject
+from kgroup.groups.wait_conditions import some_of
+from kgroup.model.acl_hint import acl_hint
+from kgroup.support.durations import format_duration
+from kgroup.support.units import plural
+
+EXPIRY = Subject(
+    "offsets-expiry",
+    "when the commits would expire after the conversion, which counts from each commit instead of from Empty",
+    "offsets.retention.minutes; seen on a 4.3.1 broker",
+    "offsets expiry",
+)
+GONE = Subject(
+    "gone-topics",
+    "commits on topics that do not exist any more",
+    "OffsetCommit: UNKNOWN_TOPIC_OR_PARTITION",
+    "gone topics",
+)
+HIDDEN = Subject(
+    "hidden-commits",
+    "commits on topics that this user may not DESCRIBE: the broker leaves them out, and they could not be made again",
+    "OffsetFetch without DESCRIBE on a topic; seen on a 4.3.1 broker",
+    "hidden commits",
+)
+PENDING = Subject(
+    "pending-transactions",
+    "offsets that an open transaction is about to commit",
+    "KIP-447; KAFKA-19163",
+    "pending transactions",
+)
+
+_SOON_MS = 24 * 3_600_000
+_KEPT = "kgroup commits all of them again just before it converts the group"
+
+
+def offsets_expiry(case: Case) -> Check | None:
+    """An Empty classic group's commits count from when it became Empty; after a conversion from their own time.
+
+    A live group's do not expire while it is subscribed to their topics.
+    """
+    if case.live:
+        return None
+    group, past, retention_ms = case.group, case.past, case.broker.offsets_retention_ms
+    committed = [(p.topic, p.partition) for p in group.partitions if p.commit is not None]
+    if not committed:
+        failed = [f"{p.topic}:{p.partition}" for p in group.partitions if p.error]
+        if failed or case.why("partitions", "commits"):
+            return EXPIRY.unknown("its commits could not be read" + (f": {some_of(failed)}" if failed else ""))
+        return EXPIRY.warning(
+            "no commits: the broker removes an Empty group that has none at its next check "
+            "(offsets.retention.check.interval.ms, 10m by default)",
+            brief="no commits",
+            remedy="nothing can be lost; start the application soon after, or let it make the group itself",
+        )
+    times = [past.commits_ms[place] for place in committed if place in past.commits_ms] if past else []
+    if retention_ms is None or not times:
+        why = case.why("offsets_retention_ms", "past")
+        return EXPIRY.unknown(f"when its commits were made, or how long they are kept, is not known{why}; {_KEPT}")
+    first_ms = min(times) + retention_ms
+    horizon_ms = case.evidence.now_ms + min(_SOON_MS, retention_ms // 2)
+    soon = sum(time + retention_ms < horizon_ms for time in times)
+    if not soon:
+        return EXPIRY.ok(f"the first would expire at {_utc(first_ms)}; {_KEPT}")
+    within = format_duration((horizon_ms - case.evidence.now_ms) / 1000)
+    when = "at once" if first_ms <= case.evidence.now_ms else f"the first at {_utc(first_ms)}"
+    return EXPIRY.info(
+        f"{soon} of {plural(len(committed), 'commit')} would expire within {within} of the conversion, {when}; {_KEPT}"
+    )
+
+
+def gone_topics(case: Case) -> Check | None:
+    """Nothing can be committed on them, so these commits are left to expire."""
+    gone = case.evidence.gone
+    if not gone:
+        return GONE.ok("none")
+    evidence = f"commits on {plural(len(gone), 'topic')} that {'does' if len(gone) == 1 else 'do'} not exist: "
+    evidence += some_of(gone)
+    if case.live:
+        return GONE.info(evidence)
+    brief = f"topic {gone[0]} is gone" if len(gone) == 1 else f"{len(gone)} topics are gone"
+    return GONE.warning(
+        f"{evidence}; they can't be made again, and may expire soon after",
+        brief=brief,
+        remedy="kgroup delete-offsets removes them, if they are not missed",
+    )
+
+
+def hidden_commits(case: Case) -> Check | None:
+    """What the broker does not show would expire after the conversion: only the log tells of it."""
+    if case.live:
+        return None
+    past, may_hide = case.past, case.evidence.may_hide
+    if past and past.hidden:
+        topics = sorted({topic for topic, _ in past.hidden})
+        return HIDDEN.blocked(
+            f"{plural(len(past.hidden), 'commit')} on {some_of(topics)} can't be seen: no DESCRIBE on Topic",
+            brief=f"no DESCRIBE on {topics[0]}",
+            remedy=acl_hint("Describe", "topic", topics[0]),
+        )
+    if may_hide is False:
+        return HIDDEN.ok("none: nothing is kept from this user")
+    if past and past.searched:
+        return HIDDEN.ok("none in __consumer_offsets")
+    evidence = "commits on topics that this user may not DESCRIBE can't be seen, and would not be kept"
+    if may_hide is None:
+        return HIDDEN.unknown(evidence + case.why("past"))
+    return HIDDEN.warning(
+        evidence + case.why("past"),
+        brief="hidden commits?",
+        remedy="migrate as a user who may DESCRIBE all its topics, and READ __consumer_offsets",
+    )
+
+
+def pending_transactions(case: Case) -> Check | None:
+    """What a transaction is about to commit would come after the commits that kgroup makes; a live group goes on."""
+    pending = case.evidence.pending
+    if not pending and not any(p.commit for p in case.group.partitions) and not case.live:
+        return PENDING.unknown("none can be seen; but a partition with only a pending commit is shown by no request")
+    if not pending:
+        return PENDING.ok("none")
+    places = some_of([f"{topic}:{number}" for topic, number in sorted(pending)])
+    evidence = f"an open transaction is about to commit {plural(len(pending), 'partition')}: {places}"
+    if case.live:
+        return PENDING.info(evidence)
+    return PENDING.blocked(
+        evidence,
+        brief="pending transaction",
+        remedy="wait until it ends (transaction.timeout.ms at the latest); one that hangs: kafka-transactions.sh "
+        "--bootstrap-server BROKER find-hanging --broker-id ID",
+    )
+
+
+def _utc(timestamp_ms: int) -> str:
+    return f"{datetime.fromtimestamp(timestamp_ms / 1000, UTC):%Y-%m-%dT%H:%MZ}"

@@ -1,0 +1,194 @@
+"""Checks of session timeout and heartbeat interval: the members' own so far, the group's on the consumer protocol."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kgroup.groups.migration.case import Case
+from kgroup.groups.migration.check import Check
+from kgroup.groups.migration.subject import Subject
+from kgroup.model.migration_facts import HEARTBEAT_CONFIG, SESSION_CONFIG, Bounds
+from kgroup.support.durations import format_duration
+
+SESSION = Subject(
+    "session",
+    "the session timeout so far against what it will be, and what brokers allow",
+    "KIP-848; group.consumer.session.timeout.ms",
+    "session timeout",
+)
+HEARTBEAT = Subject(
+    "heartbeat",
+    "the heartbeat interval is within what brokers allow, and no more than a third of the session timeout",
+    "KIP-848; group.consumer.heartbeat.interval.ms",
+    "heartbeat interval",
+)
+_BROKER_SESSION, _BROKER_HEARTBEAT = "group.consumer.session.timeout.ms", "group.consumer.heartbeat.interval.ms"
+_CLIENTS_DEFAULT_MS = 45_000
+_HEARTBEATS_IN_A_SESSION = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    """A timeout that will be in force, and where it comes from."""
+
+    ms: int
+    origin: str
+
+
+def session(case: Case) -> Check | None:
+    """A change that nobody asked for is a warning: dead members are noticed later, or slow ones thrown out earlier."""
+    wanted, bounds = case.wanted.session_timeout_ms, case.broker.session
+    if not case.to_consumer:
+        return _classic_session(case)
+    if wanted is not None and bounds and not _within(wanted, bounds):
+        return _out_of_bounds(SESSION, "--session-timeout", wanted, bounds, _BROKER_SESSION)
+    will_be, was = _session_of(case), _old(case)
+    if will_be is None:
+        return SESSION.unknown(f"what it will be is not known{case.why('session', 'configs')}{_so_far(was)}")
+    if not was:
+        source = case.why("past")
+        return SESSION.unknown(
+            f"was not seen{source}, is {_text(will_be.ms)} on the consumer protocol: {will_be.origin}"
+        )
+    if set(was) == {will_be.ms}:
+        return SESSION.ok(f"{_text(will_be.ms)} as before")
+    if wanted is not None:
+        return SESSION.ok(f"was {_span(was)} in the client, now {_text(wanted)}: as asked for")
+    if will_be.origin == _OWN:
+        return SESSION.info(f"was {_span(was)} in the client, now {_text(will_be.ms)}: {_OWN} {SESSION_CONFIG}")
+    return _changed(case, was, will_be, bounds)
+
+
+def _changed(case: Case, was: tuple[int, ...], will_be: _Value, bounds: Bounds | None) -> Check:
+    new = will_be.ms
+    old = was[0]
+    if bounds and old < bounds.min_ms:
+        least = (
+            ": the brokers' minimum" if new == bounds.min_ms else f"; the brokers' minimum is {_text(bounds.min_ms)}"
+        )
+        return SESSION.warning(
+            f"was {_span(was)} in the client, now {_text(new)}{least}",
+            brief=f"session timeout {_text(old)} < {_text(bounds.min_ms)}",
+            remedy=f"a dead member is noticed after {_text(new)} instead of {_text(old)}; less needs another "
+            "group.consumer.min.session.timeout.ms on the brokers",
+        )
+    old = was[-1]
+    if bounds and old > bounds.max_ms:
+        return SESSION.warning(
+            f"was {_span(was)} in the client, now {_text(new)}; the brokers' maximum is {_text(bounds.max_ms)}",
+            brief=f"session timeout {_text(old)} > {_text(bounds.max_ms)}",
+            remedy=f"a member that is silent for {_text(new)} is thrown out; {_keeps(bounds.max_ms)} is the most, more "
+            "needs another group.consumer.max.session.timeout.ms on the brokers",
+        )
+    old = max(ms for ms in was if ms != new)
+    return SESSION.warning(
+        f"was {_span(was)} in the client, now {_text(new)}: {will_be.origin}",
+        brief=f"session timeout {_text(old)} -> {_text(new)}",
+        remedy=f"{_keeps(old)} keeps it",
+    )
+
+
+def _keeps(ms: int) -> str:
+    return f"--session-timeout {_text(ms)} (the group config {SESSION_CONFIG}={ms})"
+
+
+def heartbeat(case: Case) -> Check | None:
+    """The broker refuses group configs with an interval that is not below the session timeout."""
+    if not case.to_consumer:
+        return None
+    wanted, bounds = case.wanted.heartbeat_interval_ms, case.broker.heartbeat
+    if wanted is not None and bounds and not _within(wanted, bounds):
+        return _out_of_bounds(HEARTBEAT, "--heartbeat-interval", wanted, bounds, _BROKER_HEARTBEAT)
+    will_be, session_timeout = _heartbeat_of(case), _session_of(case)
+    if will_be is None or session_timeout is None:
+        return HEARTBEAT.unknown("what it will be is not known" + case.why("heartbeat", "session", "configs"))
+    seen = f"every {_text(will_be.ms)} ({will_be.origin}), session timeout {_text(session_timeout.ms)}"
+    asked = wanted is not None or case.wanted.session_timeout_ms is not None
+    if asked and will_be.ms >= session_timeout.ms:
+        return HEARTBEAT.blocked(
+            f"{seen}: brokers want a session timeout that is longer",
+            brief=f"heartbeat {_text(will_be.ms)} >= session {_text(session_timeout.ms)}",
+            remedy="a shorter --heartbeat-interval, or a longer --session-timeout",
+        )
+    if will_be.ms * _HEARTBEATS_IN_A_SESSION > session_timeout.ms:
+        return HEARTBEAT.warning(
+            f"{seen}: fewer than {_HEARTBEATS_IN_A_SESSION} fit, so one that is lost or late may cost the membership",
+            brief=f"heartbeat {_text(will_be.ms)}, session {_text(session_timeout.ms)}",
+            remedy=f"--heartbeat-interval of at most {_text(session_timeout.ms // _HEARTBEATS_IN_A_SESSION)}",
+        )
+    return HEARTBEAT.ok(seen)
+
+
+def _classic_session(case: Case) -> Check:
+    """Each member of a classic group has its own again; group configs have no meaning there."""
+    if case.wanted.session_timeout_ms is not None or case.wanted.heartbeat_interval_ms is not None:
+        return SESSION.blocked(
+            "a classic group has no timeouts of its own: its members bring theirs",
+            brief="timeouts of a classic group",
+            remedy="without --session-timeout and --heartbeat-interval: session.timeout.ms in the client",
+        )
+    now, bounds = _session_of(case), case.broker.classic_session
+    allowed = f"; brokers allow {_text(bounds.min_ms)} to {_text(bounds.max_ms)}" if bounds else ""
+    so_far = f"{_text(now.ms)} so far" if now else "not known so far"
+    remedy = None
+    if now and now.ms != _CLIENTS_DEFAULT_MS:
+        remedy = f"session.timeout.ms={now.ms} in the client keeps it"
+    return SESSION.info(f"{so_far}; each client's own session.timeout.ms counts again{allowed}", remedy=remedy)
+
+
+_OWN = "the group's own"
+_DEFAULT = "the brokers' default"
+
+
+def _session_of(case: Case) -> _Value | None:
+    return _value(case, case.wanted.session_timeout_ms, SESSION_CONFIG, case.broker.session)
+
+
+def _heartbeat_of(case: Case) -> _Value | None:
+    return _value(case, case.wanted.heartbeat_interval_ms, HEARTBEAT_CONFIG, case.broker.heartbeat)
+
+
+def _value(case: Case, wanted: int | None, config: str, bounds: Bounds | None) -> _Value | None:
+    """What is asked for, else the group's own, else the brokers' default; None where the group's own is not known."""
+    if wanted is not None:
+        return _Value(wanted, "as asked for")
+    configs = case.evidence.configs
+    if configs is None:
+        return None
+    own = configs.get(config, "")
+    if own.isdecimal():
+        return _Value(int(own), _OWN)
+    return _Value(bounds.default_ms, _DEFAULT) if bounds else None
+
+
+def _old(case: Case) -> tuple[int, ...]:
+    """The members' session timeouts so far, each once, ascending; none where they are not known."""
+    return tuple(sorted({member.session_timeout_ms for member in case.past.members})) if case.past else ()
+
+
+def _so_far(was: tuple[int, ...]) -> str:
+    return f"; it was {_span(was)} in the client" if was else ""
+
+
+def _span(values: tuple[int, ...]) -> str:
+    return _text(values[0]) if len(values) == 1 else f"{_text(values[0])} to {_text(values[-1])}"
+
+
+def _within(ms: int, bounds: Bounds) -> bool:
+    return bounds.min_ms <= ms <= bounds.max_ms
+
+
+def _out_of_bounds(subject: Subject, option: str, ms: int, bounds: Bounds, setting: str) -> Check:
+    low = ms < bounds.min_ms
+    limit = bounds.min_ms if low else bounds.max_ms
+    sign, end = ("<", "min") if low else (">", "max")
+    return subject.blocked(
+        f"{option} {_text(ms)}: brokers allow {_text(bounds.min_ms)} to {_text(bounds.max_ms)}",
+        brief=f"{subject.label} {_text(ms)} {sign} {_text(limit)}",
+        remedy=f"choose within that, or change {setting.replace('consumer.', f'consumer.{end}.')} on the brokers",
+    )
+
+
+def _text(ms: int) -> str:
+    # 44999ms would be drawn as 45s, and be below 45s.
+    return f"{ms}ms" if ms % 1000 else format_duration(ms / 1000)

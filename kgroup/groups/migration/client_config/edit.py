@@ -1,0 +1,187 @@
+"""Changes a file by its lines, and reads the outcome again to prove that nothing else changed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from kgroup.groups.migration.client_config.decide import Decision, Put
+from kgroup.groups.migration.client_config.entries import Entry, Leaf, Reading
+from kgroup.groups.migration.client_config.names import GROUP_ID, PROTOCOL
+from kgroup.support.errors import ConfigError
+
+Span = tuple[int, int, str]
+"""A stretch of the text, ``text[start:end]``, and what comes in its place."""
+
+
+def edited(
+    reading: Reading, decisions: Iterable[Decision], read: Callable[[str], Reading], name: str
+) -> tuple[str, tuple[Span, ...]]:
+    """The text with the decisions carried out, and what changed in it. ``read`` reads such a file.
+
+    Raises ConfigError where that can't be done by lines, or where the outcome would differ in anything else.
+    """
+    decisions = [decision for decision in decisions if decision.gone or decision.put]
+    if not decisions:
+        return reading.text, ()
+    spans = tuple(sorted({span for decision in decisions for span in _spans(reading, decision, name)}))
+    text = _spliced(reading.text, spans)
+    entries = [*decisions[0].gone, *(put.replaced for put in decisions[0].put if put.replaced)]
+    spot = f"{name}:{min(entry.line for entry in entries)}" if entries else name
+    try:
+        right = _prove(reading, decisions, read(text))
+    except ConfigError:
+        right = False
+    if not right:
+        raise ConfigError(
+            f"{spot}: these settings can't be changed by lines without changing others",
+            hint="Write each setting on lines of its own, or change them by hand.",
+        )
+    return text, spans
+
+
+def _spliced(text: str, spans: Iterable[Span]) -> str:
+    parts, at = [], 0
+    for start, end, replacement in spans:
+        parts += [text[at:start], replacement]
+        at = end
+    return "".join((*parts, text[at:]))
+
+
+@dataclass(slots=True)
+class _Edits:
+    """What becomes of whole settings: lines that take the place of one, new ones, and those that go."""
+
+    replaced: dict[int, tuple[Entry, list[str]]] = field(default_factory=dict)
+    new: list[str] = field(default_factory=list)
+    gone: dict[int, Entry] = field(default_factory=dict)
+    anchor: Entry | None = None
+
+    def touched(self) -> tuple[Entry, ...]:
+        """The settings that are changed or go."""
+        return (*self.gone.values(), *(entry for entry, _ in self.replaced.values()))
+
+
+def _edits(reading: Reading, decision: Decision) -> _Edits:
+    scope = decision.scope
+    edits = _Edits(gone={entry.start: entry for entry in decision.gone})
+    # Where `- a: 1` loses its setting, what comes takes the place behind the dash.
+    dashed = next((entry for entry in decision.gone if entry.dashed), None)
+    edits.anchor = dashed or _anchor(decision)
+    for put in decision.put:
+        if put.replaced is None:
+            edits.new.append(_line(reading, scope.prefix, put, edits.anchor))
+            continue
+        line = _line(reading, _prefix(put.replaced, put.key), put, put.replaced)
+        if dashed is None:
+            edits.replaced[put.replaced.start] = (put.replaced, [line])
+        else:
+            edits.new.append(line)
+            edits.gone[put.replaced.start] = put.replaced
+    return edits
+
+
+def _spans(reading: Reading, decision: Decision, name: str) -> Iterator[Span]:
+    """Stretches of the text and what takes their place."""
+    edits = _edits(reading, decision)
+    beside = decision.scope.home if edits.new else None
+    for entry in (*edits.touched(), *((beside,) if beside else ())):
+        if entry.inline or (entry.dashed and not edits.new and entry in decision.gone):
+            raise ConfigError(
+                f"{name}:{entry.line}: {entry.full} shares its line with other settings and can't be changed by lines",
+                hint="Write one setting a line, or change it by hand.",
+            )
+    if edits.new:
+        yield from _placed(reading, edits, edits.anchor)
+    for start, (entry, lines) in edits.replaced.items():
+        text = entry.lead + (reading.eol + entry.indent).join(lines)
+        yield start, entry.end, text + _eol_before(reading.text, entry.end)
+    for start, entry in edits.gone.items():
+        if start not in edits.replaced:
+            yield start, entry.end, ""
+
+
+def _placed(reading: Reading, edits: _Edits, anchor: Entry | None) -> Iterator[Span]:
+    """The new lines: in the place of the anchor where it goes, behind it where it stays."""
+    if anchor is None:
+        yield _at_the_end(reading, edits.new)
+    elif anchor.start in edits.replaced:
+        edits.replaced[anchor.start][1].extend(edits.new)
+    elif anchor.start in edits.gone:
+        edits.replaced[anchor.start] = (anchor, edits.new)
+    else:
+        yield _after(reading, anchor, edits.new)
+
+
+def _prefix(entry: Entry, key: str) -> str:
+    return entry.own[: len(entry.own) - len(key)]
+
+
+def _line(reading: Reading, prefix: str, put: Put, beside: Entry | None) -> str:
+    """A new setting, written as its neighbour is."""
+    default = ": " if reading.kind == "yaml" else "="
+    return f"{prefix}{put.key}{beside.separator if beside else default}{put.value}"
+
+
+def _anchor(decision: Decision) -> Entry | None:
+    """Beside what new settings go: what they take the place of, else ``group.id``, else the last of the consumer's."""
+    scope = decision.scope
+    for put in decision.put:
+        if put.key == PROTOCOL and put.replaced:
+            return put.replaced
+    home = {setting.entry for setting in scope.settings if setting.home}
+    going = [entry for entry in decision.gone if entry in home]
+    if going:
+        return min(going, key=lambda entry: entry.start)
+    for key in (PROTOCOL, GROUP_ID):
+        found = scope.last(key)
+        if found is not None and found.home:
+            return found.entry
+    return scope.home
+
+
+def _after(reading: Reading, entry: Entry, lines: list[str]) -> Span:
+    text = "".join(f"{entry.indent}{line}{reading.eol}" for line in lines)
+    if not _eol_before(reading.text, entry.end):
+        text = reading.eol + text.removesuffix(reading.eol)
+    return entry.end, entry.end, text
+
+
+def _at_the_end(reading: Reading, lines: list[str]) -> Span:
+    """For a file that holds comments at most."""
+    end = len(reading.text)
+    begun = reading.text.removeprefix("\ufeff") and not _eol_before(reading.text, end)
+    return end, end, (reading.eol if begun else "") + "".join(line + reading.eol for line in lines)
+
+
+def _eol_before(text: str, end: int) -> str:
+    """The line end that stands before ``end``; empty where the file ends without one."""
+    if text.endswith("\r\n", 0, end):
+        return "\r\n"
+    return text[end - 1 : end] if text[end - 1 : end] in ("\r", "\n", "\x85", "\u2028", "\u2029") else ""
+
+
+def _prove(reading: Reading, decisions: list[Decision], after: Reading) -> bool:
+    """Whether the two differ in the settings that were meant, and in nothing else."""
+    touched: set[tuple[object, ...]] = set()
+    wanted: Counter[tuple[tuple[object, ...], str]] = Counter()
+    for decision in decisions:
+        touched.update(entry.place for entry in decision.gone)
+        for put in decision.put:
+            beside, prefix = decision.scope.home, decision.scope.prefix
+            if put.replaced is not None:
+                beside, prefix = put.replaced, _prefix(put.replaced, put.key)
+                touched.add(put.replaced.place)
+            around = beside.place[:-1] if beside else after.entries[-1].place[:-1]
+            touched.add((*around, prefix + put.key))
+            wanted[(*around, prefix + put.key), put.value] += 1
+
+    def others(leaves: Iterable[Leaf]) -> Counter[Leaf]:
+        kept = (
+            leaf for leaf in leaves if not any(leaf.place[:depth] in touched for depth in range(len(leaf.place) + 1))
+        )
+        return Counter(leaf for leaf in kept if reading.entries or leaf.value not in ("", "{}"))
+
+    came = Counter((leaf.place, leaf.value) for leaf in after.leaves if leaf.place in touched)
+    return came == wanted and others(reading.leaves) == others(after.leaves)

@@ -1,0 +1,188 @@
+"""What the applications use: it can't be read from outside, so ``--client`` says it, and a table tells what it can."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+from kgroup.groups.migration.case import Case
+from kgroup.groups.migration.check import Check, Status
+from kgroup.groups.migration.evidence import Client
+from kgroup.groups.migration.rules import Certainty, ClientRow, Defect, Level, Rules, Support
+from kgroup.groups.migration.subject import Subject
+from kgroup.groups.migration.versions import Version, has_fix, parse_version
+from kgroup.support.errors import UsageError
+
+CLIENTS = Subject(
+    "clients",
+    "the application's client is new enough (--client), by the table of clients",
+    "kgroup/data/clients.yaml, each row with its own source",
+    "client version",
+)
+_FORM = "[GROUP=]NAME:VERSION, like java:4.3.1 or pay-svc=librdkafka:2.15.0"
+_NOT_APACHE = ("-ccs", "-ce")
+_HEAVY = (Status.OK, Status.INFO, Status.UNKNOWN, Status.WARNING, Status.BLOCKED)
+
+
+def parse_clients(texts: Sequence[str]) -> tuple[tuple[str | None, Client], ...]:
+    """``[GROUP=]NAME:VERSION`` as (group, client), each once; the group is None where it is for all.
+
+    Raises UsageError for another form, and for what is no version. The name is not looked up.
+    """
+    return tuple(dict.fromkeys(_parse(text) for text in texts))
+
+
+def _parse(text: str) -> tuple[str | None, Client]:
+    # Groups may be called anything, so the last separators count; neither a client nor a version has one.
+    group, equals, rest = text.strip().rpartition("=")
+    name, colon, version = rest.rpartition(":")
+    if not colon or not name.strip() or not version.strip() or (equals and not group.strip()):
+        raise UsageError(f"--client {text}: not a client", hint=f"It is {_FORM}")
+    if version.strip().endswith(_NOT_APACHE):
+        raise UsageError(
+            f"--client {text}: that is Confluent Platform's number",
+            hint="Give the version of Apache Kafka: Confluent Platform 8.0 has 4.0, 8.1 has 4.1, 7.9 has 3.9",
+        )
+    if parse_version(version) is None:
+        raise UsageError(f"--client {text}: {version.strip()} is not a version", hint=f"It is {_FORM}")
+    return (group.strip() if equals else None), Client(_folded(name), version.strip())
+
+
+def known_client(name: str, rules: Rules) -> ClientRow:
+    """The row of a client by one of its names; case, ``_`` and ``-`` don't matter.
+
+    Raises UsageError, with near names and all that are known, for one that is not in the table.
+    """
+    row = _row(name, rules)
+    if row is not None:
+        return row
+    names = {_folded(also): row.name for row in rules.clients for also in row.names}
+    close = [names[near] for near in get_close_matches(_folded(name), names, n=3)]
+    parts = [own for near, own in names.items() if _folded(name) in near or near in _folded(name)]
+    found = list(dict.fromkeys((*close, *parts)))[:3]
+    raise UsageError(
+        f"--client {name}: not in the table of clients",
+        details=(f"Near: {', '.join(found)}",) if found else (),
+        hint=f"Known are {', '.join(sorted(row.name for row in rules.clients))}",
+    )
+
+
+def minimum_versions(rules: Rules) -> str:
+    """What is needed at least, in a sentence: ``Needed: Java 4.0 (4.3.1 advised), ...; not usable: ...``."""
+    needed = [_needed(row) for row in rules.clients if row.support is Support.FULL and row.usable_from]
+    lacking = [row.title for row in rules.clients if row.support is Support.NONE]
+    text = f"Needed: {', '.join(needed)}" if needed else "No client is known"
+    return f"{text}; not usable: {', '.join(lacking)}" if lacking else text
+
+
+def _needed(row: ClientRow) -> str:
+    advised = f" ({row.recommended} advised)" if row.recommended else " (better wait)" if row.wait else ""
+    return f"{row.title} {row.usable_from}{advised}"
+
+
+def clients(case: Case) -> Check | None:
+    """The heaviest of what the table says about the clients that were named."""
+    if not case.to_consumer:
+        return None
+    named = case.evidence.clients
+    if not named:
+        return CLIENTS.unknown("not said, and can't be read from outside", remedy="check with --client NAME:VERSION")
+    checks = sorted((_judged(client, case.rules) for client in named), key=lambda c: _HEAVY.index(c.status))
+    heaviest = checks[-1]
+    evidence = "; ".join(check.evidence for check in reversed(checks))
+    remedies = dict.fromkeys(check.remedy for check in reversed(checks) if check.remedy)
+    remedy = "; ".join(remedies) or None
+    return Check(CLIENTS.id, heaviest.status, evidence, CLIENTS.source, heaviest.brief, remedy)
+
+
+def _judged(client: Client, rules: Rules) -> Check:
+    row, version = _row(client.name, rules), parse_version(client.version)
+    named = f"{client.name} {client.version}"
+    if row is None or version is None:
+        return CLIENTS.unknown(f"{named}: not in the table of clients")
+    told = f"{row.certainty}: {row.source}"
+    if row.support is Support.NONE:
+        return CLIENTS.blocked(
+            f"{row.title} does not speak the consumer protocol ({told}){_and_notes(row)}",
+            brief=f"{row.name} can't",
+            remedy=f"leave what uses {row.title} on the classic protocol, or change the client",
+        )
+    if row.support is Support.UNKNOWN:
+        return _unknown(row, named, told)
+    if row.last_major is not None and version[0] > row.last_major:
+        return CLIENTS.warning(
+            f"{row.title} has no release {client.version}; Confluent Platform 8.0 has Apache Kafka 4.0, 8.1 has 4.1",
+            brief=f"no {row.name} {client.version}",
+            remedy="give the version of Apache Kafka",
+        )
+    return _by_version(row, client, version, told)
+
+
+def _unknown(row: ClientRow, named: str, told: str) -> Check:
+    if row.follows is not None:
+        return CLIENTS.unknown(
+            f"{named}: passes settings through to {row.follows}, whose version counts ({told}){_and_notes(row)}",
+            remedy=f"add --client {row.follows}:VERSION",
+        )
+    return CLIENTS.warning(
+        f"{named}: whether it speaks the consumer protocol is not known ({told}){_and_notes(row)}",
+        brief=f"{row.name}: not known",
+        remedy="try it on another cluster first",
+    )
+
+
+def _by_version(row: ClientRow, client: Client, version: Version, told: str) -> Check:
+    named = f"{client.name} {client.version}"
+    usable, advised = _parsed(row.usable_from), _parsed(row.recommended)
+    defects = [defect for defect in row.defects if not has_fix(version, defect.fixed_in)]
+    known = f"; has {'; '.join(_told(defect) for defect in defects)}" if defects else ""
+    if usable is not None and version < usable:
+        return CLIENTS.blocked(
+            f"{named}: usable from {row.usable_from} on ({told})",
+            brief=f"{row.name} {client.version} < {row.usable_from}",
+            remedy=f"{row.title} {row.recommended or row.usable_from} or newer",
+        )
+    if row.wait:
+        return CLIENTS.warning(
+            f"{named}: no release can be advised yet ({told}){known}{_and_notes(row)}",
+            brief=f"{row.name}: better wait",
+            remedy="stay on the classic protocol, or try it on another cluster first",
+        )
+    if advised is not None and version < advised:
+        return CLIENTS.warning(
+            f"{named}: usable, but {row.recommended} or newer is advised ({row.recommended_certainty}: {row.source})"
+            f"{known}",
+            brief=f"{row.name} {client.version} < {row.recommended}",
+            remedy=f"{row.title} {row.recommended} or newer",
+        )
+    serious = [defect for defect in defects if defect.level is Level.WARNING]
+    if serious:
+        return CLIENTS.warning(
+            f"{named}: usable ({told}){known}", brief=f"{row.name}: {serious[0].id}", remedy="read what it says first"
+        )
+    if usable is None:
+        return CLIENTS.unknown(f"{named}: it speaks the protocol, from which version on is not known ({told}){known}")
+    return CLIENTS.ok(f"{named}: as advised ({told}){known}" if advised else f"{named}: usable ({told}){known}")
+
+
+def _told(defect: Defect) -> str:
+    fixed = f"fixed in {', '.join(defect.fixed_in)}" if defect.fixed_in else "open"
+    doubt = "" if defect.certainty is Certainty.CONFIRMED else f", {defect.certainty}"
+    return f"{defect.id} {defect.what} ({fixed}{doubt})"
+
+
+def _and_notes(row: ClientRow) -> str:
+    return "".join(f"; {note}" for note in row.notes)
+
+
+def _parsed(text: str | None) -> Version | None:
+    return parse_version(text) if text else None
+
+
+def _row(name: str, rules: Rules) -> ClientRow | None:
+    folded = _folded(name)
+    return next((row for row in rules.clients if folded in map(_folded, row.names)), None)
+
+
+def _folded(name: str) -> str:
+    return name.strip().lower().replace("_", "-")

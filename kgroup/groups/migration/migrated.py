@@ -1,0 +1,142 @@
+"""A group of a migration: how fit it was, what came of it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from kgroup.groups.change_plan import Row, committed
+from kgroup.groups.change_result import COMMITS_MISSING, NOT_VERIFIED, UNKNOWN, Result
+from kgroup.groups.migration.check import Check, How, Readiness, Verdict
+from kgroup.groups.migration.evidence import Evidence
+from kgroup.model.groups import RowError
+
+
+@dataclass(frozen=True, slots=True)
+class Migrated:
+    """A group, its readiness and what came of its migration.
+
+    ``rows`` are its commits that were to be made again, ``configs`` the group's own that were to be set.
+    ``configured`` and ``converted`` are whether that was done, None before it was tried and where nobody knows.
+    ``error`` is what stood or stands in the way, ``change_id`` the change's in the journal.
+    ``config`` is what becomes of the application's configuration, None where none was given.
+    """
+
+    evidence: Evidence
+    readiness: Readiness
+    target: str
+    rows: tuple[Row, ...] = ()
+    configs: Mapping[str, str | None] = field(default_factory=dict)
+    configured: bool | None = None
+    converted: bool | None = None
+    error: RowError | None = None
+    change_id: str | None = None
+    config: Mapping[str, Any] | None = None
+
+    @property
+    def name(self) -> str:
+        """The group's name."""
+        return self.readiness.group
+
+    @property
+    def ready_now(self) -> bool:
+        """Whether it can be converted at once, without a word of warning."""
+        return self.readiness.verdict is Verdict.READY and self.readiness.how is How.NOW
+
+    @property
+    def member_count(self) -> int | None:
+        """None where they may not be seen, and for kinds of groups that are not described."""
+        members = self.evidence.group.members
+        return None if members is None else len(members)
+
+    @property
+    def topics(self) -> int:
+        """How many topics it has to do with."""
+        return len({partition.topic for partition in self.evidence.group.partitions})
+
+    @property
+    def identical(self) -> int:
+        """How many commits were read back as they were before, metadata and leader epochs too."""
+        return sum(row.done is True and row.read_back == row.new for row in self.rows)
+
+    @property
+    def expires_ms(self) -> int | None:
+        """When the first of its commits would have expired, had they not been made again; None where not known."""
+        retention_ms, past = self.evidence.broker.offsets_retention_ms, self.evidence.past
+        times = [past.commits_ms[row.place] for row in self.rows if row.place in past.commits_ms] if past else []
+        return min(times) + retention_ms if times and retention_ms is not None else None
+
+    @property
+    def kept_until_ms(self) -> int | None:
+        """Until when its offsets are kept now, if nobody comes; None where not known, or it was not converted."""
+        retention_ms = self.evidence.broker.offsets_retention_ms
+        if not self.converted or not self.rows or retention_ms is None:
+            return None
+        return self.evidence.now_ms + retention_ms
+
+    def check(self, check_id: str) -> Check | None:
+        """The check of this id, None where it has no meaning for the group."""
+        return next((check for check in self.readiness.checks if check.id == check_id), None)
+
+    def document(self) -> Mapping[str, Any]:
+        """Its JSON form."""
+        group = self.evidence.group
+        kept = self.kept_until_ms
+        return {
+            **self.readiness.document(),
+            "type": self.evidence.kind,
+            "state": group.state,
+            "target": self.target,
+            "members": self.member_count,
+            "topics": self.topics,
+            "commits": len(committed(group)),
+            "converted": self.converted,
+            "read_back": self.identical if self.converted else None,
+            "configs": dict(self.configs),
+            "configured": self.configured,
+            "kept_until": None if kept is None else f"{utc(kept):%Y-%m-%dT%H:%M:%SZ}",
+            "kept_until_ms": kept,
+            "client_config": self.config,
+            "change_id": self.change_id,
+            "error": self.error.code if self.error else None,
+        }
+
+
+_OPEN = frozenset({UNKNOWN, NOT_VERIFIED, COMMITS_MISSING})
+
+
+def utc(timestamp_ms: int) -> datetime:
+    """A moment in ms since 1970."""
+    return datetime.fromtimestamp(timestamp_ms / 1000, UTC)
+
+
+def migrated(
+    evidence: Sequence[Evidence], readinesses: Sequence[Readiness], target: str, result: Result
+) -> tuple[Migrated, ...]:
+    """Each group with what the result says of it, in the order of the readinesses."""
+    by_name = {item.group.name: item for item in evidence}
+    rows = result.plan.by_group()
+    refused = {refusal.group: refusal.row for refusal in result.refusals if refusal.group is not None}
+    found = []
+    for readiness in readinesses:
+        name = readiness.group
+        error = result.whole.get(name)
+        done = (error is None) if name in result.whole and not (error and error.code in _OPEN) else None
+        unset = result.configured.get(name)
+        configs = result.plan.configs.get(name, {})
+        found.append(
+            Migrated(
+                by_name[name],
+                readiness,
+                target,
+                tuple(rows.get(name, ())),
+                configs,
+                (unset is None) if name in result.configured and not (unset and unset.code == UNKNOWN) else None,
+                done if name in result.plan.converted else None,
+                error or unset or refused.get(name),
+                result.id if name in result.whole else None,
+            )
+        )
+    return tuple(found)

@@ -1,0 +1,240 @@
+"""A rollout from one rebalance protocol to the other, as successive looks at a group show it.
+
+Pure: a look comes in together with its time, values and lines come out. ``kgroup.queries.rollout`` does the looking.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from kgroup.groups.member_names import labels
+from kgroup.groups.wait_conditions import NAMED, Line, Sight, Stable, some_of
+from kgroup.model.groups import Group, Member
+from kgroup.support.units import plural
+
+TopicPartition = tuple[str, int]
+
+PROTOCOLS = ("classic", "consumer")
+
+
+def other_than(protocol: str) -> str:
+    """The protocol that a group leaves which is to speak this one."""
+    return "classic" if protocol == "consumer" else "consumer"
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """What the looks at one group have shown so far.
+
+    ``group`` is the last look's, None where there was no such group. ``type`` is the last that was seen, of a group
+    that is gone too. ``owners`` is who held each partition last, and ``moved`` how often one was seen with another
+    owner than before; a partition that nobody holds for a while has moved when somebody else has it. ``turned_back``
+    is how often the group came to be of the other type though it had been of the ``target``. ``changed_s`` is when
+    something was seen to have changed, on a monotonic clock; None where all is as the first look found it.
+    """
+
+    name: str
+    target: str
+    group: Group | None = None
+    type: str | None = None
+    owners: Mapping[TopicPartition, str] = field(default_factory=dict)
+    moved: int = 0
+    turned_back: int = 0
+    first_epoch: int | None = None
+    looked: bool = False
+    changed_s: float | None = None
+
+    def step(self, group: Group | None, now_s: float) -> Followed:
+        """With another look, whose answer came at ``now_s``."""
+        owners = dict(self.owners)
+        moved = 0
+        for member in _members(group):
+            for item in member.assignment or ():
+                for number in item.partitions:
+                    owner = owners.get((item.topic, number))
+                    moved += owner is not None and owner != _key(member)
+                    owners[item.topic, number] = _key(member)
+        epoch = None if group is None else group.group_epoch
+        anew = group is not None and group.type != self.type
+        return replace(
+            self,
+            group=group,
+            type=self.type if group is None else group.type,
+            owners=owners,
+            moved=self.moved + moved,
+            turned_back=self.turned_back + self._turns_back(group),
+            first_epoch=epoch if anew or self.first_epoch is None else self.first_epoch,
+            looked=True,
+            changed_s=now_s if self.looked and _face(group) != _face(self.group) else self.changed_s,
+        )
+
+    def _turns_back(self, group: Group | None) -> bool:
+        return group is not None and self.type == self.target and group.type == other_than(self.target)
+
+    @property
+    def members(self) -> dict[str, int]:
+        """How many members speak each protocol; those of whom the broker does not tell are in neither."""
+        counts = Counter(member.protocol for member in _members(self.group))
+        return {protocol: counts[protocol] for protocol in PROTOCOLS}
+
+    @property
+    def member_count(self) -> int:
+        """How many members there are."""
+        return len(_members(self.group))
+
+    @property
+    def remaining(self) -> tuple[Member, ...]:
+        """The members that speak the other protocol still."""
+        return tuple(m for m in _members(self.group) if m.protocol == other_than(self.target))
+
+    @property
+    def finished(self) -> bool:
+        """Whether the group has its new type, all its members (one at least) speak it, and it is Stable."""
+        group = self.group
+        if group is None or group.type != self.target or not group.members:
+            return False
+        return (
+            all(m.protocol == self.target for m in group.members) and Stable().judge(Sight(self.name, group, 0)).holds
+        )
+
+    def unsettled_s(self, now_s: float, for_s: float) -> float:
+        """How long it takes until nothing has changed for ``for_s``; 0 where all is as the first look found it."""
+        return 0.0 if self.changed_s is None else max(0.0, self.changed_s + for_s - now_s)
+
+
+def _members(group: Group | None) -> tuple[Member, ...]:
+    return () if group is None else group.members or ()
+
+
+def _key(member: Member) -> str:
+    """A static member is the same after its restart, under whatever member id and protocol."""
+    return member.member_id if member.instance_id is None else f"instance {member.instance_id}"
+
+
+def _face(group: Group | None) -> Hashable:
+    if group is None:
+        return None
+    members = frozenset((m.member_id, m.protocol) for m in _members(group))
+    return (group.type, group.state, group.group_epoch, members)
+
+
+# What is said
+
+
+def back_text(before: Followed, after: Followed) -> str | None:
+    """``pay-svc is classic again: a classic member (pay-0 10.0.7.2) joined first``; None where it has not turned."""
+    group = after.group
+    if group is None or after.turned_back == before.turned_back:
+        return None
+    again = f"{after.name} is {group.type} again"
+    known = {member.member_id for member in _members(before.group)}
+    names = _names(group)
+    if not group.members:
+        return f"{again}, and Empty: a {group.type} member came and went, or it was migrated back"
+    stayed = [names[m.member_id] for m in group.members if m.member_id in known]
+    came = [names[m.member_id] for m in group.members if m.member_id not in known and m.protocol == group.type]
+    if stayed and group.type == "classic":
+        return f"{again}: its last consumer member has left, and {_some_members(group.type, stayed)} stayed"
+    return f"{again}: {_some_members(group.type, came)} joined{'' if stayed else ' first'}"
+
+
+def joined_text(before: Followed, after: Followed) -> str | None:
+    """``pay-svc a classic member joined: pay-0 10.0.7.2``, in the midst of a rollout to the other protocol."""
+    other = other_than(after.target)
+    if after.group is None or not before.looked or not (after.type == after.target or after.members[after.target]):
+        return None
+    known = {(_key(member), member.protocol) for member in _members(before.group)}
+    came = [m.member_id for m in after.remaining if (_key(m), m.protocol) not in known]
+    if not came:
+        return None
+    names = _names(after.group)
+    count = f"a {other} member" if len(came) == 1 else plural(len(came), f"{other} member")
+    return f"{after.name} {count} joined: {some_of([names[member_id] for member_id in came])}"
+
+
+def line_of(followed: Followed) -> Line:
+    """Where the rollout of a group stands; lines of one key differ in the partitions moved alone."""
+    name, group, target = followed.name, followed.group, followed.target
+    if group is None and followed.type is None:
+        return Line("absent", f"{name} does not exist: waiting for it")
+    if group is None:
+        why = "a group without members and commits goes at the broker's next check"
+        return Line("gone", f"{name} is gone ({why}): waiting for it to come back")
+    if not group.members:
+        empty = f"{name} is {group.state}, of type {group.type}: the member that joins first decides which it will be"
+        return Line(("empty", group.type, group.state), empty)
+    members, total = followed.members, followed.member_count
+    unknown = total - sum(members.values())
+    epoch = "" if group.group_epoch is None else f", epoch {group.group_epoch}"
+    state = "" if group.state == "Stable" else f", {group.state}"
+    parts = [f"{name} {_speaking(members[target], total, target)}{epoch}, {_moved(followed.moved)}{state}"]
+    names = _names(group)
+    remaining = [names[m.member_id] for m in followed.remaining]
+    if 0 < len(remaining) <= NAMED:
+        parts.append(f"still {other_than(target)}: {', '.join(remaining)}")
+    if unknown:
+        parts.append(f"the broker does not tell what {plural(unknown, 'member')} {_verb(unknown)}")
+    if group.type == "consumer" and target == "classic" and members["classic"] == total:
+        # The broker turns a group at the moment when its last consumer member leaves, or not at all.
+        parts.append(
+            "its type is consumer all the same, and will be until all its members are stopped at once: "
+            "group.consumer.migration.policy does not allow a downgrade, or group.max.size is less than its members"
+        )
+    shown = tuple(remaining) if len(remaining) <= NAMED else ()
+    key = (group.type, not state, total, tuple(members.values()), group.group_epoch, shown)
+    return Line(key, "; ".join(parts))
+
+
+def finished_line(followed: Followed) -> Line:
+    """``pay-svc finished: 6 members, all consumer``."""
+    return Line("finished", f"{followed.name} finished: {_all_of(followed.member_count, followed.target)}")
+
+
+def summary(groups: Sequence[Followed], finished: Sequence[str]) -> Line:
+    """One line for many groups, of which those named in ``finished`` are."""
+    target = groups[0].target
+    total = sum(followed.member_count for followed in groups)
+    missing = [followed.name for followed in groups if followed.name not in set(finished)]
+    if not missing:
+        return Line("finished", f"all {plural(len(groups), 'group')} finished: {_all_of(total, target)}")
+    speaking = _speaking(sum(followed.members[target] for followed in groups), total, target)
+    moved = _moved(sum(followed.moved for followed in groups))
+    done = f"{len(finished)} of {plural(len(groups), 'group')} finished"
+    return Line(("many", *missing), f"{done}: {speaking}, {moved}; not yet: {some_of(missing)}")
+
+
+def turns(before: Followed, after: Followed) -> Iterator[tuple[str, str]]:
+    """What happened between two looks, beside what ``line_of`` says: fixed word, text."""
+    if back := back_text(before, after):
+        yield "BACK", back
+    elif joined := joined_text(before, after):
+        yield "ROLLOUT", joined
+
+
+def _names(group: Group) -> dict[str, str]:
+    own = labels(group)
+    return {m.member_id: f"{own[m.member_id]} {m.host}" for m in _members(group)}
+
+
+def _some_members(protocol: str, names: Sequence[str]) -> str:
+    if not names:
+        return f"a {protocol} member"
+    return f"{f'a {protocol} member' if len(names) == 1 else f'{protocol} members'} ({some_of(names)})"
+
+
+def _speaking(count: int, total: int, protocol: str) -> str:
+    return f"{count} of {plural(total, 'member')} {_verb(total)} {protocol}"
+
+
+def _verb(count: int) -> str:
+    return "speaks" if count == 1 else "speak"
+
+
+def _moved(count: int) -> str:
+    return f"{plural(count, 'partition')} moved"
+
+
+def _all_of(count: int, protocol: str) -> str:
+    return f"1 member, {protocol}" if count == 1 else f"{plural(count, 'member')}, all {protocol}"

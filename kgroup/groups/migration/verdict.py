@@ -1,0 +1,82 @@
+"""What the checks of a group come to, and which group is worse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from kgroup.groups.migration.about_brokers import defect_notes
+from kgroup.groups.migration.about_group import ALREADY
+from kgroup.groups.migration.case import Case
+from kgroup.groups.migration.check import Check, How, Readiness, Status, Verdict
+from kgroup.groups.migration.checks import run_checks
+from kgroup.groups.migration.evidence import Evidence, Wanted
+from kgroup.groups.migration.rules import Rules
+
+_WORST_FIRST = (Verdict.BLOCKED, Verdict.WARNING, Verdict.READY, Verdict.DONE)
+_HARDEST_FIRST = (How.NONE, How.STOP, How.ROLLING, How.NOW)
+_WEIGHTY = (Status.BLOCKED, Status.WARNING)
+
+
+def readiness(evidence: Evidence, wanted: Wanted, rules: Rules) -> Readiness:
+    """Whether a group is fit to move, how, and the weightiest reason. What is unknown never makes it less fit."""
+    case = Case(evidence, wanted, rules)
+    checks = run_checks(case)
+    verdict = _verdict(case, checks)
+    how = _how(case, checks, verdict)
+    main = main_check(checks)
+    reason = _explained(case, checks, verdict, how) if main is None else main.brief
+    more = sum(check.status in _WEIGHTY for check in checks) - (main is not None)
+    return Readiness(evidence.group.name, checks, verdict, how, reason, more)
+
+
+def main_check(checks: Sequence[Check]) -> Check | None:
+    """The weightiest check: the first that blocks, else the first that warns; None where none does."""
+    return next((check for status in _WEIGHTY for check in checks if check.status is status), None)
+
+
+def offline_check(checks: Sequence[Check]) -> Check | None:
+    """The first check that keeps a live group from moving while it runs."""
+    return next((check for check in checks if check.offline_only), None)
+
+
+def worst_first(readinesses: Iterable[Readiness]) -> tuple[Readiness, ...]:
+    """By verdict, then by how hard it is to move, then by name."""
+    return tuple(
+        sorted(readinesses, key=lambda r: (_WORST_FIRST.index(r.verdict), _HARDEST_FIRST.index(r.how), r.group))
+    )
+
+
+def cluster_notes(evidence: Evidence, wanted: Wanted, rules: Rules) -> tuple[str, ...]:
+    """Known defects of the brokers that concern this group, a line each; of all groups of a release they are alike."""
+    return tuple(defect_notes(Case(evidence, wanted, rules)))
+
+
+def _verdict(case: Case, checks: Sequence[Check]) -> Verdict:
+    statuses = {check.status for check in checks}
+    if Status.BLOCKED in statuses:
+        return Verdict.BLOCKED
+    if case.arrived:
+        return Verdict.DONE
+    return Verdict.WARNING if Status.WARNING in statuses else Verdict.READY
+
+
+def _how(case: Case, checks: Sequence[Check], verdict: Verdict) -> How:
+    if verdict in (Verdict.BLOCKED, Verdict.DONE):
+        return How.NONE
+    if case.empty:
+        return How.NOW
+    return How.STOP if offline_check(checks) else How.ROLLING
+
+
+def _explained(case: Case, checks: Sequence[Check], verdict: Verdict, how: How) -> str | None:
+    """Why it moves as it does, where nothing speaks against it."""
+    if verdict is Verdict.DONE:
+        return f"on the {case.wanted.target} protocol already"
+    if how is How.NOW:
+        return "Empty"
+    offline = offline_check(checks)
+    if offline is not None:
+        return f"live; {offline.brief}"
+    under_way = next((check.brief for check in checks if check.id == ALREADY.id and check.brief), None)
+    way = "upgrade" if case.to_consumer else "downgrade"
+    return under_way or f"live; online {way} possible (policy {case.broker.policy})"

@@ -1,0 +1,249 @@
+"""Where a reset moves a partition's committed offset: the scenarios of kafka-consumer-groups.sh, and more. Pure.
+
+Results are Kafka's own tool's (GroupOffsetsResetter in its source): out of range is clamped to the log, a moment
+after the last record means the log end, ``--to-current`` without a commit means the log end.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Protocol
+
+from kgroup.model.groups import Commit, Position, Positions, RowError
+from kgroup.support.durations import parse_duration
+from kgroup.support.errors import ExitCode, UsageError
+
+TopicPartition = tuple[str, int]
+
+_LARGEST_OFFSET = 2**63 - 1
+_LARGEST_PARTITION = 2**31 - 1
+_ISO_DURATION = (
+    r"(?ai)(?P<sign>[-+]?)P(?:(?P<d>[-+]?\d+)D)?"
+    r"(?:T(?=[-+\d])(?:(?P<h>[-+]?\d+)H)?(?:(?P<m>[-+]?\d+)M)?(?:(?P<s>[-+]?\d+(?:\.\d+)?)S)?)?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is to be committed, None for no commit; ``clamped`` and ``note`` say how it came about."""
+
+    commit: Commit | None
+    clamped: str | None = None
+    note: str | None = None
+
+
+class Scenario(Protocol):
+    """Where a partition's committed offset goes.
+
+    The leader epoch is set where the offset came from the log. An offset that stays keeps its commit byte for
+    byte; one that moves loses the old metadata, which was about another record.
+    """
+
+    def target(self, place: TopicPartition, old: Commit | None, log: Positions) -> Target | RowError:
+        """Where it goes, or why it can't."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToEarliest:
+    """The log start offset."""
+
+    def target(self, place: TopicPartition, old: Commit | None, log: Positions) -> Target:
+        """See Scenario."""
+        return Target(_at(log.start, old))
+
+
+@dataclass(frozen=True, slots=True)
+class ToLatest:
+    """The log end offset."""
+
+    def target(self, place: TopicPartition, old: Commit | None, log: Positions) -> Target:
+        """See Scenario."""
+        return Target(_at(log.end, old))
+
+
+@dataclass(frozen=True, slots=True)
+class ToCurrent:
+    """The committed offset as it is; the log end where there is no commit."""
+
+    def target(self, place: TopicPartition, old: Commit | None, log: Positions) -> Target:
+        """See Scenario."""
+        return Target(old) if old else Target(_at(log.end, None), note="no commit: the log end")
+
+
+@dataclass(frozen=True, slots=True)
+class ToTime:
+    """The first record of this moment (milliseconds since 1970) or later; the log end where there is none."""
+
+    timestamp_ms: int
+
+    def target(self, place: TopicPartition, old: Commit | None, log: Positions) -> Target:
+        """See Scenario."""
+        if log.at_time is None:
+            return Target(_at(log.end, old), note="no record since then: the log end")
+        return Target(_at(log.at_time, old))
+
+
+@dataclass(frozen=True, slots=True)
+class ToOffset:
+    """One offset for all partitions."""
+
+    offset: int
+
+    def target(self, place: TopicPartition, old: Commit | None, log: Positions) -> Target:
+        """See Scenario."""
+        return _clamped(Wanted(self.offset), self.offset, old, log)
+
+
+@dataclass(frozen=True, slots=True)
+class ShiftBy:
+    """So many records forward, or back where it is negative."""
+
+    records: int
+
+    def target(self, place: TopicPartition, old: Commit | None, log: Positions) -> Target | RowError:
+        """See Scenario; without a commit there is nothing to shift."""
+        if old is None:
+            return RowError(
+                "no-commit",
+                "there is no committed offset to shift",
+                topic=place[0],
+                partition=place[1],
+                hint="--to-offset, --to-earliest or --to-latest need none",
+                exit_code=ExitCode.REFUSED,
+            )
+        return _clamped(Wanted(None), old.offset + self.records, old, log)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a file or another group says of one partition.
+
+    ``offset`` None: there is to be no commit. ``metadata`` None: it says nothing of it.
+    """
+
+    offset: int | None
+    leader_epoch: int | None = None
+    metadata: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToWanted:
+    """Each partition's own, by (topic, partition)."""
+
+    offsets: Mapping[TopicPartition, Wanted]
+
+    def target(self, place: TopicPartition, old: Commit | None, log: Positions) -> Target:
+        """See Scenario."""
+        wanted = self.offsets[place]
+        if wanted.offset is None:
+            return Target(None, note="the commit is taken away" if old else None)
+        return _clamped(wanted, wanted.offset, old, log)
+
+
+def _clamped(wanted: Wanted, offset: int, old: Commit | None, log: Positions) -> Target:
+    if offset > log.end.offset:
+        return Target(_at(log.end, old, wanted.metadata), f"{offset} is above the log end {log.end.offset}")
+    if offset < log.start.offset:
+        return Target(_at(log.start, old, wanted.metadata), f"{offset} is below the log start {log.start.offset}")
+    return Target(_at(Position(offset, wanted.leader_epoch), old, wanted.metadata))
+
+
+def _at(position: Position, old: Commit | None, metadata: str | None = None) -> Commit:
+    if old is not None and old.offset == position.offset and metadata is None:
+        return old
+    return Commit(position.offset, position.leader_epoch, metadata or "")
+
+
+@dataclass(frozen=True, slots=True)
+class TopicChoice:
+    """A topic, and its partitions that are meant; None for all of them."""
+
+    topic: str
+    partitions: tuple[int, ...] | None
+
+
+def parse_topics(given: Sequence[str]) -> tuple[TopicChoice, ...]:
+    """``["orders:0,1", "audit"]``, as kafka-consumer-groups.sh takes it. Raises UsageError."""
+    chosen: dict[str, set[int] | None] = {}
+    for word in given:
+        topic, colon, rest = word.partition(":")
+        if not word:
+            raise UsageError("--topic is empty", hint="Is a variable of the script not set?")
+        if not topic:
+            raise UsageError(f"--topic {word!r}: no topic before the colon", hint="--topic orders:0,1")
+        if not colon:
+            chosen[topic] = None
+            continue
+        numbers = {_partition(part, f"--topic {word}") for part in rest.split(",")}
+        known = chosen.get(topic, set())
+        chosen[topic] = None if known is None else known | numbers
+    return tuple(
+        TopicChoice(topic, None if numbers is None else tuple(sorted(numbers))) for topic, numbers in chosen.items()
+    )
+
+
+def parse_offset(given: Sequence[str]) -> ToOffset | ToWanted:
+    """``["17"]``, or ``["orders:0=17,orders:1=20"]`` for each partition its own. Raises UsageError."""
+    if len(given) == 1 and "=" not in given[0]:
+        return ToOffset(_offset(given[0], "--to-offset"))
+    offsets: dict[TopicPartition, Wanted] = {}
+    for word in given:
+        for item in word.split(","):
+            found = re.fullmatch(r"\s*([^:=,]+):(\d+)=(-?\d+)\s*", item)
+            if not found:
+                raise UsageError(f"--to-offset {item!r}: not TOPIC:PARTITION=OFFSET", hint="--to-offset orders:0=17")
+            place = (found[1], _partition(found[2], f"--to-offset {item}"))
+            if place in offsets:
+                raise UsageError(f"--to-offset names {place[0]}:{place[1]} twice")
+            offsets[place] = Wanted(_offset(found[3], f"--to-offset {item}"))
+    return ToWanted(offsets)
+
+
+def parse_moment(text: str, now: datetime, option: str = "--to-datetime") -> int:
+    """ISO 8601 in milliseconds since 1970; without a zone it is UTC, as for kafka-consumer-groups.sh.
+
+    A time without a date (``03:05Z``) is the last one before ``now``. Raises UsageError.
+    """
+    stripped = text.strip()
+    try:
+        if re.fullmatch(r"(?a)\d\d:\d\d(:\d\d)?Z?", stripped):
+            moment = datetime.fromisoformat(f"{now:%Y-%m-%d}T{stripped.removesuffix('Z')}+00:00")
+            if moment > now:
+                moment = moment.fromtimestamp(moment.timestamp() - 86_400, UTC)
+        else:
+            moment = datetime.fromisoformat(stripped)
+    except ValueError as error:
+        raise UsageError(
+            f"{option} {text}: not a date and time", hint="like 2026-11-21T03:05:00.000Z; without a zone it is UTC"
+        ) from error
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    if moment < datetime.fromtimestamp(0, UTC):
+        raise UsageError(f"{option} {text}: before 1970, when Kafka's time begins", hint="--to-earliest")
+    return round(moment.timestamp() * 1000)
+
+
+def parse_ago(text: str, option: str = "--by-duration") -> float:
+    """ISO 8601's PnDTnHnMnS, or ``2h30m``, in seconds. Raises UsageError."""
+    stripped = text.strip()
+    found = re.fullmatch(_ISO_DURATION, stripped)
+    if found and any(found[unit] for unit in "dhms"):
+        seconds = sum(float(found[unit] or 0) * size for unit, size in zip("dhms", (86_400, 3600, 60, 1), strict=True))
+        return -seconds if found["sign"] == "-" else seconds
+    if stripped[:1] in "Pp":
+        raise UsageError(f"{option} {text}: not a duration", hint="ISO 8601 like PT2H30M or P1DT12H, or 2h30m")
+    return parse_duration(stripped, option)
+
+
+def _offset(text: str, option: str) -> int:
+    if not re.fullmatch(r"(?a)\s*-?\d+\s*", text) or not -_LARGEST_OFFSET <= int(text) <= _LARGEST_OFFSET:
+        raise UsageError(f"{option} {text!r}: not an offset" if option == "--to-offset" else f"{option}: not an offset")
+    return int(text)
+
+
+def _partition(text: str, option: str) -> int:
+    if not re.fullmatch(r"(?a)\s*\d+\s*", text) or int(text) > _LARGEST_PARTITION:
+        raise UsageError(f"{option}: {text!r} is no partition", hint="--topic orders:0,1")
+    return int(text)

@@ -1,0 +1,37 @@
+"""The groups that a verb is about: those of which enough was read, those to be created, and what failed. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from kgroup.model.groups import Group, RowError
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Groups with their commits, and failures. ``created`` are the names of groups that do not exist yet."""
+
+    groups: tuple[Group, ...]
+    errors: tuple[RowError, ...]
+    created: frozenset[str] = frozenset()
+
+    @property
+    def unread(self) -> dict[tuple[str, str, int], RowError]:
+        """Why a commit could not be read, by group, topic and partition: nobody knows what stands there."""
+        return {
+            (error.group, error.topic, error.partition): error
+            for error in self.errors
+            if error.group is not None and error.topic is not None and error.partition is not None
+        }
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All of them, those to be created last."""
+        return (*(group.name for group in self.groups), *sorted(self.created))
+
+
+def readable(groups: Iterable[Group], errors: Sequence[RowError], created: Collection[str] = ()) -> Chosen:
+    """The groups without those of which too little could be read to change them, even with --partial."""
+    unread = {error.group for error in errors if error.topic is None}
+    return Chosen(tuple(group for group in groups if group.name not in unread), tuple(errors), frozenset(created))

@@ -1,0 +1,26 @@
+"""Members of kgroup's own that a killed conversion left in groups. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from kgroup.model.groups import Group
+from kgroup.model.migration_facts import is_own_member
+
+
+def leftovers(groups: Sequence[Group]) -> dict[str, tuple[str, ...]]:
+    """The ids of such members, by group."""
+    found = {
+        group.name: tuple(member.member_id for member in group.members or () if is_own_member(member))
+        for group in groups
+    }
+    return {name: ids for name, ids in found.items() if ids}
+
+
+def without_leftovers(group: Group) -> Group:
+    """The group as it will be when they are gone: they go by themselves."""
+    if not leftovers([group]):
+        return group
+    others = tuple(member for member in group.members or () if not is_own_member(member))
+    return replace(group, members=others, state=group.state if others else "Empty")

@@ -1,0 +1,396 @@
+"""What a group was at a moment, as its records in ``__consumer_offsets`` tell it. Pure; never raises on odd records.
+
+Compaction takes a record only where a later one of the same key counts, and then takes all that are older too. So what
+is left of a key is the end of its history without a hole: the newest record up to a moment is what stood then. Where
+only later records are left, what stood before is unknown, unless compaction has taken nothing at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from kgroup.model.group_log import (
+    CommitWritten,
+    Ending,
+    EpochWritten,
+    Event,
+    ForeignGroupWritten,
+    GenerationMember,
+    GenerationWritten,
+    GroupGone,
+    Holding,
+    HoldingWritten,
+    MemberDetails,
+    MemberWritten,
+    Partitions,
+    Protocol,
+    Reach,
+    TargetEpochWritten,
+    TargetWritten,
+    TopicPartition,
+    Unreadable,
+)
+from kgroup.model.groups import Assignment, Commit, Member, TopicPartitions
+from kgroup.support.durations import format_duration
+
+T = TypeVar("T")
+
+_COUNTED = frozenset({Ending.PLAIN, Ending.COMMITTED})
+_OF_COMMITS = frozenset({0, 1, None})
+"""The types of records that hold commits; a key too short to have a type may have been one."""
+
+_OF_STATES = frozenset({2, 3})
+"""The types of records that hold the state of a group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stood:
+    """What stood for one partition at a moment.
+
+    ``commit`` None is no commit. ``at_ms`` is when it was committed, or deleted; None where there is no record.
+    ``topic_id`` is the topic's then, None before Kafka 4.1. ``unknown`` is why it can't be told, None where it can.
+    """
+
+    commit: Commit | None
+    at_ms: int | None = None
+    topic_id: str | None = None
+    unknown: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedState:
+    """A group at a moment.
+
+    ``type`` and ``state`` are None where only later records of them are left, or they may be in what was not read. Of
+    share and streams groups the type alone is known, also where only later records say so.
+    ``partitions`` are all that it ever committed for, as far as the log shows: those without a commit then are among
+    them. ``newest_ms`` is the time of its newest record up to then, ``open`` the partitions for which a transaction had
+    commits that did not count yet.
+    ``incomplete`` is why partitions, or the group's state, may be missing; None: they are not.
+    """
+
+    name: str
+    type: str | None
+    state: str | None
+    protocol_type: str | None
+    assignor: str | None
+    generation: int | None
+    leader: str | None
+    group_epoch: int | None
+    assignment_epoch: int | None
+    members: tuple[Member, ...]
+    partitions: Mapping[TopicPartition, Stood]
+    newest_ms: int
+    open: frozenset[TopicPartition]
+    incomplete: str | None
+
+    @property
+    def commits(self) -> dict[TopicPartition, Commit]:
+        """What it had committed, as far as that is known."""
+        return {place: stood.commit for place, stood in self.partitions.items() if stood.commit and not stood.unknown}
+
+
+def state_at(name: str, events: Iterable[Event], reach: Reach, at_ms: int | None = None) -> LoggedState | None:
+    """The group as it was at ``at_ms`` (None: at the end of the log); None where there was no such group.
+
+    ``events`` are in the log's order; of each key at least the newest one that counted at ``at_ms``, and the newest one
+    of all, have to be there. A commit of a transaction that had not ended by then does not count.
+    """
+    kept = _Kept(at_ms)
+    for event in events:
+        kept.take(event)
+    partitions = kept.partitions(reach)
+    if kept.newest_ms is None and not any(stood.unknown for stood in partitions.values()):
+        return None
+    incomplete = None if reach.to_log_start else reach.stopped or "the log was not read to its start"
+    match kept.newest_state:
+        case GenerationWritten() as classic:
+            return _classic_group(name, kept, classic, partitions, incomplete)
+        case EpochWritten() as consumer:
+            return _consumer_group(name, kept, consumer, partitions, incomplete)
+        case ForeignGroupWritten(type=foreign):
+            return _other_group(name, kept, partitions, incomplete, type_=foreign)
+    if kept.gone_at is not None and not kept.state_is_lost:
+        # Its offsets are deleted with a group; what is committed later belongs to a new one of that name. Where the
+        # record behind it is lost, it may have been converted, which leaves them where they are.
+        partitions = {place: stood for place, stood in partitions.items() if kept.is_later(place)}
+    if not any(stood.commit or stood.unknown for stood in partitions.values()):
+        return None
+    if kept.state_is_lost or incomplete is not None:
+        later = None if kept.first_later is None or not kept.first_later.exists else kept.first_later.type
+        return _other_group(name, kept, partitions, incomplete, type_=later)
+    return _other_group(name, kept, partitions, incomplete, type_="classic", state="Empty", protocol_type="")
+
+
+def log_line(state: LoggedState, now_ms: int) -> str:
+    """``from __consumer_offsets, not from its coordinator; last record 12s old``."""
+    age = format_duration(max(0, now_ms - state.newest_ms) // 1000)
+    partly = "" if state.incomplete is None else "; NOT READ TO ITS START"
+    return f"from __consumer_offsets, not from its coordinator; last record {age} old{partly}"
+
+
+@dataclass(slots=True)
+class _Kept:
+    """What is kept of the records up to a moment, and of the commits behind it."""
+
+    at_ms: int | None
+    newest_ms: int | None = None
+    classic: GenerationWritten | None = None
+    consumer: EpochWritten | None = None
+    foreign: ForeignGroupWritten | None = None
+    first_later: ForeignGroupWritten | None = None
+    gone_at: int | None = None
+    target_epoch: int | None = None
+    details: dict[str, MemberDetails] = field(default_factory=dict)
+    targets: dict[str, Partitions] = field(default_factory=dict)
+    holdings: dict[str, Holding] = field(default_factory=dict)
+    open: set[TopicPartition] = field(default_factory=set)
+    state_is_lost: bool = False
+    _stood: dict[TopicPartition, CommitWritten] = field(default_factory=dict)
+    _later: dict[TopicPartition, CommitWritten] = field(default_factory=dict)
+    _unreadable: Unreadable | None = None
+
+    def take(self, event: Event) -> None:
+        """The next newer record."""
+        if self.at_ms is not None and event.at_ms > self.at_ms:
+            if isinstance(event, CommitWritten) and event.ending in _COUNTED:
+                self._later.setdefault((event.topic, event.partition), event)
+            elif isinstance(event, GenerationWritten | EpochWritten | GroupGone | ForeignGroupWritten):
+                # A group that changed its type since has the end of the old one before the new one.
+                if isinstance(event, ForeignGroupWritten) and not self.state_is_lost:
+                    self.first_later = event
+                self.state_is_lost = True
+            return
+        if isinstance(event, CommitWritten):
+            self._take_commit(event)
+            return
+        if isinstance(event, Unreadable):
+            if event.record_type in _OF_COMMITS:
+                self._unreadable = event
+            self.state_is_lost |= event.record_type in _OF_STATES
+        else:
+            self._take_state(event)
+        self._seen(event.at_ms)
+
+    def _take_commit(self, event: CommitWritten) -> None:
+        place = (event.topic, event.partition)
+        if event.ending not in _COUNTED:
+            if event.ending is Ending.OPEN:
+                self.open.add(place)
+            return
+        if self.at_ms is not None and event.ended_ms is not None and event.ended_ms > self.at_ms:
+            self.open.add(place)
+            self._later.setdefault(place, event)
+            return
+        self._stood[place] = event
+        self._seen(event.at_ms)
+
+    def _seen(self, at_ms: int) -> None:
+        self.newest_ms = at_ms if self.newest_ms is None else max(self.newest_ms, at_ms)
+
+    def _take_state(self, event: Event) -> None:
+        match event:
+            case GenerationWritten():
+                self.classic = event
+            case EpochWritten():
+                self.consumer = event
+            case ForeignGroupWritten(exists=True):
+                self.foreign = event
+            case ForeignGroupWritten():
+                self.foreign, self.gone_at = None, event.log_offset
+            case GroupGone(protocol=Protocol.CLASSIC):
+                self.classic, self.gone_at = None, event.log_offset
+            case GroupGone():
+                self.consumer, self.target_epoch, self.gone_at = None, None, event.log_offset
+                for kept in (self.details, self.targets, self.holdings):
+                    kept.clear()
+            case _:
+                self._take_member(event)
+
+    def _take_member(self, event: Event) -> None:
+        match event:
+            case MemberWritten(member_id=member_id, details=details):
+                _put(self.details, member_id, details)
+            case TargetEpochWritten(epoch=epoch):
+                self.target_epoch = epoch
+            case TargetWritten(member_id=member_id, partitions=partitions):
+                _put(self.targets, member_id, partitions)
+            case HoldingWritten(member_id=member_id, holding=holding):
+                _put(self.holdings, member_id, holding)
+            case _:
+                pass
+
+    @property
+    def newest_state(self) -> GenerationWritten | EpochWritten | ForeignGroupWritten | None:
+        """The record that says what the group is; None: there is none."""
+        states = [state for state in (self.classic, self.consumer, self.foreign) if state is not None]
+        return max(states, key=lambda state: state.log_offset, default=None)
+
+    def is_later(self, place: TopicPartition) -> bool:
+        """Whether it was committed after the group went, or nobody knows."""
+        stood = self._stood.get(place)
+        return stood is None or self.gone_at is None or stood.log_offset > self.gone_at
+
+    def partitions(self, reach: Reach) -> dict[TopicPartition, Stood]:
+        """What stood for each partition of which the log has a record that counts, ascending."""
+        places = sorted(self._stood.keys() | self._later.keys())
+        return {place: self._of(place, reach) for place in places}
+
+    def _of(self, place: TopicPartition, reach: Reach) -> Stood:
+        found, broken = self._stood.get(place), self._unreadable
+        if broken is not None and (found is None or found.log_offset < broken.log_offset):
+            return Stood(None, unknown=f"{broken.why}: it may be this partition's commit")
+        if found is not None:
+            commit = None
+            if found.offset is not None:
+                commit = Commit(found.offset, found.leader_epoch, found.metadata)
+            return Stood(commit, found.at_ms, found.topic_id)
+        if not reach.to_log_start:
+            return Stood(None, unknown=f"the log was not read back to it: {reach.stopped or 'it was stopped before'}")
+        if _is_whole(reach):
+            return Stood(None)
+        return Stood(None, unknown="its commit of then, if there was one, is gone from the log: compaction took it")
+
+
+def _is_whole(reach: Reach) -> bool:
+    """Whether all that was ever written is there, from the very first record on."""
+    return reach.to_log_start and reach.start == 0 and reach.whole_from == 0
+
+
+def _put(into: dict[str, T], member_id: str, value: T | None) -> None:
+    if value is None:
+        into.pop(member_id, None)
+    else:
+        into[member_id] = value
+
+
+def _classic_group(
+    name: str,
+    kept: _Kept,
+    group: GenerationWritten,
+    partitions: Mapping[TopicPartition, Stood],
+    incomplete: str | None,
+) -> LoggedState:
+    return LoggedState(
+        name=name,
+        type="classic",
+        state="Stable" if group.members else "Empty",
+        protocol_type=group.protocol_type,
+        assignor=group.assignor,
+        generation=group.generation,
+        leader=group.leader,
+        group_epoch=None,
+        assignment_epoch=None,
+        members=tuple(_classic_member(member) for member in group.members),
+        partitions=partitions,
+        newest_ms=group.at_ms if kept.newest_ms is None else kept.newest_ms,
+        open=frozenset(kept.open),
+        incomplete=incomplete,
+    )
+
+
+def _classic_member(member: GenerationMember) -> Member:
+    return Member(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        client_id=member.client_id,
+        host=member.host,
+        rack=None,
+        epoch=None,
+        protocol="classic",
+        subscription=None if member.topics is None else tuple(sorted(member.topics)),
+        subscription_regex=None,
+        assignment=_assignment(member.partitions),
+        target_assignment=None,
+    )
+
+
+def _consumer_group(
+    name: str, kept: _Kept, group: EpochWritten, partitions: Mapping[TopicPartition, Stood], incomplete: str | None
+) -> LoggedState:
+    return LoggedState(
+        name=name,
+        type="consumer",
+        state=None if incomplete is not None else _consumer_state(kept, group.epoch),
+        protocol_type="consumer",
+        assignor=None,
+        generation=None,
+        leader=None,
+        group_epoch=group.epoch,
+        assignment_epoch=kept.target_epoch,
+        members=tuple(_consumer_member(kept, member_id, said) for member_id, said in kept.details.items()),
+        partitions=partitions,
+        newest_ms=group.at_ms if kept.newest_ms is None else kept.newest_ms,
+        open=frozenset(kept.open),
+        incomplete=incomplete,
+    )
+
+
+def _consumer_state(kept: _Kept, epoch: int) -> str:
+    """As the coordinator derives it (ConsumerGroup.maybeUpdateGroupState)."""
+    if not kept.details:
+        return "Empty"
+    if kept.target_epoch is None or epoch > kept.target_epoch:
+        return "Assigning"
+    settled = all(
+        (has := kept.holdings.get(member_id)) is not None and has.stable and has.epoch == kept.target_epoch
+        for member_id in kept.details
+    )
+    return "Stable" if settled else "Reconciling"
+
+
+def _consumer_member(kept: _Kept, member_id: str, said: MemberDetails) -> Member:
+    has = kept.holdings.get(member_id)
+    return Member(
+        member_id=member_id,
+        instance_id=said.instance_id,
+        client_id=said.client_id,
+        host=said.host,
+        rack=None,
+        epoch=None if has is None else has.epoch,
+        protocol="consumer" if said.classic_session_ms is None else "classic",
+        subscription=tuple(sorted(said.topics)),
+        subscription_regex=said.pattern,
+        assignment=_assignment(None if has is None else has.partitions | has.pending),
+        target_assignment=_assignment(kept.targets.get(member_id)),
+    )
+
+
+def _other_group(
+    name: str,
+    kept: _Kept,
+    partitions: Mapping[TopicPartition, Stood],
+    incomplete: str | None,
+    *,
+    type_: str | None,
+    state: str | None = None,
+    protocol_type: str | None = None,
+) -> LoggedState:
+    """One without members of its own that the log tells of."""
+    return LoggedState(
+        name=name,
+        type=type_,
+        state=state,
+        protocol_type=protocol_type,
+        assignor=None,
+        generation=None,
+        leader=None,
+        group_epoch=None,
+        assignment_epoch=None,
+        members=(),
+        partitions=partitions,
+        newest_ms=kept.newest_ms or 0,
+        open=frozenset(kept.open),
+        incomplete=incomplete,
+    )
+
+
+def _assignment(partitions: Partitions | None) -> Assignment | None:
+    if partitions is None:
+        return None
+    by_topic: dict[str, list[int]] = {}
+    for topic, number in sorted(partitions):
+        by_topic.setdefault(topic, []).append(number)
+    return tuple(TopicPartitions(topic, tuple(numbers)) for topic, numbers in by_topic.items())

@@ -1,0 +1,611 @@
+"""Waiting for groups: what has to be so, whether it is, who is still there, and whether it has held long enough.
+
+Pure: a look at a group comes in together with its time, values come out. ``kgroup.queries.wait`` does the looking.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from enum import StrEnum
+from math import ceil
+from typing import Protocol
+
+from kgroup.groups.member_names import labels
+from kgroup.model.groups import Group, Member, Partition
+from kgroup.model.hidden_commits import hidden_words
+from kgroup.support.durations import format_duration, parse_duration
+from kgroup.support.errors import UsageError
+from kgroup.support.quoting import quote
+from kgroup.support.units import plural
+
+TopicPartition = tuple[str, int]
+
+FORMS = ("empty", "stable", "lag=N", "lag-time=30s", "members=N", "type=consumer")
+NAMED = 3
+"""Up to so many members are named in a line; the result names them all."""
+_TYPES = ("classic", "consumer")
+_LEFT_FOR_A_MOMENT = -2
+_CLASSIC_REBALANCE = frozenset({"PreparingRebalance", "CompletingRebalance"})
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """A group at one look; ``group`` is None where there is no such group (any more).
+
+    ``unread_ms`` is the timestamp of the first unread record of each partition that has one; None where that is
+    unknown. Partitions whose records were not asked for are not in it. ``now_ms`` is the wall clock.
+    """
+
+    name: str
+    group: Group | None
+    now_ms: int
+    unread_ms: Mapping[TopicPartition, int | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """Whether a condition holds, and what was seen; ``known`` is False where too little could be read to tell."""
+
+    condition: Condition
+    holds: bool
+    seen: str
+    known: bool = True
+
+
+class Condition(Protocol):
+    """Something that can be waited for."""
+
+    @property
+    def text(self) -> str:
+        """As it is typed after ``--for``."""
+
+    @property
+    def reads_lag(self) -> bool:
+        """Whether offsets and logs have to be read for it."""
+
+    @property
+    def about_members(self) -> bool:
+        """Whether members that come and go between two looks matter to it."""
+
+    def judge(self, sight: Sight) -> Judgement:
+        """Whether it holds."""
+
+    def too_many(self, sight: Sight) -> bool:
+        """Whether it waits for members to go."""
+
+
+@dataclass(frozen=True, slots=True)
+class Empty:
+    """No member is left. A group that has vanished with its last member (no offsets) is empty too."""
+
+    text: str = "empty"
+    reads_lag: bool = False
+    about_members: bool = True
+
+    def judge(self, sight: Sight) -> Judgement:
+        """A static member that has left for a moment is a member."""
+        return Judgement(self, sight.group is None or sight.group.state in ("Empty", "Dead"), state_text(sight))
+
+    def too_many(self, sight: Sight) -> bool:
+        """Any member is one too many."""
+        return not self.judge(sight).holds
+
+
+@dataclass(frozen=True, slots=True)
+class Stable:
+    """All members have what they are to have: Stable, and of a consumer group every epoch agrees."""
+
+    text: str = "stable"
+    reads_lag: bool = False
+    about_members: bool = True
+
+    def judge(self, sight: Sight) -> Judgement:
+        """Where members may not be seen, the broker's word for it counts."""
+        group = sight.group
+        if group is None or group.state != "Stable":
+            return Judgement(self, False, state_text(sight))
+        if group.type == "consumer":
+            if group.group_epoch != group.assignment_epoch:
+                seen = f"group epoch {group.group_epoch}, assignment epoch {group.assignment_epoch}"
+                return Judgement(self, False, seen)
+            behind = [m for m in group.members or () if m.epoch is not None and m.epoch != group.group_epoch]
+            if behind:
+                names = labels(group)
+                epoch = "has left for a moment" if _has_left(behind[0]) else f"is at epoch {behind[0].epoch}"
+                return Judgement(self, False, f"{names[behind[0].member_id]} {epoch}, the group at {group.group_epoch}")
+        return Judgement(self, True, state_text(sight))
+
+    def too_many(self, sight: Sight) -> bool:
+        """It never waits for members to go."""
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class LagAtMost:
+    """The records that the group has not read are no more than ``bound``, and the lag of each partition is known."""
+
+    bound: int
+    reads_lag: bool = True
+    about_members: bool = False
+
+    @property
+    def text(self) -> str:
+        """``lag=20000``."""
+        return f"lag={self.bound}"
+
+    def judge(self, sight: Sight) -> Judgement:
+        """A partition without a commit counts with its whole log."""
+        unknown = _lag_unknown(sight)
+        if unknown:
+            return Judgement(self, False, unknown, known=sight.group is None)
+        lag = total_lag(sight.group)
+        return Judgement(self, lag is not None and lag <= self.bound, f"lag {lag}")
+
+    def too_many(self, sight: Sight) -> bool:
+        """It never waits for members to go."""
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class LagTimeBelow:
+    """The oldest unread record of every partition is younger than ``bound_s``."""
+
+    bound_s: float
+    reads_lag: bool = True
+    about_members: bool = False
+
+    @property
+    def text(self) -> str:
+        """``lag-time=30s``."""
+        return f"lag-time={format_duration(self.bound_s)}"
+
+    def judge(self, sight: Sight) -> Judgement:
+        """By the records' own timestamps, against the clock of this machine."""
+        unknown = _lag_unknown(sight)
+        if unknown:
+            return Judgement(self, False, unknown, known=sight.group is None)
+        oldest: tuple[int, str] | None = None
+        for place, timestamp_ms in sorted(sight.unread_ms.items()):
+            where = f"{place[0]}:{place[1]}"
+            if timestamp_ms is None or timestamp_ms < 0:
+                return Judgement(self, False, f"age of the oldest unread record of {where} unknown", known=False)
+            oldest = min(oldest or (timestamp_ms, where), (timestamp_ms, where))
+        if oldest is None:
+            return Judgement(self, True, "nothing unread")
+        age_s = max(0, sight.now_ms - oldest[0]) / 1000
+        return Judgement(self, age_s < self.bound_s, f"oldest unread record {format_duration(age_s)}, {oldest[1]}")
+
+    def too_many(self, sight: Sight) -> bool:
+        """It never waits for members to go."""
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class MemberCount:
+    """Exactly ``number`` members; a group that does not exist has none."""
+
+    number: int
+    reads_lag: bool = False
+    about_members: bool = True
+
+    @property
+    def text(self) -> str:
+        """``members=6``."""
+        return f"members={self.number}"
+
+    def judge(self, sight: Sight) -> Judgement:
+        """A static member that has left for a moment is a member."""
+        count = _count(sight)
+        if count is None:
+            return Judgement(self, False, "members unknown", known=False)
+        return Judgement(self, count == self.number, state_text(sight))
+
+    def too_many(self, sight: Sight) -> bool:
+        """Whether there are more."""
+        return (_count(sight) or 0) > self.number
+
+
+@dataclass(frozen=True, slots=True)
+class OfType:
+    """The group speaks this protocol: ``classic`` or ``consumer``."""
+
+    type: str
+    reads_lag: bool = False
+    about_members: bool = False
+
+    @property
+    def text(self) -> str:
+        """``type=consumer``."""
+        return f"type={self.type}"
+
+    def judge(self, sight: Sight) -> Judgement:
+        """A group that does not exist has no type."""
+        if sight.group is None:
+            return Judgement(self, False, state_text(sight))
+        return Judgement(self, sight.group.type == self.type, f"type {sight.group.type}")
+
+    def too_many(self, sight: Sight) -> bool:
+        """It never waits for members to go."""
+        return False
+
+
+def parse_conditions(texts: Sequence[str]) -> tuple[Condition, ...]:
+    """What was typed after each ``--for``, each once, in order.
+
+    Raises UsageError for none at all, for what is no condition, and for two that can't hold at once.
+    """
+    conditions: dict[str, Condition] = {}
+    for text in texts:
+        condition = _parse(text.strip())
+        conditions[condition.text] = condition
+    if not conditions:
+        raise UsageError("what is to be waited for? --for is missing", hint="--for " + " | ".join(FORMS))
+    _refuse_contradiction(tuple(conditions.values()))
+    return tuple(conditions.values())
+
+
+def _parse(text: str) -> Condition:
+    word, equals, value = text.partition("=")
+    match word:
+        case "empty" if not equals:
+            return Empty()
+        case "stable" if not equals:
+            return Stable()
+        case "lag":
+            return LagAtMost(_number(text, value, "lag=20000"))
+        case "members":
+            return MemberCount(_number(text, value, "members=6"))
+        case "lag-time":
+            seconds = parse_duration(value, "--for lag-time") if value else 0.0
+            if seconds <= 0:
+                raise UsageError(f"--for {text}: no age that a record can be below. Write it like lag-time=30s")
+            return LagTimeBelow(seconds)
+        case "type" if value in _TYPES:
+            return OfType(value)
+        case "type":
+            raise UsageError(f"--for {text}: unknown type", hint="type=classic or type=consumer")
+    near = get_close_matches(word, [form.partition("=")[0] for form in FORMS], n=1)
+    meant = [form for form in FORMS if near and form.partition("=")[0] == near[0]]
+    hint = f"did you mean {meant[0]}?" if meant and meant[0] != text else "one of " + ", ".join(FORMS)
+    raise UsageError(f"--for {text}: unknown", hint=hint)
+
+
+def _number(text: str, value: str, example: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,18}", value):
+        raise UsageError(f"--for {text}: a plain number is needed, as in {example}")
+    return int(value)
+
+
+def _refuse_contradiction(conditions: Sequence[Condition]) -> None:
+    """Waiting for what can never be would end in a timeout that looks like the group's fault."""
+    counts = [c.number for c in conditions if isinstance(c, MemberCount)]
+    without = any(isinstance(c, Empty) for c in conditions) or 0 in counts
+    with_some = any(isinstance(c, Stable) for c in conditions) or any(counts)
+    types = [c for c in conditions if isinstance(c, OfType)]
+    if (without and with_some) or len(counts) > 1 or len(types) > 1:
+        both = " and ".join(c.text for c in conditions if c.about_members or isinstance(c, OfType))
+        raise UsageError(f"--for: {both} are never so at the same time")
+
+
+def holds_without_group(conditions: Sequence[Condition]) -> bool:
+    """Whether all of them hold for a group that does not exist: then there is nothing to wait for."""
+    return all(condition.judge(Sight("", None, 0)).holds for condition in conditions)
+
+
+def total_lag(group: Group | None) -> int | None:
+    """Unread records, a partition without a commit with its whole log; None where a partition's lag is unknown.
+
+    ``Partition.lag`` is None without a commit; here it would hide records that nobody has read.
+    """
+    if group is None or not group.partitions or group.hidden_commits != ():
+        return None
+    lags = [_lag(partition) for partition in group.partitions]
+    return None if None in lags else sum(lag for lag in lags if lag is not None)
+
+
+def unread(group: Group) -> dict[TopicPartition, tuple[int, int]]:
+    """[first unread offset, log end) of each partition that has unread records, as far as it is known."""
+    found = {}
+    for partition in group.partitions:
+        log, commit = partition.log, partition.commit
+        if log is not None and _lag(partition):
+            first = log.start if commit is None else max(log.start, commit.offset)
+            found[partition.topic, partition.partition] = (first, log.end)
+    return found
+
+
+def _lag(partition: Partition) -> int | None:
+    if partition.commit is None and partition.log is not None and partition.error is None:
+        return partition.log.end - partition.log.start
+    # A commit beyond the end is no lag of 0: the topic was made anew, and the consumer will not stay there.
+    return None if partition.error or partition.out_of_range == "ABOVE_END" else partition.lag
+
+
+def _lag_unknown(sight: Sight) -> str | None:
+    """Why the lag can't be told, None where it can."""
+    group = sight.group
+    if group is None:
+        return state_text(sight)
+    if not (group.partitions or hidden_words(group.hidden_commits)):
+        return "no partition is committed or assigned"
+    if hidden := hidden_words(group.hidden_commits):
+        return f"lag unknown, {hidden}"
+    for partition in group.partitions:
+        if _lag(partition) is None:
+            why = partition.error or ("committed beyond the log end" if partition.out_of_range else "no log range")
+            return f"lag unknown, {partition.topic}:{partition.partition} {why}"
+    return None
+
+
+def _count(sight: Sight) -> int | None:
+    """How many members; None where they may not be seen, and the state does not tell."""
+    group = sight.group
+    if group is None or group.state in ("Empty", "Dead"):
+        return 0
+    return None if group.members is None else len(group.members)
+
+
+def _has_left(member: Member) -> bool:
+    return member.epoch == _LEFT_FOR_A_MOMENT
+
+
+def state_text(sight: Sight) -> str:
+    """``Stable, 6 members``; ``Empty``; ``does not exist``."""
+    group = sight.group
+    if group is None:
+        return "does not exist"
+    count = _count(sight)
+    return f"{group.state}, {plural(count, 'member')}" if count else group.state
+
+
+class Life(StrEnum):
+    """What can be known of a member from outside, where nobody sees heartbeats."""
+
+    COUNTING = "counting"
+    """It may be gone: its session then ends within the time given."""
+    REBALANCING = "rebalancing"
+    """It may be gone, but a classic group first ends its rebalance, and only then counts."""
+    ALIVE = "alive"
+    """It is there although its session would have ended: it heartbeats, or did one session timeout ago at most."""
+    UNKNOWN = "unknown"
+    """Its session timeout is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Whether a member lives; ``ends_in_s`` is the most that a dead one stays, None where that is not known."""
+
+    life: Life
+    ends_in_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """Since when, in seconds of a monotonic clock, each member of a group has been in sight.
+
+    Nobody can see a heartbeat. But a member that was dead when it was listed at t goes by t + its session
+    timeout, so one that is listed later than that has heartbeated meanwhile. The count starts anew with the
+    coordinator, which gives every member its whole session again, with each look at a classic rebalance, during
+    which none ends, and when a static member leaves for a moment.
+    """
+
+    coordinator: int | None = None
+    rebalancing: bool = False
+    since_s: Mapping[str, float] = field(default_factory=dict)
+    left: frozenset[str] = frozenset()
+    """Static members that have left for a moment; nothing renews their sessions any more."""
+
+    def step(self, group: Group | None, now_s: float) -> Watched:
+        """With another look, whose answer came at ``now_s``."""
+        if group is None:
+            return Watched()
+        coordinator = group.coordinator.id if group.coordinator else self.coordinator
+        rebalancing = group.type == "classic" and group.state in _CLASSIC_REBALANCE
+        anew = rebalancing or self.rebalancing or coordinator != self.coordinator
+        since, left = {}, set()
+        for member in group.members or ():
+            leaving = _has_left(member) and member.member_id not in self.left
+            since[member.member_id] = now_s if anew or leaving else self.since_s.get(member.member_id, now_s)
+            left |= {member.member_id} if _has_left(member) else set()
+        return Watched(coordinator, rebalancing, since, frozenset(left))
+
+    def session(self, member: Member, timeout_ms: int | None, now_s: float) -> Session:
+        """What is known of a member whose session timeout is ``timeout_ms``, None where that is unknown."""
+        since = self.since_s.get(member.member_id)
+        if timeout_ms is None or since is None:
+            return Session(Life.UNKNOWN)
+        if self.rebalancing:
+            return Session(Life.REBALANCING, timeout_ms / 1000)
+        left_s = since + timeout_ms / 1000 - now_s
+        return Session(Life.COUNTING, left_s) if left_s > 0 else Session(Life.ALIVE, timeout_ms / 1000)
+
+
+def session_text(member: Member, session: Session) -> str:
+    """``static, session ends within 4m12s if it is gone``: only what can be known."""
+    parts = ["static"] if member.instance_id is not None else []
+    if _has_left(member):
+        parts.append("has left for a moment")
+    within = format_duration(ceil(session.ends_in_s or 0) or 1)
+    sure = "" if _has_left(member) else " if it is gone"
+    match session.life:
+        case Life.COUNTING:
+            parts.append(f"session ends within {within}{sure}")
+        case Life.REBALANCING:
+            parts.append(f"session ends within {within} of the rebalance{sure}")
+        case Life.ALIVE:
+            left = "session ends any moment"
+            parts.append(left if _has_left(member) else f"still heartbeats, or did less than {within} ago")
+        case Life.UNKNOWN:
+            parts.append("session timeout unknown")
+    return ", ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What is to be said of a group. Lines with one ``key`` differ in counts alone, which are no event."""
+
+    key: Hashable
+    text: str
+
+
+def line_of(
+    sight: Sight,
+    judgements: Sequence[Judgement],
+    sessions: Mapping[str, Session],
+    hold_s: float = 0.0,
+) -> Line:
+    """The WAIT line of a group; ``sessions`` by member id, ``hold_s`` is how long all has to hold."""
+    failing = [judgement for judgement in judgements if not judgement.holds]
+    if not failing:
+        so = "; ".join(dict.fromkeys(_so(judgement) for judgement in judgements))
+        more = f", to hold for {format_duration(hold_s)}" if hold_s > 0 else ""
+        return Line((sight.name, "so"), f"{sight.name} {so}{more}")
+    group = sight.group
+    parts: dict[str, None] = {}
+    keys: list[Hashable] = [sight.name]
+    for judgement in failing:
+        condition = judgement.condition
+        few = group is not None and condition.too_many(sight) and 0 < len(group.members or ()) <= NAMED
+        if group is not None and few:
+            parts[_remaining_text(group, sessions)] = None
+            keys += [(m.member_id, m.epoch == _LEFT_FOR_A_MOMENT, _life(sessions, m).life) for m in group.members or ()]
+        elif condition.reads_lag and group is not None and judgement.known:
+            parts[f"{judgement.seen}, waiting for {condition.text}"] = None
+            keys.append(condition.text)
+        else:
+            parts[judgement.seen] = None
+            keys.append(judgement.seen)
+    return Line(tuple(keys), f"{sight.name} {'; '.join(parts)}")
+
+
+def _so(judgement: Judgement) -> str:
+    match judgement.condition:
+        case Empty():
+            return "is Empty" if judgement.seen in ("Empty", "Dead") else judgement.seen
+        case Stable() | MemberCount():
+            return f"is {judgement.seen}" if judgement.seen != "does not exist" else judgement.seen
+        case OfType(type=kind):
+            return f"is of type {kind}"
+        case _:
+            return judgement.seen
+
+
+def _life(sessions: Mapping[str, Session], member: Member) -> Session:
+    return sessions.get(member.member_id, Session(Life.UNKNOWN))
+
+
+def _remaining_text(group: Group, sessions: Mapping[str, Session]) -> str:
+    """``1 member: pay-4 10.0.7.6, session ends within 31s if it is gone``."""
+    members = group.members or ()
+    names = labels(group)
+    said = [f"{names[m.member_id]} {m.host}, {session_text(m, _life(sessions, m))}" for m in members]
+    evicting = evict_text(group, sessions)
+    return f"{plural(len(members), 'member')}: {'; '.join(said)}" + (f"; {evicting}" if evicting else "")
+
+
+def evict_text(group: Group, sessions: Mapping[str, Session]) -> str | None:
+    """The command that removes static members which may be gone, None where there is none of them."""
+    gone = [
+        m.instance_id
+        for m in group.members or ()
+        if m.instance_id is not None and (_has_left(m) or _life(sessions, m).life is not Life.ALIVE)
+    ]
+    if not gone:
+        return None
+    instances = " ".join(f"--instance {quote(instance)}" for instance in gone)
+    return f"kgroup evict {quote(group.name)} {instances} removes {'it' if len(gone) == 1 else 'them'} now"
+
+
+def lines_of_members(group: Group, sessions: Mapping[str, Session]) -> tuple[str, ...]:
+    """The members as a refusal lists them: label, host, what is known of the session; labels and hosts in columns."""
+    names = labels(group)
+    members = group.members or ()
+    wide = max((len(names[m.member_id]) for m in members), default=0)
+    hosts = max((len(m.host) for m in members), default=0)
+    return tuple(
+        f"{names[m.member_id]:<{wide}}  {m.host:<{hosts}}  {session_text(m, _life(sessions, m))}" for m in members
+    )
+
+
+def summary(waiting: Sequence[str], of: int) -> Line:
+    """One line for many groups: ``7 of 12 groups are not there yet: a, b, c and 4 more``."""
+    verb = "is" if len(waiting) == 1 else "are"
+    text = f"{len(waiting)} of {plural(of, 'group')} {verb} not there yet: {some_of(waiting)}"
+    return Line(("many", *waiting), text)
+
+
+def some_of(names: Sequence[str]) -> str:
+    """``a, b, c and 4 more``."""
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What changes whenever a member was there: the group epoch, or a classic group's generation; None unknown."""
+
+    type: str | None = None
+    number: int | None = None
+
+    @classmethod
+    def of(cls, group: Group | None) -> Trace:
+        """The trace of a group as it was seen."""
+        if group is None:
+            return cls()
+        return cls(group.type, group.group_epoch if group.type == "consumer" else group.generation)
+
+    def differs(self, other: Trace) -> bool:
+        """Whether somebody was there between the two; what is unknown shows nothing."""
+        if self.type != other.type:
+            return True
+        return self.number is not None and other.number is not None and self.number != other.number
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """How long all conditions have held without a break; ``since_s`` is None while they don't.
+
+    A group in a crash loop is Empty at one look and at the next, and has lived in between: a trace that differs
+    is a break. ``broken`` is whether the last step found such a one.
+    """
+
+    for_s: float
+    since_s: float | None = None
+    traces: tuple[Trace, ...] = ()
+    broken: bool = False
+
+    def step(self, now_s: float, holds: bool, traces: Sequence[Trace]) -> Hold:
+        """After another look; ``traces`` of all groups, none of them where members do not matter."""
+        if not holds:
+            return Hold(self.for_s)
+        changed = any(old.differs(new) for old, new in zip(self.traces, traces, strict=False))
+        if self.since_s is None or changed:
+            return Hold(self.for_s, now_s, tuple(traces), broken=changed)
+        # A generation that could not be read this time is the one that was read before.
+        kept = tuple(new if new.number is not None else old for old, new in zip(self.traces, traces, strict=False))
+        return Hold(self.for_s, self.since_s, kept)
+
+    def reached(self, now_s: float) -> bool:
+        """Whether they have held for long enough."""
+        return self.since_s is not None and now_s - self.since_s >= self.for_s
+
+    def left_s(self, now_s: float) -> float:
+        """What is still missing, all of it while they don't hold."""
+        return self.for_s if self.since_s is None else max(0.0, self.for_s - (now_s - self.since_s))
+
+
+SHORTEST_PAUSE_S, FIRST_PAUSE_S, LONGEST_PAUSE_S, HOLD_PAUSE_S = 0.2, 0.5, 2.0, 1.0
+_GROWTH = 1.5
+
+
+def next_pause_s(last_s: float, *, changed: bool, holding: bool, left_s: float) -> float:
+    """How long to wait before the next look: half a second after a change, growing to two; a second in a hold.
+
+    ``left_s`` is until something is due at a certain moment (the end of the hold, or of the wait): then a look
+    is taken just there, though never sooner than a fifth of a second after the last one.
+    """
+    pause = HOLD_PAUSE_S if holding else FIRST_PAUSE_S if changed else min(LONGEST_PAUSE_S, last_s * _GROWTH)
+    return max(SHORTEST_PAUSE_S, min(pause, left_s))

@@ -1,0 +1,50 @@
+"""Commits that the broker leaves out, because their topic may not be described: what is said of them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from kgroup.model.acl_hint import acl_hint
+from kgroup.support.errors import NotAuthorized
+from kgroup.support.units import plural
+
+Hidden = Sequence[tuple[str, int]] | None
+"""By topic and partition; None: whether there are some could not be determined."""
+
+MAY_BE_MISSING = "commits on topics that you may not describe may be missing"
+REMEDY = "DESCRIBE on all topics shows them; READ on __consumer_offsets shows which there are"
+_NAMED = 5
+
+
+def hidden_words(hidden: Hidden) -> str | None:
+    """What is missing of a group's commits, in a few words; None where nothing is."""
+    if hidden is None:
+        return MAY_BE_MISSING
+    if not hidden:
+        return None
+    topics = sorted({topic for topic, _ in hidden})
+    more = f" and {len(topics) - _NAMED} more" if len(topics) > _NAMED else ""
+    return f"{plural(len(hidden), 'commit')} on {', '.join(topics[:_NAMED])}{more} hidden: no DESCRIBE on Topic"
+
+
+def not_all_shown(group: str, hidden: Hidden) -> NotAuthorized | None:
+    """Why nothing that counts all commits of a group can be told; None where it can."""
+    words = hidden_words(hidden)
+    if words is None:
+        return None
+    hint = acl_hint("Describe", "topic", hidden[0][0]) if hidden else REMEDY
+    return NotAuthorized(f"{group}: {words}", hint=hint)
+
+
+def hidden_notes(groups: Mapping[str, Hidden]) -> Iterator[str]:
+    """A line for each group of which commits are known to be hidden, and one for all of which that is unknown."""
+    found = {name: hidden for name, hidden in groups.items() if hidden}
+    for name, hidden in list(found.items())[:_NAMED]:
+        yield f"{name}: {hidden_words(hidden)}"
+    if len(found) > _NAMED:
+        commits = sum(len(hidden or ()) for hidden in list(found.values())[_NAMED:])
+        yield f"{len(found) - _NAMED} more groups: {plural(commits, 'commit')} hidden: no DESCRIBE on Topic"
+    unknown = sum(hidden is None for hidden in groups.values())
+    if unknown:
+        of = f" of {unknown} of {len(groups)} groups" if len(groups) > 1 and unknown < len(groups) else ""
+        yield f"{MAY_BE_MISSING}{of}: {REMEDY}"

@@ -1,0 +1,1 @@
+"""Machine-readable formats: the JSON envelope, markdown, Prometheus."""

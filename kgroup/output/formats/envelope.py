@@ -1,0 +1,144 @@
+"""The versioned envelope of json and yaml: the same shape for success, part success and failure."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from typing import IO, Any
+
+from kgroup.model.groups import RowError
+from kgroup.model.outcome import Outcome
+from kgroup.output.remarks import NO_REMARKS, Remarks
+from kgroup.support.cluster_ref import ClusterRef
+from kgroup.support.errors import KgroupError
+
+_INDENTED_SUBJECTS = 20
+
+
+def kind_of(verb: str) -> str:
+    """``catchup start`` -> ``kgroup.catchup.start/v1``; a command line without a verb is ``kgroup/v1``."""
+    return ".".join(("kgroup", *verb.split())) + "/v1"
+
+
+def of_outcomes(verb: str, outcomes: Sequence[Outcome], remarks: Remarks = NO_REMARKS) -> dict[str, Any]:
+    """One envelope for everything that the command returned."""
+    cluster = next((outcome.cluster for outcome in outcomes if outcome.cluster), None)
+    return {
+        "kind": kind_of(verb),
+        "cluster": _cluster(cluster),
+        "executed": any(outcome.executed for outcome in outcomes),
+        "data": [subject.document() for outcome in outcomes for subject in outcome.data],
+        "errors": [_row_error(error) for outcome in outcomes for error in outcome.errors],
+        **remarks.document(),
+    }
+
+
+def of_error(verb: str, error: KgroupError, remarks: Remarks = NO_REMARKS) -> dict[str, Any]:
+    """The envelope of a command that came to nothing."""
+    return {
+        "kind": kind_of(verb),
+        "cluster": _cluster(error.cluster),
+        "executed": False,
+        "data": [],
+        "errors": [_row_error(RowError.of(error))],
+        **remarks.document(),
+    }
+
+
+def of_watched(
+    verb: str,
+    at: datetime,
+    outcomes: Sequence[Outcome],
+    error: KgroupError | None,
+    cluster: ClusterRef | None,
+    remarks: Remarks,
+) -> dict[str, Any]:
+    """The envelope of one look of ``--watch``: with ``at``, the time of the look.
+
+    ``cluster`` is for a look that says none: it failed, or chose nothing.
+    """
+    envelope = of_error(verb, error, remarks) if error else of_outcomes(verb, outcomes, remarks)
+    envelope["cluster"] = envelope["cluster"] or _cluster(cluster)
+    return {"kind": envelope.pop("kind"), "at": _rfc3339(at), **envelope}
+
+
+def write_json(document: dict[str, Any], stream: IO[str]) -> None:
+    """Indented; many subjects are a line each, which is four times as quick to write.
+
+    Non-ASCII characters stand as they are where the stream can carry them.
+    """
+    plain = _plain(stream)
+    if len(document["data"]) <= _INDENTED_SUBJECTS:
+        stream.write(plain(document, indent=2) + "\n")
+        return
+    members = []
+    for key, value in document.items():
+        rows = ",\n".join("    " + plain(row) for row in value) if isinstance(value, list) and value else ""
+        members.append(f'  "{key}": [\n{rows}\n  ]' if rows else f'  "{key}": {plain(value)}')
+    stream.write("{\n" + ",\n".join(members) + "\n}\n")
+
+
+def write_json_line(document: dict[str, Any], stream: IO[str]) -> None:
+    """In one line, for verbs that write one after the other."""
+    stream.write(_plain(stream)(document) + "\n")
+
+
+def _plain(stream: IO[str]) -> Callable[..., str]:
+    encoding = (getattr(stream, "encoding", None) or "utf-8").lower()
+    return partial(_dumped, ensure_ascii=not encoding.startswith("utf"))
+
+
+def _dumped(document: Any, **how: Any) -> str:
+    """As it is, but for what a terminal would act upon, or not show: DEL, C1 and bidi characters are ``\\uXXXX``."""
+    text = json.dumps(document, **how)
+    return re.sub(_NOT_ASCII, _shown, text)
+
+
+_NOT_ASCII = r"[^\x00-\x7e]"
+
+
+def _shown(found: re.Match[str]) -> str:
+    return found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1].replace("\x7f", "\\u007f")
+
+
+def write_yaml(document: dict[str, Any], stream: IO[str]) -> None:
+    """The same document as YAML, keys in the same order."""
+    import yaml
+
+    class Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
+        """The quicker one; a StrEnum is its text, as it is in JSON."""
+
+    Dumper.add_multi_representer(str, lambda dumper, text: dumper.represent_str(str(text)))
+    text = yaml.dump(document, Dumper=Dumper, sort_keys=False, allow_unicode=True)
+    if any(not found[0].isprintable() for found in re.finditer(_NOT_ASCII, text)):
+        text = yaml.dump(document, Dumper=Dumper, sort_keys=False)
+    stream.write(text)
+
+
+def _rfc3339(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _cluster(cluster: ClusterRef | None) -> dict[str, Any] | None:
+    if cluster is None:
+        return None
+    return {
+        "id": cluster.cluster_id,
+        "context": cluster.context,
+        "bootstrap_servers": cluster.bootstrap_servers,
+    }
+
+
+def _row_error(error: RowError) -> dict[str, Any]:
+    return {
+        "code": error.code,
+        "message": error.message,
+        "group": error.group,
+        "topic": error.topic,
+        "partition": error.partition,
+        "hint": error.hint,
+        "details": list(error.details),
+    }

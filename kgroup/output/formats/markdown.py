@@ -1,0 +1,42 @@
+"""One fenced block for a ticket or a chat: the command line, the time in UTC, the screen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC
+
+from kgroup.model.blocks import Gap, Table, Text, Title, Verdict
+from kgroup.model.outcome import Outcome
+from kgroup.output.remarks import NO_REMARKS, Remarks
+from kgroup.output.terminal.draw import title_lines
+from kgroup.output.terminal.layout import draw_table
+from kgroup.output.terminal.text import visible
+from kgroup.support.clock import utc_now
+from kgroup.support.quoting import join
+
+_WIDTH = 100
+
+
+def markdown_lines(outcomes: Sequence[Outcome], argv: Sequence[str], remarks: Remarks = NO_REMARKS) -> Iterator[str]:
+    """The lines of the block; ``argv`` is what the user typed, already free of secrets."""
+    at = outcomes[0].at if outcomes else utc_now()
+    yield "```"
+    yield f"$ {visible(join(argv))}    # {at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    for number, outcome in enumerate(outcomes):
+        if number > 0:
+            yield ""
+        for block in outcome.screen().blocks:
+            match block:
+                case Title():
+                    yield from title_lines(block, outcome, _WIDTH)
+                case Verdict(word, text, _):
+                    yield f"{word:<6} {visible(text)}"
+                case Table():
+                    yield from draw_table(block, None, False, lambda text, style: text)
+                case Text(lines):
+                    yield from (visible(line) for line in lines)
+                case Gap():
+                    yield ""
+    if said := [visible(line) for line in remarks.lines()]:
+        yield from ("", *said)
+    yield "```"

@@ -1,0 +1,78 @@
+"""Metrics in Prometheus' text format 0.0.4, for the textfile collector of node_exporter.
+
+The collector refuses a whole file for one bad line, so what would be one is an error here: a wrong name, the same
+series twice. No timestamps: the collector refuses those too. The file is written aside and renamed by who calls.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator
+
+from kgroup.model.metrics import Labels, Metric
+
+_METRIC = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*", re.ASCII)
+_LABEL = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*", re.ASCII)
+
+
+def exposition(metrics: Iterable[Metric]) -> str:
+    """All metrics as one text that ends with a line feed, in their order; "" where there is no sample at all.
+
+    Raises ValueError for a name that Prometheus does not allow, for a metric or a series that is there twice.
+    """
+    names: set[str] = set()
+    lines: list[str] = []
+    for metric in metrics:
+        if metric.name in names or not _METRIC.fullmatch(metric.name):
+            raise ValueError(f"metric {metric.name!r} is there twice, or no name for one")
+        names.add(metric.name)
+        if metric.samples:
+            lines += _lines(metric)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _lines(metric: Metric) -> Iterator[str]:
+    yield f"# HELP {metric.name} {_help(metric.help)}"
+    yield f"# TYPE {metric.name} gauge"
+    seen: set[frozenset[tuple[str, str]]] = set()
+    for sample in metric.samples:
+        series = frozenset(sample.labels)
+        if series in seen:
+            raise ValueError(f"{metric.name}: a series is there twice: {dict(sample.labels)}")
+        seen.add(series)
+        yield f"{metric.name}{_labels(metric.name, sample.labels)} {_number(sample.value)}"
+
+
+def _labels(metric: str, labels: Labels) -> str:
+    if not labels:
+        return ""
+    names = [name for name, _ in labels]
+    if len(set(names)) != len(names) or not all(_LABEL.fullmatch(name) for name in names):
+        raise ValueError(f"{metric}: labels {names} are there twice, or no names for labels")
+    return "{" + ",".join(f'{name}="{_value(value)}"' for name, value in labels) + "}"
+
+
+def _help(text: str) -> str:
+    return _encodable(text).replace("\\", "\\\\").replace("\n", "\\n")
+
+
+def _value(text: str) -> str:
+    """Backslash, quote and line feed are escaped; every other character stands as it is, as the format has it."""
+    return _encodable(text).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _encodable(text: str) -> str:
+    """A half of a surrogate pair has no UTF-8, and a file with it no reader."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _number(value: float) -> str:
+    """Whole numbers plain (offsets beyond 2**53 are Prometheus' own loss), others as short as they are exact."""
+    if isinstance(value, int):
+        return str(int(value))
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "+Inf" if value > 0 else "-Inf"
+    return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)

@@ -1,0 +1,67 @@
+"""The page of a plan that is cancelled, or would be: what is moved back, what comes twice, what nobody gets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kgroup.catchup.ending import Ending
+from kgroup.catchup.steps import Close, MoveBack, Nothing
+from kgroup.model.blocks import Block, Cell, Column, Records, Screen, Table, Text, Title, Verdict
+from kgroup.model.blocks import Gap as Space
+from kgroup.support.units import plural
+
+_ROWS = 20
+_MOVES = (
+    Column("PARTITION", fold=True),
+    Column("NOW", right=True),
+    Column("BACK TO", right=True),
+)
+HEADER = ("plan_id", "group", "topic", "partition", "from", "to")
+
+
+def ended_screen(ending: Ending, to_apply: str) -> Screen:
+    """What would be done, or was."""
+    plan = ending.state.found.plan
+    word = "DONE" if ending.executed else "PLAN"
+    blocks: list[Block] = [Title(f"{word}  cancel {plan.id}, {ending.state.word}: {ending.state.name}")]
+    blocks += _body(ending)
+    if ending.refusal is not None:
+        error = ending.refusal
+        blocks.append(Verdict("REFUSED", f"{error.message} [{error.code}]", "bad"))
+        blocks.append(Text(tuple(f"  {line}" for line in (*error.details, *((error.hint,) if error.hint else ())))))
+    if ending.executed:
+        return Screen((*blocks, Text(("Done.",))))
+    if ending.refusal is not None or isinstance(ending.decision, Nothing):
+        return Screen((*blocks, Space(), Text(("Nothing was changed.",))))
+    return Screen((*blocks, Space(), Text(("Nothing was changed. To do it:", f"  {to_apply}"))))
+
+
+def _body(ending: Ending) -> Iterator[Block]:
+    decision, plan = ending.decision, ending.state.found.plan
+    match decision:
+        case MoveBack():
+            rows: list[tuple[Cell, ...]] = [
+                (f"{topic}:{partition}", before, after) for topic, partition, before, after in ending.moves
+            ]
+            yield Table(_MOVES, rows[:_ROWS])
+            if more := len(rows) - _ROWS:
+                yield Text((f"{more} more: -o json has all",)) if more > 0 else Text(())
+            yield Text((f"{plan.group} goes on from there, and handles the gap itself.",))
+            for row in decision.twice[:_ROWS]:
+                what = f"{row.topic}:{row.partition} [{row.start}, {row.end}): {row.why}"
+                yield Verdict("TWICE", what, "warn")
+        case Close(note=note, given_up=given_up):
+            yield Text((f"{note[0].upper()}{note[1:]}.",))
+            for lost in given_up[:_ROWS]:
+                what = f"{lost.topic}:{lost.partition} [{lost.start}, {lost.end})"
+                yield Verdict("NOBODY", f"gets {what}, {plural(lost.end - lost.start, 'offset')}", "warn")
+        case Nothing(why=why):
+            yield Text((f"{why}: nothing to do",))  # it begins with the plan's id, which is pasted as it stands
+        case _:
+            pass
+
+
+def ended_records(ending: Ending) -> Records:
+    """The moves in csv."""
+    plan = ending.state.found.plan
+    return Records(HEADER, [(plan.id, plan.group, *move) for move in ending.moves])

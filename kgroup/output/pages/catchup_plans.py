@@ -1,0 +1,271 @@
+"""The pages of plans in the ledger: what was released, what is owed, how far a replay is, whether it is proved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+
+from kgroup.catchup.documents import next_deadline_ms, rfc3339
+from kgroup.catchup.plan_state import Commands, PlanState, offsets_text, sink_name
+from kgroup.catchup.release_evidence import SetBack
+from kgroup.catchup.verification import PartitionProof, Proof
+from kgroup.model.blocks import Block, Cell, Column, Records, Screen, Styled, Table, Text, Title, Verdict
+from kgroup.model.blocks import Gap as Space
+from kgroup.support.durations import format_duration
+from kgroup.support.errors import KgroupError
+from kgroup.support.units import human_bytes, percent, plural
+
+ROWS_ON_A_PAGE = 20
+_LIST = (
+    Column("PLAN"),
+    Column("GROUP", fold=True),
+    Column("STATE"),
+    Column("OWED", right=True),
+    Column("OF", right=True),
+    Column("RETENTION", right=True),
+    Column("TO", fold=True),
+    Column("BY", drop=2, fold=True),
+    Column("MADE (Z)", drop=1),
+)
+LIST_HEADER = (
+    "plan_id", "group", "state", "owed_offsets", "offsets", "retention_deadline", "sink", "who", "created"
+)  # fmt: skip
+_PARTITIONS = (
+    Column("PARTITION", fold=True),
+    Column("START", right=True),
+    Column("DELIVERED TO", right=True),
+    Column("END", right=True),
+    Column("LEFT", right=True),
+    Column("CHUNKS", right=True),
+)
+_PROVED = (
+    Column("PARTITIONS", right=True),
+    Column("READ TO END", right=True),
+    Column("RECORDS", right=True),
+    Column("DELIVERED", right=True),
+    Column("FILTERED", right=True),
+    Column("DEAD", right=True),
+    Column("LOST", right=True),
+    Column("TOOK", right=True),
+)
+_LOST = (Column("PARTITION", fold=True), Column("RANGE"), Column("OFFSETS", right=True), Column("WHY", fold=True))
+
+
+def released_screen(state: PlanState, typed: Commands) -> Screen:
+    """The head is released, and nothing else is to be done now."""
+    plan = state.found.plan
+    who = f"{plan.group} MAY START NOW" if plan.group else f"{plan.id} is in the ledger"
+    blocks: list[Block] = [Title(f"DONE  {who}"), *owed(state)]
+    lines = [f"Replay them:  {typed.resume}"]
+    if plan.group:
+        lines.append(f"Go back:      {typed.cancel}     (while it is Empty)")
+    return Screen((*blocks, Text(tuple(lines))))
+
+
+def owed(state: PlanState) -> Iterator[Block]:
+    """What is owed, and until when."""
+    plan = state.found.plan
+    sizes = [item.size for item in plan.ranges]
+    known = [size for size in sizes if size is not None]
+    whole = state.owed == state.offsets and len(known) == len(sizes)
+    size = f", {human_bytes(sum(known))}" if whole else ""
+    yield Verdict("OWED ", f"{offsets_text(state.owed)}{size}, in {plan.id}: unread until you say where to")
+    deadline = next_deadline_ms(state.found)
+    if deadline is not None:
+        yield Verdict("UNTIL", f"{rfc3339(deadline)}; then retention takes the first of them")
+
+
+def list_screen(states: Sequence[PlanState], *, verbose: bool) -> Screen:
+    """A row a plan: what is owed first, the earliest deadline first."""
+    if not states:
+        return Screen(())
+    shown = states if verbose else states[:ROWS_ON_A_PAGE]
+    blocks: list[Block] = [
+        Title(plural(len(states), "catch-up"), in_terminal_only=True),
+        Table(_LIST, [_list_row(state) for state in shown], sparse=frozenset({"RETENTION", "TO"})),
+    ]
+    if more := len(states) - len(shown):
+        blocks.append(Text((f"{more} more: --verbose",)))
+    return Screen(tuple(blocks))
+
+
+def _list_row(state: PlanState) -> tuple[Cell, ...]:
+    plan, delivery = state.found.plan, state.found.delivery
+    deadline = next_deadline_ms(state.found) if state.owed else None
+    made = datetime.fromtimestamp(plan.created_ms / 1000, UTC)
+    return (
+        plan.id,
+        plan.group,
+        state.word,
+        state.owed,
+        state.offsets,
+        None if deadline is None else format_duration(max(0, deadline - state.now_ms) / 1000),
+        None if delivery is None else sink_name(delivery.sink, delivery.options),
+        plan.who,
+        f"{made:%m-%d %H:%M}",
+    )
+
+
+def list_records(states: Sequence[PlanState]) -> Records:
+    """The same in csv."""
+    return Records(
+        LIST_HEADER,
+        [
+            (
+                state.found.plan.id,
+                state.found.plan.group,
+                state.found.state.state.value,
+                state.owed,
+                state.offsets,
+                rfc3339(next_deadline_ms(state.found)),
+                None if state.found.delivery is None else state.found.delivery.sink,
+                state.found.plan.who,
+                rfc3339(state.found.plan.created_ms),
+            )
+            for state in states
+        ],
+    )
+
+
+def show_screen(state: PlanState, typed: Commands, *, verbose: bool, gone: KgroupError | None = None) -> Screen:
+    """One plan: who works on it, how far it is, what is lost, what comes next.
+
+    ``gone`` is why nothing more can be delivered.
+    """
+    found, proof = state.found, state.proof
+    plan = found.plan
+    blocks: list[Block] = [Title(f"{plan.id}  {state.word}  {percent(*state.done)}  {state.name}")]
+    blocks.append(Verdict("WHO ", _who(state)))
+    blocks.append(Verdict("GAP ", f"{state.done_text} delivered; {proof.records} records were read"))
+    totals = proof.totals()
+    lost = totals["lost_offsets"]
+    counted = f"{totals['dead']}        LOST  {lost}        MAY COME TWICE  {totals['may_repeat']}"
+    blocks.append(Verdict("DEAD", counted, "bad" if lost else None))
+    blocks += _again(proof)
+    if found.state.note:
+        blocks.append(Verdict("NOTE", found.state.note))
+    deadline = next_deadline_ms(found) if state.owed else None
+    if deadline is not None:
+        left = format_duration(max(0, deadline - state.now_ms) / 1000)
+        blocks.append(Verdict("SAFE", f"retention takes the first undelivered record in {left}"))
+    blocks += [Space(), *_table(proof.partitions, verbose=verbose)]
+    if proof.lost:
+        blocks += [Space(), _lost_table(proof)]
+    blocks += [
+        Text((f"twice: {row.topic}:{row.partition} [{row.start}, {row.end}) {_came_back(row)}",)) for row in proof.twice
+    ]
+    if gone is not None:
+        blocks.append(Text((f"{gone.message}", f"-> {typed.give_up}   ends it")))
+    elif following := _next(state, typed):
+        blocks.append(Text((f"-> {following}",)))
+    return Screen(tuple(blocks))
+
+
+def _who(state: PlanState) -> str:
+    found = state.found
+    reason = f', "{found.plan.reason}"' if found.plan.reason else ""
+    epoch, seen_s = found.epoch, state.seen_s
+    runner = "no runner yet"
+    if epoch is not None:
+        by = "" if epoch.who == found.plan.who else f" ({epoch.who})"
+        seen = "which has ended" if seen_s is None else f"seen {format_duration(seen_s)} ago"
+        runner = f"runner epoch {epoch.number}{by}, {seen}"
+    return f"{found.plan.who}, since {rfc3339(found.plan.created_ms)}{reason}; {runner}"
+
+
+def _table(partitions: Sequence[PartitionProof], *, verbose: bool) -> Iterator[Block]:
+    ranked = sorted(partitions, key=lambda row: row.delivered_to - row.end)
+    shown = ranked if verbose else ranked[:ROWS_ON_A_PAGE]
+    rows = [
+        (
+            f"{row.topic}:{row.partition}",
+            row.start,
+            row.delivered_to,
+            row.end,
+            sum(part.offsets for part in row.undelivered),
+            f"{row.chunks_done} of {row.chunks}",
+        )
+        for row in shown
+    ]
+    if rows:
+        yield Table(_PARTITIONS, rows)
+    if more := len(ranked) - len(shown):
+        yield Text((f"{more} more: --verbose",))
+
+
+def _next(state: PlanState, typed: Commands) -> str | None:
+    match state.word:
+        case "replaying":
+            return f"{typed.stop}   stops it; nothing is lost"
+        case "stopped" if state.seen_s is not None:  # by its own clock, which need not be this one's
+            return f"{typed.resume}   goes on with it, and ends whoever still works on it: nothing is lost"
+        case "owed" | "stopped" | "planned" | "releasing":
+            return f"{typed.resume}   goes on with it"
+        case "cancelling":
+            return f"{typed.cancel}   goes on with it"
+        case _:
+            return None
+
+
+def proof_screen(state: PlanState, took_s: float | None, *, untouched: bool) -> Screen:
+    """The end of a replay: all is proved, or what is lost in exact ranges.
+
+    ``untouched`` is whether it is known that nobody set the group back, but for what the proof has.
+    """
+    proof, plan = state.proof, state.found.plan
+    totals = proof.totals()
+    subject = f"{plan.id}  {state.name}"
+    if proof.complete:
+        row = (
+            totals["partitions"],
+            totals["read_to_end"],
+            totals["records"],
+            totals["delivered"],
+            totals["filtered"],
+            totals["dead"],
+            totals["lost_offsets"],
+            None if took_s is None else format_duration(took_s),
+        )
+        end = "Done."
+        if plan.group and untouched and not proof.twice:
+            end = f"Done. Nobody has set {plan.group} back after the release."
+        blocks: list[Block] = [Title(f"PROVED  {subject}"), Table(_PROVED, [row]), *_twice(state), *_again(proof)]
+        return Screen((*blocks, Text((end,))))
+    complete = sum(row.complete for row in proof.partitions)
+    blocks = [Title(f"{'LOST' if proof.lost else 'NOT PROVED'}    {subject}")]
+    if proof.lost:
+        blocks.append(_lost_table(proof))
+    blocks += [Text((f"not delivered: {row}",)) for row in proof.undelivered[:ROWS_ON_A_PAGE]]
+    blocks += [Text((sentence,)) for row in proof.partitions for sentence in row.disputed]
+    blocks += [Text((sentence,)) for sentence in proof.disputed]
+    read = f"{totals['delivered']} of {totals['records']} records that were read"
+    return Screen((*blocks, *_twice(state), Text((f"Delivered: {read}; {plural(complete, 'partition')} complete.",))))
+
+
+def _twice(state: PlanState) -> Iterator[Block]:
+    for row in state.proof.twice:
+        what = f"{row.topic}:{row.partition} [{row.start}, {row.end})"
+        group, at = state.found.plan.group, rfc3339(row.at_ms)
+        said = f"the commit of {group} was deleted at {at}" if row.deleted else f"{group} was set back at {at}"
+        yield Verdict("TWICE", f"{said}: {'perhaps ' * row.deleted}{what}", "warn")
+
+
+def _again(proof: Proof) -> Iterator[Block]:
+    """What comes to the readers of the target topic twice, where they had read it before it was gone."""
+    if again := proof.totals()["delivered_again"]:
+        said = (
+            f"{plural(again, 'record')} gone from the target topic after they were delivered, and delivered once more"
+        )
+        yield Verdict("AGAIN", said, "warn")
+
+
+def _came_back(row: SetBack) -> str:
+    return "perhaps: its commit was deleted" if row.deleted else "was set back"
+
+
+def _lost_table(proof: Proof) -> Table:
+    rows = [
+        (f"{row.topic}:{row.partition}", Styled(f"[{row.start}, {row.end})", "bad"), row.offsets, row.why)
+        for row in proof.lost
+    ]
+    return Table(_LOST, rows)

@@ -1,0 +1,229 @@
+"""The page of a catch-up that is planned: what would be done, the partitions, what has to be read before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from kgroup.catchup.documents import rfc3339
+from kgroup.catchup.gap import Gap
+from kgroup.catchup.model import GapRange
+from kgroup.catchup.risks import Level, Risk
+from kgroup.groups.change_result import NOT_EMPTY, Refusal
+from kgroup.model.blocks import Block, Cell, Column, Records, Screen, Styled, Table, Text, Title, Verdict
+from kgroup.model.blocks import Gap as Space
+from kgroup.model.groups import Group
+from kgroup.output.pages.text import wrapped
+from kgroup.support.durations import format_duration
+from kgroup.support.quoting import to_apply
+from kgroup.support.units import human_bytes, human_count, plural
+
+ROWS_ON_A_PAGE = 20
+_NAMED_MEMBERS = 4
+_COLUMNS = (
+    Column("PARTITION", fold=True),
+    Column("COMMITTED", right=True),
+    Column("RELEASE AT", right=True),
+    Column("RECORDS", right=True),
+    Column("SIZE", right=True, drop=3),
+    Column("OLDEST", right=True, drop=2),
+    Column("RETENTION", right=True, drop=1),
+    Column("NOTE", fold=True),
+)
+_OF_RANGES = (Column("START", right=True), Column("END", right=True))
+"""In the place of COMMITTED and RELEASE AT where no group is moved."""
+HEADER = (
+    "group", "topic", "partition", "committed", "start", "end", "records_estimate", "bytes_estimate", "oldest",
+    "maybe_processed_until", "retention_deadline", "error"
+)  # fmt: skip
+_INDENT = " " * 9
+
+
+@dataclass(frozen=True, slots=True)
+class PlanPage:
+    """What the page shows beside the gap.
+
+    ``where`` says where the records go, None where nobody said. ``takes_s`` is what the replay is expected to take,
+    None where nothing tells; ``per_s`` the records a second that it was expected with. ``checks`` are facts that
+    hold. ``may_pass`` is whether the same command can be carried out, now or when the group is empty.
+    """
+
+    gap: Gap
+    group: Group | None
+    risks: Sequence[Risk]
+    refusals: Sequence[Refusal]
+    checks: Sequence[str]
+    typed: Sequence[str]
+    chunks: int
+    now_ms: int
+    growth_per_s: float
+    where: str | None = None
+    takes_s: float | None = None
+    per_s: float | None = None
+    verbose: bool = False
+    may_pass: bool = True
+
+
+def plan_screen(page: PlanPage) -> Screen:
+    """The page; nothing where there is nothing to say."""
+    gap = page.gap
+    if not gap.ranges and not gap.not_moved and not page.refusals:
+        return Screen(())
+    subject = gap.group or plural(len(gap.ranges), "range")
+    if not gap.ranges and not gap.errors and not page.refusals:
+        title = Title(f"PLAN  catch up {subject}: nothing to do")
+        return Screen((title, *_partitions(page), Space(), Text(("Nothing was changed.",))))
+    blocks: list[Block] = [Title(f"PLAN  catch up {subject}")]
+    blocks.append(Text(tuple(_steps(page))))
+    blocks += [Space(), *_partitions(page)]
+    to_read = [line for risk in page.risks if risk.level is Level.READ for line in _read(risk)]
+    if to_read:
+        blocks += [Space(), Text(("READ THIS", *to_read))]
+    checks = list(_checks(page))
+    if checks:
+        blocks += [Space(), Text(("CHECKS",)), *checks]
+    return Screen((*blocks, Space(), Text(tuple(_end(page)))))
+
+
+def _steps(page: PlanPage) -> Iterator[str]:
+    gap = page.gap
+    if gap.group is not None:
+        where = "the head" if gap.released_at == "head" else "--until"
+        yield f" 1 release  {plural(len(gap.ranges), 'partition')} to {where}, about 1 s; then the group may start"
+    else:
+        yield " 1 release  nothing: no group is moved"
+    size = "" if gap.size is None else f", {human_bytes(gap.size)}"
+    yield f" 2 replay   {_records(gap)}{size} -> {page.where or 'you have not said where to (resume --to-... does)'}"
+    took = "" if page.takes_s is None else f"; about {format_duration(page.takes_s)}"
+    assumed = f" ({human_count(round(page.per_s))}/s assumed)" if page.takes_s is not None and page.per_s else ""
+    yield f"            {plural(page.chunks, 'chunk')}{took}{assumed}"
+    yield " 3 prove    every record delivered once, or named by its offset"
+
+
+def _records(gap: Gap) -> str:
+    if gap.records is None:
+        return f"up to {human_count(gap.offsets)} records"
+    return f"{human_count(gap.records)} record{'s' * (gap.records != 1)}"
+
+
+def _partitions(page: PlanPage) -> Iterator[Block]:
+    gap = page.gap
+    ranked = sorted(gap.ranges, key=lambda item: item.start - item.end)
+    rows = [_row(item, page.now_ms, of_group=gap.group is not None) for item in ranked]
+    rows += [(row.name, None, None, None, None, None, None, _why(row.why, error=row.error)) for row in gap.not_moved]
+    shown = rows if page.verbose else rows[:ROWS_ON_A_PAGE]
+    if shown:
+        columns = _COLUMNS if gap.group is not None else (_COLUMNS[0], *_OF_RANGES, *_COLUMNS[3:])
+        yield Table(columns, shown, sparse=frozenset({"NOTE", "SIZE", "OLDEST", "RETENTION", "RECORDS"}))
+    if more := len(rows) - len(shown):
+        yield Text((f"{more} more: --verbose",))
+    yield from (Text((f"{risk.code}: {risk.message}",)) for risk in page.risks if risk.code == "skew")
+
+
+def _row(item: GapRange, now_ms: int, *, of_group: bool) -> tuple[Cell, ...]:
+    left = item.retention_deadline_ms
+    return (
+        f"{item.topic}:{item.partition}",
+        item.start if item.before is None else item.before.offset,
+        item.end,
+        item.records if item.records is not None else item.end - item.start,
+        None if item.size is None else human_bytes(item.size),
+        None if item.oldest_ms is None else format_duration(max(0, now_ms - item.oldest_ms) / 1000),
+        None if left is None else format_duration(max(0, left - now_ms) / 1000),
+        "no commit" if of_group and item.before is None else None,
+    )
+
+
+def _why(text: str, *, error: bool) -> Cell:
+    return Styled(text, "bad") if error else text
+
+
+def _read(risk: Risk) -> Iterator[str]:
+    if risk.code == "skew":
+        return
+    first, *others = wrapped(risk.message, _INDENT)
+    yield f" {risk.code:<7} {first}"
+    yield from others
+
+
+def _checks(page: PlanPage) -> Iterator[Block]:
+    for check in page.checks:
+        yield Text((f" ok       {check}",))
+    for risk in page.risks:
+        if risk.level is not Level.READ:
+            bad = risk.level is Level.BLOCKED
+            yield Verdict(risk.level.value, risk.message, "bad" if bad else "warn")
+            if risk.hint:
+                yield Text((f"{_INDENT}{risk.hint}",))
+    for row in page.gap.not_moved:
+        if row.error:
+            yield Verdict("ERROR", f"{row.name}: {row.why} [{row.code}]", "bad")
+            if row.hint:
+                yield Text((f"{_INDENT}{row.hint}",))
+    for refusal in page.refusals:
+        yield from _refusal(refusal, page.group)
+
+
+def _refusal(refusal: Refusal, group: Group | None) -> Iterator[Block]:
+    error = refusal.error
+    if error.code == NOT_EMPTY and group is not None:
+        members = group.members or ()
+        named = ", ".join(f"{member.client_id} {member.host}" for member in members[:_NAMED_MEMBERS])
+        more = f" and {len(members) - _NAMED_MEMBERS} more" if len(members) > _NAMED_MEMBERS else ""
+        count = plural(len(members), "member") if group.members is not None else "members that you may not see"
+        who = f" ({named}{more})" if named else ""
+        yield Verdict("NOT YET", f"{group.name} is {group.state}: {count}{who}.", "warn")
+        yield Text(
+            (
+                *((f"{_INDENT}{error.hint}",) if error.hint else ()),
+                f"{_INDENT}Pods that restart by themselves: scale to zero (or pause the autoscaler) first;",
+                f"{_INDENT}such a group is never Empty for long.",
+            )
+        )
+        return
+    yield Verdict("REFUSED", f"{error.message} [{error.code}]", "bad")
+    yield Text(tuple(f"  {line}" for line in (*error.details, *((error.hint,) if error.hint else ()))))
+
+
+def _end(page: PlanPage) -> Iterator[str]:
+    words = list(page.typed) if page.where is not None or "--release-only" in page.typed else _release_only(page.typed)
+    if not page.may_pass:
+        yield "Nothing was changed."
+        if page.gap.errors and page.gap.ranges and not page.refusals:
+            yield "A part of the plan can't be carried out. The rest:"
+            yield f"  {to_apply(words, '--partial')}"
+        return
+    grows = f"The gap grows by {human_count(round(page.growth_per_s))}/s; it is measured again at --execute:"
+    open_ended = page.gap.group is not None and page.gap.released_at == "head"
+    yield f"Nothing was changed. {grows if open_ended and page.growth_per_s >= 1 else 'To do it:'}"
+    yield f"  {to_apply(words)}"
+
+
+def _release_only(typed: Sequence[str]) -> list[str]:
+    end = typed.index("--") if "--" in typed else len(typed)
+    return [*typed[:end], "--release-only", *typed[end:]]
+
+
+def plan_records(gap: Gap) -> Records:
+    """The rows in csv."""
+    rows: list[tuple[str | int | None, ...]] = [
+        (
+            gap.group,
+            item.topic,
+            item.partition,
+            None if item.before is None else item.before.offset,
+            item.start,
+            item.end,
+            item.records,
+            item.size,
+            rfc3339(item.oldest_ms),
+            item.maybe_processed_until,
+            rfc3339(item.retention_deadline_ms),
+            None,
+        )
+        for item in gap.ranges
+    ]
+    rows += [
+        (gap.group, row.topic, row.partition, *(None,) * 8, row.code if row.error else None) for row in gap.not_moved
+    ]
+    return Records(HEADER, rows)

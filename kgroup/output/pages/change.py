@@ -1,0 +1,256 @@
+"""The page of a change to offsets: the plan or what came of it, what stands in the way, what to type next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from kgroup.groups.change_plan import Row
+from kgroup.groups.change_result import NOT_EMPTY, UNKNOWN, Refusal, Result
+from kgroup.model.blocks import Block, Cell, Column, Gap, Records, Screen, Style, Styled, Table, Text, Title, Verdict
+from kgroup.model.groups import Group
+from kgroup.support.quoting import to_apply
+from kgroup.support.units import human_count, plural
+
+ROWS_ON_A_PAGE = 20
+_NAMED_MEMBERS = 4
+_REFUSALS = 5
+
+_COLUMNS = (
+    Column("GROUP", fold=True),
+    Column("PARTITION", fold=True),
+    Column("OLD", right=True),
+    Column("NEW", right=True),
+    Column("SKIPPED", right=True),
+    Column("REPEATED", right=True),
+    Column("EPOCH", right=True, wide=True),
+    Column("LOG-START", right=True, wide=True),
+    Column("LOG-END", right=True, wide=True),
+    Column("READ BACK"),
+    Column("NOTE", fold=True),
+)
+HEADER = (
+    "group", "topic", "partition", "old", "new", "skipped", "repeated", "clamped", "note", "done", "error"
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """What a verb adds to the page.
+
+    ``what`` and ``subject`` make its first line; ``command`` is what was typed. ``head`` goes above the table,
+    ``before_end`` between it and what stands in the way; ``instead`` is a line under the command to be typed.
+    ``told`` are the codes of the groups' refusals that the table tells already.
+    ``undo`` makes the command that takes back the change of an id, None where nothing does; ``restore`` the one
+    that does it with the backup.
+    """
+
+    what: str
+    subject: str
+    command: Sequence[str]
+    head: tuple[Block, ...] = ()
+    before_end: tuple[Block, ...] = ()
+    instead: str | None = None
+    verbose: bool = False
+    told: frozenset[str] = frozenset()
+    undo: Callable[[str], str] | None = None
+    restore: Callable[[str], str] | None = None
+
+
+def screen(result: Result, wording: Wording, table: Sequence[Block] | None = None) -> Screen:
+    """The page; ``table`` stands in the place of the table of partitions."""
+    if not (result.plan.size or result.errors):
+        return Screen(())
+    blocks: list[Block] = [Title(f"{_word(result)}  {wording.what} {wording.subject}".rstrip()), *wording.head]
+    blocks += table if table is not None else partition_table(result, verbose=wording.verbose)
+    blocks += [
+        Verdict("UNUSUAL", line) if not at else Text((" " * 9 + line,)) for at, line in enumerate(result.plan.unusual)
+    ]
+    blocks += [Gap(), *wording.before_end] if wording.before_end else []
+    hindrances = list(_hindrances(result, wording.told))
+    blocks += [Gap(), *hindrances] if hindrances else []
+    blocks += [Gap()] if len(blocks) > 1 else []
+    return Screen((*blocks, Text(tuple(_end(result, wording)))))
+
+
+def partition_table(result: Result, *, verbose: bool) -> list[Block]:
+    """A row a partition, the 20 that matter most unless ``verbose``; totals where there are several."""
+    rows = list(result.plan.rows)
+    shown = rows if verbose else _weightiest(rows)
+    if not shown:
+        return []
+    several = len({row.group for row in rows}) > 1
+    skip = 0 if several else 1
+    sparse = frozenset({"NOTE", "READ BACK", "SKIPPED", "REPEATED"})
+    cells = [_cells(row)[skip:] for row in shown]
+    blocks: list[Block] = [Table(_COLUMNS[skip:], cells, sparse=sparse)]
+    if len(shown) < len(rows):
+        blocks.append(Text((f"{len(rows) - len(shown)} more: --verbose",)))
+    if len(rows) > 1:
+        groups = f" of {plural(len({row.group for row in rows}), 'group')}" if several else ""
+        moved = any(row.new and row.old for row in rows)
+        skipped, repeated = result.plan.moves
+        moves = f": {_records(skipped)} skipped, {human_count(repeated)} read again" if moved else ""
+        blocks.append(Verdict("TOTAL", f"{plural(len(rows), 'partition')}{groups}{moves}"))
+    return blocks
+
+
+def records(result: Result) -> Records:
+    """The rows as csv."""
+    return Records(
+        HEADER,
+        [
+            (
+                row.group,
+                row.topic,
+                row.partition,
+                row.old.offset if row.old else None,
+                row.new.offset if row.new and not row.error else None,
+                None if row.error else row.skipped,
+                None if row.error else row.repeated,
+                row.clamped,
+                row.note,
+                None if row.done is None else str(row.done).lower(),
+                row.error.code if row.error else None,
+            )
+            for row in result.plan.rows
+        ],
+    )
+
+
+def _word(result: Result) -> str:
+    if not result.executed:
+        return "PLAN"
+    if result.interrupted is not None:
+        return "STOPPED"
+    return "DONE" if not result.errors else "PARTLY DONE" if result.done else "UNKNOWN" if result.unknown else "FAILED"
+
+
+def _weightiest(rows: Sequence[Row]) -> list[Row]:
+    if len(rows) <= ROWS_ON_A_PAGE:
+        return list(rows)
+    weight = {id(row): (row.error is None, -((row.skipped or 0) + (row.repeated or 0))) for row in rows}
+    return sorted(rows, key=lambda row: weight[id(row)])[:ROWS_ON_A_PAGE]
+
+
+def _cells(row: Row) -> tuple[Cell, ...]:
+    failed = row.error is not None
+    new: Cell = None if failed or row.new is None else row.new.offset
+    if row.done is None:
+        back: Cell = Styled("UNKNOWN", "bad") if row.error and row.error.code == UNKNOWN else None
+    elif not row.done:
+        back = Styled("NOT DONE", "bad")
+    else:
+        back = "yes" if row.proved else "-"
+    return (
+        row.group,
+        row.name,
+        row.old.offset if row.old else None,
+        new,
+        None if failed else row.skipped,
+        None if failed else row.repeated,
+        None if failed or row.new is None else row.new.leader_epoch,
+        row.log.start if row.log else None,
+        row.log.end if row.log else None,
+        back,
+        _note(row),
+    )
+
+
+def _note(row: Row) -> Cell:
+    if row.error:
+        return Styled(f"{row.error.code}: {row.error.message}", "bad")
+    text = "; ".join(part for part in (row.clamped, row.note) if part)
+    return Styled(text, "warn") if text else None
+
+
+def _hindrances(result: Result, told: frozenset[str]) -> Iterator[Block]:
+    """What stands in the way of the plan, or stood in the way of its execution."""
+    groups = {group.name: group for group in result.plan.groups}
+    refusals = [refusal for refusal in result.refusals if refusal.group is None or refusal.error.code not in told]
+    shown = refusals[:_REFUSALS]
+    for refusal in shown:
+        yield from _hindrance(refusal, groups.get(refusal.group or ""))
+    if len(refusals) > len(shown):
+        yield Text((f"{len(refusals) - len(shown)} more groups are refused: -o json has all",))
+    waiting = {
+        (row.group, row.error.message): row.error
+        for row in result.plan.rows
+        if row.error and row.error.code in _NOT_YET
+    }
+    for error in waiting.values():
+        yield Verdict("NOT YET", f"{error.message}.", _WARN)
+        if error.hint:
+            yield Text((f"         {error.hint}",))
+    for error in result.plan.errors:
+        yield Verdict("ERROR", f"{error.message} [{error.code}]", "bad")
+        if error.details:
+            yield Text(tuple(f"       {line}" for line in error.details))
+
+
+def _hindrance(refusal: Refusal, group: Group | None) -> Iterator[Block]:
+    error = refusal.error
+    if error.code != NOT_EMPTY or group is None:
+        yield Verdict("REFUSED", f"{error.message} [{error.code}]", _BAD)
+        yield Text(tuple(f"  {line}" for line in (*error.details, *((error.hint,) if error.hint else ()))))
+        return
+    members = group.members or ()
+    named = ", ".join(f"{member.client_id} {member.host}" for member in members[:_NAMED_MEMBERS])
+    more = f" and {len(members) - _NAMED_MEMBERS} more" if len(members) > _NAMED_MEMBERS else ""
+    count = plural(len(members), "member") if group.members is not None else "members that you may not see"
+    yield Verdict("NOT YET", f"{group.name} is {group.state}: {count}{f' ({named}{more})' if named else ''}.", _WARN)
+    if error.hint:
+        yield Text((f"         {error.hint}",))
+
+
+_PASSED = frozenset({"active-committer", "clock-skew", "foreign-owner", "hidden-commits", "moved-since"})
+_NOT_YET = frozenset({NOT_EMPTY, "subscribed"})
+"""What passes when the members are stopped."""
+
+_BAD: Style = "bad"
+_WARN: Style = "warn"
+
+
+def _end(result: Result, wording: Wording) -> Iterator[str]:
+    return _executed(result, wording) if result.executed else _planned(result, wording)
+
+
+def _executed(result: Result, wording: Wording) -> Iterator[str]:
+    if result.done:
+        unit = "group" if result.plan.converted else "row"
+        yield "Done." if not result.errors else f"Done for {plural(result.done, unit)}."
+        if result.id and wording.undo:
+            yield f"Take it back:  {wording.undo(result.id)}"
+        elif result.backup and wording.restore:
+            yield "There is no journal; the backup takes it back:"
+            yield f"  {wording.restore(result.backup)}"
+    elif not result.unknown:
+        yield "Nothing was changed."
+    if result.unknown:
+        yield f"It is not known whether {plural(result.unknown, 'row')} changed, or will in a moment: look what stands"
+        yield "there now. What stands as it was to be, kgroup undo takes back."
+
+
+def _planned(result: Result, wording: Wording) -> Iterator[str]:
+    if not result.errors or (result.partial and result.possible.size) or _may_pass(result):
+        yield "Nothing was changed. To apply:"
+        yield f"  {to_apply(wording.command)}"
+        if result.errors and result.possible.size and not result.partial:
+            yield "Nothing at all is applied while a part of the plan can't be; --partial applies the rest."
+    elif result.possible.size:
+        yield "Nothing was changed: a part of the plan can't be applied. To apply the rest:"
+        yield f"  {to_apply(wording.command, '--partial')}"
+    else:
+        yield "Nothing was changed."
+    if wording.instead:
+        yield wording.instead
+
+
+def _records(count: int) -> str:
+    return f"{human_count(count)} record{'s' * (count != 1)}"
+
+
+def _may_pass(result: Result) -> bool:
+    """Whether all that stands in the way are groups that are not empty yet, or what ``--accept`` passes."""
+    ours = [error for error in result.errors if error.code not in _NOT_YET and error.code not in _PASSED]
+    return not ours

@@ -1,0 +1,417 @@
+"""The page of a group: verdict lines, partitions, members, plumbing, in this order."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from kgroup.groups.member_names import member_names
+from kgroup.groups.verdict.plain import LEFT_FOR_A_MOMENT as LEFT_FOR_A_MOMENT
+from kgroup.groups.verdict.plain import lag_line, next_line, range_line
+from kgroup.model.blocks import Block, Cell, Column, Gap, Screen, Style, Styled, Table, Text, Title, Verdict
+from kgroup.model.groups import Group, Member, Partition, RowError, is_of_consumers
+from kgroup.model.outcome import Outcome
+from kgroup.output.pages.describe_records import Part, assignment_text, coordinator_text, records
+from kgroup.support.cluster_ref import ClusterRef
+from kgroup.support.durations import format_duration
+from kgroup.support.instants import rfc3339
+from kgroup.support.units import plural
+
+if TYPE_CHECKING:
+    from kgroup.groups.lag.report import PartitionLag
+    from kgroup.groups.state_from_log import LoggedState
+    from kgroup.groups.verdict.group import GroupVerdict
+
+ROWS_ON_A_PAGE = 20
+_FIRST_TO_GO = 9
+
+_PARTITION_COLUMNS = (
+    Column("PARTITION", fold=True),
+    Column("COMMITTED", right=True),
+    Column("EPOCH", right=True, wide=True),
+    Column("LOG-START", right=True, wide=True),
+    Column("LOG-END", right=True, drop=2),
+    Column("LAG", right=True),
+    Column("BEHIND", right=True, drop=3),
+    Column("COMMIT", right=True, drop=4),
+    Column("STATUS", drop=1),
+    Column("OWNER", fold=True),
+    Column("MEMBER-ID", wide=True),
+    Column("HOST", wide=True),
+    Column("METADATA", wide=True),
+)
+_MEMBER_COLUMNS = (
+    Column("MEMBER", fold=True),
+    Column("MEMBER-ID", wide=True),
+    Column("INSTANCE", drop=3, fold=True),
+    Column("HOST", drop=4),
+    Column("RACK", drop=5),
+    Column("PROTOCOL", drop=6),
+    Column("EPOCH", right=True, drop=2),
+    Column("PARTITIONS", right=True),
+    Column("LAG", right=True, drop=1),
+    Column("STUCK", right=True, drop=3),
+    Column("SESSION", right=True, drop=6),
+    Column("MAX-POLL", right=True, drop=5),
+    Column("ASSIGNMENT", wide=True, fold=True),
+    Column("TARGET", wide=True, fold=True),
+)
+_SPARSE_MEMBERS = frozenset({"INSTANCE", "RACK", "PROTOCOL", "EPOCH", "TARGET", "LAG", "STUCK", "SESSION", "MAX-POLL"})
+_SPARSE_PARTITIONS = frozenset({"STATUS", "BEHIND", "COMMIT"})
+_STATE_COLUMNS = (
+    Column("GROUP", fold=True),
+    Column("TYPE", drop=5),
+    Column("STATE"),
+    Column("GEN/EPOCH", right=True, drop=2),
+    Column("ASSIGNOR", drop=3),
+    Column("COORDINATOR", drop=4),
+    Column("MEMBERS", right=True, drop=1),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LogSource:
+    """Where groups were read out of ``__consumer_offsets``: what it says of each, and when that was."""
+
+    states: Mapping[str, LoggedState]
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A group, what open catch-ups owe to it (None where nobody can tell), and its verdict (None if none was made).
+
+    ``logged`` is what ``__consumer_offsets`` says of it, None where its coordinator was asked.
+    """
+
+    group: Group
+    owed: Sequence[Mapping[str, Any]] | None
+    verdict: GroupVerdict | None = None
+    logged: LoggedState | None = None
+
+    def document(self) -> dict[str, Any]:
+        """Its JSON form; a verdict, and the log, fill in what the group alone leaves null."""
+        plain = self.group.document() | {"owed": None if self.owed is None else list(self.owed)}
+        plain |= {"source": "coordinator", "as_of": None} if self.logged is None else source_document(self.logged)
+        if self.logged is not None:
+            for each in plain["partitions"]:
+                stood = self.logged.partitions.get((each["topic"], each["partition"]))
+                each["last_commit"] = None if stood is None else rfc3339(stood.at_ms)
+        if self.verdict is None:
+            return plain
+        rows = {(row.partition.topic, row.partition.partition): row for row in self.verdict.report.partitions}
+        for each in plain["partitions"]:
+            measured = rows[each["topic"], each["partition"]].document()
+            each.update({name: measured[name] for name in _MEASURED})
+        return plain | {"verdict": self.verdict.document()}
+
+
+_MEASURED = ("lag_ms", "last_commit")
+
+
+def source_document(state: LoggedState) -> dict[str, Any]:
+    """Where a group was read, and the time of the newest of its records."""
+    return {"source": "log", "as_of": rfc3339(state.newest_ms)}
+
+
+def outcome(
+    part: Part,
+    groups: Sequence[Group],
+    cluster: ClusterRef,
+    errors: tuple[RowError, ...] = (),
+    *,
+    verbose: bool = False,
+    owed: Mapping[str, Sequence[str]] | None = None,
+    owing: Mapping[str, Sequence[Mapping[str, Any]] | None] | None = None,
+    verdicts: Mapping[str, GroupVerdict] | None = None,
+    source: LogSource | None = None,
+) -> Outcome:
+    """Described groups as what a command returns.
+
+    What catch-ups owe to them is in ``owed``, in lines, and in ``owing`` in its JSON form, None where nobody can tell;
+    ``verdicts`` are those of the groups of which more was read; ``source`` is given where they come out of the log.
+    """
+    known = verdicts or {}
+    logged = {} if source is None else source.states
+    return Outcome(
+        data=tuple(
+            Described(
+                group,
+                None if owing is None else owing.get(group.name, ()),
+                known.get(group.name),
+                logged.get(group.name),
+            )
+            for group in groups
+        ),
+        screen=lambda: screen(part, groups, verbose=verbose, owed=owed or {}, verdicts=known, source=source),
+        records=lambda: records(part, groups),
+        cluster=cluster,
+        errors=errors,
+    )
+
+
+def screen(
+    part: Part,
+    groups: Sequence[Group],
+    *,
+    verbose: bool,
+    owed: Mapping[str, Sequence[str]] | None = None,
+    verdicts: Mapping[str, GroupVerdict] | None = None,
+    source: LogSource | None = None,
+) -> Screen:
+    """The groups as a person sees them; ``verbose`` shows all rows and assignments."""
+    if part is Part.STATE:
+        table = Table(_STATE_COLUMNS, [_state_row(group) for group in groups])
+        title_of_all = Title(plural(len(groups), "group"), in_terminal_only=True)
+        return Screen((title_of_all, table) if groups else ())
+    blocks: list[Block] = []
+    for group in groups:
+        blocks += [Gap()] if blocks else []
+        told = (verdicts or {}).get(group.name)
+        blocks += _page(part, group, verbose, (owed or {}).get(group.name, ()), told, source)
+    return Screen(tuple(blocks))
+
+
+def _page(
+    part: Part,
+    group: Group,
+    verbose: bool,
+    owed: Sequence[str],
+    verdict: GroupVerdict | None,
+    source: LogSource | None,
+) -> Iterator[Block]:
+    yield Title(title(group, None if verdict is None else verdict.state))
+    ages: Mapping[tuple[str, int], str] = {}
+    if source is not None:
+        # Imported here: what is read from the log is the exception.
+        from kgroup.groups.state_from_log import log_line
+
+        yield Verdict("SOURCE", log_line(source.states[group.name], source.now_ms), "warn")
+        ages = _commit_ages(source.states[group.name], source.now_ms)
+    if part is Part.PAGE:
+        yield from _verdict(group, owed, verdict)
+    if part is not Part.MEMBERS and group.partitions:
+        yield from _partition_blocks(group, verdict, ages, all_rows=verbose or part is Part.OFFSETS, verbose=verbose)
+    if part is not Part.OFFSETS and group.members:
+        yield from _member_blocks(group, verdict, all_rows=verbose or part is Part.MEMBERS, verbose=verbose)
+    yield Text((plumbing(group),))
+
+
+def title(group: Group, state: str | None = None) -> str:
+    """``orders-enrich  Stable for 41m  classic  generation 112``; ``state`` has since when, where that is known."""
+    known = _age(group)
+    age = f"{'epoch' if group.type == 'consumer' else 'generation'} {'-' if known is None else known}"
+    kind = group.type
+    if group.is_simple:
+        kind, age = "classic", "offsets only"
+    elif not is_of_consumers(group.protocol_type):
+        kind = f"{group.type} ({group.protocol_type})"
+    return f"{group.name}  {state or group.state}  {kind}  {age}"
+
+
+def _verdict(group: Group, owed: Sequence[str], verdict: GroupVerdict | None) -> Iterator[Block]:
+    if verdict is not None:
+        lag, *others = (Verdict(line.word, line.text, line.style) for line in verdict.lines)
+    else:
+        lag, others = Verdict("LAG", lag_line(group)), []
+        outside = [partition for partition in group.partitions if partition.out_of_range]
+        if outside:
+            others.append(Verdict("RANGE", range_line(outside), "bad"))
+    yield lag
+    yield from (Verdict("OWED", line, "warn") for line in owed)
+    yield from others
+    if following := next_line(group) if verdict is None else verdict.next:
+        yield Text((f"-> {following}",))
+    if group.partitions or group.members:
+        yield Gap()
+
+
+def plumbing(group: Group) -> str:
+    """``3 members, none idle, range assignor, leader enrich-0, coordinator 2 (b2:9092)``."""
+    totals = group.totals
+    if totals.members is None:
+        parts = ["members unknown"]
+    elif not totals.members:
+        parts = ["no members"]
+    else:
+        told = all(member.assignment is not None for member in group.members or ())
+        idle = f"{totals.idle_members} idle" if totals.idle_members else "none idle" if told else "assignments unknown"
+        parts = [plural(totals.members, "member"), idle]
+    if group.assignor:
+        parts.append(f"{group.assignor} assignor")
+    if group.leader:
+        parts.append(f"leader {_name_of(group, group.leader)}")
+    if group.coordinator:
+        parts.append(f"coordinator {coordinator_text(group.coordinator)}")
+    return ", ".join(parts)
+
+
+def _commit_ages(state: LoggedState, now_ms: int) -> dict[tuple[str, int], str]:
+    """How long ago the commit of each partition was made, as the log has it."""
+    return {
+        place: format_duration(max(0, now_ms - stood.at_ms) // 1000)
+        for place, stood in state.partitions.items()
+        if stood.commit is not None and stood.at_ms is not None
+    }
+
+
+def _partition_blocks(
+    group: Group,
+    verdict: GroupVerdict | None,
+    ages: Mapping[tuple[str, int], str],
+    *,
+    all_rows: bool,
+    verbose: bool,
+) -> Iterator[Block]:
+    ranked = list(group.partitions)
+    measured = {_place(row.partition): row for row in verdict.report.partitions} if verdict else {}
+    if not all_rows:
+        stuck = {where for where, row in measured.items() if row.status is not None and row.status.is_stuck}
+        ranked.sort(key=lambda p: (p.out_of_range is None and p.error is None, _place(p) not in stuck, -(p.lag or 0)))
+    shown = ranked if all_rows else ranked[:ROWS_ON_A_PAGE]
+    labels = member_names(group)
+    rows = [_partition_row(p, labels, measured.get(_place(p)), verdict, ages.get(_place(p))) for p in shown]
+    columns = _widened(_PARTITION_COLUMNS, only=None if verbose else "")
+    yield Table(columns, rows, _SPARSE_PARTITIONS)
+    rest = ranked[len(shown) :]
+    if rest:
+        lags = [lag for partition in rest if (lag := partition.lag) is not None]
+        span = _span(lags)
+        yield Text((f"{len(rest)} more{span}: --offsets shows every partition",))
+    yield Gap()
+
+
+def _place(partition: Partition) -> tuple[str, int]:
+    return partition.topic, partition.partition
+
+
+def _span(lags: Sequence[int]) -> str:
+    if not lags:
+        return ""
+    least, most = min(lags), max(lags)
+    return f", lag {least} each" if least == most else f", lag {least} to {most}"
+
+
+def _partition_row(
+    partition: Partition,
+    labels: dict[str, str],
+    row: PartitionLag | None,
+    verdict: GroupVerdict | None,
+    logged_age: str | None,
+) -> tuple[Cell, ...]:
+    behind, committed, judged = (None, None, None) if row is None or verdict is None else _measured(row, verdict)
+    commit, log, owner = partition.commit, partition.log, partition.owner
+    return (
+        f"{partition.topic}:{partition.partition}",
+        commit.offset if commit else None,
+        commit.leader_epoch if commit else None,
+        log.start if log else None,
+        log.end if log else None,
+        partition.lag if row is None else row.lag,
+        behind,
+        committed or logged_age,
+        _status(partition) or judged,
+        labels[owner.member_id] if owner else None,
+        owner.member_id if owner else None,
+        owner.host if owner else None,
+        commit.metadata if commit and commit.metadata else None,
+    )
+
+
+def _measured(row: PartitionLag, verdict: GroupVerdict) -> tuple[Cell, Cell, Cell]:
+    # Imported here: whoever has a verdict has it loaded, and nobody else pays for it.
+    from kgroup.output.pages.lag_cells import commit_age, status_cell
+
+    now_ms = verdict.report.now_ms
+    behind = None if row.behind_ms is None else format_duration(row.behind_ms // 1000)
+    return behind, commit_age(row, now_ms), status_cell(row.judged, now_ms)
+
+
+def _status(partition: Partition) -> Cell:
+    status = partition.error or partition.out_of_range
+    style: Style = "warn" if partition.error else "bad"
+    return Styled(status, style) if status else None
+
+
+def _member_blocks(group: Group, verdict: GroupVerdict | None, *, all_rows: bool, verbose: bool) -> Iterator[Block]:
+    members = group.members or ()
+    lags: Counter[str] = Counter()
+    for partition in group.partitions:
+        if partition.owner and partition.lag is not None:
+            lags[partition.owner.member_id] += partition.lag
+    ranked = sorted(members, key=lambda m: -lags[m.member_id])
+    shown = ranked if all_rows else ranked[:ROWS_ON_A_PAGE]
+    labels, mixed = member_names(group), len({member.protocol for member in members}) > 1
+    rows = [_member_row(m, labels[m.member_id], lags.get(m.member_id), mixed, verdict) for m in shown]
+    columns = _widened(_MEMBER_COLUMNS, only=None if verbose else "MEMBER-ID" if all_rows else "")
+    yield Table(columns, rows, _SPARSE_MEMBERS)
+    if len(shown) < len(ranked):
+        yield Text((f"{len(ranked) - len(shown)} more: --members shows every member",))
+    yield Gap()
+
+
+def _member_row(
+    member: Member, label: str, lag: int | None, mixed: bool, verdict: GroupVerdict | None
+) -> tuple[Cell, ...]:
+    facts = verdict.evidence.members.get(member.member_id) if verdict else None
+    differs = member.target_assignment is not None and member.target_assignment != member.assignment
+    return (
+        label,
+        member.member_id,
+        member.instance_id,
+        member.host,
+        member.rack,
+        member.protocol if mixed else None,
+        Styled("left (-2)", "warn") if member.epoch == LEFT_FOR_A_MOMENT else member.epoch,
+        member.partition_count if member.assignment is not None else None,
+        lag,
+        None if verdict is None else stuck_partitions(verdict, member),
+        None if facts is None else _duration(facts.session_timeout_ms),
+        None if facts is None else _duration(facts.max_poll_interval_ms),
+        assignment_text(member.assignment),
+        assignment_text(member.target_assignment) if differs else None,
+    )
+
+
+def stuck_partitions(verdict: GroupVerdict, member: Member) -> int | None:
+    """How many of the member's partitions are not read; None where no status is known of any."""
+    owners = [(row.partition.owner, row.status) for row in verdict.report.partitions]
+    known = [status for owner, status in owners if status and owner and owner.member_id == member.member_id]
+    return sum(status.is_stuck for status in known) if known else None
+
+
+def _duration(length_ms: int | None) -> str | None:
+    return None if length_ms is None else format_duration(length_ms / 1000)
+
+
+def _widened(columns: Sequence[Column], only: str | None) -> tuple[Column, ...]:
+    """The columns, ``only`` (None: each) of those for ``-o wide`` shown in any case, as far as there is room."""
+    return tuple(
+        replace(column, wide=False, drop=_FIRST_TO_GO) if column.wide and only in (None, column.title) else column
+        for column in columns
+    )
+
+
+def _name_of(group: Group, member_id: str) -> str:
+    return member_names(group).get(member_id, member_id)
+
+
+def _state_row(group: Group) -> tuple[Cell, ...]:
+    return (
+        group.name,
+        group.type,
+        group.state,
+        _age(group),
+        group.assignor,
+        coordinator_text(group.coordinator),
+        group.totals.members,
+    )
+
+
+def _age(group: Group) -> str | int | None:
+    """The generation, or the group epoch with the epoch of the assignment where that lags behind."""
+    if group.type != "consumer" or group.group_epoch == group.assignment_epoch:
+        return group.group_epoch if group.type == "consumer" else group.generation
+    return f"{group.group_epoch} (assigned {group.assignment_epoch})"

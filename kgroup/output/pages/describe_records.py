@@ -1,0 +1,144 @@
+"""Groups as flat tables, for csv: partitions, members, states. Which of them is asked for is a ``Part``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+
+from kgroup.model.blocks import Records
+from kgroup.model.groups import Assignment, Coordinator, Group, Member
+
+
+class Part(StrEnum):
+    """Which part of a group is shown."""
+
+    PAGE = "page"
+    OFFSETS = "offsets"
+    MEMBERS = "members"
+    STATE = "state"
+
+
+_PARTITION_HEADER = (
+    "group",
+    "topic",
+    "partition",
+    "committed",
+    "leader_epoch",
+    "metadata",
+    "log_start",
+    "log_end",
+    "lag",
+    "lag_ms",
+    "last_commit",
+    "status",
+    "member_id",
+    "client_id",
+    "host",
+    "error",
+)
+_MEMBER_HEADER = (
+    "group",
+    "member_id",
+    "instance_id",
+    "client_id",
+    "host",
+    "rack",
+    "protocol",
+    "epoch",
+    "partitions",
+    "assignment",
+    "target_assignment",
+)
+_STATE_HEADER = (
+    "group",
+    "type",
+    "state",
+    "protocol_type",
+    "generation",
+    "leader",
+    "group_epoch",
+    "assignment_epoch",
+    "assignor",
+    "coordinator",
+    "members",
+)
+
+
+def records(part: Part, groups: Sequence[Group]) -> Records:
+    """The groups as a flat table."""
+    match part:
+        case Part.STATE:
+            return Records(_STATE_HEADER, (_state_record(group) for group in groups))
+        case Part.MEMBERS:
+            return Records(_MEMBER_HEADER, (_member_record(g.name, m) for g in groups for m in g.members or ()))
+        case _:
+            return Records(_PARTITION_HEADER, _partition_records(groups))
+
+
+def assignment_text(assignment: Assignment | None) -> str | None:
+    """``orders:0,1;clicks:3``, the form of kafka-consumer-groups.sh; None where it is not known."""
+    if assignment is None:
+        return None
+    return ";".join(f"{item.topic}:{','.join(map(str, item.partitions))}" for item in assignment)
+
+
+def coordinator_text(at: Coordinator | None) -> str | None:
+    """``2 (b2:9092)``; None where it is not known."""
+    return f"{at.id} ({at.host}:{at.port})" if at else None
+
+
+def _state_record(group: Group) -> tuple[str | int | None, ...]:
+    return (
+        group.name,
+        group.type,
+        group.state,
+        group.protocol_type,
+        group.generation,
+        group.leader,
+        group.group_epoch,
+        group.assignment_epoch,
+        group.assignor,
+        coordinator_text(group.coordinator),
+        group.totals.members,
+    )
+
+
+def _member_record(group: str, member: Member) -> tuple[str | int | None, ...]:
+    return (
+        group,
+        member.member_id,
+        member.instance_id,
+        member.client_id,
+        member.host,
+        member.rack,
+        member.protocol,
+        member.epoch,
+        None if member.assignment is None else member.partition_count,
+        assignment_text(member.assignment),
+        assignment_text(member.target_assignment),
+    )
+
+
+def _partition_records(groups: Sequence[Group]) -> Iterator[tuple[str | int | None, ...]]:
+    for group in groups:
+        name = group.name
+        for partition in group.partitions:
+            commit, log, owner = partition.commit, partition.log, partition.owner
+            yield (
+                name,
+                partition.topic,
+                partition.partition,
+                commit.offset if commit else None,
+                commit.leader_epoch if commit else None,
+                commit.metadata if commit else None,
+                log.start if log else None,
+                log.end if log else None,
+                partition.lag,
+                None,
+                None,
+                partition.out_of_range,
+                owner.member_id if owner else None,
+                owner.client_id if owner else None,
+                owner.host if owner else None,
+                partition.error,
+            )

@@ -1,0 +1,243 @@
+"""The pages of the doctor: one subject with its findings, many in a summary, and one rule in full."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kgroup.groups.doctor.diagnose import summary, unlooked_summary, worst_first
+from kgroup.groups.doctor.explanation import Explanation
+from kgroup.groups.doctor.finding import Diagnosis, Finding, Severity
+from kgroup.groups.doctor.rules import BY_ID, RULES
+from kgroup.groups.wait_conditions import some_of
+from kgroup.model.blocks import Block, Cell, Column, Gap, Records, Screen, Style, Styled, Table, Text, Title, Verdict
+from kgroup.model.groups import RowError
+from kgroup.model.outcome import Outcome
+from kgroup.output.pages.text import wrapped
+from kgroup.support.cluster_ref import ClusterRef
+from kgroup.support.units import plural
+
+ROWS_ON_A_PAGE = 20
+_REASONS = 5
+HEADER = ("group", "severity", "rule", "evidence", "places", "remedy", "commands", "source")
+_STYLES: dict[Severity, Style | None] = {
+    Severity.CRITICAL: "bad",
+    Severity.WARNING: "warn",
+    Severity.INFO: None,
+}
+_FINDINGS = (Column("SEVERITY"), Column("RULE"), Column("EVIDENCE", fold=True))
+_SUMMARY = (Column("SEVERITY"), Column("RULE"), Column("N", right=True), Column("WORST", fold=True))
+_SUBJECTS = (
+    Column("GROUP", fold=True),
+    Column("CRITICAL", right=True),
+    Column("WARNING", right=True),
+    Column("INFO", right=True),
+    Column("WORST", fold=True),
+)
+_RULES = (Column("RULE"), Column("ABOUT", drop=1), Column("MEANING", fold=True))
+
+
+def outcome(
+    diagnoses: Sequence[Diagnosis],
+    cluster: ClusterRef,
+    errors: tuple[RowError, ...] = (),
+    *,
+    check_failed: bool = False,
+    verbose: bool = False,
+) -> Outcome:
+    """Diagnoses as what the command returns, worst first."""
+    ordered = worst_first(diagnoses)
+    return Outcome(
+        data=ordered,
+        screen=lambda: screen(ordered, verbose=verbose),
+        records=lambda: records(ordered),
+        cluster=cluster,
+        errors=errors,
+        check_failed=check_failed,
+    )
+
+
+def screen(diagnoses: Sequence[Diagnosis], *, verbose: bool = False) -> Screen:
+    """One subject in full, several as a summary; with ``verbose`` the summary and then each in full."""
+    if not diagnoses:
+        return Screen(())
+    if len(diagnoses) == 1:
+        return Screen(tuple(_subject(diagnoses[0], verbose=verbose)))
+    blocks = list(_many(diagnoses, verbose=verbose))
+    if verbose:
+        for diagnosis in diagnoses:
+            blocks += [Gap(), *_subject(diagnosis, verbose=True)]
+    return Screen(tuple(blocks))
+
+
+def counts(diagnosis: Diagnosis) -> str:
+    """``4 findings: 1 critical, 2 warnings, 1 info``; ``nothing found``."""
+    if not diagnosis.findings:
+        return "nothing found"
+    return f"{plural(len(diagnosis.findings), 'finding')}: {_by_severity((diagnosis,))}"
+
+
+def _by_severity(diagnoses: Sequence[Diagnosis]) -> str:
+    parts = []
+    for severity in reversed(Severity):
+        count = sum(diagnosis.count(severity) for diagnosis in diagnoses)
+        if count:
+            parts.append(plural(count, severity.value) if severity is Severity.WARNING else f"{count} {severity}")
+    return ", ".join(parts)
+
+
+def _subject(diagnosis: Diagnosis, *, verbose: bool) -> Iterator[Block]:
+    yield Title(f"{diagnosis.subject}  {counts(diagnosis)}")
+    if diagnosis.findings:
+        yield Table(_FINDINGS, [(_severity(f.severity), f.rule, f.evidence) for f in diagnosis.findings])
+        yield Gap()
+        for finding in diagnosis.findings:
+            if verbose or finding.severity is not Severity.INFO or finding.rule == diagnosis.findings[0].rule:
+                yield Text(tuple(_remedy(finding, verbose=verbose)))
+        yield Gap()
+    yield from _not_looked(diagnosis, verbose=verbose)
+    if diagnosis.findings:
+        yield Text((f"One in full: kgroup doctor --explain {diagnosis.findings[0].rule}",))
+
+
+def _remedy(finding: Finding, *, verbose: bool) -> Iterator[str]:
+    """What to do, and the finished commands, each on a line of its own: they get pasted."""
+    yield from wrapped(f"{finding.rule}: {finding.remedy}", "    ")
+    yield from (f"  {command}" for command in finding.commands)
+    if verbose:
+        if finding.places:
+            yield from wrapped(f"  all: {', '.join(finding.places)}", "    ")
+        yield from wrapped(f"  source: {finding.source}", "    ")
+
+
+def _not_looked(diagnosis: Diagnosis, *, verbose: bool) -> Iterator[Block]:
+    """By reason: one missing right costs several rules, and is one line."""
+    missing = [item for item in diagnosis.not_looked if verbose or not item.partly]
+    parts = sum(item.partly for item in diagnosis.not_looked) - sum(item.partly for item in missing)
+    reasons: dict[str, list[str]] = {}
+    for item in missing:
+        reasons.setdefault(item.why, []).append(f"{item.rule} (in part)" if item.partly else item.rule)
+    lines = [line for why, rules in reasons.items() for line in wrapped(f"{', '.join(rules)}: {why}", "  ")]
+    if lines:
+        full = len(diagnosis.not_looked) - sum(item.partly for item in diagnosis.not_looked)
+        halves = f", {len(missing) - full} in part" if len(missing) > full else ""
+        yield Verdict("NOT LOOKED AT", f"{full} of {full + diagnosis.looked} rules{halves}", "dim")
+        yield Text(tuple(lines))
+    if parts:
+        yield Text((f"{plural(parts, 'rule')} could look at a part only: --verbose",))
+    if lines or parts:
+        yield Gap()
+
+
+def _severity(severity: Severity) -> Cell:
+    style = _STYLES[severity]
+    return Styled(severity.value, style) if style else severity.value
+
+
+def _many(diagnoses: Sequence[Diagnosis], *, verbose: bool) -> Iterator[Block]:
+    groups = sum(diagnosis.group is not None for diagnosis in diagnoses)
+    ill = sum(bool(diagnosis.findings) for diagnosis in diagnoses if diagnosis.group is not None)
+    what = plural(groups, "group") + (" and the cluster" if groups < len(diagnoses) else "")
+    found = _by_severity(diagnoses)
+    yield Title(f"{what}  {found or 'nothing found'}")
+    rows = summary(diagnoses)
+    if rows:
+        yield Table(_SUMMARY, [(_severity(r.severity), r.rule, r.count, some_of(r.subjects)) for r in rows])
+        yield Gap()
+        subjects = [diagnosis for diagnosis in diagnoses if diagnosis.findings]
+        shown = subjects if verbose else subjects[:ROWS_ON_A_PAGE]
+        yield Table(_SUBJECTS, [_row(diagnosis) for diagnosis in shown])
+        if more := len(subjects) - len(shown):
+            yield Text((f"{more} more: --verbose, or -o csv",))
+        yield Text((f"{ill} of {plural(groups, 'group')} with findings; one of them: kgroup doctor GROUP",))
+    yield from _unlooked_by_many(diagnoses, verbose=verbose)
+    if rows:
+        yield Gap()
+        yield Text((f"One in full: kgroup doctor --explain {rows[0].rule}",))
+
+
+def _unlooked_by_many(diagnoses: Sequence[Diagnosis], *, verbose: bool) -> Iterator[Block]:
+    """By reason, the commonest first."""
+    rows = unlooked_summary(diagnoses, partly=verbose)
+    if not rows:
+        return
+    shown = rows if verbose else rows[:_REASONS]
+    lines = [line for r in shown for line in wrapped(f"{r.count:>5}  {', '.join(r.rules)}: {r.why}", "       ")]
+    yield Gap()
+    yield Verdict("NOT LOOKED AT", "in how many of them, which rules, and why", "dim")
+    yield Text((*lines, *((f"{len(rows) - len(shown)} more: --verbose",) if len(shown) < len(rows) else ())))
+
+
+def _row(diagnosis: Diagnosis) -> tuple[Cell, ...]:
+    worst = diagnosis.findings[0]
+    critical = diagnosis.count(Severity.CRITICAL)
+    return (
+        diagnosis.subject,
+        Styled(str(critical), "bad") if critical else 0,
+        diagnosis.count(Severity.WARNING),
+        diagnosis.count(Severity.INFO),
+        worst.rule,
+    )
+
+
+def records(diagnoses: Sequence[Diagnosis]) -> Records:
+    """A row a finding for csv; ``group`` is empty for the cluster. Lists are separated by ``; ``."""
+    rows = [
+        (
+            diagnosis.group,
+            finding.severity.value,
+            finding.rule,
+            finding.evidence,
+            "; ".join(finding.places),
+            finding.remedy,
+            "; ".join(finding.commands),
+            finding.source,
+        )
+        for diagnosis in diagnoses
+        for finding in diagnosis.findings
+    ]
+    return Records(HEADER, rows)
+
+
+def explained(explanation: Explanation) -> Outcome:
+    """``--explain ID``: one rule in full."""
+    rule = BY_ID[explanation.rule]
+    return Outcome(
+        data=(explanation,),
+        screen=lambda: _explanation(explanation),
+        records=lambda: Records(("rule", "meaning", "source"), [(rule.id, rule.meaning, rule.source)]),
+    )
+
+
+def _explanation(explanation: Explanation) -> Screen:
+    rule = BY_ID[explanation.rule]
+    blocks: list[Block] = [Title(f"{rule.id}  {rule.meaning}")]
+    blocks.append(Text(tuple(wrapped(explanation.what))))
+    parts: list[tuple[str, Sequence[str]]] = [
+        ("WHY", (explanation.why,)),
+        ("SEE", explanation.see),
+        ("MEND", explanation.mend),
+        ("WHEN", tuple(f"{t.name}: {t.text} ({t.reason})" for t in rule.thresholds)),
+        ("SOURCE", (rule.source,)),
+    ]
+    for word, texts in parts:
+        if texts:
+            lines = [line for text in texts for line in wrapped(f"  {text}", "    ")]
+            blocks += [Gap(), Text((word, *lines))]
+    return Screen(tuple(blocks))
+
+
+def rules_outcome(explanations: Sequence[Explanation]) -> Outcome:
+    """``--rules``: all rules, a line each: what ``--explain`` takes."""
+    return Outcome(
+        data=tuple(explanations),
+        screen=rules_screen,
+        records=lambda: Records(
+            ("rule", "scope", "meaning", "source"), [(r.id, r.scope, r.meaning, r.source) for r in RULES]
+        ),
+    )
+
+
+def rules_screen() -> Screen:
+    """All rules, a line each."""
+    rows = [(rule.id, rule.scope, rule.meaning) for rule in RULES]
+    return Screen((Title(plural(len(RULES), "rule")), Table(_RULES, rows)))

@@ -1,0 +1,316 @@
+"""The page of a history: is it over, totals, causes, moves; the picture; offsets over time; what the log can't tell."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from kgroup.groups.history.delta import News
+from kgroup.groups.history.model import Cause, Kind, Reason, SignatureKind, Step
+from kgroup.groups.history.summary import History
+from kgroup.model.blocks import Block, Gap, Records, Screen, Text, Title, Verdict
+from kgroup.model.group_log import Protocol, Reach
+from kgroup.model.groups import RowError
+from kgroup.model.outcome import Outcome
+from kgroup.output.pages.history_commits import COMMITS_HEADER, clock, commits_blocks, commits_rows, duration, jump_line
+from kgroup.output.pages.history_picture import picture
+from kgroup.output.pages.text import wrapped
+from kgroup.support.cluster_ref import ClusterRef
+from kgroup.support.durations import format_duration
+from kgroup.support.instants import rfc3339
+from kgroup.support.units import plural
+
+_CAUSES = 6
+_NAMED = 3
+_WORTH_A_RATE_MS = 600_000
+
+HEADER = (
+    "group",
+    "protocol",
+    "number",
+    "kind",
+    "at",
+    "causes",
+    "leader",
+    "members",
+    "moved",
+    "moved_needlessly",
+    "never_completed",
+    "took_ms",
+    "quiet_ms",
+    "lasted_ms",
+)
+
+
+def outcome(
+    histories: Sequence[History],
+    cluster: ClusterRef,
+    errors: tuple[RowError, ...] = (),
+    *,
+    verbose: bool = False,
+    limit: int | None = None,
+) -> Outcome:
+    """Histories as what a command returns."""
+    return Outcome(
+        data=tuple(histories),
+        screen=lambda: screen(histories, verbose=verbose, limit=limit),
+        records=lambda: records(histories),
+        cluster=cluster,
+        errors=errors,
+    )
+
+
+def quiet_outcome(histories: Sequence[History], cluster: ClusterRef, errors: tuple[RowError, ...]) -> Outcome:
+    """Groups to which nothing happened, in one line; in another those of which that is not known."""
+    lines = tuple(line for sentence in _quiet_lines(histories) for line in wrapped(sentence))
+    return Outcome(
+        data=tuple(histories),
+        screen=lambda: Screen((Text(lines),) if lines else ()),
+        records=lambda: records(histories),
+        cluster=cluster,
+        errors=errors,
+    )
+
+
+def _quiet_lines(histories: Sequence[History]) -> Iterator[str]:
+    covered = [one for one in histories if one.covered]
+    if covered:
+        yield f"{plural(len(covered), 'group')} without a rebalance since {clock(covered[0].asked.since_ms)}"
+    if len(covered) < len(histories):
+        others = [one for one in histories if not one.covered]
+        reasons = dict.fromkeys(stopped_text(one.reach) or "nothing older is left" for one in others)
+        yield (
+            f"{plural(len(others), 'group')} without a known rebalance since {clock(others[0].asked.since_ms)}, to "
+            f"which the log does not reach back: {'; '.join(reasons)}"
+        )
+
+
+def followed(news: News, cluster: ClusterRef) -> Outcome:
+    """What ``--follow`` has to say at one moment: a line for each thing that happened."""
+    return Outcome(
+        data=(news.history,),
+        screen=lambda: Screen((Text(tuple(news_lines(news))),)),
+        records=lambda: records([news.history]),
+        cluster=cluster,
+        going_on=True,
+    )
+
+
+def news_lines(news: News) -> Iterator[str]:
+    """``03:14:11Z  orders-svc  generation 148: leave enrich-3; 11 members, ...``, oldest first."""
+    one = news.history
+    lines = [(step.at_ms, step_line(step)) for step in one.steps]
+    if one.commits is not None:
+        lines += [(jump.at_ms, jump_line(jump)) for jump in one.commits.jumps]
+    if news.began:
+        lines.append((one.asked.now_ms, f"a rebalance is under way ({one.asked.state})"))
+    for at_ms, text in sorted(lines):
+        yield f"{clock(at_ms, seconds=True)}  {one.group}  {text}"
+
+
+def screen(histories: Sequence[History], *, verbose: bool = False, limit: int | None = None) -> Screen:
+    """The histories as a person sees them; ``limit`` columns of the picture (0: all), None: what a page holds."""
+    blocks: list[Block] = []
+    for history in histories:
+        blocks += [Gap()] if blocks else []
+        blocks += _page(history, verbose, limit)
+    return Screen(tuple(blocks))
+
+
+def _page(history: History, verbose: bool, limit: int | None) -> Iterator[Block]:
+    yield Title(f"{history.group}  {headline(history)}")
+    yield Verdict("TOTAL", total_line(history))
+    yield from (Verdict("CAUSE", line) for line in cause_lines(history))
+    if history.totals.rebalances:
+        yield Verdict("MOVED", moved_line(history))
+    if history.totals.returned:
+        yield Verdict("BACK", f"{history.totals.returned} times a static member came back to the same partitions")
+    if following := next_line(history):
+        yield Text(tuple(wrapped(f"-> {following}", "   ")))
+    if history.steps and history.commits is None:
+        yield Gap()
+        yield from picture(history.steps, verbose=verbose, limit=limit)
+    if history.commits is not None:
+        yield Gap()
+        yield from commits_blocks(history, history.commits, verbose)
+    yield Gap()
+    yield Text(tuple(line for sentence in log_lines(history) for line in wrapped(sentence)))
+
+
+def headline(history: History) -> str:
+    """``NOT OVER: last rebalance 9s ago``."""
+    last_ms = history.totals.last_ms
+    if history.rebalancing:
+        before = "" if last_ms is None else f", the one before {_ago(history, last_ms)} ago"
+        return f"NOT OVER: a rebalance is under way ({history.asked.state}){before}"
+    if last_ms is None:
+        return f"no {'' if history.covered else 'known '}rebalance since {clock(history.asked.since_ms)}"
+    return f"{'over' if history.over else 'NOT OVER'}: last rebalance {_ago(history, last_ms)} ago"
+
+
+def _ago(history: History, at_ms: int) -> str:
+    return format_duration(max(0, history.asked.now_ms - at_ms) / 1000)
+
+
+def total_line(history: History) -> str:
+    """``41 rebalances in 30m, 82 an hour, 5m36s quiet in all, longest 9s``."""
+    totals, asked = history.totals, history.asked
+    span = format_duration(max(0, asked.until_ms - asked.since_ms) / 1000)
+    parts = [f"{plural(totals.rebalances, 'rebalance')} {'' if history.covered else 'known '}in {span}"]
+    if (
+        history.covered
+        and totals.per_hour
+        and totals.rebalances > 1
+        and asked.until_ms - asked.since_ms >= _WORTH_A_RATE_MS
+    ):
+        parts.append(f"{totals.per_hour:.0f} an hour" if totals.per_hour >= 1 else "less than one an hour")
+    if totals.quiet_ms is not None:
+        parts.append(f"{duration(totals.quiet_ms)} without commits in all")
+    longest = [ms for ms in (totals.longest_took_ms, totals.longest_quiet_ms) if ms is not None]
+    if longest and totals.rebalances > 1:
+        parts.append(f"longest {duration(max(longest))}")
+    if totals.never_completed:
+        parts.append(f"{totals.never_completed} never completed")
+    if totals.overtaken:
+        parts.append(f"{totals.overtaken} overtaken by the next")
+    return ", ".join(parts)
+
+
+def cause_lines(history: History) -> Iterator[str]:
+    """What is recognised, then what the rest of the steps say, the commonest first: ``9  poll ...: enrich-3 (9)``."""
+    rest = list(history.steps)
+    for one in history.signatures:
+        span = _span(one.from_ms, one.to_ms)
+        if one.kind is not SignatureKind.NEVER_SYNCED:
+            rest = [step for step in rest if not one.first <= step.log_offset <= one.last]
+        yield f"{one.rebalances:>3}  {one.kind.value} {span}: {one.text}"
+    counts: Counter[Cause] = Counter()
+    members: dict[Cause, Counter[str]] = {}
+    inferred: set[Cause] = set()
+    for reason in (reason for step in rest for reason in step.reasons):
+        counts[reason.cause] += 1
+        members.setdefault(reason.cause, Counter()).update(reason.members)
+        if reason.inferred:
+            inferred.add(reason.cause)
+    ranked = sorted(counts, key=lambda cause: (-counts[cause], list(Cause).index(cause)))
+    for cause in ranked[:_CAUSES]:
+        who = _most(members[cause])
+        likely = " (by the times)" if cause in inferred else ""
+        yield f"{counts[cause]:>3}  {cause.value}{likely}{': ' + who if who else ''}"
+    if len(ranked) > _CAUSES:
+        yield f"     and {plural(len(ranked) - _CAUSES, 'other cause')}"
+    if not history.steps:
+        yield "unknown: the log tells of none" if not history.whole else "nothing happened"
+
+
+def _span(from_ms: int, to_ms: int) -> str:
+    """``03:02-03:06Z``; with seconds where it is within a minute."""
+    seconds = to_ms - from_ms < 60_000
+    return f"{clock(from_ms, seconds=seconds).removesuffix('Z')}-{clock(to_ms, seconds=seconds)}"
+
+
+def _most(members: Counter[str]) -> str:
+    named = [f"{name} ({count})" if count > 1 else name for name, count in members.most_common(_NAMED)]
+    more = len(members) - len(named)
+    return ", ".join(named) + (f" and {more} more" if more else "")
+
+
+def moved_line(history: History) -> str:
+    """``1188 partitions, 1020 of them although their owner stayed (range)``."""
+    totals = history.totals
+    assignors = sorted({step.assignor for step in history.steps if step.assignor})
+    if totals.moved_unknown and not totals.moved:
+        return "unknown: no assignment before these, or some that could not be read"
+    if not totals.moved and not totals.moved_unknown:
+        return "nothing"
+    told = f"{plural(totals.moved, 'partition')}, {totals.moved_needlessly} of them although their owner stayed"
+    unknown = f"; unknown of {plural(totals.moved_unknown, 'rebalance')}" if totals.moved_unknown else ""
+    return f"{told}{' (' + ', '.join(assignors) + ')' if assignors else ''}{unknown}"
+
+
+def next_line(history: History) -> str | None:
+    """What to look at next: members that cause most and differ from the others in a timeout; None: nothing is odd."""
+    filled = [step for step in history.steps if len(step.members) > 1]
+    worst = [one.name for one in history.totals.by_member if one.rebalances > 1][:_NAMED]
+    if not filled or not worst:
+        return None
+    settings = {
+        present.name: (present.poll_ms, present.session_ms) for step in history.steps for present in step.members
+    }
+    for index, word in enumerate(("max.poll.interval", "session timeout")):
+        values = {name: both[index] for name, both in settings.items()}
+        usual, times = Counter(values.values()).most_common(1)[0]
+        odd = [name for name in worst if name in values and values[name] != usual]
+        if odd and usual is not None and times > 1:
+            theirs = ", ".join(f"{name} ({duration(values[name])})" for name in odd)
+            return f"{theirs} and the others ({duration(usual)}) differ in {word}: rollout incomplete?"
+    return None
+
+
+def log_lines(history: History) -> Iterator[str]:
+    """How far back the log reaches, and what may be missing of it."""
+    reach = history.reach
+    back = rfc3339(reach.oldest_ms)
+    back = "an unknown time" if back is None else f"{back[:16]}Z"
+    if not history.covered:
+        why = stopped_text(reach) or ("nothing older is left" if reach.to_log_start else "it was not read further")
+        yield f"The log reaches back to {back} only, not to the beginning of the span: {why}."
+    elif history.whole:
+        yield f"The log reaches back to {back}; no record of the span is missing."
+    else:
+        yield (
+            f"The log reaches back to {back}; compaction may have taken generations and plain commits of the span, "
+            "so gaps in the numbers are not counted as failed rebalances."
+        )
+    if history.covered and reach.stopped is not None and history.before is None:
+        yield f"What the group was before the span is not known: {stopped_text(reach)}."
+    if reach.open_since_ms is not None:
+        yield f"A transaction of this group is open since {clock(reach.open_since_ms)}: its commits do not count yet."
+    if history.unreadable:
+        yield f"{plural(history.unreadable, 'record')} of the group could not be decoded: broken, or of a newer kind."
+
+
+def stopped_text(reach: Reach) -> str | None:
+    """Why no more of the log was read, and what lets more be read; None: it was not needed."""
+    return None if reach.stopped is None else f"{reach.stopped} (--log-budget)"
+
+
+def records(histories: Sequence[History]) -> Records:
+    """A row a step, oldest first; where commits were asked for, a row for each partition of each jump."""
+    if any(history.commits is not None for history in histories):
+        return Records(COMMITS_HEADER, commits_rows(histories))
+    return Records(HEADER, (_record(history.group, step) for history in histories for step in history.steps))
+
+
+def _record(group: str, step: Step) -> tuple[str | int | None, ...]:
+    return (
+        group,
+        step.protocol.value,
+        step.number,
+        step.kind.value,
+        rfc3339(step.at_ms),
+        "; ".join(reason_text(reason) for reason in step.reasons),
+        step.leader,
+        " ".join(present.name for present in step.members),
+        step.moved,
+        step.moved_needlessly,
+        step.never_completed,
+        step.took_ms,
+        step.quiet_ms,
+        step.lasted_ms,
+    )
+
+
+def reason_text(reason: Reason) -> str:
+    """``leave enrich-3 enrich-7``; also a line of ``--follow``."""
+    return " ".join((reason.cause.value, *reason.members))
+
+
+def step_line(step: Step) -> str:
+    """A step as a line of ``--follow``: ``generation 148: poll-interval-exceeded enrich-3; 11 members, 9 moved``."""
+    if step.kind is Kind.DELETED:
+        return "the group was deleted"
+    kind = "epoch" if step.protocol is Protocol.CONSUMER else "generation"
+    why = ", ".join(reason_text(reason) for reason in step.reasons) or step.kind.value
+    moved = "" if step.moved is None else f", {step.moved} moved ({step.moved_needlessly} although their owner stayed)"
+    return f"{kind} {step.number}: {why}; {plural(len(step.members), 'member')}{moved}"

@@ -1,0 +1,189 @@
+"""Offsets over time, of a history: what jumped, who did it, beside which rebalance; the rate of each partition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from kgroup.groups.history.offset_jumps import By, Commits, Course, Jump, Move
+from kgroup.groups.history.summary import History
+from kgroup.model.blocks import Block, Cell, Column, Gap, Styled, Table, Text
+from kgroup.support.durations import format_duration
+from kgroup.support.instants import moment, rfc3339
+from kgroup.support.units import human_count, plural
+
+_ROWS = 20
+_SAME_MS = 1_000
+
+COMMITS_HEADER = (
+    "group",
+    "at",
+    "move",
+    "by",
+    "who",
+    "topic",
+    "partition",
+    "old",
+    "new",
+    "during",
+    "beside_rebalance_ms",
+)
+
+_JUMP_COLUMNS = (
+    Column("AT (Z)"),
+    Column("WHO", fold=True),
+    Column("PARTITIONS", right=True),
+    Column("JUMP"),
+    Column("BESIDE", drop=1),
+)
+_COURSE_COLUMNS = (
+    Column("PARTITION", fold=True),
+    Column("COMMITS", right=True),
+    Column("FIRST", right=True, drop=3),
+    Column("LAST", right=True),
+    Column("RATE", right=True),
+    Column("RATES", drop=1),
+    Column("BACK", right=True),
+    Column("FORWARD", right=True),
+    Column("SAME", right=True, drop=2),
+)
+
+
+def commits_blocks(history: History, commits: Commits, verbose: bool) -> Iterator[Block]:
+    """Jumps, resets and deletions, then each partition with its rate."""
+    rows = _rows(commits.jumps)
+    shown = rows if verbose else rows[-_ROWS:]
+    if shown:
+        yield Table(_JUMP_COLUMNS, [_jump_row(jumps) for jumps in shown])
+        if len(shown) < len(rows):
+            yield Text((f"{len(rows) - len(shown)} earlier: --verbose",))
+    else:
+        yield Text(("No offset jumped, and none was reset or deleted.",))
+    ranked = sorted(
+        commits.courses, key=lambda course: (-(course.back + course.forward), course.topic, course.partition)
+    )
+    courses = ranked if verbose else ranked[:_ROWS]
+    if courses:
+        yield Gap()
+        yield Table(_COURSE_COLUMNS, [_course_row(course) for course in courses])
+        slice_s = (history.asked.until_ms - history.asked.since_ms) / 1000 / max(1, len(courses[0].rates))
+        yield Text((f"RATES = slices of {format_duration(slice_s)}, 9 is the row's highest, . no commits to tell by",))
+    if len(courses) < len(ranked):
+        yield Text((f"{len(ranked) - len(courses)} more partitions: --verbose",))
+    if commits.aborted or commits.open:
+        yield Text((f"left out: {commits.aborted} commits of aborted transactions, {commits.open} of open ones",))
+
+
+def _rows(jumps: Sequence[Jump]) -> list[list[Jump]]:
+    """Those of several members at the same time in one row, as after a rebalance."""
+    rows: list[list[Jump]] = []
+    for jump in jumps:
+        first = rows[-1][0] if rows else None
+        if (
+            first is not None
+            and (first.move, first.by, first.step) == (jump.move, jump.by, jump.step)
+            and jump.by is By.MEMBER
+            and 0 <= jump.at_ms - first.at_ms <= _SAME_MS
+        ):
+            rows[-1].append(jump)
+        else:
+            rows.append([jump])
+    return rows
+
+
+def _jump_row(jumps: Sequence[Jump]) -> tuple[Cell, ...]:
+    first = jumps[0]
+    author = who(first) if len(jumps) == 1 else f"{first.who} and {len(jumps) - 1} more (owners)"
+    known = [jump.moved for jump in jumps if jump.moved is not None]
+    together = replace(first, moved=sum(known) if known else None)
+    partitions = sum(len(jump.changes) for jump in jumps)
+    return (clock(first.at_ms, seconds=True), author, partitions, Styled(what(together), "warn"), beside(first))
+
+
+def jump_line(jump: Jump) -> str:
+    """A jump as a line of ``--follow``: ``admin (no member): +30.1M reset of 4 partitions, Empty since 03:06:40Z``."""
+    return f"{who(jump)}: {what(jump)} of {plural(len(jump.changes), 'partition')}, {beside(jump)}"
+
+
+def commits_rows(histories: Sequence[History]) -> Iterator[tuple[str | int | None, ...]]:
+    """A row for each partition of each jump, oldest first."""
+    for history in histories:
+        for jump in history.commits.jumps if history.commits is not None else ():
+            for topic, partition, old, new in jump.changes:
+                place = (topic, partition, old, new)
+                at = rfc3339(jump.at_ms)
+                yield (history.group, at, jump.move.value, jump.by.value, jump.who, *place, jump.step, jump.beside_ms)
+
+
+def who(jump: Jump) -> str:
+    """``admin (no member)``, ``enrich-3 (owner)``, ``kgroup cu-7f3a``."""
+    match jump.by:
+        case By.MEMBER:
+            return f"{jump.who} (owner)"
+        case By.ADMIN:
+            return "admin (no member)"
+        case By.OUTSIDER:
+            return "no member, again and again"
+        case By.TRANSACTION:
+            return f"producer {jump.who}"
+        case By.KGROUP:
+            return f"kgroup {jump.who}"
+        case By.DELETION:
+            return "deletion of the group"
+        case By.UNKNOWN:
+            return "unknown"
+
+
+def what(jump: Jump) -> str:
+    """``+30.1M reset``, ``-412 back``."""
+    if jump.move is Move.DELETED:
+        return "deleted" if jump.by is By.DELETION else "deleted or expired"
+    if jump.moved is None:
+        return f"{jump.move.value}, from where is unknown"
+    sign = "-" if jump.moved < 0 else "+"
+    return f"{sign}{human_count(abs(jump.moved))} {jump.move.value}"
+
+
+def beside(jump: Jump) -> str:
+    """``Empty since 03:06:40Z``, ``3s after generation 88``."""
+    if jump.empty_since_ms is not None:
+        return f"Empty since {clock(jump.empty_since_ms, seconds=True)}"
+    if jump.beside_ms is not None:
+        word = "before" if jump.beside_ms < 0 else "after"
+        return f"{duration(abs(jump.beside_ms))} {word} a rebalance (now {jump.step})"
+    return "unknown" if jump.step is None else f"generation {jump.step}"
+
+
+def _course_row(course: Course) -> tuple[Cell, ...]:
+    return (
+        f"{course.topic}:{course.partition}",
+        course.commits,
+        course.first,
+        course.last,
+        None if course.rate is None else f"{human_count(round(course.rate))}/s",
+        _digits(course.rates),
+        course.back,
+        course.forward,
+        course.repeated if course.repeated > 1 else "",
+    )
+
+
+def _digits(rates: Sequence[float | None]) -> str:
+    highest = max((rate for rate in rates if rate is not None), default=0.0)
+    return "".join(
+        "." if rate is None else str(min(9, max(0, round(9 * rate / highest)))) if highest > 0 else "0"
+        for rate in rates
+    )
+
+
+def duration(milliseconds: int | None) -> str:
+    """``8s``; unknown where it is."""
+    return "unknown" if milliseconds is None else format_duration(milliseconds / 1000)
+
+
+def clock(timestamp_ms: int, *, seconds: bool = False) -> str:
+    """``03:02Z``, ``03:02:11Z``; unknown where no calendar has it."""
+    found = moment(timestamp_ms)
+    if found is None:
+        return "unknown"
+    return f"{found:%H:%M:%SZ}" if seconds else f"{found:%H:%MZ}"

@@ -1,0 +1,220 @@
+"""The picture of a history: members as lanes, generations or epochs as columns, moved partitions marked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from kgroup.groups.history.model import Cause, Kind, Present, Step
+from kgroup.model.blocks import Block, Cell, Column, Styled, Table, Text
+from kgroup.model.group_log import Protocol
+from kgroup.output.pages.text import wrapped
+from kgroup.support.durations import format_duration
+from kgroup.support.instants import moment
+from kgroup.support.units import plural
+
+_PAGE = 80
+_GAP = 2
+_LANES = 12
+_NAME = 18
+_HEAD, _TAIL = 6, 10
+_NARROWEST = 5
+
+_SHORT = {
+    Cause.JOIN: "join",
+    Cause.LEAVE: "leave",
+    Cause.SESSION_EXPIRED: "sess",
+    Cause.POLL_EXCEEDED: "poll",
+    Cause.GONE: "gone",
+    Cause.STATIC_REPLACED: "static",
+    Cause.SUBSCRIPTION: "subs",
+    Cause.PARTITIONS: "parts",
+    Cause.LEADER_GONE: "leader",
+    Cause.FOLLOW_UP: "coop",
+    Cause.UPGRADED: "up",
+    Cause.DOWNGRADED: "down",
+    Cause.RECREATED: "new",
+    Cause.UNKNOWN: "?",
+}
+_MEANING = {
+    Cause.SESSION_EXPIRED: "session expired",
+    Cause.POLL_EXCEEDED: "poll interval exceeded",
+    Cause.GONE: "left or expired, the log does not tell",
+    Cause.STATIC_REPLACED: "static member replaced",
+    Cause.SUBSCRIPTION: "subscription changed",
+    Cause.PARTITIONS: "partitions changed",
+    Cause.LEADER_GONE: "leader gone",
+    Cause.FOLLOW_UP: "second half of a cooperative rebalance",
+    Cause.UPGRADED: "upgraded",
+    Cause.DOWNGRADED: "downgraded",
+    Cause.RECREATED: "group made anew",
+    Cause.UNKNOWN: "unknown",
+}
+
+
+def picture(steps: Sequence[Step], *, verbose: bool = False, limit: int | None = None) -> Iterator[Block]:
+    """The newest steps that a page of 80 columns holds (``limit``: so many, 0: all), and the lanes that changed.
+
+    ``verbose`` draws every lane. A narrower terminal drops the oldest columns.
+    """
+    if not steps:
+        return
+    shown = _newest(steps, limit)
+    lanes = _lanes(shown)
+    drawn = lanes if verbose else lanes[:_LANES]
+    titles = [_title(step) for step in shown]
+    what = "EPOCH" if all(step.protocol is Protocol.CONSUMER for step in shown) else "GENERATION"
+    columns = [
+        Column(what),
+        *(Column(title, right=True, drop=len(shown) - 1 - n) for n, title in enumerate(titles)),
+    ]
+    rows = [*_heads(shown), *([_lane_label(name), *_cells(name, shown)] for name in drawn)]
+    yield Table(columns, rows)
+    if beside := _beside(lanes[len(drawn) :], shown, len(steps) - len(shown)):
+        yield Text((beside,))
+    yield Text(tuple(line for said in _legend(shown, drawn) for line in wrapped(said, "  ")))
+
+
+def _newest(steps: Sequence[Step], limit: int | None) -> Sequence[Step]:
+    if limit is not None:
+        return steps[-limit:] if limit > 0 else steps
+    width = max(len(name) for name in ("GENERATION", "AT 03h (Z)", *map(_lane_label, _lanes(steps[-_PAGE:]))))
+    for count in range(1, len(steps) + 1):
+        step = steps[-count]
+        width += _GAP + max(_NARROWEST, len(_title(step)), len(_why(step)), *(len(head) for head in _spans(step)))
+        if width > _PAGE:
+            return steps[-max(1, count - 1) :]
+    return steps
+
+
+def _title(step: Step) -> str:
+    """The number; with a mark where it is the same as the one before it."""
+    return f"{step.number}'" if step.kind is Kind.REWRITTEN else str(step.number)
+
+
+def _heads(steps: Sequence[Step]) -> Iterator[list[Cell]]:
+    moments = [moment(step.at_ms) for step in steps]
+    hours = {found.replace(minute=0, second=0, microsecond=0) for found in moments if found is not None}
+    days = {found.date() for found in moments if found is not None}
+    if len(hours) == 1:
+        label, form = f"AT {min(hours):%H}h (Z)", "%M:%S"
+    else:
+        label, form = ("AT (Z)", "%H:%M") if len(days) < 2 else ("DAY (Z)", "%m-%d")
+    yield [label, *(None if found is None else f"{found:{form}}" for found in moments)]
+    if len(days) > 1:
+        yield ["AT (Z)", *(None if found is None else f"{found:%H:%M}" for found in moments)]
+    yield ["WHY", *(_why(step) or None for step in steps)]
+    spans = [_spans(step) for step in steps]
+    for row, label in enumerate(("TOOK", "QUIET")):
+        if any(both[row] for both in spans):
+            yield [label, *(both[row] or None for both in spans)]
+    if any(step.never_completed or step.completed is False for step in steps):
+        yield ["NOT DONE", *(_not_done(step) for step in steps)]
+
+
+def _why(step: Step) -> str:
+    """The first cause, and a plus where there are more."""
+    if step.kind is Kind.DELETED:
+        return "deleted"
+    if step.kind is Kind.EMPTY and not step.reasons:
+        return "empty"
+    if not step.reasons:
+        return ""
+    return _SHORT[step.reasons[0].cause] + ("+" if len(step.reasons) > 1 else "")
+
+
+def _spans(step: Step) -> tuple[str, str]:
+    """How long it took (consumer), how long nothing had been committed (classic); empty where unknown."""
+    exact = step.protocol is Protocol.CONSUMER and step.took_ms is not None
+    took = format_duration((step.took_ms or 0) / 1000) if exact else ""
+    classic = step.protocol is Protocol.CLASSIC and step.quiet_ms is not None
+    return took, format_duration((step.quiet_ms or 0) / 1000) if classic else ""
+
+
+def _not_done(step: Step) -> Cell:
+    if step.completed is False:
+        return Styled("!", "warn")
+    return Styled(str(step.never_completed), "warn") if step.never_completed else ""
+
+
+def _lanes(steps: Sequence[Step]) -> list[str]:
+    """The names of all members, those first that were not there throughout."""
+    seen: dict[str, int] = {}
+    concerned: dict[str, int] = {}
+    for step in steps:
+        for name in {present.name for present in step.members}:
+            seen[name] = seen.get(name, 0) + 1
+        for name in {name for reason in step.reasons for name in reason.members}:
+            concerned[name] = concerned.get(name, 0) + 1
+    full = sum(bool(step.members) for step in steps)
+    return sorted(
+        seen.keys() | concerned.keys(),
+        key=lambda name: (seen.get(name, 0) == full, -concerned.get(name, 0), _as_read(name)),
+    )
+
+
+def _as_read(name: str) -> list[tuple[int, str]]:
+    """app-2 before app-10."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(?a)(\d{1,9})", name)]
+
+
+def _lane_label(name: str) -> str:
+    return name if len(name) <= _NAME else f"{name[:_HEAD]}..{name[-_TAIL:]}"
+
+
+def _cells(name: str, steps: Sequence[Step]) -> list[Cell]:
+    return [_cell(name, step) for step in steps]
+
+
+def _cell(name: str, step: Step) -> Cell:
+    found = [present for present in step.members if present.name == name]
+    if not found:
+        return Styled(".", "dim")
+    present = found[0]
+    if name in step.returned:
+        return f"{_held(present)}="
+    if present.away:
+        return Styled(f"{_held(present)}~", "warn")
+    return Styled(f"{_held(present)}*", "warn") if present.other else _held(present)
+
+
+def _held(present: Present) -> str:
+    return "?" if present.partitions is None else str(len(present.partitions))
+
+
+def _beside(hidden: Sequence[str], shown: Sequence[Step], earlier: int) -> str:
+    parts = []
+    if hidden:
+        filled = [step for step in shown if step.members]
+        steady = all(any(p.name == name for p in step.members) for name in hidden for step in filled)
+        throughout = ", present throughout" if steady else ""
+        parts.append(f"{plural(len(hidden), 'more member')}{throughout}: --verbose")
+    if earlier > 0:
+        parts.append(f"{earlier} earlier: --limit 0")
+    return "; ".join(parts)
+
+
+def _legend(shown: Sequence[Step], drawn: Sequence[str]) -> Iterator[str]:
+    """What the marks mean, of those that are drawn."""
+    present = [one for step in shown for one in step.members if one.name in drawn]
+    marks = ["4 = partitions held"]
+    if any(one.other for one in present):
+        marks.append("* = other ones than before")
+    if any(step.returned for step in shown):
+        marks.append("= came back to the same")
+    if any(one.away for one in present):
+        marks.append("~ = left for a moment")
+    marks.append(". = absent")
+    yield "; ".join(marks)
+    if any(step.kind is Kind.REWRITTEN for step in shown):
+        yield "' = no rebalance: a static member came back under a new member id"
+    first = {step.reasons[0].cause for step in shown if step.reasons and step.kind is not Kind.DELETED}
+    short = [f"{_SHORT[cause]} = {_MEANING[cause]}" for cause in Cause if cause in first and cause in _MEANING]
+    if any(_why(step).endswith("+") for step in shown):
+        short.append("+ = and others")
+    if short:
+        yield "WHY: " + "; ".join(short)
+    if any(_spans(step)[1] for step in shown):
+        yield "QUIET = since the last commit before it, by anybody; how long members took to join is not in the log"
+    if any(step.never_completed or step.completed is False for step in shown):
+        yield "NOT DONE: rebalances before it that never completed; ! = overtaken by the next"

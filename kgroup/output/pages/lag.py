@@ -1,0 +1,296 @@
+"""The pages of ``kgroup lag``: a row a group, a topic or a partition, worst first; below them, what breaks a bound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kgroup.groups.lag.checks import Violation
+from kgroup.groups.lag.order import Level, SortBy, ordered, rows_of
+from kgroup.groups.lag.rates import Pace
+from kgroup.groups.lag.report import GroupLag, LagRow, PartitionLag, Sum
+from kgroup.groups.lag.words import outlook_words, trend_words
+from kgroup.groups.member_names import labels
+from kgroup.groups.verdict.group import GroupVerdict
+from kgroup.model.blocks import Block, Cell, Column, Gap, Records, Screen, Table, Text, Title, Verdict
+from kgroup.model.groups import RowError
+from kgroup.model.outcome import Outcome
+from kgroup.output.pages.lag_cells import age_words, commit_age, status_cell
+from kgroup.output.pages.sparkline import BLOCKS, Looks
+from kgroup.support.cluster_ref import ClusterRef
+from kgroup.support.units import percent, plural
+
+_SUM_COLUMNS = (
+    Column("GROUP", fold=True),
+    Column("TOPIC", fold=True),
+    Column("STATE", drop=4),
+    Column("LAG", right=True),
+    Column("BEHIND", right=True, drop=1),
+    Column("WORST", drop=5, fold=True),
+    Column("TREND", right=True, drop=2),
+    Column("CAUGHT-UP", right=True, drop=3),
+    Column("STATUS"),
+    Column("LOOKS", drop=2),
+)
+_PARTITION_COLUMNS = (
+    Column("GROUP", fold=True),
+    Column("PARTITION", fold=True),
+    Column("COMMITTED", right=True, drop=6),
+    Column("LOG-END", right=True, drop=7),
+    Column("LAG", right=True),
+    Column("BEHIND", right=True, drop=1),
+    Column("COMMIT", right=True, drop=4),
+    Column("TREND", right=True, drop=2),
+    Column("CAUGHT-UP", right=True, drop=3),
+    Column("STATUS"),
+    Column("LOOKS", drop=3),
+    Column("OWNER", drop=5, fold=True),
+    Column("HELD-BACK", right=True, wide=True),
+    Column("PHANTOM", right=True, wide=True),
+)
+_SPARSE = frozenset({"GROUP", "TOPIC", "STATE", "BEHIND", "COMMIT", "TREND", "CAUGHT-UP", "LOOKS", "OWNER"})
+_HEADER = (
+    "group",
+    "topic",
+    "partition",
+    "state",
+    "committed",
+    "log_end",
+    "lag",
+    "lag_ms",
+    "last_commit_ms",
+    "in_per_s",
+    "out_per_s",
+    "caught_up_in_ms",
+    "status",
+    "status_since_ms",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """How the rows are shown: what a row is, the order, how many of them (None: all); ``steps`` draw the sparklines."""
+
+    level: Level = Level.GROUP
+    sort: SortBy = SortBy.STATUS
+    top: int | None = None
+    steps: str = BLOCKS
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What there is to show: measurements, what breaks its bounds, and what else is known.
+
+    ``verdicts`` are by group, for those whose verdict was asked for. ``looks`` are of the rows' names, over the last
+    ticks of ``--watch``; without it there is one look, and no sparkline. ``owed`` is what catch-ups owe, in lines by
+    group, and ``owing`` the same in its JSON form, None where nobody can tell.
+    """
+
+    reports: Sequence[GroupLag]
+    violations: Sequence[Violation] = ()
+    verdicts: Mapping[str, GroupVerdict] = field(default_factory=dict)
+    looks: Looks = field(default_factory=Looks)
+    owed: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    owing: Mapping[str, Sequence[Mapping[str, Any]] | None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """A group of the answer; all its rows, whatever is shown."""
+
+    report: GroupLag
+    violations: tuple[Violation, ...]
+    verdict: GroupVerdict | None
+    owed: Sequence[Mapping[str, Any]] | None
+
+    def document(self) -> Mapping[str, Any]:
+        """Its JSON form."""
+        return {
+            **self.report.document(),
+            "violations": [violation.document() for violation in self.violations],
+            "verdict": None if self.verdict is None else self.verdict.document(),
+            "owed": None if self.owed is None else list(self.owed),
+        }
+
+
+def outcome(found: Found, view: View, cluster: ClusterRef, errors: tuple[RowError, ...] = ()) -> Outcome:
+    """Measured groups as what a command returns; exit 8 where a bound does not hold."""
+    names = {report.group for report in found.reports}
+    of = {name: tuple(v for v in found.violations if v.group == name) for name in names}
+    owing = found.owing
+    return Outcome(
+        data=tuple(
+            _Subject(
+                report,
+                of[report.group],
+                found.verdicts.get(report.group),
+                None if owing is None else owing.get(report.group, ()),
+            )
+            for report in found.reports
+        ),
+        screen=lambda: screen(found, view),
+        records=lambda: records(found, view),
+        cluster=cluster,
+        errors=errors,
+        check_failed=bool(found.violations),
+    )
+
+
+def screen(found: Found, view: View) -> Screen:
+    """The page. One group has its verdict above its rows, several a line that counts the stuck ones below them."""
+    reports = found.reports
+    if not reports:
+        return Screen(())
+    blocks: list[Block] = []
+    alone = found.verdicts.get(reports[0].group) if len(reports) == 1 else None
+    if alone is not None:
+        blocks += _head(alone, found.owed.get(alone.group.name, ()))
+    else:
+        blocks.append(Title(_title(reports)))
+    rows = ordered(rows_of(reports, view.level), view.sort)
+    shown = rows if view.top is None else rows[: view.top]
+    blocks.append(_table(shown, found, view))
+    if rest := rows[len(shown) :]:
+        blocks.append(Text((_rest(rest),)))
+    blocks += _foot(found, alone)
+    return Screen(tuple(blocks))
+
+
+def _head(verdict: GroupVerdict, owed: Sequence[str]) -> Iterator[Block]:
+    yield Title(f"{verdict.group.name}  {verdict.state}  {plural(len(verdict.report.partitions), 'partition')}")
+    lag, *others = (Verdict(line.word, line.text, line.style) for line in verdict.lines)
+    yield lag
+    yield from (Verdict("OWED", line, "warn") for line in owed)
+    yield from others
+    if verdict.next is not None:
+        yield Text((f"-> {verdict.next}",))
+    yield Gap()
+
+
+def _title(reports: Sequence[GroupLag]) -> str:
+    places = {(p.partition.topic, p.partition.partition) for report in reports for p in report.partitions}
+    topics = {topic for topic, _ in places}
+    subject = plural(len(topics), "topic")
+    if len(topics) == 1:
+        subject = f"{next(iter(topics))}  {plural(len(places), 'partition')}"
+    if len(reports) == 1:
+        return f"{reports[0].group}  {reports[0].state}  {subject}"
+    return f"{subject}  {plural(len(reports), 'group')}"
+
+
+def _table(rows: Sequence[LagRow], found: Found, view: View) -> Table:
+    if view.level is Level.PARTITION:
+        partitions = [row for row in rows if isinstance(row, PartitionLag)]
+        names = {r.group: r for r in found.reports}
+        several = len(found.reports) > 1
+        called = {name: labels(known.group) for name, known in found.verdicts.items()}
+        cells = [
+            _partition_cells(p, names[p.group], found, view, called.get(p.group, {}), several=several)
+            for p in partitions
+        ]
+        return Table(_PARTITION_COLUMNS, cells, _SPARSE)
+    sums = [row for row in rows if isinstance(row, Sum)]
+    of = {report.group: report for report in found.reports}
+    return Table(_SUM_COLUMNS, [_sum_cells(each, of[each.group], found, view) for each in sums], _SPARSE)
+
+
+def _sum_cells(row: Sum, report: GroupLag, found: Found, view: View) -> tuple[Cell, ...]:
+    worst = row.largest
+    return (
+        report.group,
+        row.topic,
+        report.state if view.level is Level.GROUP else None,
+        f"{row.lag}+?" if row.lag is not None and (row.unknown or row.hidden) else row.lag,
+        age_words(row.behind_ms),
+        None if worst is None else f"{worst.where} {percent(worst.lag or 0, row.lag or 0)}",
+        trend_words(row.rates),
+        outlook_words(row.outlook),
+        status_cell(row.judged, report.now_ms),
+        found.looks.line(row.name, view.steps),
+    )
+
+
+def _partition_cells(
+    row: PartitionLag, report: GroupLag, found: Found, view: View, called: Mapping[str, str], *, several: bool
+) -> tuple[Cell, ...]:
+    p = row.partition
+    return (
+        row.group if several else None,
+        row.where,
+        p.commit.offset if p.commit else None,
+        row.end if row.end is not None else p.log.end if p.log else None,
+        row.lag,
+        age_words(row.behind_ms),
+        commit_age(row, report.now_ms),
+        trend_words(row.rates),
+        outlook_words(row.outlook),
+        status_cell(row.judged, report.now_ms),
+        found.looks.line(row.name, view.steps),
+        _owner(row, called),
+        row.held_back,
+        row.phantom or None,
+    )
+
+
+def _owner(row: PartitionLag, called: Mapping[str, str]) -> str | None:
+    owner = row.partition.owner
+    if owner is None:
+        return None
+    return called.get(owner.member_id) or owner.instance_id or owner.client_id or owner.member_id
+
+
+def _rest(rows: Sequence[LagRow]) -> str:
+    lags = [row.lag for row in rows if row.lag is not None]
+    span = f", lag {min(lags)} to {max(lags)}" if lags else ""
+    return f"{len(rows)} more{span}: without --top all are shown"
+
+
+def _foot(found: Found, alone: GroupVerdict | None) -> Iterator[Block]:
+    lines = [f"FAILED  {violation}" for violation in found.violations]
+    stuck = [r for r in found.reports if r.total.status is not None and r.total.status.is_stuck]
+    if alone is None and stuck:
+        are = "is" if len(stuck) == 1 else "are"
+        lines.append(f"{len(stuck)} of {plural(len(found.reports), 'group')} {are} stuck.")
+        (worst,) = ordered([r.total for r in stuck], SortBy.STATUS, top=1)
+        lines.append(f"-> kgroup describe {worst.name}")
+    if lines:
+        yield Text(tuple(lines))
+
+
+def records(found: Found, view: View) -> Records:
+    """The rows of the level as a flat table: all of them, in the order that was asked for."""
+    of = {report.group: report for report in found.reports}
+    rows = ordered(rows_of(found.reports, view.level), view.sort, view.top)
+    return Records(_HEADER, (_record(row, of) for row in rows))
+
+
+def _record(row: LagRow, of: Mapping[str, GroupLag]) -> tuple[str | int | None, ...]:
+    place: tuple[str | int | None, ...]
+    offsets: tuple[int | None, ...]
+    if isinstance(row, PartitionLag):
+        p = row.partition
+        place = (row.group, p.topic, p.partition, of[row.group].state)
+        offsets = (p.commit.offset if p.commit else None, row.end)
+        commit_ms, outlook = row.last_commit_ms, row.outlook
+    else:
+        assert isinstance(row, Sum)
+        place = (row.group, row.topic, None, of[row.group].state)
+        offsets, commit_ms, outlook = (None, None), None, row.outlook
+    seconds = outlook.seconds if outlook.pace is not Pace.NEVER else None
+    return (
+        *place,
+        *offsets,
+        row.lag,
+        row.behind_ms,
+        commit_ms,
+        _rate(row.rates.incoming),
+        _rate(row.rates.outgoing),
+        None if seconds is None else round(seconds * 1000),
+        None if row.judged.status is None else str(row.judged.status),
+        row.judged.since_ms,
+    )
+
+
+def _rate(rate: float | None) -> str | None:
+    return None if rate is None else f"{rate:.3f}"

@@ -1,0 +1,35 @@
+"""The cells of lag that other pages show too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kgroup.groups.lag.report import PartitionLag
+from kgroup.groups.lag.status import Judged, Status
+from kgroup.groups.lag.words import status_words
+from kgroup.model.blocks import Cell, Style, Styled
+from kgroup.support.durations import format_duration
+
+_STYLES: Mapping[Status, Style] = {
+    Status.OK: "good",
+    Status.WARN: "warn",
+    Status.REWIND: "warn",
+    Status.STALL: "bad",
+    Status.STOP: "bad",
+}
+
+
+def status_cell(judged: Judged, now_ms: int) -> Cell:
+    """``STOP 38m`` in its colour; None where the status is unknown."""
+    words = status_words(judged, now_ms)
+    return None if words is None or judged.status is None else Styled(words, _STYLES[judged.status])
+
+
+def commit_age(row: PartitionLag, now_ms: int) -> str | None:
+    """How long ago its last commit was; None where that is unknown."""
+    return None if row.last_commit_ms is None else age_words(max(0, now_ms - row.last_commit_ms))
+
+
+def age_words(age_ms: int | None) -> str | None:
+    """``38m``; None where it is unknown."""
+    return None if age_ms is None else format_duration(age_ms // 1000)

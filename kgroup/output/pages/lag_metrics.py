@@ -1,0 +1,192 @@
+"""Lag as metrics, under the names and labels of klag-exporter, so that its dashboards and alerts fit.
+
+https://github.com/softwaremill/klag-exporter (README, "Metrics"). Two are ours: ``kgroup_consumergroup_status`` and
+``kgroup_last_success_timestamp_seconds``. What is unknown has no sample: 0 would be taken for all is well.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from kgroup.groups.lag.report import GroupLag, PartitionLag
+from kgroup.groups.lag.status import Status
+from kgroup.model.metrics import Labels, Metric, Sample
+
+_STATES = (
+    "Unknown",
+    "PreparingRebalance",
+    "CompletingRebalance",
+    "Stable",
+    "Dead",
+    "Empty",
+    "Assigning",
+    "Reconciling",
+)
+_LAST_SUCCESS = "kgroup_last_success_timestamp_seconds"
+_STATUSES = ", ".join(f"{status.severity}={status}" for status in Status)
+
+
+def lag_metrics(reports: Sequence[GroupLag], cluster: str, succeeded_at_ms: int | None) -> tuple[Metric, ...]:
+    """Every metric, some without samples. ``cluster`` is the context's name, or the cluster's id.
+
+    ``succeeded_at_ms`` is when all was read last, None where that is not known. An alert on its age finds what looks
+    healthy otherwise: an old file that nobody writes any more, and one that lacks what could not be read.
+    """
+    at: Labels = (("cluster_name", cluster),)
+    logs = {(p.partition.topic, p.partition.partition): p for r in reports for p in r.partitions if p.partition.log}
+    partitions = [p for report in reports for p in report.partitions]
+    totals = [(report, report.total) for report in reports]
+    by_partition = _gauges(at, partitions)
+    return (
+        _log_ends(at, logs.values()),
+        _log_starts(at, logs.values()),
+        *by_partition,
+        _of_groups(
+            "max_lag",
+            "Maximum offset lag across all partitions of a consumer group",
+            [(at, r, None if t.hidden else t.largest.lag if t.largest else t.lag) for r, t in totals],
+        ),
+        _of_groups(
+            "max_lag_seconds",
+            "Maximum age in seconds of an unread record across all partitions of a consumer group",
+            [(at, r, None if t.behind_ms is None else t.behind_ms / 1000) for r, t in totals],
+        ),
+        _of_groups(
+            "sum_lag",
+            "Sum of offset lag across all partitions of a consumer group",
+            [(at, r, None if t.unknown or t.hidden else t.lag) for r, t in totals],
+        ),
+        Metric(
+            "kafka_consumergroup_group_topic_sum_lag",
+            "Sum of offset lag of a consumer group on a topic",
+            tuple(
+                Sample((*at, ("group", report.group), ("topic", each.topic or "")), each.lag)
+                for report in reports
+                for each in report.topics
+                if each.lag is not None and not each.unknown
+            ),
+        ),
+        _of_groups(
+            "state",
+            "State of a consumer group: " + ", ".join(f"{n}={state}" for n, state in enumerate(_STATES)),
+            [(at, r, _STATES.index(r.state) if r.state in _STATES else 0) for r in reports],
+        ),
+        Metric(
+            "kgroup_consumergroup_status",
+            f"Status of a consumer group after Burrow's rules: {_STATUSES}",
+            tuple(Sample((*at, ("group", r.group)), t.status.severity) for r, t in totals if t.status is not None),
+        ),
+        Metric(
+            _LAST_SUCCESS,
+            "When kgroup last read all of this, in seconds since 1970",
+            () if succeeded_at_ms is None else (Sample(at, succeeded_at_ms / 1000),),
+        ),
+    )
+
+
+def last_success_ms(text: str) -> int | None:
+    """When all was read last, from what was written before; None where that does not say."""
+    found = re.search(rf"^{_LAST_SUCCESS}\{{[^\n]*\}} ([0-9]+(?:\.[0-9]+)?)$", text, re.MULTILINE)
+    return None if found is None else round(float(found[1]) * 1000)
+
+
+def _gauges(at: Labels, rows: Sequence[PartitionLag]) -> list[Metric]:
+    """What klag-exporter has for each partition of a group."""
+
+    def gauge(name: str, text: str, values: Iterable[tuple[PartitionLag, float | None]]) -> Metric:
+        flagged = name == "lag_seconds"
+        samples = tuple(
+            Sample((*_place(at, row), *(_flags(row) if flagged else ())), value)
+            for row, value in values
+            if value is not None
+        )
+        return Metric(f"kafka_consumergroup_group_{name}", text, samples)
+
+    return [
+        gauge("offset", "Last committed offset of a partition", ((r, _committed(r)) for r in rows)),
+        gauge("lag", "Unread records of a partition, as offsets", ((r, r.lag) for r in rows)),
+        gauge(
+            "lag_seconds",
+            "Age in seconds of the first unread record of a partition, 0 where all is read",
+            ((r, None if r.behind_ms is None else r.behind_ms / 1000) for r in rows),
+        ),
+        gauge("messages_lost", "Offsets that retention took before they were read", ((r, _lost(r)) for r in rows)),
+        gauge(
+            "retention_margin",
+            "Committed offset above the log start; negative where records were lost",
+            ((r, _margin(r)) for r in rows),
+        ),
+        gauge(
+            "lag_retention_ratio",
+            "Lag in percent of what the log holds; above 100 where records were lost",
+            ((r, _ratio(r)) for r in rows),
+        ),
+    ]
+
+
+def _of_groups(name: str, text: str, values: Iterable[tuple[Labels, GroupLag, float | None]]) -> Metric:
+    samples = tuple(Sample((*at, ("group", report.group)), value) for at, report, value in values if value is not None)
+    return Metric(f"kafka_consumergroup_group_{name}", text, samples)
+
+
+def _log_ends(at: Labels, rows: Iterable[PartitionLag]) -> Metric:
+    samples = tuple(Sample(_log(at, r), r.partition.log.end) for r in rows if r.partition.log)
+    return Metric("kafka_partition_latest_offset", "Log end offset (high watermark) of a partition", samples)
+
+
+def _log_starts(at: Labels, rows: Iterable[PartitionLag]) -> Metric:
+    samples = tuple(Sample(_log(at, r), r.partition.log.start) for r in rows if r.partition.log)
+    return Metric("kafka_partition_earliest_offset", "Log start offset of a partition", samples)
+
+
+def _log(at: Labels, row: PartitionLag) -> Labels:
+    return (*at, ("topic", row.partition.topic), ("partition", str(row.partition.partition)))
+
+
+def _place(at: Labels, row: PartitionLag) -> Labels:
+    """Labels are the same whether somebody owns the partition or not: a label that comes and goes is a new series."""
+    owner = row.partition.owner
+    return (
+        *at,
+        ("group", row.group),
+        ("topic", row.partition.topic),
+        ("partition", str(row.partition.partition)),
+        ("member_host", owner.host.removeprefix("/") if owner else ""),
+        ("consumer_id", owner.member_id if owner else ""),
+        ("client_id", owner.client_id if owner else ""),
+    )
+
+
+def _flags(row: PartitionLag) -> Labels:
+    return (
+        ("compaction_detected", "true" if row.phantom else "false"),
+        ("data_loss_detected", "true" if row.partition.out_of_range == "BELOW_START" else "false"),
+    )
+
+
+def _committed(row: PartitionLag) -> int | None:
+    return row.partition.commit.offset if row.partition.commit else None
+
+
+def _is_above(row: PartitionLag) -> bool:
+    """Committed to a log that is gone: how much of it was read, nobody knows."""
+    return row.partition.out_of_range == "ABOVE_END"
+
+
+def _margin(row: PartitionLag) -> int | None:
+    commit, log = row.partition.commit, row.partition.log
+    return None if commit is None or log is None else commit.offset - log.start
+
+
+def _lost(row: PartitionLag) -> int | None:
+    margin = _margin(row)
+    return None if margin is None or _is_above(row) else max(0, -margin)
+
+
+def _ratio(row: PartitionLag) -> float | None:
+    """By klag-exporter's formula: end - committed, in percent of end - start; None where the log is empty."""
+    commit, log = row.partition.commit, row.partition.log
+    if commit is None or log is None or log.end <= log.start or _is_above(row):
+        return None
+    return round(100 * max(0, log.end - commit.offset) / (log.end - log.start), 3)

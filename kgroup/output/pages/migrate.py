@@ -1,0 +1,272 @@
+"""The page of a migration: how fit each group is, what came of it, what the application has to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from kgroup.groups.change_plan import committed
+from kgroup.groups.change_result import NOT_EMPTY
+from kgroup.groups.migration.check import Check, How, Readiness, Status, Verdict
+from kgroup.groups.migration.migrated import Migrated, utc
+from kgroup.groups.migration.summary import SummaryRow
+from kgroup.model.blocks import Block, Cell, Column, Gap, Screen, Style, Styled, Table, Text, Title
+from kgroup.model.blocks import Verdict as Line
+from kgroup.output.pages.change import ROWS_ON_A_PAGE
+from kgroup.output.pages.text import settings_text, wrapped
+from kgroup.support.units import plural
+
+HEADER = (
+    "group", "type", "state", "members", "topics", "commits", "verdict", "how", "reason", "converted", "read_back",
+    "error"
+)  # fmt: skip
+
+TOLD = frozenset({"blocked", NOT_EMPTY})
+"""The refusals that the table of many groups tells already."""
+
+_STYLES: dict[str, Style] = {
+    Verdict.DONE: "good",
+    Verdict.READY: "good",
+    Verdict.WARNING: "warn",
+    Verdict.BLOCKED: "bad",
+    Status.OK: "good",
+    Status.WARNING: "warn",
+    Status.BLOCKED: "bad",
+}
+_CHECKS = (Column("CHECK"), Column("STATUS"), Column("EVIDENCE", fold=True))
+_SUMMARY = (Column("VERDICT"), Column("HOW"), Column("N", right=True), Column("MAIN REASON", fold=True))
+_GROUPS = (
+    Column("GROUP", fold=True),
+    Column("MEMBERS", right=True, drop=2),
+    Column("TOPICS", right=True, drop=3),
+    Column("VERDICT"),
+    Column("HOW"),
+    Column("REASON", fold=True),
+    Column("CONVERTED"),
+)
+_WORTH_SAYING_MS = 3_600_000
+_SILENT = frozenset({Status.OK, Status.INFO})
+_NOTE = frozenset({Status.WARNING, Status.BLOCKED})
+_ACCORDING_TO_KIP_848 = {
+    "consumer": (
+        "NOT YET DONE: your application decides what happens next.",
+        "  Start it with group.protocol=consumer. If ONE classic member joins first, the",
+        "  broker turns the group back to classic without a word. Watch for it:",
+    ),
+    "classic": (
+        "NOT YET DONE: your application decides what happens next.",
+        "  Start it with group.protocol=classic. If ONE member of the consumer protocol joins",
+        "  first, the broker turns the group back without a word. Watch for it:",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What the page of a migration shows beside its plan.
+
+    ``watch`` is the command that follows the rollout, ``why`` the one that shows the checks of one group. ``steps``
+    are those of a rollout, ``facts`` what is true of all groups alike, ``config`` what becomes of the application's
+    configuration; all may be empty. ``cleared`` is whether members that a killed run had left were removed.
+    """
+
+    watch: str
+    why: str
+    summary: Sequence[SummaryRow]
+    steps: Sequence[str] = ()
+    facts: Sequence[str] = ()
+    config: Sequence[Block] = ()
+    cleared: bool = False
+    verbose: bool = False
+
+
+def about(judged: Sequence[Readiness], types: Sequence[str], target: str) -> str:
+    """``pay-svc: classic -> consumer``, ``120 groups to the consumer protocol``."""
+    if len(judged) == 1:
+        kind = types[0]
+        return f"{judged[0].group}: {kind} -> {target}" if kind != target else f"{judged[0].group} to {target}"
+    return f"{plural(len(judged), 'group')} to the {target} protocol"
+
+
+def table(rows: Sequence[Migrated], page: Page, *, executed: bool) -> list[Block]:
+    """What stands between the title and what is in the way."""
+    if len(rows) == 1:
+        blocks = list(_after(rows[0], page) if rows[0].converted else _one(rows[0], page, executed=executed))
+    else:
+        blocks = list(_many(rows, page, executed=executed))
+    return [*blocks, *page.config]
+
+
+def nothing_to_do(rows: Sequence[Migrated], subject: str, page: Page) -> Screen:
+    """The page where nothing is left to be converted."""
+    there = all(row.readiness.verdict is Verdict.DONE for row in rows)
+    title = Title(f"{'DONE' if there else 'PLAN'}  migrate {subject}")
+    end = "Done: kgroup's own member was removed." if page.cleared else "Nothing was changed: nothing is to do."
+    return Screen((title, *table(rows, page, executed=False), Gap(), Text((end,))))
+
+
+def ready_now(rows: Sequence[Migrated]) -> int:
+    """How many groups can be converted at once without a word of warning."""
+    return sum(row.ready_now for row in rows)
+
+
+def record(row: Migrated) -> tuple[str | int | None, ...]:
+    """A group in csv."""
+    document = row.document()
+    converted = None if row.converted is None else str(row.converted).lower()
+    named = {**document, "converted": converted}
+    return tuple(named[name] for name in HEADER)
+
+
+def _one(row: Migrated, page: Page, *, executed: bool) -> Iterator[Block]:
+    readiness = row.readiness
+    if readiness.verdict is Verdict.DONE:
+        yield Text((f"It is on the {row.target} protocol already, and {row.evidence.group.state}.",))
+        yield from _settings(row, executed=executed)
+        return
+    yield Line(readiness.verdict.value, _in_words(row), _STYLES[readiness.verdict])
+    if row.error and executed:
+        yield Line("FAILED", f"{row.error.message} [{row.error.code}]", "bad")
+        yield Text(tuple(f"  {line}" for line in (*row.error.details, *((row.error.hint,) if row.error.hint else ()))))
+    yield from _settings(row, executed=executed)
+    yield Gap()
+    yield from _checks(readiness.checks, verbose=page.verbose)
+    if page.steps:
+        yield Gap()
+        yield Text(tuple(line for step in page.steps for line in wrapped(step, "   ")))
+    yield from _facts(page)
+
+
+def _settings(row: Migrated, *, executed: bool) -> Iterator[Block]:
+    if row.configs:
+        said = "set" if row.configured else "NOT SET" if executed else "to be set"
+        yield Line("SETTINGS", f"{settings_text(row.configs)}: {said}")
+
+
+def _facts(page: Page) -> Iterator[Block]:
+    if page.facts:
+        yield Gap()
+        yield Text(tuple(line for fact in page.facts for line in wrapped(fact)))
+
+
+def _in_words(row: Migrated) -> str:
+    commits = plural(len(committed(row.evidence.group)), "commit")
+    match row.readiness.verdict, row.readiness.how:
+        case Verdict.BLOCKED, _:
+            return row.readiness.reason or "it can't be migrated"
+        case _, How.NOW:
+            return f"now: it is Empty; {commits} on {plural(row.topics, 'topic')} are made again, then it is converted"
+        case _, How.ROLLING:
+            return "rolling: it can move while it runs, member by member; or stop it, and convert it then"
+        case _:
+            return "stop: it can only be converted while it is Empty"
+
+
+def _checks(checks: Sequence[Check], *, verbose: bool) -> Iterator[Block]:
+    """The checks that say something, or every one; what is to do about them follows the table."""
+    shown = [check for check in checks if verbose or check.status not in _SILENT]
+    if shown:
+        yield Table(_CHECKS, [(check.id, _styled(check.status), check.evidence) for check in shown])
+    if more := len(checks) - len(shown):
+        yield Text((f"{plural(more, 'check')} without a finding: --verbose",))
+    todo = [check for check in shown if verbose or (check.remedy and check.status in _NOTE)]
+    if todo:
+        yield Gap()
+        yield Text(tuple(line for check in todo for line in _remedy(check, verbose=verbose)))
+
+
+def _remedy(check: Check, *, verbose: bool) -> Iterator[str]:
+    source = f" ({check.source})" if verbose else ""
+    yield from wrapped(f"{check.id}: {check.remedy or 'nothing to do'}{source}", "  ")
+
+
+def _styled(word: Status | Verdict) -> Cell:
+    text = word.value if word in (Status.OK, Status.INFO, Status.UNKNOWN) else word.value.upper()
+    style = _STYLES.get(word)
+    return Styled(text, style) if style else text
+
+
+def _many(rows: Sequence[Migrated], page: Page, *, executed: bool) -> Iterator[Block]:
+    if not executed:
+        yield Table(
+            _SUMMARY, [(_styled(row.verdict), row.how.value, row.count, row.reason or None) for row in page.summary]
+        )
+        yield Gap()
+    shown = rows if page.verbose else rows[:ROWS_ON_A_PAGE]
+    cells = [_group(row, executed=executed) for row in shown]
+    yield Table(_GROUPS, cells, sparse=frozenset({"CONVERTED"}))
+    if more := len(rows) - len(shown):
+        yield Text((f"{more} more: --verbose, or -o csv; why one: {page.why}",))
+    if executed:
+        yield from _all_after(rows, page)
+        return
+    if page.verbose:
+        for row in rows:
+            if row.readiness.verdict is not Verdict.DONE:
+                yield Gap()
+                yield Line(row.readiness.verdict.value, row.name, _STYLES[row.readiness.verdict])
+                yield from _checks(row.readiness.checks, verbose=True)
+    yield from _facts(page)
+
+
+def _group(row: Migrated, *, executed: bool) -> tuple[Cell, ...]:
+    readiness = row.readiness
+    reason = readiness.reason if readiness.verdict is not Verdict.DONE else None
+    more = f"  +{readiness.more}" if readiness.more and reason else ""
+    converted: Cell = None
+    if row.error and executed:
+        converted = Styled(row.error.code, "bad")
+    elif row.converted:
+        converted = Styled("yes", "good")
+    return (
+        row.name,
+        row.member_count,
+        row.topics,
+        _styled(readiness.verdict),
+        readiness.how.value,
+        f"{reason}{more}" if reason else None,
+        converted,
+    )
+
+
+def _after(row: Migrated, page: Page) -> Iterator[Block]:
+    """One group that was converted."""
+    yield Line("OFFSETS", _offsets((row,)))
+    for moved in [r for r in row.rows if r.note][:ROWS_ON_A_PAGE]:
+        yield Text((f"         {moved.name}: {moved.note}",))
+    if kept := row.kept_until_ms:
+        would = row.expires_ms
+        sooner = would is not None and would < kept - _WORTH_SAYING_MS
+        ends = f"; would have expired {utc(would):%m-%d %H:%MZ}" if would is not None and sooner else ""
+        yield Line("KEPT   ", f"until {utc(kept):%Y-%m-%dT%H:%MZ} if nobody commits (made again{ends})")
+    if (session := row.check("session")) and row.target == "consumer":
+        yield Line("SESSION", session.evidence)
+        if session.remedy:
+            yield Text(tuple(f"         {line}" for line in wrapped(session.remedy)))
+    yield from _settings(row, executed=True)
+    if (hidden := row.check("hidden-commits")) and hidden.status in (Status.WARNING, Status.UNKNOWN):
+        yield Line("UNKNOWN", hidden.evidence, "warn")
+    yield Gap()
+    yield Text((*_ACCORDING_TO_KIP_848[row.target], f"  {page.watch}"))
+
+
+def _all_after(rows: Sequence[Migrated], page: Page) -> Iterator[Block]:
+    done = [row for row in rows if row.converted]
+    if not done:
+        return
+    yield Gap()
+    yield Line("OFFSETS", _offsets(done))
+    if until := [kept for row in done if (kept := row.kept_until_ms)]:
+        yield Line("KEPT   ", f"until {utc(min(until)):%Y-%m-%dT%H:%MZ} if nobody commits")
+    yield Gap()
+    yield Text((*_ACCORDING_TO_KIP_848[done[0].target], f"  {page.watch}"))
+
+
+def _offsets(rows: Sequence[Migrated]) -> str:
+    same, of = sum(row.identical for row in rows), sum(len(row.rows) for row in rows)
+    if not of:
+        return "there was no commit to keep: the broker removes an empty group without any in some minutes"
+    groups = f" in {plural(len(rows), 'group')}" if len(rows) > 1 else ""
+    if same < of:
+        return f"{same} of {of}{groups} read back identical; {of - same} moved on since, or can't be told"
+    return f"{same} of {of}{groups} read back, identical (metadata, leader epochs too)"

@@ -1,0 +1,53 @@
+"""What only the page of a reset has: its first line, the moment that was meant, the form that may be repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from kgroup.groups.change_plan import Plan, committed
+from kgroup.groups.reset_targets import Scenario, ShiftBy, ToTime
+from kgroup.model.blocks import Block, Verdict
+from kgroup.support.durations import format_duration
+from kgroup.support.units import human_count, plural
+
+_SHOWN_INSTEAD = 5
+
+
+def moment_meant(scenario: Scenario | None, now: datetime) -> tuple[Block, ...]:
+    """The moment that was meant: nobody sees from a time alone which zone and which day it was taken for."""
+    if not isinstance(scenario, ToTime):
+        return ()
+    moment = datetime.fromtimestamp(scenario.timestamp_ms / 1000, UTC)
+    away_s = now.timestamp() - moment.timestamp()
+    ago = f"{format_duration(away_s)} ago" if away_s >= 0 else f"in {format_duration(-away_s)}"
+    blocks: list[Block] = [Verdict("TO", f"the first record since {moment:%Y-%m-%dT%H:%M:%SZ}, {ago}")]
+    if away_s < 0:
+        blocks.append(Verdict("UNUSUAL", "that lies in the future: every partition goes to its log end", "warn"))
+    return tuple(blocks)
+
+
+def subject(plan: Plan) -> str:
+    """``pay-svc: 1 of 24 partitions, 1 record skipped``."""
+    names = plan.concerned
+    if not names:
+        return ""
+    moves = zip(plan.moves, ("skipped", "read again"), strict=True)
+    said = "".join(f", {human_count(n)} record{'s' * (n != 1)} {what}" for n, what in moves if n)
+    of_all = {group.name: len(committed(group)) for group in plan.groups}
+    if len(names) > 1:
+        return f"{plural(len(names), 'group')}: {plural(len(plan.rows), 'partition')}{said}"
+    count, total = len(plan.rows), of_all.get(names[0], 0)
+    scope = f"{count} of {total} partitions" if count < total else plural(count, "partition")
+    new = " (a new group)" if names[0] in plan.created else ""
+    return f"{names[0]}{new}: {scope}{said}"
+
+
+def repeatable(plan: Plan, scenario: Scenario | None, command: Callable[..., str]) -> str | None:
+    """``--shift-by`` twice by accident skips twice; this form does not."""
+    rows = [row for row in plan.rows if row.new and not row.error]
+    names = {row.group for row in rows}
+    if not isinstance(scenario, ShiftBy) or len(names) != 1 or not 0 < len(rows) <= _SHOWN_INSTEAD:
+        return None
+    offsets = ",".join(f"{row.name}={row.new.offset}" for row in rows if row.new)
+    return f"The same, safe to be repeated:  {command('reset', names.pop(), '--to-offset', offsets)}"

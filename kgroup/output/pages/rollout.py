@@ -1,0 +1,78 @@
+"""The page of a rollout that was followed, made of the documents of its groups."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kgroup.model.blocks import Column, Gap, Records, Screen, Table, Text, Title
+from kgroup.support.durations import format_duration
+from kgroup.support.quoting import quote
+from kgroup.support.units import plural
+
+_ROWS = 20
+_HEADER = (
+    "group", "type", "state", "finished", "members", "classic", "consumer", "group_epoch", "partitions_moved",
+    "turned_back", "waited_ms",
+)  # fmt: skip
+_COLUMNS = (
+    Column("GROUP", fold=True),
+    Column("TYPE"),
+    Column("STATE"),
+    Column("CLASSIC", right=True),
+    Column("CONSUMER", right=True),
+    Column("EPOCH", right=True, drop=1),
+    Column("MOVED", right=True),
+    Column("TURNED BACK", right=True),
+    Column("WAITED", right=True, drop=2),
+)
+
+Documents = Sequence[Mapping[str, Any]]
+
+
+def page(groups: Documents, target: str) -> Screen:
+    """A row a group, those that are not finished first."""
+    if not groups:
+        return Screen(())
+    missing = sum(not group["finished"] for group in groups)
+    what = groups[0]["group"] if len(groups) == 1 else plural(len(groups), "group")
+    word = "NOT YET" if missing else "DONE"
+    ranked = sorted(groups, key=lambda group: group["finished"])
+    rows = [
+        (
+            group["group"],
+            group["type"],
+            group["state"],
+            group["members_by_protocol"].get("classic", 0),
+            group["members_by_protocol"].get("consumer", 0),
+            group["group_epoch"],
+            group["partitions_moved"],
+            group["turned_back"] or None,
+            format_duration(round(group["waited_ms"] / 1000)),
+        )
+        for group in ranked[:_ROWS]
+    ]
+    title = Title(f"{word}  rollout of {what} to the {target} protocol")
+    table = Table(_COLUMNS, rows, sparse=frozenset({"EPOCH", "TURNED BACK"}))
+    more = (Text((f"{len(ranked) - _ROWS} more: -o csv has all rows",)),) if len(ranked) > _ROWS else ()
+    left = [
+        f"{group['group']}: {member['client_id']} {member['host']}" for group in ranked for member in group["remaining"]
+    ][:_ROWS]
+    still = (Gap(), Text((f"Members that do not speak {target} yet:", *(f"  {line}" for line in left)))) if left else ()
+    back = [group["group"] for group in ranked if group["turned_back"] and group["type"] not in (None, target)]
+    again = (Gap(), Text(tuple(_again(name, target) for name in back[:_ROWS]))) if back else ()
+    return Screen((title, table, *more, *still, *again))
+
+
+def _again(name: str, target: str) -> str:
+    return f"-> stop {name}, then convert it again: kgroup migrate {quote(name)} --protocol {target} --wait-empty"
+
+
+def records(groups: Documents) -> Records:
+    """The same in csv."""
+    rows = []
+    for group in groups:
+        counts = {protocol: group["members_by_protocol"].get(protocol, 0) for protocol in ("classic", "consumer")}
+        named = {**group, **counts, "finished": str(group["finished"]).lower()}
+        rows.append(tuple(named[name] for name in _HEADER))
+    return Records(_HEADER, rows)

@@ -1,0 +1,281 @@
+"""The page of a simulation: the ways that were compared, who has what before and after, what was assumed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kgroup.groups.assignors.model import TopicPartition
+from kgroup.groups.simulation.model import Balance, Restart, Style
+from kgroup.groups.simulation.names import numbers_apart
+from kgroup.groups.simulation.report import Line, Report, lines
+from kgroup.groups.simulation.scenarios import RUNS, Played, Stop
+from kgroup.model.blocks import Block, Cell, Column, Gap, Records, Screen, Styled, Table, Text, Title
+from kgroup.model.groups import RowError
+from kgroup.model.outcome import Outcome
+from kgroup.output.pages.text import wrapped
+from kgroup.support.cluster_ref import ClusterRef
+from kgroup.support.durations import format_duration
+from kgroup.support.units import plural
+
+_MEMBERS_ON_A_PAGE = 20
+_WAYS = (
+    Column(""),
+    Column("REBALANCES", right=True),
+    Column("MOVED", right=True),
+    Column("NEEDLESS", right=True),
+    Column("BALANCE", drop=2),
+    Column("WHAT STANDS STILL"),
+    Column("PARTITION-SECONDS", right=True, wide=True),
+    Column("RUNS", right=True, wide=True),
+)
+_MEMBERS = (
+    Column("MEMBER", fold=True),
+    Column("MEMBER-ID", wide=True),
+    Column("BEFORE", right=True),
+    Column("AFTER", right=True),
+    Column("GETS", right=True, drop=2),
+    Column("GIVES", right=True, drop=1),
+    Column("HAD", wide=True, fold=True),
+    Column("HAS", wide=True, fold=True),
+)
+_HEADER = (
+    "group",
+    "scenario",
+    "protocol",
+    "assignor",
+    "rebalances_least",
+    "rebalances_most",
+    "moved_least",
+    "moved_most",
+    "needless_least",
+    "needless_most",
+    "partition_seconds_least",
+    "partition_seconds_most",
+    "members_after",
+    "idle_after",
+    "fewest_after",
+    "most_after",
+    "stands_still",
+    "runs",
+)
+
+
+def outcome(reports: Sequence[Report], errors: tuple[RowError, ...], cluster: ClusterRef | None) -> Outcome:
+    """Simulated groups as what a command returns; ``cluster`` is None where none was asked."""
+    return Outcome(
+        data=tuple(reports),
+        screen=lambda: screen(reports),
+        records=lambda: Records(_HEADER, [row for report in reports for row in _records(report)]),
+        cluster=cluster,
+        errors=errors,
+    )
+
+
+def screen(reports: Sequence[Report]) -> Screen:
+    """The groups as a person sees them, a page each."""
+    blocks: list[Block] = []
+    for report in reports:
+        blocks += [Gap()] if blocks else []
+        blocks += _page(report)
+    return Screen(tuple(blocks))
+
+
+def _page(report: Report) -> Iterator[Block]:
+    yield Title(f"{report.group.name}  {_size(report)}, {change_text(report)}")
+    yield Table(_WAYS, [_way(one) for one in report.played])
+    found = lines(report.group, report.shown)
+    if any(line.gets or line.gives for line in found):
+        yield Gap()
+        yield from _members(report, found)
+    elif found:
+        yield Text(("afterwards everybody has what he had",))
+    yield Text(tuple(line for note in _notes(report) for line in wrapped(note, "  ")))
+
+
+def _size(report: Report) -> str:
+    before = report.shown.first.before
+    topics = report.played[0].scenario.group.topics
+    return f"{plural(len(before), 'member')}, {plural(sum(topic.partitions for topic in topics), 'partition')}"
+
+
+def change_text(report: Report) -> str:
+    """``rolling restart``, ``1 member added``, ``6 partitions added to each topic``."""
+    change, parts = report.change, []
+    if change.more_partitions:
+        to = "each topic" if change.grown is None else ", ".join(change.grown)
+        parts.append(f"{plural(change.more_partitions, 'partition')} added to {to}")
+    if gone := change.remove or len(change.leaving):
+        parts.append(f"{plural(gone, 'member')} removed")
+    if change.add:
+        parts.append(f"{plural(change.add, 'member')} added")
+    if change.kill:
+        parts.append(f"{plural(change.kill, 'member')} killed and replaced")
+    if change.restart is not None:
+        parts.append("rolling restart")
+    return ", then ".join(parts) or f"to {report.shown.scenario.title}"
+
+
+def _way(played: Played) -> tuple[Cell, ...]:
+    needless = played.span(lambda run: run.needless)
+    rebalances = played.rebalances
+    seconds = sorted(run.partition_seconds for run in played.runs)
+    return (
+        played.scenario.title,
+        None if rebalances is None else rebalances.text,
+        played.span(lambda run: run.moved).text,
+        Styled(needless.text, "warn") if needless.most else needless.text,
+        balance_text(played.first.balance_after),
+        stands_still(played),
+        f"{seconds[0]:.0f}" if f"{seconds[0]:.0f}" == f"{seconds[-1]:.0f}" else f"{seconds[0]:.0f}-{seconds[-1]:.0f}",
+        len(played.runs),
+    )
+
+
+def balance_text(balance: Balance) -> str:
+    """``4 each``, ``3 to 4``, ``0 to 1, 2 idle``; what members have in the end."""
+    if not balance.members:
+        return "nobody"
+    idle = f", {balance.idle} idle" if balance.idle else ""
+    return (f"{balance.most} each" if balance.fewest == balance.most else f"{balance.fewest} to {balance.most}") + idle
+
+
+def stands_still(played: Played) -> str | None:
+    """``all 48 for 8s, 24 times``; several kinds one after the other, None where nothing does, or nobody can tell."""
+    if played.scenario.switched_from:
+        return None
+    every = sum(len(partitions) for partitions in played.first.before.values())
+    return "; ".join(_stop(stop, every) for stop in played.stops) or "nothing"
+
+
+def _stop(stop: Stop, every: int) -> str:
+    partitions, times = stop.partitions, stop.times
+    number = f"all {every}" if partitions.least == partitions.most == every and every > 1 else partitions.text
+    often = "" if times.least == times.most == 1 else f", {times.text} times"
+    at_most = "up to " if stop.cause == "handover" else ""
+    return f"{number} for {at_most}{format_duration(stop.seconds)}{often}"
+
+
+def _members(report: Report, found: Sequence[Line]) -> Iterator[Block]:
+    ranked = sorted(found, key=lambda line: (line.before is None, numbers_apart(line.name)))
+    if len(ranked) > _MEMBERS_ON_A_PAGE:
+        ranked.sort(key=lambda line: -(line.gets + line.gives))
+    yield Table(_MEMBERS, [_member(line) for line in ranked[:_MEMBERS_ON_A_PAGE]])
+    if (rest := len(ranked) - _MEMBERS_ON_A_PAGE) > 0:
+        yield Text((f"{rest} more: -o json has all of them",))
+
+
+def _member(line: Line) -> tuple[Cell, ...]:
+    return (
+        line.name,
+        line.member_id,
+        None if line.before is None else len(line.before),
+        Styled("gone", "dim") if line.after is None else len(line.after),
+        line.gets,
+        line.gives,
+        places_text(line.before),
+        places_text(line.after),
+    )
+
+
+def places_text(places: Sequence[TopicPartition] | None) -> str | None:
+    """``orders:0-3,7;clicks:1``; None where there is no member."""
+    if places is None:
+        return None
+    by_topic: dict[str, list[int]] = {}
+    for topic, number in places:
+        by_topic.setdefault(topic, []).append(number)
+    return ";".join(f"{topic}:{_spans(numbers)}" for topic, numbers in by_topic.items())
+
+
+def _spans(numbers: Sequence[int]) -> str:
+    spans: list[list[int]] = []
+    for number in numbers:
+        if spans and spans[-1][1] == number - 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
+
+
+def _notes(report: Report) -> Iterator[str]:
+    played = report.shown
+    if not played.first.after:
+        yield "nobody is left: no partition is read"
+    if any(not run.settled for one in report.played for run in one.runs):
+        yield "cooperative-sticky had not come to rest after 20 rebalances"
+    yield "assumed: " + ", ".join(_assumed(report))
+    if facts := list(_facts(report)):
+        yield "; ".join(facts)
+
+
+def _facts(report: Report) -> Iterator[str]:
+    """How the numbers are to be read."""
+    played = report.shown
+    if any(line.gets or line.gives for line in lines(report.group, played)) and len(report.played) > 1:
+        yield f"members under {played.scenario.title}"
+    if any(not one.scenario.as_it_is and not one.scenario.switched_from for one in report.played):
+        yield "other assignors as if used all along"
+    if played.scenario.switched_from:
+        yield "everybody keeps what the new assignor lets him keep, the restarts that it takes come on top"
+    runs = [len(one.runs) for one in report.played if one.scenario.change.makes_up_ids]
+    if runs and max(runs) > 1:
+        yield f"new member ids are made up: least to most of {max(runs)} runs"
+    elif runs:
+        yield f"new member ids are made up: one outcome of many ({RUNS} runs would take too long)"
+    if any(one.scenario.group.protocol == "classic" for one in report.played):
+        yield "classic assignors as in Java's clients"
+    if not report.exact_ids and any(one.scenario.group.assignor == "uniform" for one in report.played):
+        yield "uniform goes by topic ids, which are not in the file: it may choose other partitions"
+
+
+def _assumed(report: Report) -> Iterator[str]:
+    timing, sources = report.timing, report.sources
+    styles = {one.scenario.group.style for one in report.played}
+    restarts = [one.scenario.change.restart for one in report.played]
+    statics = any(member.instance_id is not None for member in report.group.members or ())
+    if any(restarts):
+        yield f"a restart takes {format_duration(timing.restart_s)}{_default(sources.restart)}"
+    if Restart.STATIC in restarts or statics or report.change.kill:
+        whose = {"group": " (the group's)", "default": " (default)"}.get(sources.session, "")
+        yield f"session timeout {format_duration(timing.session_timeout_s)}{whose}"
+    if styles - {Style.CONSUMER}:
+        text = f"a rebalance takes {format_duration(timing.rebalance_s)}"
+        yield text + _from(sources.rebalance, sources.rebalances_seen)
+    if Style.CONSUMER in styles:
+        text = f"a partition is handed over in {format_duration(timing.handover_s)}"
+        yield text + _from(sources.handover, sources.rebalances_seen)
+
+
+def _from(source: str, seen: int | None) -> str:
+    return f" (median of the last {seen})" if source == "log" else _default(source)
+
+
+def _default(source: str) -> str:
+    return " (default)" if source == "default" else ""
+
+
+def _records(report: Report) -> Iterator[tuple[str | int | None, ...]]:
+    for played in report.played:
+        moved, needless = played.span(lambda run: run.moved), played.span(lambda run: run.needless)
+        seconds = [run.partition_seconds for run in played.runs]
+        balance, rebalances = played.first.balance_after, played.rebalances
+        yield (
+            report.group.name,
+            played.scenario.title,
+            played.scenario.group.protocol,
+            played.scenario.group.assignor,
+            None if rebalances is None else rebalances.least,
+            None if rebalances is None else rebalances.most,
+            moved.least,
+            moved.most,
+            needless.least,
+            needless.most,
+            f"{min(seconds):g}",
+            f"{max(seconds):g}",
+            balance.members,
+            balance.idle,
+            balance.fewest,
+            balance.most,
+            stands_still(played),
+            len(played.runs),
+        )

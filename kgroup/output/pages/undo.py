@@ -1,0 +1,106 @@
+"""What only the page of an undo has: the change that is taken back, before, after and now, and the other changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from kgroup.groups.change_plan import Row
+from kgroup.groups.change_result import Result
+from kgroup.groups.undo_plan import Trace, TypeBack
+from kgroup.model.blocks import Block, Cell, Column, Records, Styled, Table, Text
+from kgroup.output.pages.change import ROWS_ON_A_PAGE, partition_table
+from kgroup.output.pages.text import settings_text
+from kgroup.support.units import plural
+
+_OTHERS = 10
+
+
+def before_after_now(result: Result, traces: Sequence[Trace], *, verbose: bool) -> list[Block]:
+    """Before, after and now of each partition that is put back."""
+    by_place = {trace.place: trace for trace in traces}
+    rows = list(result.plan.rows)
+    shown = rows if verbose else sorted(rows, key=lambda row: row.error is None)[:ROWS_ON_A_PAGE]
+    if not shown:
+        return []
+    several = len({row.group for row in rows}) > 1
+    columns = (
+        Column("GROUP", fold=True),
+        Column("PARTITION", fold=True),
+        Column("BEFORE", right=True),
+        Column("AFTER", right=True),
+        Column("NOW", right=True),
+        Column("READ BACK"),
+        Column("NOTE", fold=True),
+    )
+    cells = [_cells(row, by_place[row.group, *row.place])[0 if several else 1 :] for row in shown]
+    table = Table(columns[0 if several else 1 :], cells, sparse=frozenset({"NOTE", "READ BACK"}))
+    more = len(rows) - len(shown)
+    return [table, Text((f"{more} more: --verbose",))] if more else [table]
+
+
+def _cells(row: Row, trace: Trace) -> tuple[Cell, ...]:
+    back: Cell = None if row.done is None else "yes" if row.proved else "-"
+    note: Cell = Styled(f"{row.error.code}: {row.error.message}", "bad") if row.error else row.note
+    offsets = (None if commit is None else commit.offset for commit in (trace.before, trace.after, trace.now))
+    return (row.group, row.name, *offsets, back, note)
+
+
+def types_table(types: Sequence[TypeBack], *, verbose: bool) -> list[Block]:
+    """The groups that change their type."""
+    shown = types if verbose else types[:ROWS_ON_A_PAGE]
+    if not shown:
+        return []
+    columns = (
+        Column("GROUP", fold=True),
+        Column("IS"),
+        Column("BECOMES"),
+        Column("COMMITS", right=True),
+        Column("SETTINGS", fold=True),
+        Column("DONE"),
+        Column("NOTE", fold=True),
+    )
+    cells = [
+        (
+            item.group,
+            item.now,
+            item.becomes,
+            item.commits,
+            settings_text(item.configs) or None,
+            None if item.done is None else "yes" if item.done else "no",
+            Styled(f"{item.error.code}: {item.error.message}", "bad") if item.error else None,
+        )
+        for item in shown
+    ]
+    blocks: list[Block] = [Table(columns, cells, sparse=frozenset({"NOTE", "DONE", "SETTINGS"}))]
+    more = len(types) - len(shown)
+    return [*blocks, Text((f"{more} more: --verbose",))] if more else blocks
+
+
+def put_back(result: Result, *, verbose: bool) -> list[Block]:
+    """The commits that a migration had lost sight of, and that are made again."""
+    rows = [row for row in result.plan.rows if row.old is None]
+    return partition_table(replace(result, plan=result.plan.with_rows(rows)), verbose=verbose) if rows else []
+
+
+def types_records(types: Sequence[TypeBack]) -> Records:
+    """The same in csv."""
+    header = ("group", "type", "target", "commits", "converted", "change_id", "error")
+    rows = []
+    for item in types:
+        document = item.document()
+        done = None if item.done is None else str(item.done).lower()
+        rows.append(tuple({**document, "converted": done}[name] for name in header))
+    return Records(header, rows)
+
+
+def other_changes(changes: Sequence[tuple[str, ...]]) -> tuple[Block, ...]:
+    """The list of (id, time, who, what, state), the newest first; nothing where there are none."""
+    if not changes:
+        return ()
+    columns = (Column("ID"), Column("AT (Z)"), Column("WHO", drop=1), Column("WHAT", fold=True), Column("STATE"))
+    table = Table(columns, changes[:_OTHERS])
+    head = Text(("OTHER CHANGES OF THIS CLUSTER, THIS MACHINE",))
+    if len(changes) > _OTHERS:
+        return head, table, Text((f"{plural(len(changes) - _OTHERS, 'older one')} not shown",))
+    return head, table

@@ -1,0 +1,1 @@
+"""Pages in a terminal or a pipe: layout, colour, progress bars."""

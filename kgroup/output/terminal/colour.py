@@ -1,0 +1,35 @@
+"""How wide and how colourful the place is that a stream goes to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import IO
+
+from kgroup.model.blocks import Style
+
+_COLOURS: dict[Style, str] = {"bad": "bold red", "warn": "yellow", "good": "green", "dim": "dim"}
+
+Paint = Callable[[str, Style | None], str]
+
+
+def terminal_width(stream: IO[str]) -> int | None:
+    """Columns of the terminal behind the stream; None where lines may be as long as they like."""
+    if not stream.isatty():
+        columns = os.environ.get("COLUMNS", "")
+        return int(columns) if columns.isdigit() and int(columns) > 0 else None
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or None
+    except OSError:
+        return None
+
+
+def painter(stream: IO[str]) -> Paint:
+    """How a text gets its colour there: not at all in a pipe, with NO_COLOR, or in a dumb terminal."""
+    if not stream.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return lambda text, style: text
+    from rich.color import ColorSystem
+    from rich.style import Style as RichStyle
+
+    styles = {name: RichStyle.parse(text) for name, text in _COLOURS.items()}
+    return lambda text, style: styles[style].render(text, color_system=ColorSystem.STANDARD) if style else text

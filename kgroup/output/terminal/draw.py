@@ -1,0 +1,81 @@
+"""A screen in a terminal or a pipe: colour and width follow where it goes."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Iterator
+from datetime import UTC
+from typing import IO
+
+from rich.cells import cell_len
+
+from kgroup.model.blocks import Block, Gap, Screen, Table, Text, Title, Verdict
+from kgroup.model.outcome import Outcome
+from kgroup.output.terminal.colour import Paint, painter, terminal_width
+from kgroup.output.terminal.layout import draw_table
+from kgroup.output.terminal.text import visible
+
+_PIPE_TITLE_WIDTH = 80
+_VERDICT_WIDTH = 5
+_HANGING = 3
+_CLOSEST = 2
+
+
+def draw(outcome: Outcome, stream: IO[str] | None = None, *, wide: bool = False) -> None:
+    """Write the outcome's screen."""
+    stream = stream or sys.stdout
+    width, paint = terminal_width(stream), painter(stream)
+    for line in page_lines(outcome, outcome.screen(), width, paint, wide=wide):
+        stream.write(line + "\n")
+
+
+def page_lines(outcome: Outcome, screen: Screen, width: int | None, paint: Paint, *, wide: bool) -> Iterator[str]:
+    """The lines of the outcome's screen, or of one made of it; ``width`` None is a pipe."""
+    for block in screen.blocks:
+        yield from _lines(block, outcome, width, wide, paint)
+
+
+def title_lines(title: Title, outcome: Outcome, width: int) -> list[str]:
+    """Subject at the left, context and UTC time at the right edge of the first line.
+
+    What of the subject does not fit beside them goes on in further lines.
+    """
+    left = visible(title.text)
+    place = f"{outcome.cluster.label}  " if outcome.cluster else ""
+    right = f"{place}{outcome.at.astimezone(UTC):%H:%M:%SZ}"
+    first, *others = _wrapped(left, max(1, width - cell_len(right) - _CLOSEST), _HANGING)
+    if others:
+        # Only the first line is narrow: in a small terminal the rest would be a column of single words.
+        others = _wrapped(" " * _HANGING + left.removeprefix(first).lstrip(), width, _HANGING)
+    room = width - cell_len(first) - cell_len(right)
+    if room >= _CLOSEST:
+        return [first + " " * room + right, *others]
+    return [" " * max(0, width - cell_len(right)) + right, *_wrapped(left, width, _HANGING)]
+
+
+def _lines(block: Block, outcome: Outcome, width: int | None, wide: bool, paint: Paint) -> Iterator[str]:
+    match block:
+        case Title(in_terminal_only=True) if width is None:
+            return
+        case Title():
+            yield from title_lines(block, outcome, width or _PIPE_TITLE_WIDTH)
+        case Verdict(word, text, style):
+            heading = f"{word:<{_VERDICT_WIDTH}}  "
+            first, *others = _wrapped(heading + visible(text), width, len(heading))
+            yield paint(word, style) + first[len(word) :]
+            yield from others
+        case Table():
+            yield from draw_table(block, width, wide, paint)
+        case Text(lines, fold):
+            for line in lines:
+                yield from _wrapped(visible(line), width if fold else None, _HANGING)
+        case Gap():
+            yield ""
+
+
+def _wrapped(text: str, width: int | None, indent: int) -> list[str]:
+    """The text in lines of ``width``, broken at blanks alone: an id in two parts can't be pasted."""
+    if width is None or cell_len(text) <= width:
+        return [text]
+    return textwrap.wrap(text, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)

@@ -1,0 +1,1 @@
+"""``--watch``: the same page again and again, in a terminal or as lines of JSON."""

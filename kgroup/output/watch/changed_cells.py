@@ -1,0 +1,62 @@
+"""A page of ``--watch`` beside the one before it: cells that changed are marked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from kgroup.model.blocks import Cell, Column, Screen, Styled, Table
+
+_KEYS = frozenset({"GROUP", "TOPIC", "PARTITION", "MEMBER", "MEMBER-ID"})
+_AGES = frozenset({"BEHIND", "CAUGHT-UP", "COMMIT", "LOOKS", "STUCK"})
+"""Columns that change at every tick: marking them would mark everything."""
+
+
+def mark_changes(before: Screen | None, now: Screen) -> Screen:
+    """The page of now, with each cell in yellow whose text is another than under the same row of the page before.
+
+    Rows are the same where their names are; they may stand elsewhere. A new row is not marked, nor a cell that has a
+    colour already: that one says more.
+    """
+    if before is None:
+        return now
+    earlier = {_titles(table.columns): table for table in before.blocks if isinstance(table, Table)}
+    return Screen(
+        tuple(
+            _marked(earlier[_titles(block.columns)], block)
+            if isinstance(block, Table) and _titles(block.columns) in earlier
+            else block
+            for block in now.blocks
+        )
+    )
+
+
+def _marked(before: Table, now: Table) -> Table:
+    known = {_key(row, before.columns): row for row in before.rows}
+    return replace(now, rows=[_marked_row(row, now.columns, known) for row in now.rows])
+
+
+def _marked_row(
+    row: Sequence[Cell], columns: Sequence[Column], known: Mapping[tuple[str, ...], Sequence[Cell]]
+) -> Sequence[Cell]:
+    earlier = known.get(_key(row, columns))
+    if earlier is None:
+        return row
+    return [
+        cell
+        if column.title in _AGES or isinstance(cell, Styled) or cell is None or _text(cell) == _text(old)
+        else Styled(_text(cell), "warn")
+        for column, cell, old in zip(columns, row, earlier, strict=True)
+    ]
+
+
+def _key(row: Sequence[Cell], columns: Sequence[Column]) -> tuple[str, ...]:
+    return tuple(_text(cell) for column, cell in zip(columns, row, strict=True) if column.title in _KEYS)
+
+
+def _titles(columns: Sequence[Column]) -> tuple[str, ...]:
+    return tuple(column.title for column in columns)
+
+
+def _text(cell: Cell) -> str:
+    return cell.text if isinstance(cell, Styled) else str(cell)

@@ -1,0 +1,41 @@
+"""One look of ``--watch``: what it brought, and what was said beside it, which must not be written across a page."""
+
+from __future__ import annotations
+
+import io
+
+from kgroup.model.outcome import Outcome
+from kgroup.output.reporter import StderrReporter
+from kgroup.output.watch.page import Seen
+from kgroup.output.watch.request import Look
+from kgroup.support.clock import utc_now
+from kgroup.support.errors import KgroupError
+
+
+class Listener:
+    """Looks, and keeps what is said meanwhile."""
+
+    def __init__(self) -> None:
+        self._heard = io.StringIO()
+        self.reporter = StderrReporter(self._heard)
+
+    def take(self, look: Look) -> Seen:
+        """One look. Only a KgroupError is a look that failed; a bug keeps its traceback."""
+        outcomes: tuple[Outcome, ...] = ()
+        error: KgroupError | None = None
+        try:
+            outcomes = tuple(look())
+        except KgroupError as failure:
+            error = failure
+            self.reporter.error(failure)
+        for outcome in outcomes:
+            self.reporter.row_errors(outcome.errors)
+        at = outcomes[0].at if outcomes else utc_now()
+        return Seen(at, outcomes, self.heard(), error, self.reporter.take_remarks())
+
+    def heard(self) -> tuple[str, ...]:
+        """The lines since this was last asked."""
+        lines = tuple(self._heard.getvalue().splitlines())
+        self._heard.seek(0)
+        self._heard.truncate()
+        return lines

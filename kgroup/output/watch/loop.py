@@ -1,0 +1,121 @@
+"""Showing what ``--watch`` sees: a page that is drawn anew in a terminal, a line of JSON a look elsewhere."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from contextlib import ExitStack
+
+from kgroup.model.output_format import Format
+from kgroup.output.formats.envelope import of_watched, write_json_line
+from kgroup.output.reporter import StderrReporter
+from kgroup.output.streams import drop_stdout, writing
+from kgroup.output.terminal.draw import draw
+from kgroup.output.watch.listener import Listener
+from kgroup.output.watch.pace import Pace, is_the_end
+from kgroup.output.watch.page import Seen
+from kgroup.output.watch.request import Look, Watched
+from kgroup.support.clock import utc_now
+from kgroup.support.cluster_ref import ClusterRef
+from kgroup.support.errors import ExitCode, KgroupError
+from kgroup.support.stdout_reader import NobodyReads, pause
+
+_WORD = "WATCH"
+
+
+def watch(verb: str, watched: Watched, reporter: StderrReporter) -> ExitCode:
+    """Look until somebody has seen enough.
+
+    That is DONE: ``q``, or the end of a pipe that nobody reads any more. Else it is why the first look showed nothing,
+    or a later one never will. Raises KgroupError for that too, where no line of JSON has it.
+    """
+    if watched.form is Format.JSON:
+        return _in_lines(watched, reporter, _Json(verb))
+    if sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
+        from kgroup.output.watch.terminal import in_terminal
+
+        return in_terminal(watched, reporter)
+    return _in_lines(watched, reporter, _Pages(wide=watched.form is Format.WIDE))
+
+
+class _Json:
+    """A line a look, the same envelope as without ``--watch``, and ``at``: when it was."""
+
+    def __init__(self, verb: str) -> None:
+        self._verb = verb
+        self._cluster: ClusterRef | None = None
+
+    def __call__(self, seen: Seen) -> None:
+        """Write it, also where the look failed."""
+        self._cluster = next((outcome.cluster for outcome in seen.outcomes if outcome.cluster), self._cluster)
+        write_json_line(
+            of_watched(self._verb, seen.at, seen.outcomes, seen.error, self._cluster, seen.remarks), sys.stdout
+        )
+
+
+class _Pages:
+    """Page below page, where nothing can be drawn anew; a look that failed is said on stderr alone."""
+
+    def __init__(self, *, wide: bool) -> None:
+        self._wide = wide
+        self._drawn = False
+
+    def __call__(self, seen: Seen) -> None:
+        """Write the pages of a look."""
+        for outcome in seen.outcomes:
+            if outcome.screen().blocks:
+                sys.stdout.write("\n" if self._drawn else "")
+                draw(outcome, wide=self._wide)
+                self._drawn = True
+
+
+def _in_lines(watched: Watched, reporter: StderrReporter, write: _Json | _Pages) -> ExitCode:
+    """Look and write until nobody reads any more, or a look fails for good."""
+    listener = Listener()
+    try:
+        with ExitStack() as stack:
+            try:
+                look = stack.enter_context(watched.opened(listener.reporter))
+            except KgroupError as error:
+                if not isinstance(write, _Json):
+                    raise
+                _write(write, Seen(utc_now(), error=error, remarks=listener.reporter.take_remarks()))
+                reporter.error(error)
+                return error.exit_code
+            return _look_on(look, watched.every_s, listener, reporter, write)
+    except NobodyReads:
+        drop_stdout()
+        return ExitCode.DONE
+
+
+def _look_on(
+    look: Look, every_s: float, listener: Listener, reporter: StderrReporter, write: _Json | _Pages
+) -> ExitCode:
+    before: Seen | None = None
+    while True:
+        pace = Pace(every_s, 0.0).begun(time.monotonic())
+        seen = listener.take(look)
+        _write(write, seen)
+        _say(reporter, seen, before)
+        if seen.failure is not None and is_the_end(seen.failure, first=before is None):
+            return seen.failure
+        before = seen
+        now_s = time.monotonic()
+        pause(pace.ended(now_s).due_s - now_s)
+
+
+def _write(write: _Json | _Pages, seen: Seen) -> None:
+    with writing():
+        write(seen)
+        sys.stdout.flush()
+
+
+def _say(reporter: StderrReporter, seen: Seen, before: Seen | None) -> None:
+    """What is news of what was said; that it is over, where looks failed and do not any more."""
+    if before is not None and (before.failure is None) != (seen.failure is None):
+        reporter.event(_WORD, "answered again" if seen.failure is None else "a look failed; it is tried again")
+    known = frozenset(before.said) if before else frozenset()
+    for line in seen.said:
+        if line not in known:
+            reporter.line(line)

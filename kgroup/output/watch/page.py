@@ -1,0 +1,141 @@
+"""The page of ``--watch``: the last look that showed something, what changed in it, how old it is, what goes wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from rich.cells import cell_len
+
+from kgroup.model.blocks import Screen, Title
+from kgroup.model.outcome import Outcome
+from kgroup.output.present import combined
+from kgroup.output.remarks import NO_REMARKS, Remarks
+from kgroup.output.terminal.colour import Paint
+from kgroup.output.terminal.draw import page_lines
+from kgroup.output.watch.changed_cells import mark_changes
+from kgroup.support.durations import format_duration
+from kgroup.support.errors import ExitCode, KgroupError
+from kgroup.support.units import plural
+
+_NOTES_SHOWN = 4
+_AGE_FROM_S = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a look brought: outcomes, or the error that it ended in.
+
+    ``said`` are the lines that go beside them: notes, and what could not be read; ``remarks`` the notes alone.
+    """
+
+    at: datetime
+    outcomes: tuple[Outcome, ...] = ()
+    said: tuple[str, ...] = ()
+    error: KgroupError | None = None
+    remarks: Remarks = NO_REMARKS
+
+    @property
+    def failure(self) -> ExitCode | None:
+        """Why nothing is shown of it; None where something is, or there is nothing to be shown."""
+        if self.error is not None:
+            return self.error.exit_code
+        if any(outcome.data or not outcome.errors for outcome in self.outcomes):
+            return None
+        return combined([outcome.exit_code for outcome in self.outcomes], any_data=False) if self.outcomes else None
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What is on the screen: a look, its pages with what changed in them, and since when looks fail (None: they don't).
+
+    ``plain`` are the pages by their first title's subject, as they were read: what the next look is compared with.
+    """
+
+    look: Seen
+    pages: tuple[tuple[Outcome, Screen], ...]
+    plain: Mapping[str, Screen] = field(default_factory=dict)
+    failing: Seen | None = None
+    failing_since: datetime | None = None
+
+    @classmethod
+    def first(cls, look: Seen) -> Shown:
+        """The first look: nothing has changed yet."""
+        return _shown(look, {})
+
+    def and_then(self, look: Seen) -> Shown:
+        """With the next look; one that failed is told above the page that is there."""
+        if look.failure is None:
+            return _shown(look, self.plain)
+        return Shown(self.look, self.pages, self.plain, look, self.failing_since or look.at)
+
+
+def _shown(look: Seen, before: Mapping[str, Screen]) -> Shown:
+    pages, plain = [], {}
+    for outcome in look.outcomes:
+        screen = outcome.screen()
+        subject = _subject(screen)
+        pages.append((outcome, mark_changes(before.get(subject), screen)))
+        plain[subject] = screen
+    return Shown(look, tuple(pages), plain)
+
+
+def _subject(screen: Screen) -> str:
+    """Whose page it is: ``orders-svc`` of ``orders-svc  Stable  classic``."""
+    return next((block.text.split("  ")[0] for block in screen.blocks if isinstance(block, Title)), "")
+
+
+def body_lines(shown: Shown, width: int, paint: Paint, *, wide: bool) -> list[str]:
+    """The pages of all outcomes, an empty line between two of them."""
+    lines: list[str] = []
+    for outcome, screen in shown.pages:
+        if screen.blocks:
+            lines += [""] if lines else []
+            lines += page_lines(outcome, screen, width, paint, wide=wide)
+    return lines or ["Nothing is chosen, as of now."]
+
+
+def fitted(shown: Shown, body: Sequence[str], status: str, height: int, now: datetime, paint: Paint) -> list[str]:
+    """The lines of a screen that is ``height`` lines high: what fails, the page, notes, and the status at the end.
+
+    What does not fit of the page is left out, with a line that says so.
+    """
+    head: list[str] = []
+    notes = list(shown.look.said[:_NOTES_SHOWN])
+    if shown.failing is not None and shown.failing_since is not None:
+        since_s = max(0.0, (now - shown.failing_since).total_seconds())
+        head = [
+            paint("FAILED", "bad") + f" for {format_duration(round(since_s))}, tried again and again; the page below "
+            f"is of {_clock(shown.look.at)}",
+            *shown.failing.said[:_NOTES_SHOWN],
+            "",
+        ]
+        notes = []
+    room = max(1, height - len(head) - len(notes) - 1)
+    if len(body) > room:
+        left_out = len(body) - room + 1
+        body = [
+            *body[: room - 1],
+            paint(f"{plural(left_out, 'more line')}: a taller terminal has room for them", "dim"),
+        ]
+    lines = [*head, *body, *notes][: max(0, height - 1)]
+    return [*lines, *[""] * (height - 1 - len(lines)), status]
+
+
+def status_line(shown: Shown, every_s: float, width: int, now: datetime, *, paused: bool) -> str:
+    """The last line: what the keys do, and how old the page is.
+
+    At 80 columns ``every 2s   p pauses   q quits`` with ``read 20:31:05Z, 14s ago`` at the right edge.
+    """
+    left = "PAUSED   p goes on   q quits" if paused else f"every {format_duration(every_s)}   p pauses   q quits"
+    age_s = max(0.0, (now - shown.look.at).total_seconds())
+    right = f"read {_clock(shown.look.at)}"
+    if age_s >= _AGE_FROM_S:
+        right += f", {format_duration(int(age_s))} ago"
+    room = width - cell_len(left) - len(right)
+    return left + " " * room + right if room >= 2 else left[:width]
+
+
+def _clock(moment: datetime) -> str:
+    return f"{moment.astimezone(UTC):%H:%M:%SZ}"

@@ -1,0 +1,306 @@
+"""``--watch`` in a terminal: the alternate screen, its keys, and the terminal as it was before, however it ends.
+
+The look at the cluster has a thread of its own, so that keys are answered while a broker does not.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import termios
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from queue import SimpleQueue
+from types import FrameType
+from typing import Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from kgroup.model.output_format import Format
+from kgroup.output.reporter import StderrReporter
+from kgroup.output.streams import writing
+from kgroup.output.terminal.colour import painter
+from kgroup.output.watch.listener import Listener
+from kgroup.output.watch.pace import Pace, is_the_end
+from kgroup.output.watch.page import Seen, Shown, body_lines, fitted, status_line
+from kgroup.output.watch.request import Look, Watched
+from kgroup.support.clock import utc_now
+from kgroup.support.errors import ExitCode
+from kgroup.support.signals import put_off
+
+_SIZE_UNKNOWN = (80, 24)
+_KEYS_AT_ONCE = 1024
+_LOCAL_FLAGS, _CONTROL_CHARACTERS = 3, 6
+
+
+def in_terminal(watched: Watched, reporter: StderrReporter) -> ExitCode:
+    """Draw until ``q``. Connecting and the first look come before the alternate screen, as without ``--watch``.
+
+    Raises the KgroupError of a look that is the end.
+    """
+    listener = Listener()
+    with watched.opened(listener.reporter) as look:
+        seen = listener.take(look)
+        if not (seen.failure is not None and is_the_end(seen.failure, first=True)):
+            with _woken_by((signal.SIGWINCH, signal.SIGTSTP, signal.SIGCONT)) as wakes, _Terminal() as terminal:
+                seen = _Watching(watched, terminal, wakes, _Looks(look, listener, wakes)).until_the_end(seen)
+        if seen.error is not None and seen.failure is not None:
+            raise seen.error
+        for line in seen.said if seen.failure is not None else ():
+            reporter.line(line)
+        return seen.failure or ExitCode.DONE
+
+
+class _Wakes:
+    """A pipe that ends the wait for keys: a signal arrived, or a look is over."""
+
+    def __init__(self) -> None:
+        self.fd, self._write_fd = os.pipe()
+        os.set_blocking(self.fd, False)
+        os.set_blocking(self._write_fd, False)
+        self.signals: set[int] = set()
+
+    def note(self, number: int, frame: FrameType | None) -> None:
+        """The handler of the signals."""
+        self.signals.add(number)
+        self.wake()
+
+    def wake(self) -> None:
+        """End the wait, now or the next one; a full pipe does that already, a closed one has nobody waiting."""
+        with suppress(OSError):
+            os.write(self._write_fd, b".")
+
+    def taken(self) -> frozenset[int]:
+        """The signals since this was last asked."""
+        with suppress(BlockingIOError):
+            while os.read(self.fd, _KEYS_AT_ONCE):
+                pass
+        found = frozenset(self.signals)
+        self.signals -= found
+        return found
+
+    def close(self) -> None:
+        """Close the pipe."""
+        os.close(self.fd)
+        os.close(self._write_fd)
+
+
+@contextmanager
+def _woken_by(numbers: Sequence[signal.Signals]) -> Iterator[_Wakes]:
+    wakes = _Wakes()
+    before: dict[signal.Signals, Any] = {}
+    try:
+        for number in numbers:
+            if signal.getsignal(number) is not signal.SIG_IGN:  # a shell without job control ignores ctrl-Z
+                before[number] = signal.signal(number, wakes.note)
+        yield wakes
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        wakes.close()
+
+
+class _Looks:
+    """Looks one after the other, each in a thread: what it brought waits to be taken."""
+
+    def __init__(self, look: Look, listener: Listener, wakes: _Wakes) -> None:
+        self._look, self._listener, self._wakes = look, listener, wakes
+        self._brought: SimpleQueue[Seen | BaseException] = SimpleQueue()
+
+    def begin(self) -> None:
+        """Begin one; never while another is under way."""
+        # A daemon: who quits does not wait for a broker that does not answer.
+        threading.Thread(target=self._run, name="look", daemon=True).start()
+
+    def _run(self) -> None:
+        try:
+            self._brought.put(self._listener.take(self._look))
+        except BaseException as bug:
+            self._brought.put(bug)
+        self._wakes.wake()
+
+    def take(self) -> Seen | None:
+        """What was brought; None while the look is under way. Raises what a bug raised in it."""
+        if self._brought.empty():
+            return None
+        brought = self._brought.get()
+        if isinstance(brought, BaseException):
+            raise brought
+        return brought
+
+
+class _Terminal:
+    """stdout as the alternate screen and stdin as keys without an Enter; a context manager that puts all of it back."""
+
+    def __init__(self) -> None:
+        self._console = Console(
+            file=sys.stdout, force_terminal=True, color_system="standard", highlight=False, markup=False, emoji=False
+        )
+        self._live: Live | None = None
+        self._keys_fd = sys.stdin.fileno() if _is_terminal(sys.stdin) else None
+        self._before: list[Any] | None = None
+        self._drawn: tuple[tuple[int, int], list[str]] | None = None
+
+    def __enter__(self) -> _Terminal:
+        try:
+            self.enter()
+        except BaseException:
+            self.leave()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.leave()
+
+    def enter(self) -> None:
+        """Begin to draw and to read keys, or go on with it."""
+        if self._keys_fd is not None:
+            self._before = termios.tcgetattr(self._keys_fd)
+            changed = termios.tcgetattr(self._keys_fd)
+            changed[_LOCAL_FLAGS] &= ~(termios.ICANON | termios.ECHO)
+            # ctrl-\ would end it with the terminal as it is now.
+            changed[_CONTROL_CHARACTERS][termios.VQUIT] = b"\0"
+            changed[_CONTROL_CHARACTERS][termios.VMIN] = 1
+            changed[_CONTROL_CHARACTERS][termios.VTIME] = 0
+            termios.tcsetattr(self._keys_fd, termios.TCSADRAIN, changed)
+        self._drawn = None
+        self._live = Live(
+            console=self._console, screen=True, auto_refresh=False, redirect_stdout=False, redirect_stderr=False
+        )
+        self._live.start()
+
+    def leave(self) -> None:
+        """Put everything back; what is typed ahead stays for the shell."""
+        with put_off():  # a second ctrl-C must not leave half of it
+            if self._live is not None:
+                with suppress(OSError):  # the terminal itself is gone
+                    self._live.stop()
+                    sys.stdout.flush()
+                self._live = None
+            if self._before is not None and self._keys_fd is not None:
+                with suppress(termios.error):
+                    termios.tcsetattr(self._keys_fd, termios.TCSADRAIN, self._before)
+                self._before = None
+
+    def suspended(self) -> None:
+        """What ctrl-Z does: stop, with the terminal as the shell wants it, until somebody says ``fg``."""
+        self.leave()
+        handler = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        try:
+            signal.raise_signal(signal.SIGTSTP)
+        finally:
+            signal.signal(signal.SIGTSTP, handler)
+        self.enter()
+
+    def continued(self) -> None:
+        """After a SIGSTOP, which nobody can see coming: the shell may have changed everything meanwhile."""
+        before = self._before
+        self.leave()
+        self.enter()
+        self._before = before if before is not None else self._before
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Columns and lines, as they are now."""
+        try:
+            columns, lines = os.get_terminal_size(sys.stdout.fileno())
+        except OSError:
+            return _SIZE_UNKNOWN
+        return columns or _SIZE_UNKNOWN[0], lines or _SIZE_UNKNOWN[1]
+
+    def draw(self, lines: list[str], size: tuple[int, int]) -> None:
+        """Show these lines, where they are others than those that stand there."""
+        if self._drawn == (size, lines) or self._live is None:
+            return
+        self._console.width, self._console.height = size
+        text = Text("\n", no_wrap=True, overflow="crop", end="").join(Text.from_ansi(line) for line in lines)
+        text.no_wrap, text.overflow = True, "crop"
+        with writing():
+            self._live.update(text, refresh=True)
+        self._drawn = (size, lines)
+
+    def keys(self, wakes: _Wakes, within_s: float) -> str:
+        """What was typed, as soon as it is; "" when the time is over or something else happened."""
+        fds = [wakes.fd] if self._keys_fd is None else [wakes.fd, self._keys_fd]
+        ready, _, _ = select.select(fds, [], [], within_s)
+        if self._keys_fd is None or self._keys_fd not in ready:
+            return ""
+        try:
+            typed = os.read(self._keys_fd, _KEYS_AT_ONCE)
+        except OSError:
+            typed = b""
+        if not typed:  # hung up: SIGHUP follows
+            self._keys_fd = None
+        return typed.decode("utf-8", "replace")
+
+
+@dataclass(frozen=True, slots=True)
+class _Body:
+    """The page laid out for a width, kept until one of them changes."""
+
+    shown: Shown
+    width: int
+    lines: list[str]
+
+
+class _Watching:
+    """The loop: looks, keys and signals in, pages out."""
+
+    def __init__(self, watched: Watched, terminal: _Terminal, wakes: _Wakes, looks: _Looks) -> None:
+        self._terminal, self._wakes, self._looks = terminal, wakes, looks
+        self._every_s = watched.every_s
+        self._wide = watched.form is Format.WIDE
+        self._paint = painter(sys.stdout)
+        self._body: _Body | None = None
+
+    def until_the_end(self, first: Seen) -> Seen:
+        """Until ``q``, or a look that is the end; returns the last look that was shown, or the one that is the end."""
+        shown = Shown.first(first)
+        pace = Pace(self._every_s, due_s=time.monotonic() + self._every_s)
+        while not pace.quit:
+            if pace.is_due(time.monotonic()):
+                pace = pace.begun(time.monotonic())
+                self._looks.begin()
+            self._draw(shown, pace)
+            pace = pace.pressed(self._terminal.keys(self._wakes, pace.wait_s(time.monotonic())), time.monotonic())
+            self._obey(self._wakes.taken())
+            seen = self._looks.take()
+            if seen is None:
+                continue
+            if seen.failure is not None and is_the_end(seen.failure, first=False):
+                return seen
+            if not pace.late:
+                shown = shown.and_then(seen)
+            pace = pace.ended(time.monotonic())
+        return shown.look
+
+    def _obey(self, signals: frozenset[int]) -> None:
+        if signal.SIGTSTP in signals:
+            self._terminal.suspended()
+            self._wakes.signals.discard(signal.SIGCONT)
+        elif signal.SIGCONT in signals:
+            self._terminal.continued()
+
+    def _draw(self, shown: Shown, pace: Pace) -> None:
+        width, height = size = self._terminal.size
+        if self._body is None or self._body.shown is not shown or self._body.width != width:
+            lines = body_lines(shown, width, self._paint, wide=self._wide)
+            self._body = _Body(shown, width, lines)
+        now = utc_now()
+        status = status_line(shown, self._every_s, width, now, paused=pace.paused)
+        self._terminal.draw(fitted(shown, self._body.lines, status, height, now, self._paint), size)
+
+
+def _is_terminal(stream: Any) -> bool:
+    """stdin may be closed, or a terminal that is not read by anybody (``</dev/null``)."""
+    try:
+        return bool(stream is not None and stream.isatty())
+    except ValueError:
+        return False

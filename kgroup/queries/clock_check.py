@@ -1,0 +1,12 @@
+"""A warning where this machine's clock and the brokers' differ: ages, time lags and moments would be wrong by that."""
+
+from __future__ import annotations
+
+from kgroup.cluster.offsets_topic.questions import LogQuestions
+from kgroup.model.reporter import Reporter
+
+
+def warn_of_clocks(reporter: Reporter, cluster: LogQuestions) -> None:
+    """Compare the two, which is one small request, and warn where they are known to differ."""
+    if warning := cluster.clocks().warning:
+        reporter.warn(warning)

@@ -1,0 +1,363 @@
+"""What the doctor looks at, read for many groups at once: round trips grow with brokers, not with groups."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from kgroup.cluster.coordinator.groups import Listing
+from kgroup.cluster.group_partition import OFFSETS_TOPIC
+from kgroup.cluster.offsets_topic.group_log import GroupLogs
+from kgroup.cluster.snapshot import Cluster, Snapshot
+from kgroup.cluster.topics import LogView, TopicLayout
+from kgroup.groups.doctor.about_lag import stalls_of
+from kgroup.groups.doctor.from_log import FromLog, from_log
+from kgroup.groups.doctor.snapshot import (
+    ClusterSnapshot,
+    CommitPoint,
+    Commits,
+    GroupSnapshot,
+    LogFacts,
+    MemberSettings,
+    OffsetsPartition,
+    Production,
+    TopicFacts,
+    TopicPartition,
+)
+from kgroup.groups.history.summary import Asked
+from kgroup.groups.migration.evidence import Evidence, Wanted
+from kgroup.groups.migration.verdict import readiness
+from kgroup.groups.selected_groups import readable
+from kgroup.model.groups import Group, LogRange, Partition, RowError
+from kgroup.model.migration_facts import SESSION_CONFIG, BrokerFacts, OpenTransaction
+from kgroup.queries.migration_data import load_rules
+from kgroup.queries.migration_evidence import gather, topics_of
+from kgroup.settings.invocation import Run
+from kgroup.support.clock import utc_ms
+from kgroup.support.errors import KgroupError, NotFound
+from kgroup.support.units import plural
+
+PRODUCTION_MS = 600_000
+"""Over how long the records are counted that arrive: long enough for a batch producer's rounds."""
+
+_NOT_ASKED = KgroupError("not asked for")
+_STATE_SUFFIX = "-changelog"
+Layouts = Mapping[str, TopicLayout | KgroupError]
+Views = Mapping[TopicPartition, LogView | KgroupError]
+Opened = Mapping[TopicPartition, tuple[OpenTransaction, ...] | KgroupError]
+
+
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """How far ``__consumer_offsets`` is read back, and for how long at most."""
+
+    since_ms: int
+    budget_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Logs:
+    """What is known of partitions: their views, the time of what holds their last stable offset, open transactions."""
+
+    layouts: Layouts
+    views: Views
+    held_ms: Mapping[TopicPartition, int | KgroupError | None]
+    opened: Opened
+
+    def facts(self, place: TopicPartition) -> LogFacts:
+        """Of one partition; nothing where its log could not be read."""
+        view = self.views.get(place)
+        if not isinstance(view, LogView):
+            return LogFacts()
+        (since,) = view.at_times
+        arrived = 0 if since is None else view.end - since
+        held = self.held_ms.get(place)
+        return LogFacts(
+            last_stable=view.last_stable.offset,
+            held_since_ms=self._began(place, view.last_stable.offset) or (held if isinstance(held, int) else None),
+            production=Production(arrived, PRODUCTION_MS),
+            leader_epoch=view.leader_epoch,
+        )
+
+    def _began(self, place: TopicPartition, offset: int) -> int | None:
+        """When the transaction there began, by the broker's clock: a record's time is whatever its producer says."""
+        found = self.opened.get(place, ())
+        holders = () if isinstance(found, KgroupError) else (one for one in found if one.start_offset <= offset)
+        return next((one.began_ms for one in holders if one.began_ms is not None), None)
+
+
+def group_snapshots(run: Run, cluster: Cluster, found: Snapshot, depth: Depth) -> tuple[GroupSnapshot, ...]:
+    """All that can be read of these groups, in their order; why the rest could not be is in ``unread``."""
+    if not found.groups:
+        return ()
+    now_ms = utc_ms()
+    evidence = gather(run, cluster, readable(found.groups, found.errors), (), ())
+    by_name = {item.group.name: item for item in evidence}
+    known = [by_name[group.name].group if group.name in by_name else group for group in found.groups]
+    layouts = cluster.layouts({topic for group in known for topic in topics_of(group)})
+    groups = [_with_all_partitions(group, layouts) for group in known]
+    past = _group_logs(cluster, groups, depth)
+    cut_short = [log.reach.stopped for log in past.found.values() if log.reach.stopped]
+    cut_short += () if past.forbidden else past.unread.values()
+    if cut_short:
+        of = "" if len(groups) == 1 else f" of {len(cut_short)} of {plural(len(groups), 'group')}"
+        run.reporter.note(f"the past{of} was not read as far back as asked: {cut_short[0]}")
+    # Where it has just been waited for a leader in vain, it is not waited once more.
+    places = {(p.topic, p.partition) for group in groups for p in group.partitions if p.error is None}
+    logs = _looked_at(cluster, layouts, places, now_ms)
+    names = _topic_names(cluster)
+    rules = load_rules()
+    snapshots = []
+    for group in groups:
+        item = by_name.get(group.name)
+        asked = Asked(depth.since_ms, now_ms, now_ms, _session(item))
+        made = _snapshot(_with_logs(group, logs.views), item, past, logs, names, asked)
+        judged = readiness(item, Wanted("consumer"), rules) if item and group.type == "classic" else None
+        made = replace(made, unread={**_unread_logs(group, found.errors, logs.views), **made.unread})
+        snapshots.append(replace(made, readiness=judged, bootstrap=run.settings.bootstrap_servers))
+    return _with_first_unread(cluster, snapshots)
+
+
+def _group_logs(cluster: Cluster, groups: Sequence[Group], depth: Depth) -> GroupLogs:
+    """What the log tells of them; all the rest stands without it."""
+    since_ms = {group.name: depth.since_ms for group in groups}
+    if depth.budget_s <= 0:
+        return GroupLogs({}, dict.fromkeys(since_ms, f"{OFFSETS_TOPIC} was given no time (--log-budget)"))
+    try:
+        return cluster.group_logs(since_ms, depth.budget_s, to_last_state=True)
+    except KgroupError as error:
+        return GroupLogs({}, dict.fromkeys(since_ms, f"{OFFSETS_TOPIC} could not be read: {error.message}"))
+
+
+def _with_first_unread(cluster: Cluster, made: Sequence[GroupSnapshot]) -> tuple[GroupSnapshot, ...]:
+    """With what waits at commits that seem to stand: it may have come a moment ago, or be the mark of a transaction."""
+    wanted = {
+        (one.group.name, (stall.partition.topic, stall.partition.partition)): LogRange(
+            max(stall.partition.commit.offset, stall.partition.log.start), stall.partition.log.end
+        )
+        for one in made
+        for stall in stalls_of(one)
+        if stall.partition.commit is not None and stall.partition.log is not None
+    }
+    if not wanted:
+        return tuple(made)
+    try:
+        times = cluster.first_timestamps_of((place, span) for (_, place), span in wanted.items())
+    except KgroupError:
+        return tuple(made)  # a finding without its age
+    found = {(name, place): times[place, span] for (name, place), span in wanted.items()}
+    return tuple(replace(one, logs=_told(one, found)) for one in made)
+
+
+def _told(
+    one: GroupSnapshot, found: Mapping[tuple[str, TopicPartition], int | KgroupError | None]
+) -> Mapping[TopicPartition, LogFacts]:
+    logs = dict(one.logs)
+    for place, facts in one.logs.items():
+        answer = found.get((one.group.name, place), _NOT_ASKED)
+        if not isinstance(answer, KgroupError):
+            logs[place] = replace(facts, unread=answer is not None, unread_since_ms=answer)
+    return logs
+
+
+def _topic_names(cluster: Cluster) -> tuple[str, ...]:
+    """None of them where they can't be listed: only topics with the state of a group are looked for."""
+    try:
+        return tuple(topic.name for topic in cluster.topic_names())
+    except KgroupError:
+        return ()
+
+
+def _session(item: Evidence | None) -> int | None:
+    """The session timeout of the group's members of the consumer protocol."""
+    if item is None or item.configs is None:
+        return None
+    own = item.configs.get(SESSION_CONFIG, "")
+    return int(own) if own.isdecimal() else item.broker.session.default_ms if item.broker.session else None
+
+
+def _snapshot(
+    group: Group, item: Evidence | None, past: GroupLogs, logs: _Logs, names: Sequence[str], asked: Asked
+) -> GroupSnapshot:
+    log = past.found.get(group.name)
+    told = None if log is None else from_log(log.events, log.reach, group, asked)
+    why = past.unread.get(group.name, "__consumer_offsets was not read")
+    unread = {} if told else dict.fromkeys(("settings", "commits", "history", "emptied_at_ms"), why)
+    if told and log and log.reach.stopped:
+        unread |= dict.fromkeys(("settings", "emptied_at_ms"), log.reach.stopped)
+    unread |= {} if item is None else item.unread
+    places = [(p.topic, p.partition) for p in group.partitions]
+    opened, refused = _transactions(logs, places)
+    if refused:
+        unread["transactions"] = refused
+    topics = {topic: layout for topic in topics_of(group) if isinstance(layout := logs.layouts.get(topic), TopicLayout)}
+    gone = {topic for topic in topics_of(group) if isinstance(logs.layouts.get(topic), NotFound)}
+    emptied_ms = told.emptied_at_ms if told else None
+    if emptied_ms is None and group.is_empty and item and item.past:
+        emptied_ms = item.past.emptied_at_ms
+    broker = item.broker if item else BrokerFacts()
+    return GroupSnapshot(
+        group=group,
+        now_ms=asked.now_ms,
+        settings=_settings(told, group),
+        commits=_commits(told, item, group),
+        commits_since_ms=told.commits_since_ms if told else None,
+        logs={place: logs.facts(place) for place in places},
+        topics={topic: TopicFacts(len(layout.leaders), layout.id) for topic, layout in topics.items()},
+        gone=frozenset(gone),
+        state_topics=tuple(_state_topics(group.name, names)),
+        history=told.history if told else None,
+        broker=broker,
+        configs=item.configs if item else None,
+        emptied_at_ms=emptied_ms,
+        transactions=opened,
+        transaction_max_ms=broker.transaction_max_ms,
+        unread=unread,
+    )
+
+
+def _unread_logs(group: Group, errors: Sequence[RowError], views: Views) -> dict[str, str]:
+    """Why nothing is known of some of its logs, by the first of them; of a topic that is gone, nothing is expected."""
+    whys = [f"{error.topic} {error.message}" for error in errors if error.group == group.name and error.topic]
+    failed = ((p, views.get((p.topic, p.partition))) for p in group.partitions)
+    whys += [
+        f"{partition.topic}:{partition.partition} {view.message}"
+        for partition, view in failed
+        if isinstance(view, KgroupError) and not isinstance(view, NotFound)
+    ]
+    return dict.fromkeys(("logs", "last_stable", "production"), whys[0]) if whys else {}
+
+
+def _settings(told: FromLog | None, group: Group) -> Mapping[str, MemberSettings] | None:
+    """Of the members that are there now; None where the log shows none of them."""
+    if told is None:
+        return None
+    here = {member.member_id for member in group.members or ()}
+    return {who: found for who, found in told.settings.items() if who in here}
+
+
+def _commits(told: FromLog | None, item: Evidence | None, group: Group) -> Mapping[TopicPartition, Commits] | None:
+    """Those of the log, and of commits that are older than what was read of it, the standing one alone."""
+    past = item.past if item else None
+    if told is None and past is None:
+        return None
+    found = dict(told.commits) if told else {}
+    for partition in group.partitions if past else ():
+        place = (partition.topic, partition.partition)
+        at_ms = past.commits_ms.get(place) if past else None
+        if past and at_ms is not None and partition.commit is not None and place not in found:
+            found[place] = Commits((CommitPoint(partition.commit.offset, at_ms),), past.topic_ids.get(place))
+    return found
+
+
+def _state_topics(group: str, names: Sequence[str]) -> list[str]:
+    return [name for name in names if name.startswith(f"{group}-") and name.endswith(_STATE_SUFFIX)]
+
+
+def _transactions(
+    logs: _Logs, places: Collection[TopicPartition]
+) -> tuple[tuple[OpenTransaction, ...] | None, str | None]:
+    """The open ones in these partitions; None, and why, where any of them could not be asked about."""
+    found: list[OpenTransaction] = []
+    for topic, number in places:
+        row = logs.opened.get((topic, number), ())
+        if isinstance(row, KgroupError):
+            return None, f"open transactions of {topic}:{number}: {row.message}"
+        found += row
+    return tuple(found), None
+
+
+def _with_all_partitions(group: Group, layouts: Layouts) -> Group:
+    """With the partitions that a group of assign() users leaves alone: one that is new may have been overlooked."""
+    here = {(p.topic, p.partition) for p in group.partitions}
+    more = [
+        Partition(topic, number, None, None, None, None)
+        for topic in sorted({topic for topic, _ in here})
+        if isinstance(layout := layouts.get(topic), TopicLayout)
+        for number in sorted(layout.leaders)
+        if (topic, number) not in here
+    ]
+    if not more:
+        return group
+    return replace(group, partitions=tuple(sorted((*group.partitions, *more), key=lambda p: (p.topic, p.partition))))
+
+
+def _with_logs(group: Group, views: Views) -> Group:
+    """With the logs of those partitions."""
+    if all(p.log is not None or p.error for p in group.partitions):
+        return group
+    return replace(group, partitions=tuple(_with_log(p, views.get((p.topic, p.partition))) for p in group.partitions))
+
+
+def _with_log(partition: Partition, view: LogView | KgroupError | None) -> Partition:
+    if partition.log is not None or partition.error or view is None:
+        return partition
+    if isinstance(view, KgroupError):
+        return replace(partition, error=view.code)
+    return replace(partition, log=LogRange(view.start, view.end))
+
+
+def _looked_at(cluster: Cluster, layouts: Layouts, places: Collection[TopicPartition], now_ms: int) -> _Logs:
+    """The logs of all these partitions; open transactions are asked for only where something is held back."""
+    views = cluster.log_views(layouts, places, [now_ms - PRODUCTION_MS]) if places else {}
+    held = {
+        place: LogRange(view.last_stable.offset, view.end)
+        for place, view in views.items()
+        if isinstance(view, LogView) and view.last_stable.offset < view.end
+    }
+    if not held:
+        return _Logs(layouts, views, {}, {})
+    held_ms: Mapping[TopicPartition, int | KgroupError | None]
+    opened: Opened
+    try:
+        held_ms, opened = cluster.first_timestamps(held), cluster.open_transactions(layouts, held)
+    except KgroupError as error:
+        held_ms, opened = {}, dict.fromkeys(held, error)
+    return _Logs(layouts, views, held_ms, opened)
+
+
+def cluster_snapshot(run: Run, cluster: Cluster, listing: Listing) -> ClusterSnapshot:
+    """What concerns every group; ``listing`` are all groups there are."""
+    now_ms = utc_ms()
+    unread: dict[str, str] = {}
+    topic = cluster.offsets_topic()
+    layouts = cluster.layouts([OFFSETS_TOPIC])
+    partitions = None
+    if isinstance(topic.partitions, KgroupError):
+        unread["offsets_topic"] = f"{OFFSETS_TOPIC} {topic.partitions.message}"
+    else:
+        partitions = tuple(OffsetsPartition(p.partition, p.leader, p.replicas, p.in_sync) for p in topic.partitions)
+    if isinstance(topic.min_in_sync, KgroupError):
+        unread["min_in_sync"] = topic.min_in_sync.message
+    places = [(OFFSETS_TOPIC, p.partition) for p in partitions or () if p.leader is not None]
+    logs = _looked_at(cluster, layouts, places, now_ms)
+    opened, refused = _transactions(logs, places)
+    if partitions is None:
+        opened, refused = None, unread["offsets_topic"]
+    elif failed := next((view for view in logs.views.values() if isinstance(view, KgroupError)), None):
+        opened, refused = None, f"{OFFSETS_TOPIC} {failed.message}"
+    if refused:
+        unread["transactions"] = refused
+    counts = None
+    if not listing.complete:
+        unread["groups_by_coordinator"] = "no DESCRIBE on the Cluster: groups may be hidden"
+    elif listing.failures:
+        unread["groups_by_coordinator"] = listing.failures[0].message
+    else:
+        counts = dict.fromkeys(cluster.broker_ids, 0)
+        for group in listing.groups:
+            if group.coordinator is not None:
+                counts[group.coordinator.id] = counts.get(group.coordinator.id, 0) + 1
+    facts = cluster.broker_facts(cluster.broker_ids[:1])
+    maximum = next((broker.transaction_max_ms for broker in facts.values()), None)
+    return ClusterSnapshot(
+        now_ms=now_ms,
+        offsets_topic=partitions,
+        min_in_sync=None if isinstance(topic.min_in_sync, KgroupError) else topic.min_in_sync,
+        groups_by_coordinator=counts,
+        brokers=len(cluster.broker_ids),
+        transactions=opened,
+        transaction_max_ms=maximum,
+        bootstrap=run.settings.bootstrap_servers,
+        unread=unread,
+    )

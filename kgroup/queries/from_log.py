@@ -1,0 +1,351 @@
+"""Groups read out of ``__consumer_offsets``: when their coordinator can't be asked, or as they were at a moment."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
+from kgroup.cluster.snapshot import Cluster, Snapshot, Want
+from kgroup.groups.as_of_plan import COMMIT_UNKNOWN, made_anew, unknown_commit
+from kgroup.groups.offset_files import GroupOffsets
+from kgroup.groups.reset_targets import parse_moment
+from kgroup.groups.selection import Choice, Selection, check_expected, choose, concerns_topic, names_of, names_only
+from kgroup.groups.state_from_log import LoggedState, Stood, state_at
+from kgroup.model.acl_hint import acl_hint
+from kgroup.model.group_log import LOG_INCOMPLETE
+from kgroup.model.groups import Coordinator, Group, ListedGroup, RowError
+from kgroup.queries.log_bounds import FromLog, LogBounds
+from kgroup.queries.scan_progress import scan_progress
+from kgroup.queries.snapshots import foreign_left_out
+from kgroup.settings.invocation import Run
+from kgroup.support.clock import utc_ms, utc_now
+from kgroup.support.durations import parse_duration
+from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, NotFound, UsageError
+from kgroup.support.instants import rfc3339
+
+if TYPE_CHECKING:
+    from kgroup.cluster.coordinator.client import Broker
+    from kgroup.cluster.offsets_topic.health import Replicas
+
+_BUDGET = "1m"
+_NAMED = 3
+_MARKS_KEPT_MS = 86_400_000
+_MORE = "--log-budget DURATION and --log-bytes SIZE read more of it"
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """Groups as the log tells them, by name; ``missing`` are those of the asked that it holds nothing of.
+
+    ``errors`` are what could not be read or told: of partitions of the topic, groups, and single commits.
+    """
+
+    states: Mapping[str, LoggedState]
+    missing: tuple[str, ...]
+    errors: tuple[RowError, ...]
+
+
+def check_bounds(bounds: LogBounds, *, reads: bool, missing: str = "--from-log") -> None:
+    """Raise UsageError for bounds that have no meaning, or bound nothing: without the ``missing`` flag."""
+    for option, given in (("--log-budget", bounds.log_budget), ("--log-bytes", bounds.log_bytes)):
+        if given is not None and not reads:
+            raise UsageError(f"{option} is for reading __consumer_offsets, which is not asked for", hint=missing)
+    _budget_s(bounds)
+    _most_bytes(bounds)
+
+
+def read_logged(
+    run: Run,
+    cluster: Cluster,
+    names: Collection[str] | None,
+    bounds: LogBounds,
+    *,
+    at_ms: int | None = None,
+    numbers: Collection[int] | None = None,
+) -> Logged:
+    """The groups (None: all, in these partitions of the topic) as they were at ``at_ms`` (None: now).
+
+    Raises NotAuthorized where this user may not read the topic, and KgroupError where nothing of it can be read.
+    """
+    with scan_progress(run.reporter) as progress:
+        found = cluster.last_records(
+            names,
+            _budget_s(bounds),
+            numbers=numbers,
+            at_ms=at_ms,
+            max_bytes=_most_bytes(bounds),
+            progress=progress,
+        )
+    if at_ms is not None:
+        _say_untraced(run, at_ms, compacted=any(log.reach.whole_from != 0 for log in found.found.values()))
+    errors: list[RowError] = []
+    for number, error in sorted(found.unread.items()):
+        if isinstance(error, NotAuthorized):
+            raise NotAuthorized(
+                f"{OFFSETS_TOPIC} could not be read: no READ on Topic", hint=acl_hint("Read", "topic", OFFSETS_TOPIC)
+            )
+        errors.append(RowError.of(error, topic=OFFSETS_TOPIC, partition=number))
+    if names is None:  # of a group of which nothing was read not even the name is known
+        errors += (_unlisted(number, why) for number, why in sorted(found.stopped.items()))
+    states: dict[str, LoggedState] = {}
+    missing = []
+    for name, log in sorted(found.found.items()):
+        state = state_at(name, log.events, log.reach, at_ms)
+        if state is not None:
+            states[name] = state
+            errors += _errors_of(state)
+        elif log.reach.to_log_start:
+            missing.append(name)
+        else:
+            errors.append(_incomplete(name, log.reach.stopped))
+    return Logged(states, tuple(missing) if names is not None else (), tuple(errors))
+
+
+def logged_snapshot(run: Run, cluster: Cluster, which: Selection, source: FromLog, want: Want) -> LoggedSnapshot:
+    """The groups that ``which`` means, out of the log, with the logs of their partitions where ``want`` has them.
+
+    Raises NotFound, Refused and NotAuthorized as ``kgroup.queries.snapshots`` does.
+    """
+    logged = choose_logged(run, cluster, which, source)
+    snapshot = cluster.with_logs(list(logged.states.values()), want)
+    groups = tuple(with_errors(group, logged.states[group.name]) for group in snapshot.groups)
+    say_open(run, logged.states.values())
+    return LoggedSnapshot(replace(snapshot, groups=groups, errors=(*logged.errors, *snapshot.errors)), logged.states)
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedSnapshot:
+    """A snapshot whose groups come out of the log, and what the log says of each."""
+
+    snapshot: Snapshot
+    states: Mapping[str, LoggedState]
+
+
+def choose_logged(
+    run: Run,
+    cluster: Cluster,
+    which: Selection,
+    bounds: LogBounds,
+    at_ms: int | None = None,
+    numbers: Collection[int] | None = None,
+    *,
+    foreign: bool = False,
+) -> Logged:
+    """The groups that ``which`` means, out of the log alone; of all, those in these partitions of it (None: in any).
+
+    Share and streams groups are left out, after a note, unless ``foreign``. Raises as ``choose`` does, and Refused
+    (--expect, and a share or streams group that was named).
+    """
+    if which.topic and (missing := cluster.check_topics(which.topic)):
+        run.reporter.note(f"there is no topic {', '.join(missing)} now")
+    if names_only(which) and numbers is None:
+        logged = read_logged(run, cluster, names_of(which), bounds, at_ms=at_ms)
+        if logged.missing:
+            error = _no_group(logged.missing, cluster, at_ms)
+            if not logged.states and not logged.errors:
+                raise error
+            logged = replace(logged, errors=(*logged.errors, RowError.of(error)))
+        chosen = logged.states
+    else:
+        logged = read_logged(run, cluster, None, bounds, at_ms=at_ms, numbers=numbers)
+        listed = [listed_group(state) for state in logged.states.values()]
+        try:
+            choice = choose(which, listed, f"{cluster.ref.label}, in {OFFSETS_TOPIC},")
+        except NotFound:
+            if not logged.errors:
+                raise
+            choice = Choice((), None)  # it may be in what was not read, of which the errors tell
+        chosen = {group.name: logged.states[group.name] for group in choice.groups}
+        errors = tuple(error for error in logged.errors if error.group is None or error.group in chosen)
+        if choice.missing and not any(error.group is None for error in errors):
+            errors = (*errors, RowError.of(choice.missing))
+        logged = replace(logged, errors=errors)
+    if which.topic:
+        chosen = {name: state for name, state in chosen.items() if _concerns(state, which.topic)}
+        kept = tuple(e for e in logged.errors if e.group is None or e.group in chosen or e.code == LOG_INCOMPLETE)
+        logged = replace(logged, errors=kept)
+    if not foreign:
+        # (Of a type that the log does not show is not known that it is another.)
+        others = [listed_group(state) for state in chosen.values() if state.type is not None]
+        left_out = foreign_left_out(run, which, others, " --from-log")
+        chosen = {name: state for name, state in chosen.items() if name not in left_out}
+        logged = replace(logged, errors=tuple(e for e in logged.errors if e.group not in left_out))
+    check_expected(which, len(chosen))
+    return replace(logged, states=chosen)
+
+
+def without_stale(cluster: Cluster, logged: Logged) -> Logged:
+    """The same; commits on topics that were made anew since are errors, as they would be in a plan of ``undo``.
+
+    What is written to a file, or to another group, must not be applied to a topic of which it says nothing.
+    """
+    places = [(name, place) for name, state in logged.states.items() for place in state.partitions]
+    layouts = cluster.layouts({topic for _, (topic, _) in places}) if places else {}
+    states, errors = dict(logged.states), list(logged.errors)
+    for name, place in places:
+        stood, layout = logged.states[name].partitions[place], layouts[place[0]]
+        if not isinstance(layout, KgroupError) and (error := made_anew(stood, layout.id)):
+            stale = replace(stood, commit=None, unknown=error.message)
+            states[name] = replace(states[name], partitions={**states[name].partitions, place: stale})
+            errors.append(replace(error, group=name, topic=place[0], partition=place[1]))
+    return replace(logged, states=states, errors=tuple(errors))
+
+
+def kept_by(broker: int, keepers: Mapping[int, Replicas], alive: Collection[int]) -> tuple[int, ...]:
+    """The partitions of ``__consumer_offsets`` whose groups this broker keeps, or kept until it went down.
+
+    It leads them; or nobody does, and it holds them; or it is down, and would lead them if it were not.
+    """
+    return tuple(
+        number
+        for number, keeper in sorted(keepers.items())
+        if keeper.leader == broker
+        or (keeper.leader is None and broker in keeper.replicas)
+        or (broker not in alive and keeper.replicas[:1] == (broker,))
+    )
+
+
+def coordinators_of(
+    groups: Collection[str], keepers: Mapping[int, Replicas], brokers: Mapping[int, Broker]
+) -> dict[str, Coordinator | None]:
+    """The broker that each group's partition is led by now; None where none does."""
+    found: dict[str, Coordinator | None] = {}
+    for name in groups:
+        leader = keepers[partition_of(name, len(keepers))].leader
+        broker = None if leader is None else brokers.get(leader)
+        found[name] = Coordinator(broker.id, broker.host, broker.port, broker.rack) if broker else None
+    return found
+
+
+def listed_group(state: LoggedState) -> ListedGroup:
+    """The group as a line of ``kgroup list``, without its coordinator."""
+    members = None if state.state is None else len(state.members)
+    return ListedGroup(
+        state.name, state.type or "unknown", state.state or "Unknown", state.protocol_type, None, members
+    )
+
+
+def with_errors(group: Group, state: LoggedState) -> Group:
+    """The group with an error in each partition whose commit can't be told."""
+    if not any(stood.unknown for stood in state.partitions.values()):
+        return group
+    return replace(
+        group,
+        partitions=tuple(
+            replace(row, error=COMMIT_UNKNOWN)
+            if state.partitions.get((row.topic, row.partition), _NONE).unknown
+            else row
+            for row in group.partitions
+        ),
+    )
+
+
+_NONE = Stood(None)
+
+
+def say_open(run: Run, states: Collection[LoggedState], at_ms: int | None = None) -> None:
+    """Say for which partitions commits of a transaction that was open then (None: is open) stand in the log."""
+    places = [f"{state.name} {topic}:{number}" for state in states for topic, number in sorted(state.open)]
+    if places:
+        more = f" and {len(places) - _NAMED} more" if len(places) > _NAMED else ""
+        what = (
+            "an open transaction has committed there, which does not count until it ends"
+            if at_ms is None
+            else "a transaction that was open then had committed there, which does not count as of then"
+        )
+        run.reporter.warn(f"{', '.join(places[:_NAMED])}{more}: {what}")
+
+
+def moment_of(text: str, option: str = "--as-of") -> int:
+    """The moment in ms since 1970. Raises UsageError for what is none, and for one that is yet to come."""
+    now = utc_now()
+    at_ms = parse_moment(text, now, option)
+    if at_ms > round(now.timestamp() * 1000):
+        raise UsageError(f"{option} {text}: that is yet to come; it is {now:%Y-%m-%dT%H:%M:%SZ}")
+    return at_ms
+
+
+def stood_at(state: LoggedState, topics: Sequence[str] | None, at_ms: int | None) -> GroupOffsets:
+    """What a group had committed on the topics (None: on all), as far as it can be told, for a file."""
+    commits = tuple(
+        (topic, number, commit) for (topic, number), commit in state.commits.items() if not topics or topic in topics
+    )
+    return GroupOffsets(state.name, state.type, state.state, commits, rfc3339(at_ms or state.newest_ms))
+
+
+def _say_untraced(run: Run, at_ms: int, *, compacted: bool) -> None:
+    """Say of which commits not even an error can be shown: nothing of them is left."""
+    if compacted and utc_ms() - at_ms > _MARKS_KEPT_MS:
+        run.reporter.note(
+            f"commits of then that were deleted, or expired, since may be missing without a trace: {OFFSETS_TOPIC} "
+            "forgets deletions after a day, or what its delete.retention.ms says"
+        )
+
+
+def _errors_of(state: LoggedState) -> Iterator[RowError]:
+    if state.incomplete:
+        yield _incomplete(state.name, state.incomplete)
+    for place, stood in state.partitions.items():
+        if stood.unknown:
+            yield replace(unknown_commit(stood.unknown), group=state.name, topic=place[0], partition=place[1])
+
+
+def _unlisted(number: int, why: str) -> RowError:
+    return RowError(
+        LOG_INCOMPLETE,
+        f"was not read to its start, so groups may be missing: {why}",
+        topic=OFFSETS_TOPIC,
+        partition=number,
+        hint=_MORE,
+        exit_code=ExitCode.PARTLY,
+    )
+
+
+def _incomplete(name: str, why: str | None) -> RowError:
+    return RowError(
+        LOG_INCOMPLETE,
+        f"its part of {OFFSETS_TOPIC} was not read to its start, so commits may be missing: {why or 'it was stopped'}",
+        name,
+        hint=_MORE,
+        exit_code=ExitCode.PARTLY,
+    )
+
+
+def _no_group(missing: Sequence[str], cluster: Cluster, at_ms: int | None) -> NotFound:
+    named = ", ".join(f'"{name}"' for name in missing)
+    then = "" if at_ms is None else " at that time, as far back as it reaches"
+    return NotFound(
+        f"{OFFSETS_TOPIC} of {cluster.ref.label} holds no group {named}{then}",
+        hint="kgroup list --from-log" if at_ms is None else "kgroup history GROUP --commits",
+    )
+
+
+def _concerns(state: LoggedState, topics: Sequence[str]) -> bool:
+    committed = any(topic in topics for (topic, _), stood in state.partitions.items() if stood.commit or stood.unknown)
+    bare = Group(
+        state.name, "", "", None, None, None, None, None, None, None, state.members, ()
+    )  # its members' subscriptions and assignments are all that is asked for
+    assigned = any(item.topic in topics for member in state.members for item in member.assignment or ())
+    return committed or assigned or concerns_topic(bare, topics)
+
+
+def _budget_s(bounds: LogBounds) -> float:
+    seconds = parse_duration(bounds.log_budget or _BUDGET, "--log-budget")
+    if seconds <= 0:
+        raise UsageError(f"--log-budget {bounds.log_budget}: no time at all", hint="--log-budget 1m")
+    return seconds
+
+
+def _most_bytes(bounds: LogBounds) -> int | None:
+    """``500MB``, ``2GiB``; a bare number is bytes. Raises UsageError."""
+    if bounds.log_bytes is None:
+        return None
+    found = re.fullmatch(r"(?ai)\s*(\d+(?:\.\d+)?)\s*([kmg])?(i?b)?\s*", bounds.log_bytes)
+    size = float(found[1]) if found else 0
+    if not found or size <= 0:
+        raise UsageError(f"--log-bytes {bounds.log_bytes}: not a size", hint="--log-bytes 500MB or 2GiB")
+    step = 1024 if (found[3] or "").lower() == "ib" else 1000
+    return max(1, int(size * step ** " kmg".index((found[2] or " ").lower())))

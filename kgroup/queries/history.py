@@ -1,0 +1,186 @@
+"""The histories of groups as the cluster tells them: read once, and read on for ``--follow``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from kgroup.cluster.group_partition import OFFSETS_TOPIC
+from kgroup.cluster.snapshot import Cluster, Want
+from kgroup.groups.commit_tags import Mark
+from kgroup.groups.history.summary import Asked, History, history
+from kgroup.model.acl_hint import acl_hint
+from kgroup.model.group_log import (
+    CommitWritten,
+    Ending,
+    EpochWritten,
+    Event,
+    ForeignGroupWritten,
+    GenerationWritten,
+    GroupGone,
+    Reach,
+)
+from kgroup.model.groups import ListedGroup, RowError
+from kgroup.support.clock import utc_ms
+from kgroup.support.errors import KgroupError, NotAuthorized, NotFound, Unreachable
+
+STATE_ONLY = Want(offsets=False, logs=False, generation_budget_s=0)
+MOST_BYTES = 1024**3
+"""How much of ``__consumer_offsets`` is fetched for one screen, however long it may take."""
+
+_KEPT_MS = 600_000
+"""How long before the span commits are kept when following: they tell how the group's members commit."""
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What of the histories is wanted: from ``since_ms`` until ``until_ms`` (None: now), read for ``budget_s``.
+
+    ``moves_on_ms`` is how long the span is where it ends now, whenever that is; None where it begins at a fixed time.
+    """
+
+    since_ms: int
+    until_ms: int | None
+    budget_s: float
+    moves_on_ms: int | None = None
+    commits: bool = False
+    chosen: Callable[[str, int], bool] = lambda topic, partition: True
+
+
+class Histories:
+    """The logs of groups, and what they tell. ``states`` are what coordinators say, None: there is no such group."""
+
+    def __init__(self, cluster: Cluster, wish: Wish, states: Mapping[str, str | None]) -> None:
+        self._cluster = cluster
+        self._wish = wish
+        self._states = dict(states)
+        self._events: dict[str, tuple[Event, ...]] = {}
+        self._reach: dict[str, Reach] = {}
+        self._sessions_ms = cluster.consumer_sessions(list(states))
+
+    def read(self, progress: Progress | None = None) -> tuple[RowError, ...]:
+        """Read the logs; returns the groups of which nothing could be read."""
+        wish = self._wish
+        logs = self._cluster.group_logs(
+            dict.fromkeys(self._states, wish.since_ms),
+            wish.budget_s,
+            max_bytes=MOST_BYTES,
+            to_last_state=True,
+            progress=progress,
+        )
+        for group, log in logs.found.items():
+            self._events[group], self._reach[group] = log.events, log.reach
+        return tuple(
+            RowError.of(_unread(why, forbidden=logs.forbidden), group=group) for group, why in logs.unread.items()
+        )
+
+    def read_on(self) -> None:
+        """Read what was written since, and the states now. Raises KgroupError where that fails."""
+        wish = self._wish
+        floors = {group: _floor(self._events[group], reach) for group, reach in self._reach.items()}
+        logs = self._cluster.group_logs(dict.fromkeys(floors), wish.budget_s, max_bytes=MOST_BYTES, floors=floors)
+        for why in logs.unread.values():
+            raise _unread(why, forbidden=logs.forbidden)
+        for group, log in logs.found.items():
+            if log.reach.stopped is None:  # else the next reading brings it
+                known = (event for event in self._events[group] if self._stays(event, floors[group]))
+                self._events[group] = (*known, *log.events)
+                self._reach[group] = _longer(self._reach[group], log.reach, floors[group])
+        snapshot = self._cluster.describe(list(self._states), STATE_ONLY)
+        found = {group.name: group.state for group in snapshot.groups}
+        gone = {error.group for error in snapshot.errors if error.code == NotFound.code}
+        for group in self._states:
+            if group in found or group in gone:
+                self._states[group] = found.get(group)
+
+    def _stays(self, event: Event, floor: int) -> bool:
+        """Whether it is still of use: commits of before the span are not, and those above the floor are read anew."""
+        return event.log_offset < floor and not (
+            isinstance(event, CommitWritten) and event.at_ms < self._since_ms(utc_ms()) - _KEPT_MS
+        )
+
+    def has_nothing(self, group: str) -> bool:
+        """Whether the log was read, and nothing of the group is in that."""
+        return self._events.get(group) == ()
+
+    def foreign(self) -> tuple[ListedGroup, ...]:
+        """The groups that are of another type, or were when they were deleted: their records tell no history."""
+        return tuple(
+            ListedGroup(group, state.type, "Unknown", None, None)
+            for group, state in self._last_states().items()
+            if isinstance(state, ForeignGroupWritten)
+        )
+
+    def without_type(self) -> frozenset[str]:
+        """The groups that no coordinator knows as groups of consumers, and of which what was read says no more."""
+        return frozenset(group for group, state in self._last_states().items() if state is None)
+
+    def _last_states(self) -> dict[str, Event | None]:
+        return {group: _last_state(events) for group, events in self._events.items() if self._states[group] is None}
+
+    def stopped(self, group: str) -> str | None:
+        """Why the log was not read as far back as it had to be; None: it was. Of a group that was read."""
+        return self._reach[group].stopped
+
+    def found(self) -> tuple[History, ...]:
+        """The histories of all groups that were read, in the order in which they were asked for."""
+        return tuple(self._history(group) for group in self._states if group in self._events)
+
+    def _since_ms(self, now_ms: int) -> int:
+        wish = self._wish
+        return wish.since_ms if wish.moves_on_ms is None else now_ms - wish.moves_on_ms
+
+    def _history(self, group: str) -> History:
+        wish = self._wish
+        now_ms = utc_ms()
+        asked = Asked(
+            since_ms=self._since_ms(now_ms),
+            # What was written while it was read belongs to it, whatever the brokers' clocks say.
+            until_ms=_last_ms(self._events[group], now_ms) if wish.until_ms is None else wish.until_ms,
+            now_ms=now_ms,
+            session_ms=self._sessions_ms.get(group),
+            state=self._states[group],
+            commits=wish.commits,
+            chosen=wish.chosen,
+            mark=_plan_of,
+        )
+        return history(group, self._events[group], self._reach[group], asked)
+
+
+def _last_state(events: Sequence[Event]) -> Event | None:
+    kinds = (GenerationWritten, EpochWritten, GroupGone, ForeignGroupWritten)
+    return next((event for event in reversed(events) if isinstance(event, kinds)), None)
+
+
+def _last_ms(events: Sequence[Event], now_ms: int) -> int:
+    return max(now_ms, events[-1].at_ms) if events else now_ms
+
+
+def _plan_of(metadata: str) -> str | None:
+    mark = Mark.of(metadata)
+    return None if mark is None else mark.plan_id
+
+
+def _floor(events: Iterable[Event], reach: Reach) -> int:
+    """From where on the log may tell something new: from the oldest commit of a transaction that was open."""
+    pending = (e.log_offset for e in events if isinstance(e, CommitWritten) and e.ending is Ending.OPEN)
+    return min(pending, default=reach.end)
+
+
+def _longer(reach: Reach, more: Reach, floor: int) -> Reach:
+    """What was read, with what was read on from ``floor``: compaction may have been there first."""
+    whole = more.whole_from is not None and more.whole_from <= floor
+    return replace(
+        reach,
+        end=more.end,
+        open_since_ms=more.open_since_ms,
+        whole_from=reach.whole_from if whole else more.whole_from,
+    )
+
+
+def _unread(why: str, *, forbidden: bool) -> KgroupError:
+    if forbidden:
+        return NotAuthorized(f"its history is not known: {why}", hint=acl_hint("Read", "topic", OFFSETS_TOPIC))
+    return Unreachable(f"its history is not known: {why}")

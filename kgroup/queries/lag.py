@@ -1,0 +1,265 @@
+"""The evidence of a group's lag, read from the cluster; pure rules (``groups/lag``, ``groups/verdict``) judge it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from kgroup.cluster.first_records import First
+from kgroup.cluster.lag_reading import LagFacts, LagWants, Others, unread_span
+from kgroup.cluster.snapshot import Cluster
+from kgroup.cluster.topics import LogView, TopicLayout
+from kgroup.groups.lag.evidence import (
+    Evidence,
+    FirstUnread,
+    Isolation,
+    LogPoint,
+    OpenTransaction,
+    PartitionEvidence,
+    Retention,
+    Sibling,
+    Source,
+    TopicPartition,
+)
+from kgroup.groups.lag.from_log import FromLog, from_log
+from kgroup.model.group_log import GenerationWritten, GroupGone
+from kgroup.model.groups import Commit, Group, LogRange, Partition
+from kgroup.support.errors import KgroupError, NotAuthorized
+
+if TYPE_CHECKING:
+    from kgroup.cluster.topic_retention import Keeping
+    from kgroup.model import migration_facts as told_facts
+    from kgroup.queries.lag_cache import LagMemory
+
+_RATES_MS = (600_000, 60_000)
+_SPAN_MS = 3_600_000
+_IDLE_SPAN_MS = 600_000
+"""Of a group that has read everything, only its pace is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """How much is read.
+
+    ``no_log`` and ``no_time`` are why commits and first unread records are not to be read; None: they are.
+    ``log_budget_s`` is how long ``__consumer_offsets`` is read, ``surroundings`` whether retention and other groups are
+    asked for, ``state`` whether since when a group is in its state.
+    """
+
+    log_budget_s: float
+    isolation: Isolation = Isolation.READ_UNCOMMITTED
+    no_time: str | None = None
+    no_log: str | None = None
+    surroundings: bool = False
+    state: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """The evidence of one group; ``generation`` and ``leader`` are its newest one's in the log, None where not read.
+
+    ``stopped`` is why its log was read no further back than ``read_since_ms``; None: far enough.
+    """
+
+    evidence: Evidence
+    generation: int | None = None
+    leader: str | None = None
+    stopped: str | None = None
+    unread: str | None = None
+
+
+def read_evidence(
+    cluster: Cluster, groups: Sequence[Group], ask: Ask, now_ms: int, memory: LagMemory | None = None
+) -> dict[str, Read]:
+    """The evidence of each group, by name. ``now_ms`` is our clock, and gives way to a broker's that is ahead.
+
+    ``memory`` is what earlier looks left, for who looks again and again.
+    """
+    committed = ask.isolation is Isolation.READ_COMMITTED
+    since = {group.name: now_ms - _span_of(group) for group in groups} if ask.no_log is None else {}
+    wants = LagWants(
+        moments_ms=tuple(now_ms - span_ms for span_ms in _RATES_MS),
+        since_ms=since,
+        log_budget_s=ask.log_budget_s,
+        to_state=ask.state,
+        first_unread=ask.no_time is None,
+        read_committed=committed,
+        surroundings=ask.surroundings,
+        quiet_since_ms=now_ms - _SPAN_MS,
+    )
+    if memory is None:
+        facts = cluster.lag_facts(groups, wants)
+    else:
+        asked = memory.wants(wants, groups)
+        facts = memory.joined(cluster.lag_facts(groups, asked), asked, since)
+    newest = (log.events[-1].at_ms for log in facts.logs.found.values() if log.events)
+    now_ms = max((now_ms, *newest))
+    return {group.name: _of_group(group, facts, ask, wants, now_ms) for group in groups}
+
+
+def _span_of(group: Group) -> int:
+    return _SPAN_MS if group.totals.lag or any(p.lag is None for p in group.partitions) else _IDLE_SPAN_MS
+
+
+def _of_group(group: Group, facts: LagFacts, ask: Ask, wants: LagWants, now_ms: int) -> Read:
+    log = facts.logs.found.get(group.name)
+    told = None if log is None else from_log(log.events, log.reach, group, now_ms)
+    unread = facts.logs.unread.get(group.name)
+    firsts = dict(_firsts(group, facts, wants))
+    evidence = Evidence(
+        now_ms=now_ms,
+        isolation=ask.isolation,
+        partitions={(p.topic, p.partition): _of_partition(p, facts, firsts, told, wants) for p in group.partitions},
+        state_since_ms=None if told is None else told.state_since_ms,
+        siblings=_siblings(group, facts, wants),
+        members={} if told is None else told.members,
+        churn=None if told is None else told.churn,
+        unknown=dict(_unknown(group, facts, ask, firsts, told)),
+    )
+    newest = None
+    if log is not None:
+        newest = next((e for e in reversed(log.events) if isinstance(e, GenerationWritten | GroupGone)), None)
+    return Read(
+        evidence,
+        generation=newest.generation if isinstance(newest, GenerationWritten) else None,
+        leader=newest.leader if isinstance(newest, GenerationWritten) else None,
+        stopped=None if log is None else log.reach.stopped,
+        unread=unread,
+    )
+
+
+def _unknown(
+    group: Group, facts: LagFacts, ask: Ask, firsts: Mapping[TopicPartition, First], told: FromLog | None
+) -> Iterator[tuple[Source, str]]:
+    """What could not be read, and why."""
+    if told is None:
+        why = ask.no_log or facts.logs.unread.get(group.name) or "not read"
+        yield Source.COMMITS, why
+        if ask.state:
+            yield Source.STATE, why
+    elif ask.state and told.state_since_ms is None and (stopped := facts.logs.found[group.name].reach.stopped):
+        yield Source.STATE, stopped
+    if ask.no_time is not None:
+        yield Source.TIME, ask.no_time
+    else:
+        failed = ((place, error) for place, error in firsts.items() if isinstance(error, KgroupError))
+        for place, error in islice(failed, 1):
+            yield Source.TIME, _of_topic(place, error)
+    if facts.keeping is not None:
+        closed = (p.topic for p in group.partitions if p.lag and facts.keeping.settings.get(p.topic) is None)
+        for topic in islice(closed, 1):
+            yield Source.RETENTION, f"no DESCRIBE_CONFIGS on {topic}"
+    if isinstance(facts.others, str):
+        yield Source.SIBLINGS, facts.others
+    elif facts.others is not None and facts.others.unseen:
+        yield Source.SIBLINGS, facts.others.unseen
+
+
+def _of_topic(place: TopicPartition, error: KgroupError) -> str:
+    topic, number = place
+    return f"no READ on {topic}" if isinstance(error, NotAuthorized) else f"{topic}:{number} {error.message}"
+
+
+def _firsts(group: Group, facts: LagFacts, wants: LagWants) -> Iterator[tuple[TopicPartition, First]]:
+    for p in group.partitions:
+        place = (p.topic, p.partition)
+        span = unread_span(p, facts.views.get(place), read_committed=wants.read_committed)
+        if span is not None and (place, span) in facts.firsts:
+            yield place, facts.firsts[place, span]
+
+
+def _of_partition(
+    p: Partition, facts: LagFacts, firsts: Mapping[TopicPartition, First], told: FromLog | None, wants: LagWants
+) -> PartitionEvidence:
+    place = (p.topic, p.partition)
+    view, layout = facts.views.get(place), facts.layouts.get(p.topic)
+    seen = view if isinstance(view, LogView) else None
+    return PartitionEvidence(
+        commits=() if told is None else told.commits.get(place, ()),
+        read_since_ms=None if told is None else told.read_since_ms,
+        ends=() if seen is None or p.log is None else tuple(_ends_then(p.log, seen, wants.moments_ms)),
+        first_unread=_first_unread(firsts[place]) if place in firsts else None,
+        last_stable=None if seen is None else seen.last_stable.offset,
+        open_transaction=_oldest(facts.transactions.get(place)),
+        retention=_retention(facts.keeping, place),
+        leader=layout.leaders.get(p.partition) if isinstance(layout, TopicLayout) else None,
+    )
+
+
+def _ends_then(log: LogRange, view: LogView, moments_ms: Sequence[int]) -> Iterator[LogPoint]:
+    """Where the log ended then: at the first record that is younger, and where there is none, where it ends now."""
+    for moment_ms, younger in zip(moments_ms, view.at_times, strict=True):
+        yield LogPoint(moment_ms, log.end if younger is None else min(younger, log.end))
+
+
+def _first_unread(first: First) -> FirstUnread | None:
+    if isinstance(first, KgroupError):
+        return None
+    return FirstUnread(None) if first is None else FirstUnread(first.offset, first.timestamp_ms)
+
+
+def _oldest(found: tuple[told_facts.OpenTransaction, ...] | KgroupError | None) -> OpenTransaction | None:
+    """The transaction that keeps the last stable offset back; one that no coordinator knows began then or earlier."""
+    if not found or isinstance(found, KgroupError):
+        return None
+    first = found[0]
+    since_ms = first.last_ms if first.began_ms is None else first.began_ms
+    return OpenTransaction(
+        first.producer_id,
+        first.producer_epoch,
+        first.start_offset,
+        since_ms if since_ms >= 0 else None,
+        first.transactional_id,
+        at_least=first.began_ms is None,
+    )
+
+
+def _retention(keeping: Keeping | None, place: TopicPartition) -> Retention | None:
+    settings = None if keeping is None else keeping.settings.get(place[0])
+    if keeping is None or settings is None:
+        return None
+    limit_bytes = _limit(settings, "retention.bytes")
+    cleanup = settings.get("cleanup.policy", "delete").split(",")
+    return Retention(
+        _limit(settings, "retention.ms"),
+        limit_bytes,
+        keeping.sizes.get(place) if limit_bytes is not None else None,
+        compacted="compact" in cleanup,
+        deletes="delete" in cleanup,
+    )
+
+
+def _limit(settings: Mapping[str, str], name: str) -> int | None:
+    """-1 is no limit."""
+    text = settings.get(name, "")
+    return int(text) if text.isdigit() else None
+
+
+def _siblings(group: Group, facts: LagFacts, wants: LagWants) -> tuple[Sibling, ...] | None:
+    """The other groups' lag on the topics of this one that lag, as far as the logs' ends are known."""
+    others = facts.others
+    if not isinstance(others, Others):
+        return None
+    topics = {p.topic for p in group.partitions if p.lag}
+    lags: dict[tuple[str, str], list[int | None]] = {}
+    for name, committed in others.committed.items():
+        for (topic, number), commit in committed.items():
+            if topic in topics and name != group.name:
+                lags.setdefault((name, topic), []).append(_lag(commit, facts.views.get((topic, number))))
+    quiet_ms = wants.quiet_since_ms - 1
+    signs = {name: quiet_ms if at_ms is None else at_ms for name, at_ms in others.last_ms.items()}
+    return tuple(
+        Sibling(name, topic, None if None in found else sum(lag or 0 for lag in found), signs.get(name))
+        for (name, topic), found in lags.items()
+    )
+
+
+def _lag(commit: Commit | KgroupError, view: LogView | KgroupError | None) -> int | None:
+    if isinstance(commit, KgroupError) or not isinstance(view, LogView):
+        return None
+    if commit.offset > view.end:
+        # Committed to a log that is gone: it does not keep up.
+        return None
+    return view.end - max(commit.offset, view.start)

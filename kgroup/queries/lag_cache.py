@@ -1,0 +1,127 @@
+"""What one look of ``--watch`` leaves for the next: only what was written since is read of ``__consumer_offsets``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from kgroup.cluster.lag_reading import LagFacts, LagWants
+from kgroup.cluster.offsets_topic.group_log import GroupLog, GroupLogs
+from kgroup.groups.lag.from_log import whole_since
+from kgroup.model.group_log import CommitWritten, Ending, Event, Reach
+from kgroup.model.groups import Group
+
+SURROUNDINGS_EVERY_S = 15.0
+"""How often retention and the other groups are asked for again: all groups of the cluster are listed for them."""
+
+_LEAST_EVENTS, _EVENTS_A_PARTITION = 10_000, 40
+"""More commits of an hour are forgotten sooner; ten of a partition tell its status."""
+
+
+@dataclass(slots=True)
+class LagMemory:
+    """The logs that earlier looks read, and what is around the groups; of no more groups than the last look had."""
+
+    _logs: dict[str, GroupLog] = field(default_factory=dict)
+    _around: LagFacts | None = None
+    _topics: frozenset[str] = frozenset()
+    _around_s: float = 0.0
+
+    def wants(self, wants: LagWants, groups: Collection[Group]) -> LagWants:
+        """The same without what is known."""
+        floors = {name: _floor(self._logs[name]) for name in wants.since_ms if name in self._logs}
+        topics = {p.topic for group in groups for p in group.partitions if p.lag}
+        known = self._around is not None and topics <= self._topics
+        fresh = known and time.monotonic() - self._around_s < SURROUNDINGS_EVERY_S
+        if wants.surroundings and not fresh:
+            self._topics, self._around_s = frozenset(topics), time.monotonic()
+        return replace(wants, floors=floors, surroundings=wants.surroundings and not fresh)
+
+    def joined(self, facts: LagFacts, asked: LagWants, since_ms: Mapping[str, int]) -> LagFacts:
+        """What was read by ``asked``, with what was known before."""
+        kept: dict[str, GroupLog] = {}
+        found = dict(facts.logs.found)
+        for name, now in facts.logs.found.items():
+            before = self._logs.get(name)
+            if before is None:
+                kept[name] = now
+            elif (log := join(before, now, asked.floors[name], since_ms[name])) is not None:
+                kept[name] = found[name] = log
+        self._logs = kept
+        if asked.surroundings or self._around is None:
+            self._around = facts
+        around = self._around
+        return replace(
+            facts,
+            logs=GroupLogs(found, facts.logs.unread, facts.logs.forbidden),
+            keeping=around.keeping,
+            others=around.others,
+        )
+
+
+def join(before: GroupLog, now: GroupLog, floor: int, since_ms: int) -> GroupLog | None:
+    """The log of a group from what was known below offset ``floor`` and what was read now; None where there is a gap.
+
+    What is older than ``since_ms`` is forgotten but for the newest of each kind, so that a watch for days needs no more
+    memory than one look.
+    """
+    if now.reach.start > floor or now.reach.end < before.reach.end:
+        return None
+    events = (
+        *(event for event in before.events if event.log_offset < floor),
+        *(event for event in now.events if event.log_offset >= floor),
+    )
+    since_ms = _young(events, since_ms)
+    whole_ms = whole_since(before.events, before.reach)
+    reach = replace(before.reach, end=now.reach.end)
+    if whole_ms is not None:
+        # From there on nothing was missing; what is forgotten now is missing from now on.
+        start = max(reach.start, reach.whole_from or 0)
+        reach = replace(reach, start=start, whole_from=start, oldest_ms=max(whole_ms, since_ms))
+    if now.reach.whole_from is not None and now.reach.whole_from > floor:
+        reach = replace(reach, whole_from=now.reach.whole_from)
+    events = tuple(_remembered(events, since_ms))
+    return GroupLog(events, replace(reach, stopped=_stopped(reach, whole_ms, since_ms), open_since_ms=_open_ms(events)))
+
+
+def _young(events: Collection[Event], since_ms: int) -> int:
+    """From when on events are remembered, so that they are no more than a few for each partition."""
+    places = {(e.topic, e.partition) for e in events if isinstance(e, CommitWritten)}
+    most = max(_LEAST_EVENTS, _EVENTS_A_PARTITION * len(places))
+    return since_ms if len(events) <= most else max(since_ms, sorted(event.at_ms for event in events)[-most])
+
+
+def _floor(log: GroupLog) -> int:
+    """From where to read on: how an open transaction has ended may be told by what comes."""
+    opened = (e.log_offset for e in log.events if isinstance(e, CommitWritten) and e.ending is Ending.OPEN)
+    return min(opened, default=log.reach.end)
+
+
+def _remembered(events: Collection[Event], since_ms: int) -> Iterable[Event]:
+    newest = {_about(event): event.log_offset for event in events if _counts(event)}
+    return (event for event in events if event.at_ms >= since_ms or newest.get(_about(event)) == event.log_offset)
+
+
+def _about(event: Event) -> tuple[object, ...]:
+    """What a later event replaces: a partition's commit, a member's record, the group's state."""
+    if isinstance(event, CommitWritten):
+        return (CommitWritten, event.topic, event.partition)
+    return (type(event), getattr(event, "member_id", None) or getattr(event, "pattern", None))
+
+
+def _counts(event: Event) -> bool:
+    """A commit does not while its transaction is open, nor when that was aborted."""
+    return not isinstance(event, CommitWritten) or event.ending in (Ending.PLAIN, Ending.COMMITTED)
+
+
+def _open_ms(events: Iterable[Event]) -> int | None:
+    return min(
+        (e.at_ms for e in events if isinstance(e, CommitWritten) and e.ending is Ending.OPEN),
+        default=None,
+    )
+
+
+def _stopped(reach: Reach, whole_ms: int | None, since_ms: int) -> str | None:
+    """Time passes: what was not read an hour back at first is an hour old some day."""
+    return None if whole_ms is not None and whole_ms <= since_ms else reach.stopped

@@ -1,0 +1,113 @@
+"""Reading what the checks of a migration look at, for all groups at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kgroup.cluster.snapshot import Cluster
+from kgroup.groups.change_plan import committed
+from kgroup.groups.migration.evidence import Client, Evidence
+from kgroup.groups.selected_groups import Chosen
+from kgroup.groups.stale_members import without_leftovers
+from kgroup.model.groups import Group, ListedGroup
+from kgroup.model.migration_facts import Access, BrokerFacts, TopicPartition
+from kgroup.settings.invocation import Run
+from kgroup.support.clock import utc_ms
+from kgroup.support.errors import KgroupError, NotAuthorized, NotFound
+
+_PAST_BUDGET_S = 2.0
+_PENDING = "pending-transaction"
+
+Used = Sequence[tuple[str | None, Client]]
+"""What applications use: the group that it is about (None: all), and the client."""
+
+
+def gather(
+    run: Run,
+    cluster: Cluster,
+    found: Chosen,
+    others: Sequence[ListedGroup],
+    clients: Used,
+    configured: tuple[str, ...] = (),
+) -> tuple[Evidence, ...]:
+    """All that can be read of these groups, in their order; what can't be is None in the evidence, with the reason.
+
+    ``others`` are groups of kinds that can't be described; ``configured`` are the assignors of the application's own
+    configuration.
+    """
+    names = [group.name for group in found.groups]
+    topics = {group.name: sorted(topics_of(group)) for group in found.groups}
+    now_ms = utc_ms()
+    facts = cluster.broker_facts({group.coordinator.id for group in found.groups if group.coordinator})
+    configs = cluster.group_configs(names) if names else {}
+    access = cluster.access(topics) if names else {}
+    may_hide = _may_hide(cluster, access)
+    pasts, note = cluster.pasts(found.groups, _PAST_BUDGET_S, to_start=may_hide is not False) if names else ({}, None)
+    if note:
+        run.reporter.note(note)
+    layouts = cluster.layouts({topic for own in topics.values() for topic in own})
+    gone = {topic for topic, layout in layouts.items() if isinstance(layout, NotFound)}
+    pending: dict[str, list[TopicPartition]] = {}
+    for (name, topic, number), error in found.unread.items():
+        if error.code == _PENDING:
+            pending.setdefault(name, []).append((topic, number))
+    evidence = []
+    for group in found.groups:
+        name = group.name
+        unread = {"past": note} if note and name not in pasts else {}
+        own_configs = configs.get(name)
+        if isinstance(own_configs, KgroupError):
+            unread["configs"] = own_configs.message
+        own_access = access if isinstance(access, KgroupError) else access.get(name)
+        if isinstance(own_access, KgroupError):
+            unread["access"] = own_access.message
+        evidence.append(
+            Evidence(
+                group=without_leftovers(group),
+                kind=group.type,
+                broker=facts.get(group.coordinator.id, BrokerFacts()) if group.coordinator else BrokerFacts(),
+                past=pasts.get(name),
+                configs=None if isinstance(own_configs, KgroupError) else own_configs,
+                access=None if isinstance(own_access, KgroupError) else own_access,
+                now_ms=now_ms,
+                pending=tuple(sorted({*pending.get(name, ()), *(past.pending if (past := pasts.get(name)) else ())})),
+                gone=tuple(sorted(gone & {topic for topic, _ in committed(group)})),
+                clients=tuple(client for of, client in clients if of in (None, name)),
+                configured=configured,
+                may_hide=may_hide,
+                unread=unread,
+            )
+        )
+    return (*evidence, *(_of_other_kind(group, now_ms) for group in others))
+
+
+def _may_hide(cluster: Cluster, access: Mapping[str, Access] | KgroupError) -> bool | None:
+    """Whether the broker may keep topics from this user; None where that can't be told."""
+    if isinstance(access, KgroupError):
+        return True if isinstance(access, NotAuthorized) else None
+    return any(item.authorizer for item in access.values()) and cluster.may_hide_topics()
+
+
+def topics_of(group: Group) -> set[str]:
+    """The topics that a group has to do with: committed, assigned or subscribed."""
+    subscribed = {topic for member in group.members or () for topic in member.subscription or ()}
+    return subscribed | {partition.topic for partition in group.partitions}
+
+
+def _of_other_kind(listed: ListedGroup, now_ms: int) -> Evidence:
+    """A share or streams group: nothing of it is read."""
+    group = Group(
+        name=listed.name,
+        type=listed.type,
+        state=listed.state,
+        protocol_type=listed.protocol_type,
+        assignor=None,
+        coordinator=listed.coordinator,
+        generation=None,
+        leader=None,
+        group_epoch=None,
+        assignment_epoch=None,
+        members=None,
+        partitions=(),
+    )
+    return Evidence(group, listed.type, BrokerFacts(), None, None, None, now_ms)

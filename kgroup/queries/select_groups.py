@@ -1,0 +1,54 @@
+"""The groups that a verb is about: listed, chosen, narrowed by topic, counted. Shared by the verbs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kgroup.cluster.coordinator.groups import Listing
+from kgroup.cluster.snapshot import Cluster, Want
+from kgroup.groups.selection import Choice, Selection, check_expected, choose, concerns_topic, visibility_note
+from kgroup.model.groups import ListedGroup, RowError
+from kgroup.settings.invocation import Run
+from kgroup.support.errors import NotFound
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The groups, and what could not be seen of the others."""
+
+    groups: tuple[ListedGroup, ...]
+    errors: tuple[RowError, ...]
+
+
+def choose_groups(run: Run, cluster: Cluster, which: Selection) -> Chosen:
+    """The groups that ``which`` means, in the order of their names.
+
+    Raises NotFound and NotAuthorized as ``kgroup.groups.selection`` does, and Refused where ``--expect`` says
+    another number; what kept a broker from answering, where nothing was found on the others. Notes go to the reporter.
+    """
+    listing = cluster.list_groups()
+    if note := visibility_note(listing.groups, listing.complete):
+        run.reporter.note(note)
+    choice = _choice(which, listing, cluster.ref.label)
+    groups = choice.groups
+    errors = tuple(RowError.of(error) for error in (*listing.failures, choice.missing) if error)
+    if which.topic:
+        for topic in cluster.check_topics(which.topic):
+            run.reporter.note(f'there is no topic "{topic}"')
+        # The topics may be described, else they were refused: what is hidden on others does not matter here.
+        snapshot = cluster.describe(groups, Want(logs=False, generation_budget_s=0, hidden_budget_s=0))
+        about = {group.name for group in snapshot.groups if concerns_topic(group, which.topic)}
+        groups = tuple(group for group in groups if group.name in about)
+        errors += snapshot.errors
+    check_expected(which, len(groups))
+    return Chosen(groups, errors)
+
+
+def _choice(which: Selection, listing: Listing, place: str) -> Choice:
+    try:
+        return choose(which, listing.groups, place)
+    except NotFound:
+        if listing.failures:
+            # The group may be on the broker that did not answer.
+            raise listing.failures[0] from None
+        raise

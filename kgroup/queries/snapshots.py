@@ -1,0 +1,102 @@
+"""The chosen groups as they are now, a batch at a time, for verbs that read committed offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from kgroup.cluster.snapshot import DESCRIBED_TYPES, Cluster, Snapshot, Want
+from kgroup.groups.selection import Selection, check_expected, names_of, names_only, unknown_groups
+from kgroup.model.groups import ListedGroup, RowError
+from kgroup.queries.select_groups import choose_groups
+from kgroup.settings.invocation import Run
+from kgroup.support.errors import NotFound, Refused
+from kgroup.support.quoting import quote
+from kgroup.support.units import plural
+
+
+def snapshots(
+    run: Run, cluster: Cluster, which: Selection, want: Want, at_a_time: int | None = None
+) -> Iterator[Snapshot]:
+    """The groups that ``which`` means, ``at_a_time`` of them in each snapshot (None: all in one).
+
+    Groups that are only named are asked for directly, without a listing. Raises NotFound, Refused and NotAuthorized
+    as ``choose_groups`` does, and Refused for a named group of a kind that has no committed offsets.
+    """
+    if names_only(which) and not which.topic:
+        yield _by_name(run, cluster, which, want)
+        return
+    chosen = choose_groups(run, cluster, which)
+    described = _described(run, which, chosen.groups)
+    if chosen.errors:
+        yield Snapshot((), chosen.errors, ())
+    step = at_a_time or max(1, len(described))
+    for at in range(0, len(described), step):
+        yield _without_vanished(cluster, cluster.describe(described[at : at + step], want))
+
+
+def _by_name(run: Run, cluster: Cluster, which: Selection, want: Want) -> Snapshot:
+    """The named groups, without asking which others there are, unless one is missing."""
+    names = names_of(which)
+    snapshot = cluster.describe(names, want)
+    found = {group.name for group in snapshot.groups}
+    missing = [e.group for e in snapshot.errors if e.code == NotFound.code and e.group and e.group not in found]
+    if not missing:
+        check_expected(which, len(found))
+        return snapshot
+    listing = cluster.list_groups()
+    refuse_foreign([group for group in listing.groups if group.name in missing], run.verb)
+    unknown = unknown_groups(missing, listing.groups, cluster.ref.label)
+    if not found:
+        raise unknown
+    check_expected(which, len(found))
+    others = tuple(error for error in snapshot.errors if error.group not in missing)
+    return replace(snapshot, errors=(*others, RowError.of(unknown)))
+
+
+def _described(run: Run, which: Selection, groups: Sequence[ListedGroup]) -> tuple[ListedGroup, ...]:
+    """Those of the groups that kgroup describes. Raises Refused for a named one that it does not."""
+    foreign = foreign_left_out(run, which, groups)
+    return tuple(group for group in groups if group.name not in foreign)
+
+
+def foreign_left_out(run: Run, which: Selection, groups: Sequence[ListedGroup], source: str = "") -> frozenset[str]:
+    """The names of the share and streams groups among these, after a note. Raises Refused for a named one."""
+    foreign = [group for group in groups if group.type not in DESCRIBED_TYPES]
+    refuse_foreign([group for group in foreign if group.name in names_of(which)], run.verb)
+    if foreign:
+        run.reporter.note(f"left out, {plural(len(foreign), 'share or streams group')}: kgroup list{source}")
+    return frozenset(group.name for group in foreign)
+
+
+def _without_vanished(cluster: Cluster, snapshot: Snapshot) -> Snapshot:
+    """A group that was deleted between listing and describing is no failure; one that is listed still is one."""
+    missing = {error.group for error in snapshot.errors if error.code == NotFound.code and not error.topic}
+    kept = (error for error in snapshot.errors if error.code != NotFound.code or error.topic)
+    return replace(snapshot, errors=(*kept, *cluster.denied(filter(None, missing))))
+
+
+_THEIR_FLAGS = {
+    "share": {
+        "reset": "--reset-offsets --dry-run --all-topics --to-earliest",
+        "delete": "--delete",
+        "delete-offsets": "--delete-offsets --topic TOPIC",
+    },
+    "streams": {
+        "reset": "--reset-offsets --dry-run --all-input-topics --to-earliest",
+        "delete": "--delete",
+        "delete-offsets": "--delete-offsets --input-topic TOPIC",
+    },
+}
+
+
+def refuse_foreign(groups: Sequence[ListedGroup], verb: str) -> None:
+    """Groups of other kinds are refused by name, with the tool that does for them what ``verb`` does."""
+    for group in groups:
+        if group.type not in DESCRIBED_TYPES:
+            flags = _THEIR_FLAGS.get(group.type, {}).get(verb, "--describe")
+            raise Refused(
+                f"{group.name} is a {group.type} group: kgroup reads and changes classic and consumer groups only",
+                code="foreign-owner",
+                hint=f"kafka-{group.type}-groups.sh --bootstrap-server BROKER {flags} --group {quote(group.name)}",
+            )

@@ -1,0 +1,89 @@
+"""The verdict of described groups: what logs, records and other groups tell beside a group, within one budget."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from kgroup.cluster.snapshot import Cluster
+from kgroup.model.clocks import Clocks
+from kgroup.model.groups import Group
+from kgroup.support.clock import utc_ms
+from kgroup.support.errors import KgroupError
+
+if TYPE_CHECKING:
+    from kgroup.groups.verdict.group import GroupVerdict
+    from kgroup.queries.lag import Read
+    from kgroup.queries.lag_cache import LagMemory
+
+MOST_GROUPS = 20
+"""A verdict reads records of each group; whoever describes more of them looks for the worst one first."""
+
+_BUDGET_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The groups, classic ones with generation and leader, and their verdicts: none where there are too many."""
+
+    groups: tuple[Group, ...]
+    verdicts: Mapping[str, GroupVerdict] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def judged(cluster: Cluster, groups: Sequence[Group], budget_s: float, memory: LagMemory | None = None) -> Judgement:
+    """Judge few groups; of many, only find the generations. ``budget_s`` 0 reads nothing of ``__consumer_offsets``."""
+    if not groups:
+        return Judgement(())
+    if len(groups) > MOST_GROUPS:
+        return _dated(cluster, groups, budget_s)
+    # Imported here: pages of many groups have no verdict.
+    from kgroup.groups.verdict.group import verdict
+    from kgroup.queries.lag import Ask, read_evidence
+
+    ask = Ask(budget_s, no_log=None if budget_s > 0 else "--no-generation", surroundings=True, state=True)
+    try:
+        with cluster.at_most(budget_s or _BUDGET_S):
+            read = read_evidence(cluster, groups, ask, utc_ms(), memory)
+    except KgroupError as error:
+        return Judgement(tuple(groups), notes=(f"no verdict: {error.message}",))
+    named = tuple(_with_generation(group, read[group.name]) if _has_generation(group) else group for group in groups)
+    return Judgement(
+        named,
+        {group.name: verdict(group, read[group.name].evidence) for group in named},
+        () if budget_s == 0 else (*_notes(named, read), *_clock_notes(read)),
+    )
+
+
+def _clock_notes(read: Mapping[str, Read]) -> tuple[str, ...]:
+    """That this machine's clock is behind what coordinators have written; what is read anyway shows no more."""
+    places = [place for each in read.values() for place in each.evidence.partitions.values()]
+    newest_ms = max((place.commits[-1].timestamp_ms for place in places if place.commits), default=None)
+    warning = Clocks(utc_ms(), newest_ms, exact=False).warning
+    return () if warning is None else (warning,)
+
+
+def _dated(cluster: Cluster, groups: Sequence[Group], budget_s: float) -> Judgement:
+    if budget_s == 0:
+        return Judgement(tuple(groups))
+    dated, note = cluster.dated(groups, budget_s)
+    return Judgement(dated, notes=() if note is None else (note,))
+
+
+def _has_generation(group: Group) -> bool:
+    return group.type == "classic" and not group.is_simple
+
+
+def _with_generation(group: Group, read: Read) -> Group:
+    return replace(group, generation=read.generation, leader=read.leader)
+
+
+def _notes(groups: Sequence[Group], read: Mapping[str, Read]) -> tuple[str, ...]:
+    """Which generations are missing, in the words that ``Cluster.dated`` has for it."""
+    dated = [group for group in groups if _has_generation(group)]
+    missing = [read[group.name] for group in dated if group.generation is None]
+    if not missing:
+        return ()
+    reasons = dict.fromkeys(each.unread or each.stopped or "no record in __consumer_offsets" for each in missing)
+    return (f"generation unknown for {len(missing)} of {len(dated)} classic groups: {'; '.join(reasons)}",)

@@ -1,0 +1,402 @@
+"""Waiting until groups are as they are wanted: looks at the cluster, says what happens, knows when to stop.
+
+``kgroup wait`` is this, and ``--wait-empty`` of every verb that changes something.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kgroup.cluster.snapshot import Cluster, Want
+from kgroup.groups.wait_conditions import (
+    FIRST_PAUSE_S,
+    SHORTEST_PAUSE_S,
+    Condition,
+    Empty,
+    Hold,
+    Judgement,
+    LagTimeBelow,
+    Life,
+    Line,
+    Session,
+    Sight,
+    TopicPartition,
+    Trace,
+    Watched,
+    evict_text,
+    line_of,
+    lines_of_members,
+    next_pause_s,
+    summary,
+    total_lag,
+    unread,
+)
+from kgroup.model.groups import Group, LogRange, Member, RowError, places_document
+from kgroup.model.hidden_commits import not_all_shown
+from kgroup.model.reporter import Reporter
+from kgroup.queries.clock_check import warn_of_clocks
+from kgroup.queries.event_log import Telling
+from kgroup.support.clock import utc_ms
+from kgroup.support.durations import format_duration
+from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, NotFound, Unreachable
+from kgroup.support.units import plural
+
+if TYPE_CHECKING:
+    from kgroup.cluster.session_timeouts import Sessions
+
+Ages = Mapping[str, Mapping[TopicPartition, int | None]]
+"""When the first unread record was written, in ms, by group and partition; None where that could not be read."""
+
+EMPTY: tuple[Condition, ...] = (Empty(),)
+"""What ``--wait-empty`` waits for."""
+DEFAULT_WITHIN = "5m"
+
+LINES_AT_ONCE = 5
+"""Up to so many groups have a line each; more are said in one line."""
+SHORTEST_LOOK_S = 5.0
+"""What a look is given, however little of the time is left: without one nobody knows how the groups stand."""
+
+_SESSIONS_EVERY_S = 5.0
+_SESSIONS_LOOK_S = 2.0
+_GENERATION_BUDGET_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Remaining:
+    """A member that is still there though it was waited for its leaving."""
+
+    member: Member
+    session: Session
+
+    def document(self) -> dict[str, Any]:
+        """Its JSON form; ``session_ends_in_ms`` is the most that a dead member stays, null where not known."""
+        ends_in_s = self.session.ends_in_s if self.session.life is Life.COUNTING else None
+        return {
+            "member_id": self.member.member_id,
+            "client_id": self.member.client_id,
+            "instance_id": self.member.instance_id,
+            "host": self.member.host,
+            "session_ends_in_ms": None if ends_in_s is None else round(ends_in_s * 1000),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class WaitedFor:
+    """How it ended for one group. ``group`` is None where there is none (any more).
+
+    ``waited_s`` is until its conditions held, at the last; the whole wait where they don't.
+    """
+
+    name: str
+    group: Group | None
+    judgements: tuple[Judgement, ...]
+    waited_s: float
+    remaining: tuple[Remaining, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether all that was waited for is so."""
+        return all(judgement.holds for judgement in self.judgements)
+
+    @property
+    def member_count(self) -> int | None:
+        """None where they may not be seen."""
+        if self.group is None:
+            return 0
+        return None if self.group.members is None else len(self.group.members)
+
+    @property
+    def lag(self) -> int | None:
+        """Unread records; None where they were not asked for, or are not known of every partition."""
+        return total_lag(self.group) if self._reads_lag else None
+
+    @property
+    def _reads_lag(self) -> bool:
+        return any(judgement.condition.reads_lag for judgement in self.judgements)
+
+    @property
+    def sessions(self) -> dict[str, Session]:
+        """What is known of the remaining members, by member id."""
+        return {item.member.member_id: item.session for item in self.remaining}
+
+    def document(self) -> dict[str, Any]:
+        """Its JSON form; the fields and their meaning are in README."""
+        return {
+            "group": self.name,
+            "type": self.group.type if self.group else None,
+            "state": self.group.state if self.group else None,
+            "members": self.member_count,
+            "lag": self.lag,
+            "hidden_commits": places_document(self.group.hidden_commits if self.group and self._reads_lag else ()),
+            "conditions": [
+                {"condition": judgement.condition.text, "holds": judgement.holds, "seen": judgement.seen}
+                for judgement in self.judgements
+            ],
+            "waited_ms": round(self.waited_s * 1000),
+            "remaining": [item.document() for item in self.remaining],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Waited:
+    """How a wait ended; ``reached`` is False where all may be so, but did not hold for long enough."""
+
+    groups: tuple[WaitedFor, ...]
+    reached: bool
+    waited_s: float
+    held_s: float
+
+    @property
+    def missing(self) -> tuple[WaitedFor, ...]:
+        """The groups that are not as they were wanted."""
+        return tuple(group for group in self.groups if not group.holds)
+
+
+def wait_until(
+    reporter: Reporter,
+    cluster: Cluster,
+    groups: Sequence[str],
+    conditions: Sequence[Condition],
+    within_s: float,
+    hold_s: float = 0.0,
+) -> Waited:
+    """Look at the groups until all conditions hold of each, and have held for ``hold_s``, or ``within_s`` is over.
+
+    What happens goes to the reporter, a WAIT line an event. A cluster that does not answer is asked again; raises
+    Unreachable where the last look had no answer, and NotAuthorized or AuthenticationFailed at once.
+    """
+    if not groups:
+        return Waited((), reached=True, waited_s=0.0, held_s=0.0)
+    if any(isinstance(condition, LagTimeBelow) for condition in conditions):
+        warn_of_clocks(reporter, cluster)
+    return _Wait(reporter, cluster, tuple(groups), tuple(conditions), within_s, hold_s).run()
+
+
+def describe_members(group: Group, sessions: Sessions) -> tuple[str, ...]:
+    """A line for each member, for refusals: label, host, and what can be known of its session at first sight; and
+    the command that removes static ones, where there are some.
+    """
+    timeouts, watched = sessions.of(group), Watched().step(group, 0.0)
+    known = {m.member_id: watched.session(m, timeouts.get(m.member_id), 0.0) for m in group.members or ()}
+    evict = evict_text(group, known)
+    return (*lines_of_members(group, known), *((evict,) if evict else ()))
+
+
+class _Wait:
+    """One wait: what was seen so far, and what was said of it."""
+
+    def __init__(
+        self,
+        reporter: Reporter,
+        cluster: Cluster,
+        names: tuple[str, ...],
+        conditions: tuple[Condition, ...],
+        within_s: float,
+        hold_s: float,
+    ) -> None:
+        self._reporter = reporter
+        self._telling = Telling(reporter)
+        self._cluster = cluster
+        self._names = names
+        self._conditions = conditions
+        self._within_s = within_s
+        self._hold = Hold(hold_s)
+        self._started_s = time.monotonic()
+        self._reads_lag = any(condition.reads_lag for condition in conditions)
+        self._reads_ages = any(isinstance(condition, LagTimeBelow) for condition in conditions)
+        self._about_members = any(condition.about_members for condition in conditions)
+        self._sights: tuple[Sight, ...] = ()
+        self._judged: dict[str, tuple[Judgement, ...]] = {}
+        self._since_s: dict[str, float] = {}
+        self._watched: dict[str, Watched] = {}
+        self._timeouts_ms: dict[str, int] = {}
+        self._timeouts_asked_s: float | None = None
+        self._ages: dict[tuple[TopicPartition, int], int] = {}
+        self._noted: set[str] = set()
+
+    def run(self) -> Waited:
+        """Until it is so, or the time is over."""
+        pause_s, needs_date = FIRST_PAUSE_S, self._hold.for_s > 0 and self._about_members
+        while True:
+            # What happens between two looks of a hold shows in the generation; before a hold nobody needs it.
+            dated = needs_date and self._all_hold()
+            failure = self._look(dated)
+            now_s = time.monotonic()
+            holding = failure is None and self._all_hold()
+            traces = [Trace.of(sight.group) for sight in self._sights] if self._about_members else []
+            self._hold = self._hold.step(now_s, holding and (dated or not needs_date), traces)
+            changes = self._telling.changes
+            self._say(now_s, failure)
+            if failure is None and self._hold.reached(now_s):
+                return self._ended(now_s, reached=True)
+            left_s = self._within_s - (now_s - self._started_s)
+            if left_s <= 0:
+                if failure is not None:
+                    raise failure
+                return self._ended(now_s, reached=False)
+            pause_s = next_pause_s(
+                pause_s,
+                changed=self._telling.changes != changes,
+                holding=holding,
+                left_s=min(left_s, self._hold.left_s(now_s) if self._hold.since_s is not None else left_s),
+            )
+            # The hold begins with a look that reads generations too: as soon as may be.
+            time.sleep(SHORTEST_PAUSE_S if holding and self._hold.since_s is None else pause_s)
+
+    def _all_hold(self) -> bool:
+        return bool(self._judged) and all(j.holds for judged in self._judged.values() for j in judged)
+
+    def _look(self, dated: bool) -> KgroupError | None:
+        """Look once at all groups; the error of a cluster, or of a group, that did not answer. Raises what is final."""
+        want = Want(
+            offsets=self._reads_lag, logs=self._reads_lag, generation_budget_s=_GENERATION_BUDGET_S if dated else 0
+        )
+        left_s = max(SHORTEST_LOOK_S, self._within_s - (time.monotonic() - self._started_s))
+        try:
+            with self._cluster.at_most(left_s):
+                snapshot = self._cluster.describe(self._names, want)
+                found = {group.name: group for group in snapshot.groups}
+                ages = self._ages_of(snapshot.groups) if self._reads_ages else {}
+        except Unreachable as error:
+            return error
+        now_s, now_ms = time.monotonic(), utc_ms()
+        sights = tuple(Sight(name, found.get(name), now_ms, ages.get(name, {})) for name in self._names)
+        judged = {sight.name: tuple(c.judge(sight) for c in self._conditions) for sight in sights}
+        for sight in sights:
+            if fault := _fault(sight, judged[sight.name], snapshot.errors):
+                if fault.exit_code is ExitCode.NOT_AUTHORIZED:
+                    raise fault
+                return fault
+        for note in snapshot.notes:  # what may be hidden from this user, and where a hold can't see the generation
+            if note not in self._noted:
+                self._noted.add(note)
+                self._reporter.note(note)
+        self._sights, self._judged = sights, judged
+        for sight in sights:
+            self._watched[sight.name] = self._watched.get(sight.name, Watched()).step(sight.group, now_s)
+            if not all(judgement.holds for judgement in judged[sight.name]):
+                self._since_s.pop(sight.name, None)
+            else:
+                self._since_s.setdefault(sight.name, now_s - self._started_s)
+        return None
+
+    def _ages_of(self, groups: Sequence[Group]) -> Ages:
+        """When the first unread records were written, by group.
+
+        A position that was read at an earlier look is not read again: its record is still the same.
+        """
+        spans = {(group.name, place): span for group in groups for place, span in unread(group).items()}
+        told: dict[tuple[TopicPartition, int], int | KgroupError | None] = dict(self._ages)
+        missing = {(place, start): end for (_, place), (start, end) in spans.items() if (place, start) not in told}
+        asked = [(place, LogRange(start, end)) for (place, start), end in missing.items()]
+        for (place, span), answer in (self._cluster.first_timestamps_of(asked) if asked else {}).items():
+            if isinstance(answer, Unreachable | NotAuthorized):
+                where = f"{place[0]}:{place[1]}"
+                raise type(answer)(f"{where} {answer.message}", code=answer.code, hint=answer.hint)
+            told[place, span.start] = answer
+        self._ages = {
+            (place, start): answer
+            for (_, place), (start, _) in spans.items()
+            if isinstance(answer := told[place, start], int)
+        }
+        ages: dict[str, dict[TopicPartition, int | None]] = {}
+        for (name, place), (start, _) in spans.items():
+            answer = told[place, start]
+            if answer is not None:  # else there is no record in the range: nothing is unread
+                ages.setdefault(name, {})[place] = None if isinstance(answer, KgroupError) else answer
+        return ages
+
+    def _sessions_of(self, sight: Sight, now_s: float) -> dict[str, Session]:
+        watched = self._watched.get(sight.name, Watched())
+        members = sight.group.members if sight.group else None
+        return {m.member_id: watched.session(m, self._timeouts_ms.get(m.member_id), now_s) for m in members or ()}
+
+    def _learn_timeouts(self, sights: Sequence[Sight], *, now_s: float, at_once: bool = False) -> None:
+        """Read the session timeouts of members that are to be named, where they are not known yet."""
+        groups = [
+            sight.group
+            for sight in sights
+            if sight.group and any(m.member_id not in self._timeouts_ms for m in sight.group.members or ())
+        ]
+        asked = self._timeouts_asked_s
+        if not groups or (not at_once and asked is not None and now_s - asked < _SESSIONS_EVERY_S):
+            return
+        self._timeouts_asked_s = now_s
+        try:
+            with self._cluster.at_most(_SESSIONS_LOOK_S):
+                sessions = self._cluster.session_timeouts(groups)
+        except KgroupError:
+            return  # the next look says whether the cluster is gone
+        self._timeouts_ms |= {member_id: timeout for (_, member_id), timeout in sessions.timeouts_ms.items()}
+
+    def _say(self, now_s: float, failure: KgroupError | None) -> None:
+        """The WAIT lines of what changed; counts that go on alone are said again every ten seconds."""
+        if failure is not None:
+            self._telling.no_answer("WAIT", failure.message, now_s)
+            return
+        self._telling.answered()
+        waiting = [s for s in self._sights if not all(j.holds for j in self._judged[s.name])]
+        if len(waiting) > LINES_AT_ONCE:
+            self._line("many", summary([sight.name for sight in waiting], len(self._sights)), now_s)
+            return
+        self._telling.forget("many")
+        going = [s for s in waiting if s.group and any(c.too_many(s) for c in self._conditions)]
+        self._learn_timeouts(going, now_s=now_s)
+        if self._hold.broken:
+            self._line("broken", Line(now_s, f"somebody was there meanwhile: {self._hold_text()} begins anew"), now_s)
+        many = len(self._sights) > LINES_AT_ONCE
+        for sight in self._sights if not many else waiting:
+            line = line_of(sight, self._judged[sight.name], self._sessions_of(sight, now_s), self._hold.for_s)
+            self._line(sight.name, line, now_s)
+        if many and not waiting:
+            self._line("all", Line("so", f"all {plural(len(self._sights), 'group')} are as wanted"), now_s)
+
+    def _hold_text(self) -> str:
+        return f"the hold of {format_duration(self._hold.for_s)}"
+
+    def _line(self, about: Hashable, line: Line, now_s: float) -> None:
+        self._telling.say("WAIT", about, line, now_s)
+
+    def _ended(self, now_s: float, *, reached: bool) -> Waited:
+        going = [s for s in self._sights if not reached and any(c.too_many(s) for c in self._conditions)]
+        self._learn_timeouts(going, now_s=now_s, at_once=True)
+        waited_s = now_s - self._started_s
+        groups = []
+        for sight in self._sights:
+            remaining: tuple[Remaining, ...] = ()
+            if sight in going and sight.group:
+                known = self._sessions_of(sight, now_s)
+                unknown = Session(Life.UNKNOWN)
+                remaining = tuple(Remaining(m, known.get(m.member_id, unknown)) for m in sight.group.members or ())
+            until_s = self._since_s.get(sight.name, waited_s)
+            groups.append(WaitedFor(sight.name, sight.group, self._judged[sight.name], until_s, remaining))
+        held_s = 0.0 if self._hold.since_s is None else now_s - self._hold.since_s
+        return Waited(tuple(groups), reached, waited_s, held_s)
+
+
+def _fault(sight: Sight, judged: Sequence[Judgement], errors: Sequence[RowError]) -> KgroupError | None:
+    """Why nothing can be said of a group at this look; None where enough was read, and where there is no group."""
+    rows = [row for row in errors if row.group == sight.name]
+    final = (ExitCode.NOT_AUTHORIZED, ExitCode.UNREACHABLE)
+    if sight.group is None:
+        rows = [row for row in rows if row.topic is None and row.code != NotFound.code]
+    elif any(judgement.condition.reads_lag for judgement in judged):
+        # A lag without the commits, or without a topic, would be smaller than it is. A deleted topic is an answer.
+        if hidden := not_all_shown(sight.name, sight.group.hidden_commits):
+            return hidden
+        rows = [row for row in rows if row.topic is None or row.exit_code in final]
+    elif all(judgement.known for judgement in judged):
+        return None
+    return raised(rows[0]) if rows else None
+
+
+def raised(row: RowError) -> KgroupError:
+    """A row's fault as the whole command's: waiting for all groups makes no sense without one of them."""
+    message = f"{row.subject}: {row.message}" if row.subject else row.message
+    if row.exit_code is ExitCode.NOT_AUTHORIZED:
+        return NotAuthorized(message, code=row.code, hint=row.hint)
+    kind = Unreachable if row.exit_code is ExitCode.UNREACHABLE else KgroupError
+    return kind(message, code=row.code, hint=row.hint)

@@ -1,0 +1,158 @@
+"""The second half of ``kgroup sandbox demo``: what the command line would do about the crash, and whether it holds.
+
+The steps are those of the form for scripts: ``catchup start --release-only``, the application comes back, ``catchup
+resume --to-topic``. At the end the target is read by somebody else than the replay, and the application is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from kgroup.catchup.gap_request import Wish
+from kgroup.catchup.model import LEDGER_TOPIC
+from kgroup.catchup.service.engine import Engine
+from kgroup.catchup.service.lookup import opened
+from kgroup.catchup.service.replay import Wanted
+from kgroup.catchup.service.start_and_resume import Doing, resume_outcome, start_outcome
+from kgroup.catchup.service.start_plan import Intent
+from kgroup.catchup.spark.ready import check
+from kgroup.catchup.worker.provenance_headers import MAYBE_PROCESSED
+from kgroup.changes.execution import Change
+from kgroup.cluster import demo_clients
+from kgroup.cluster.reader.ranges import read_ranges
+from kgroup.cluster.snapshot import Want
+from kgroup.model.groups import RowError
+from kgroup.model.outcome import Outcome, Outcomes
+from kgroup.model.output_format import Format
+from kgroup.model.records import OffsetRange
+from kgroup.output.pages import describe
+from kgroup.output.pages.describe_records import Part
+from kgroup.sandbox.demo import END, Application, Crashed
+from kgroup.sandbox.demo_consumer import COMMITTED, PROCESSED
+from kgroup.settings.clients import librdkafka_config
+from kgroup.settings.connection import Connection
+from kgroup.settings.invocation import Run
+from kgroup.settings.sources import resolve
+from kgroup.support.errors import ExitCode, KgroupError, Refused, SandboxError
+from kgroup.support.units import plural
+
+_REASON = "kgroup sandbox demo"
+
+
+def demo_outcomes(run: Run, crashed: Crashed, *, crash_only: bool) -> Outcomes:
+    """The pages of the demo, one by one; where they are not for people the last one alone, which is the proof.
+
+    It ends early where a step is refused. Raises what the steps do.
+    """
+    play = _Play(run, crashed)
+    for_people = run.format in (Format.TABLE, Format.WIDE, Format.MARKDOWN)
+    with opened(play.typed("describe", crashed.group), LEDGER_TOPIC) as engine:
+        pages = iter((play.page(engine),)) if crash_only else play.pages(engine)
+        last: Outcome | None = None
+        for page in pages:
+            if for_people:
+                yield page
+            last = page
+        if last is not None and not for_people:
+            yield last
+    run.reporter.note(f"look again: {play.typed().command('describe', crashed.group)}")
+    run.reporter.note("stop it: kgroup sandbox down --wipe")
+
+
+class _Play:
+    def __init__(self, run: Run, crashed: Crashed) -> None:
+        self._run, self._crashed = run, crashed
+        self._connection = Connection(bootstrap_server=crashed.bootstrap_servers)
+        # An empty environment: what is set for another cluster (a context, its passwords) has no place here.
+        self._settings = resolve(self._connection, run.reporter, environ={})
+        self._wanted = Wanted("topic", {"topic": crashed.target})
+
+    def typed(self, *words: str) -> Run:
+        """The run as if that had been typed for the sandbox."""
+        return self._run.of(
+            self._connection, self._settings, (*words, "-b", self._crashed.bootstrap_servers) if words else ()
+        )
+
+    def pages(self, engine: Engine) -> Outcomes:
+        """All of it: the crash, the plan, the release, the group as it goes on, the proof."""
+        try:
+            check(self._wanted.spark, timeout_s=self._settings.timeout_s)
+        except Refused as error:
+            error.hint = f"{error.hint}; then again: kgroup sandbox demo"
+            page = self.page(engine)
+            yield replace(page, errors=(*page.errors, RowError.of(error)), decided=error.exit_code)
+            return
+        yield self.page(engine)
+        crashed, doing = self._crashed, Doing(execute=True)
+        demo_clients.create_topic(crashed.bootstrap_servers, crashed.target)
+        start = ("catchup", "start", crashed.group)
+        planned = self._started(engine, self._wanted, (*start, "--to-topic", crashed.target), execute=False)
+        yield planned
+        if planned.exit_code is not ExitCode.DONE:
+            return
+        released = self._started(engine, Wanted(), (*start, "--release-only", "--execute"), execute=True)
+        yield released
+        if released.exit_code is not ExitCode.DONE:
+            return
+        with Application(crashed) as application:
+            first = application.await_more()[0]
+            self._run.reporter.event("CONSUME", f"{crashed.group} runs again; the first that it handles is {first}")
+            run = self._said("catchup", "resume", crashed.group, "--to-topic", crashed.target, "--execute")
+            before = len(application.handled)
+            proved = resume_outcome(run, engine, crashed.group, self._wanted, (), doing)
+            meanwhile = len(application.handled) - before
+            self._run.reporter.event(
+                "CONSUME", f"{crashed.group} handled {plural(meanwhile, 'new order')} meanwhile, at the head"
+            )
+            page = self.page(engine)
+        yield page
+        faults = [] if proved.exit_code is not ExitCode.DONE else self._faults(engine, first, meanwhile)
+        if faults:
+            proved = replace(proved, errors=(*proved.errors, *faults), decided=ExitCode.CHECK_FAILED)
+        yield proved
+
+    def page(self, engine: Engine) -> Outcome:
+        """The group as ``kgroup describe`` shows it."""
+        snapshot = engine.cluster.describe((self._crashed.group,), Want())
+        return describe.outcome(Part.PAGE, snapshot.groups, engine.cluster.ref, snapshot.errors)
+
+    def _said(self, *words: str) -> Run:
+        run = self.typed(*words)
+        self._run.reporter.event("RUN", run.command(*words))
+        return run
+
+    def _started(self, engine: Engine, wanted: Wanted, words: Sequence[str], *, execute: bool) -> Outcome:
+        run = self._said(*words)
+        intent = Intent(self._crashed.group, Wish(), Change(execute=execute, reason=_REASON))
+        return start_outcome(run, engine, intent, wanted, Doing(execute=execute), verbose=False)
+
+    def _faults(self, engine: Engine, first: int, meanwhile: int) -> list[RowError]:
+        """What of it does not hold, though the replay says that all was delivered."""
+        crashed = self._crashed
+        faults = []
+        if first != END:
+            faults.append(f"the application began at {first}, and not at the head, {END}")
+        if not meanwhile:
+            faults.append("the application handled nothing while the gap was replayed")
+        wanted = [f"order {number}".encode() for number in range(COMMITTED, END)]
+        found, marked = _read(engine, librdkafka_config(self._settings), crashed.target, self._settings.timeout_s)
+        if found != wanted:
+            faults.append(f"{crashed.target} has not the orders {COMMITTED} to {END - 1}, each once")
+        else:
+            self._run.reporter.event(
+                "CHECKED",
+                f"{crashed.target} has the orders {COMMITTED} to {END - 1}, each once; {marked} of them say that they "
+                f"may have been handled before the crash ({PROCESSED - COMMITTED} were)",
+            )
+        return [RowError(SandboxError.code, fault, crashed.group, exit_code=ExitCode.CHECK_FAILED) for fault in faults]
+
+
+def _read(engine: Engine, config: dict[str, object], topic: str, timeout_s: float) -> tuple[list[bytes | None], int]:
+    """(the values in a topic of one partition, how many of them are marked as maybe handled before)"""
+    (log,) = engine.cluster.positions(engine.cluster.layouts([topic]), [(topic, 0)]).values()
+    if isinstance(log, KgroupError):
+        raise log
+    records = list(read_ranges(config, [OffsetRange(topic, 0, 0, log.range.end)], timeout_s=timeout_s))
+    marked = sum(any(key == MAYBE_PROCESSED for key, _ in record.headers) for record in records)
+    return [record.value for record in records], marked

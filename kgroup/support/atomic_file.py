@@ -1,0 +1,146 @@
+"""A file that stands under its name only when it is complete, and in another's place only where that is wanted."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+from kgroup.support.errors import KgroupError, UsageError
+
+_DESCRIPTOR = r"/dev/(?:fd/(\d+)|(stdout)|(stderr))|/proc/self/fd/(\d+)"
+_MODE, _PUBLIC_MODE = 0o600, 0o644
+
+
+class WholeFile:
+    """``with WholeFile(path, "--backup") as file``: bytes written to ``file`` are at ``path`` after the block.
+
+    They are written to ``path.part``, synced and renamed; where the block fails, ``path.part`` is removed. The
+    file is readable by its owner alone. A device, a FIFO and /dev/stdout are written to as they are. ``option``
+    is what the user typed the path after. Entering raises UsageError where the file holds something already, can't
+    be made, or is being written by another kgroup. With ``replaces`` it takes the place of what is there, and everybody
+    may read it: a collector of metrics is another user.
+    """
+
+    def __init__(self, path: Path | str, option: str, *, replaces: bool = False) -> None:
+        self._replaces = replaces
+        self._mode = _PUBLIC_MODE if replaces else _MODE
+        self._typed = str(path)
+        self._option = option
+        self._part: Path | None = None
+        self._path = Path(path)
+
+    def check(self) -> None:
+        """Raise the UsageError that entering would, as far as it can be told without writing anything."""
+        if not self._typed:
+            raise UsageError(f"{self._option} wants the name of a file")
+        if re.fullmatch(_DESCRIPTOR, self._typed):
+            return
+        path = self._path.resolve()
+        if path.is_dir():
+            raise self._usage("is a directory")
+        if path.is_file() and path.stat().st_size and not self._replaces:
+            raise self._usage("is there already, and is not overwritten")
+        if not path.parent.is_dir():
+            raise self._usage(f"there is no directory {path.parent}")
+        if not os.access(path if path.exists() and not path.is_file() else path.parent, os.W_OK):
+            raise self._usage("may not be written")
+
+    def __enter__(self) -> IO[bytes]:
+        if not self._typed:
+            raise UsageError(f"{self._option} wants the name of a file")
+        try:
+            self._file = self._opened()
+        except OSError as error:
+            raise self._usage(error.strerror or str(error)) from error
+        return self._file
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        complete = False
+        try:
+            if kind is None:
+                self._complete()
+                complete = True
+        except OSError as error:
+            raise self.failure(error) from error
+        finally:
+            if self._part is not None and not complete:
+                self._part.unlink(missing_ok=True)
+            with suppress(OSError):  # of what is still in the buffer, and was given up
+                self._file.close()  # and with it the lock
+
+    def failure(self, error: OSError) -> KgroupError:
+        """What to raise for an error of writing."""
+        return KgroupError(f"{self._typed} could not be written: {error.strerror or error}", code="file")
+
+    def _opened(self) -> IO[bytes]:
+        if found := re.fullmatch(_DESCRIPTOR, self._typed):
+            # Opening it again would write from the file's start, over what the shell's other writers wrote.
+            numbered, stdout, stderr, proc = found.groups()
+            return os.fdopen(os.dup(1 if stdout else 2 if stderr else int(numbered or proc)), "wb")
+        self._path = self._path.resolve()
+        self._require_free()
+        if self._path.exists() and not self._path.is_file():
+            return self._path.open("wb")
+        part = self._path.with_name(self._path.name + ".part")
+        file = os.fdopen(self._locked(part), "wb")
+        self._part = part
+        return file
+
+    def _require_free(self) -> None:
+        if self._path.is_dir():
+            raise self._usage("is a directory")
+        if self._path.is_file() and self._path.stat().st_size and not self._replaces:
+            raise self._usage("is there already, and is not overwritten")
+
+    def _locked(self, part: Path) -> int:
+        """The descriptor of ``part``, empty; what a killed run left there is taken over, a living one's is not."""
+        if part.is_symlink() or (part.exists() and not part.is_file()):
+            raise self._usage(f"{part} is in the way")
+        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, self._mode)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # Between our opening it and locking it, its writer may have given it its final name.
+                ours = part.exists() and os.path.samestat(part.stat(), os.fstat(descriptor))
+            except BlockingIOError:
+                ours = False
+            if not ours:
+                raise self._usage(f"another kgroup is writing {part}")
+            os.ftruncate(descriptor, 0)
+            os.fchmod(descriptor, self._mode)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+    def _complete(self) -> None:
+        self._file.flush()
+        if self._part is None:
+            return
+        os.fsync(self._file.fileno())
+        self._require_free()  # somebody may have made it meanwhile
+        self._part.replace(self._path)
+        directory = os.open(self._path.parent, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+
+    def _usage(self, reason: str) -> UsageError:
+        return UsageError(f"{self._option} {self._typed}: {reason}", hint="Name a new file.")
+
+
+def nearest(path: Path) -> Path:
+    """``path``, or the first above it that exists. Raises OSError where one of them may not be entered.
+
+    ``Path.exists`` would take what is below such a directory for missing, from Python 3.14 on.
+    """
+    for one in (path, *path.parents):
+        with suppress(FileNotFoundError, NotADirectoryError):
+            one.stat()
+            return one
+    raise FileNotFoundError(path)

@@ -1,0 +1,89 @@
+"""Durations as people type them (``5m``, ``1h30m``) and as screens show them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from kgroup.support.errors import UsageError
+
+SECONDS_PER_UNIT = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+# Patterns as text: re compiles them at their first use, and keeps them; most command lines have no duration.
+_PART = r"(?a)(\d+(?:\.\d+)?)(ms|s|m|h|d)"
+_WHOLE = r"(?a)(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+"
+_NUMBER = r"(?a)\d+(?:\.\d+)?"
+_WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+_SUSPICIOUS_BELOW_MS = 1000
+_LONGEST_TIMEOUT_S = 86_400.0
+_LONGEST_S = 10 * 366 * 86_400.0
+
+
+def parse_duration(text: str, option: str) -> float:
+    """``text`` in seconds; every number needs a unit: ms, s, m, h or d (``1h30m`` is 5400.0).
+
+    ``option`` is what the user typed it after (``--within``), or the name of a variable or setting.
+    Raises UsageError for a bare number, for what is no duration, and for more than ten years.
+    """
+    stripped = text.strip()
+    if re.fullmatch(_WHOLE, stripped):
+        seconds = sum(float(number) * SECONDS_PER_UNIT[unit] for number, unit in re.findall(_PART, stripped))
+        if seconds > _LONGEST_S:
+            raise UsageError(f"{option}: longer than ten years")
+        return seconds
+    typed = _typed(option, text)
+    if re.fullmatch(_NUMBER, stripped):
+        word = _WORDS[int(stripped)] if stripped.isdigit() and int(stripped) < len(_WORDS) else stripped
+        raise UsageError(f"{typed}: {word} what? Write {stripped}s, {stripped}m or {stripped}h")
+    raise UsageError(f"{typed}: not a duration. Write it like 30s, 5m or 1h30m")
+
+
+def parse_timeout(text: str, warn: Callable[[str], None], option: str = "--timeout") -> float:
+    """``text`` in seconds; a bare number is milliseconds, the unit of kafka-consumer-groups.sh.
+
+    A bare number under 1000 warns, because whoever types it means seconds. Raises UsageError for what is no
+    duration, for zero, and for more than a day.
+    """
+    stripped = text.strip()
+    if stripped.isascii() and stripped.isdigit():
+        seconds = float(stripped) / 1000
+        if 0 < float(stripped) < _SUSPICIOUS_BELOW_MS:
+            warn(
+                f"{_typed(option, stripped)} is {stripped} milliseconds (the unit of "
+                f"kafka-consumer-groups.sh); for {stripped} seconds write {_typed(option, stripped)}s"
+            )
+    else:
+        seconds = parse_duration(stripped, option)
+    if seconds <= 0:
+        raise UsageError(f"{_typed(option, text)}: no time at all. Write it like 10s or 2m")
+    if seconds > _LONGEST_TIMEOUT_S:
+        raise UsageError(f"{option}: longer than a day. Write it like 10s or 2m")
+    return seconds
+
+
+def format_duration(seconds: float) -> str:
+    """The two largest units that matter: ``250ms``, ``45s``, ``1m14s``, ``38m``, ``1h23m``, ``6d23h``.
+
+    Seconds are left out from ten minutes on, rounding is to the nearest unit shown; a negative duration
+    keeps its sign.
+    """
+    if seconds < 0:
+        return "-" + format_duration(-seconds)
+    if seconds < 1:
+        milliseconds = round(seconds * 1000)
+        if milliseconds < 1000:
+            return f"{milliseconds}ms" if milliseconds else "0s"
+    total = round(seconds)
+    if total >= 600:
+        total = round(seconds / 60) * 60
+    if total >= 86400:
+        total = round(seconds / 3600) * 3600
+    days, rest = divmod(total, 86400)
+    hours, rest = divmod(rest, 3600)
+    minutes, whole = divmod(rest, 60)
+    parts = [(days, "d"), (hours, "h"), (minutes, "m"), (whole, "s")]
+    return "".join(f"{amount}{unit}" for amount, unit in parts if amount)
+
+
+def _typed(option: str, text: str) -> str:
+    return f"{option} {text}" if option.startswith("-") else f"{option}={text}"

@@ -1,0 +1,127 @@
+"""What can go wrong, one class for each thing that a person can act on, and the one table of exit codes.
+
+An error says what happened and to what (``message``), the facts that show it (``details``), and what to do
+next (``hint``). ``code`` is the stable word in brackets that scripts may match, and which ``--accept`` takes.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import ClassVar
+
+from kgroup.support.cluster_ref import ClusterRef
+
+
+class ExitCode(IntEnum):
+    """Exit statuses of kgroup; README's table is tested against this one."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    UNREACHABLE = 3
+    NOT_AUTHORIZED = 4
+    NOT_FOUND = 5
+    REFUSED = 6
+    PARTLY = 7
+    CHECK_FAILED = 8
+    INTERRUPTED = 130
+    TERMINATED = 143
+
+
+EXIT_MEANINGS: dict[ExitCode, str] = {
+    ExitCode.DONE: "done",
+    ExitCode.FAILED: "failed unexpectedly",
+    ExitCode.USAGE: "usage: command line or configuration is wrong; nothing was touched",
+    ExitCode.UNREACHABLE: "cluster unreachable or timed out",
+    ExitCode.NOT_AUTHORIZED: "not authenticated, or nothing could be shown for lack of rights",
+    ExitCode.NOT_FOUND: "not found",
+    ExitCode.REFUSED: "refused: a precondition does not hold",
+    ExitCode.PARTLY: "partly done: some rows failed, the output says which",
+    ExitCode.CHECK_FAILED: "a check did not hold",
+    ExitCode.INTERRUPTED: "interrupted (ctrl-C)",
+    ExitCode.TERMINATED: "terminated (SIGTERM, SIGHUP)",
+}
+
+
+class KgroupError(Exception):
+    """Base of all errors that kgroup reports without a traceback.
+
+    ``details`` are lines of evidence; ``hint`` is what to do next, with at most one command. ``cluster`` is
+    which one was asked, None before it answered.
+    """
+
+    exit_code: ClassVar[ExitCode] = ExitCode.FAILED
+    code: str = "failed"
+
+    def __init__(
+        self, message: str, *, details: tuple[str, ...] = (), hint: str | None = None, code: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details = details
+        self.hint = hint
+        self.cluster: ClusterRef | None = None
+        if code is not None:
+            self.code = code
+
+
+class UsageError(KgroupError):
+    """The command line asks for something that has no meaning."""
+
+    exit_code = ExitCode.USAGE
+    code = "usage"
+
+
+class ConfigError(KgroupError):
+    """A configuration file, context or client setting can't be used."""
+
+    exit_code = ExitCode.USAGE
+    code = "config"
+
+
+class Unreachable(KgroupError):
+    """No broker answered, or not as Kafka does; ``code`` is unreachable, timed-out, tls or not-kafka."""
+
+    exit_code = ExitCode.UNREACHABLE
+    code = "unreachable"
+
+
+class AuthenticationFailed(KgroupError):
+    """A broker refused who we say we are."""
+
+    exit_code = ExitCode.NOT_AUTHORIZED
+    code = "auth-failed"
+
+
+class NotAuthorized(KgroupError):
+    """Nothing of what was asked may be seen or done by this user."""
+
+    exit_code = ExitCode.NOT_AUTHORIZED
+    code = "not-authorized"
+
+
+class NotFound(KgroupError):
+    """A named group, topic, context or pattern matches nothing."""
+
+    exit_code = ExitCode.NOT_FOUND
+    code = "not-found"
+
+
+class Refused(KgroupError):
+    """A precondition does not hold; ``code`` names it (not-empty, foreign-owner, read-only, no-java, ...)."""
+
+    exit_code = ExitCode.REFUSED
+    code = "refused"
+
+
+class NotVerified(KgroupError):
+    """It was done, but reading it back failed, or did not find what was to be there; ``code`` says which."""
+
+    exit_code = ExitCode.PARTLY
+    code = "not-verified"
+
+
+class SandboxError(KgroupError):
+    """The local broker could not be fetched, started or stopped."""
+
+    code = "sandbox"

@@ -1,0 +1,48 @@
+"""A lock between processes: a file that the system unlocks when its holder dies."""
+
+from __future__ import annotations
+
+import fcntl
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from kgroup.support.errors import Refused
+
+_LOOK_EVERY_S = 0.05
+_PATIENCE_S = 180.0
+
+
+@contextmanager
+def exclusive(
+    path: Path, event: Callable[[str, str], None], holder: str, patience_s: float = _PATIENCE_S
+) -> Iterator[None]:
+    """Hold the lock during the block; reports an ``event`` where it waits for ``holder``.
+
+    Raises Refused after ``patience_s`` seconds.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    deadline = time.monotonic() + patience_s
+    told = False
+    with path.open("a") as file:
+        while not _try(file.fileno()):
+            if not told:
+                event("WAIT", f"for {holder}")
+                told = True
+            if time.monotonic() > deadline:
+                raise Refused(
+                    f"{holder} has held {path} for {patience_s:.0f} s",
+                    hint="wait until it has ended",
+                    code="locked",
+                )
+            time.sleep(_LOOK_EVERY_S)
+        yield
+
+
+def _try(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

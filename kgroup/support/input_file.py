@@ -1,0 +1,58 @@
+"""Reading a file that was named on the command line, or stdin."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from kgroup.support.errors import UsageError
+
+_STDIN = 0
+_MOST_BYTES = 512 * 1024 * 1024
+
+
+def source_name(path: str) -> str:
+    """What the file is called in messages."""
+    return "stdin" if path == "-" else path
+
+
+def read_bytes(path: str, option: str) -> bytes:
+    """The whole file ``path``, or stdin where it is ``-``.
+
+    Raises UsageError, with the path, for a file that can't be read. ``option`` is the flag that named it.
+    """
+    if not path:
+        raise UsageError(f"{option} is empty", hint="Is a variable of the script not set?")
+    source = source_name(path)
+    try:
+        data = _read(_STDIN if path == "-" else Path(path))
+    except OSError as error:
+        raise UsageError(f"{option} {source}: {error.strerror or error}") from error
+    except ValueError as error:  # a NUL in the path
+        raise UsageError(f"{option} {path!r}: {error}") from error
+    if len(data) > _MOST_BYTES:
+        raise UsageError(f"{option} {source}: more than {_MOST_BYTES >> 20} MiB, which no such file is")
+    return data
+
+
+def read_text(path: str, option: str) -> str:
+    """The text of a file, line ends as they are. Raises UsageError as ``read_bytes``, and for what is not UTF-8."""
+    data = read_bytes(path, option)
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        before = data[: error.start]
+        line = before.count(b"\n") + 1
+        column = len(before[before.rfind(b"\n") + 1 :].decode(errors="replace")) + 1
+        bad = data[error.start]
+        raise UsageError(f"{source_name(path)}:{line}:{column}: byte 0x{bad:02x} is not UTF-8") from error
+
+
+def _read(file: int | Path) -> bytes:
+    """The whole file, as long as it is of a reasonable size; ``<(kgroup export ...)`` is a pipe and welcome."""
+    with open(file, "rb", closefd=file != _STDIN) as stream:
+        mode = os.fstat(stream.fileno()).st_mode
+        if stat.S_ISBLK(mode) or (stat.S_ISCHR(mode) and file != _STDIN):
+            raise OSError(0, "a device, not a file")
+        return stream.read(_MOST_BYTES + 1)

@@ -1,0 +1,77 @@
+"""Finding a Java that can run Kafka: ``JAVA_HOME`` first, then ``PATH``."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from kgroup.support.errors import Refused
+
+OLDEST = 17
+"""Kafka 4's brokers need Java 17 (KIP-1013)."""
+
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+_ASKING_TIMEOUT_S = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    """An executable, its major version, and the whole of what ``java -version`` says."""
+
+    executable: Path
+    major: int
+    description: str
+
+
+def find_java(environment: Mapping[str, str] | None = None) -> Java:
+    """The first Java that is new enough; raises Refused [no-java] that says where it looked."""
+    environment = os.environ if environment is None else environment
+    seen: list[str] = []
+    for place, executable in _candidates(environment):
+        if executable is None:
+            seen.append(place)
+            continue
+        java = _ask(executable)
+        if java is None:
+            seen.append(f"{place}: {executable} does not tell its version")
+        elif java.major < OLDEST:
+            seen.append(f"{place}: {executable} is Java {java.major}, too old")
+        else:
+            return java
+    raise Refused(
+        f"the sandbox needs Java {OLDEST} or newer",
+        code="no-java",
+        details=tuple(seen),
+        hint=f"Install one (Debian: openjdk-{OLDEST}-jre-headless), or set JAVA_HOME.",
+    )
+
+
+def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[str, Path | None]]:
+    """Places to look at, each with what is there, or with None and a text that says so."""
+    home = environment.get("JAVA_HOME")
+    if not home:
+        yield "JAVA_HOME is not set", None
+    elif os.access(in_home := Path(home) / "bin" / "java", os.X_OK):
+        yield "JAVA_HOME", in_home
+    else:
+        yield f"JAVA_HOME={home} has no bin/java", None
+    path = environment.get("PATH", "")
+    found = shutil.which("java", path=path)
+    yield ("PATH", Path(found)) if found else (f"no java in PATH={path}", None)
+
+
+def _ask(executable: Path) -> Java | None:
+    try:
+        answer = subprocess.run(
+            [executable, "-version"], capture_output=True, text=True, timeout=_ASKING_TIMEOUT_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    said = answer.stderr + answer.stdout
+    version = _VERSION.search(said)
+    return Java(executable, int(version[1]), said) if version and answer.returncode == 0 else None

@@ -1,0 +1,62 @@
+"""Signals that end kgroup: raised where they arrive, or put off while something is finished."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, NoReturn
+
+from kgroup.support.errors import ExitCode
+
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Terminated(BaseException):
+    """SIGTERM or SIGHUP arrived; like ctrl-C, it unwinds what is being done."""
+
+
+def terminate(number: int, frame: FrameType | None) -> NoReturn:
+    """The handler of SIGTERM and SIGHUP."""
+    raise Terminated
+
+
+class PutOff:
+    """Remembers the signal that arrived while a block ran, None if none did."""
+
+    def __init__(self) -> None:
+        self.number: int | None = None
+
+    def note(self, number: int, frame: FrameType | None) -> None:
+        """The handler of the block."""
+        self.number = number
+
+    @property
+    def exit_code(self) -> ExitCode | None:
+        """What kgroup exits with for that signal."""
+        if self.number is None:
+            return None
+        return ExitCode.INTERRUPTED if self.number == signal.SIGINT else ExitCode.TERMINATED
+
+    def __bool__(self) -> bool:
+        return self.number is not None
+
+
+@contextmanager
+def put_off() -> Iterator[PutOff]:
+    """Let nothing but SIGKILL end the block: who runs it looks at the value, finishes its row, and stops."""
+    pending = PutOff()
+    if threading.current_thread() is not threading.main_thread():  # only that one gets signals
+        yield pending
+        return
+    before: dict[signal.Signals, Any] = {}
+    for number in _ENDING:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            before[number] = signal.signal(number, pending.note)
+    try:
+        yield pending
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

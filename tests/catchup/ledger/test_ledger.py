@@ -1,0 +1,364 @@
+"""The ledger on a real broker: plans made at once, read behind open transactions, compacted and forgotten."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+
+from kgroup.catchup.ledger import transactional_ids
+from kgroup.catchup.ledger.ledger import Ledger
+from kgroup.catchup.ledger.records import Key, Kind
+from kgroup.catchup.model import State
+from kgroup.cluster.reader.committed import SettledReader
+from kgroup.cluster.transactions import Fenced
+from kgroup.support.errors import NotFound, Refused
+from tests.support.catchup.ledgers import code_of, created, delivery, new_plan, progress, state, taken, written
+from tests.support.catchup.plans import ME, NOW_MS
+from tests.support.kafka_world import KafkaWorld
+from tests.support.waiting import wait_for
+
+Name = Callable[[str], str]
+Config = dict[str, Any]
+TIMEOUT_S = 15.0
+
+
+# ---- making a plan
+
+
+def test_a_plan_is_made_and_read_back(ledger: Ledger, name: Name) -> None:
+    one, other = new_plan(name("group"), 0, 1, chunks=3), new_plan(name("other"))
+
+    made = created(ledger, one)
+    later = created(ledger, other)
+
+    assert (made.plan, made.offset, made.epoch, made.delivery, made.progress) == (one, 0, None, None, {})
+    assert made.state == state(State.PLANNED)
+    assert ledger.read(one.id) == ledger.read(one.id, made.offset) == made
+    assert ledger.read(other.id, later.offset) == later
+    assert [found.plan for found in ledger.list().plans] == [one, other]
+
+
+def test_where_records_go_is_written_with_the_plan_and_costs_its_first_runner_nothing(
+    ledger: Ledger, name: Name, config: Config
+) -> None:
+    """A task's id is taken at a takeover only once there was a runner, that may have workers."""
+    plan, where = new_plan(name("group")), delivery((0,))
+    made = ledger.create(plan, where, now_ms=NOW_MS)
+    with ledger.transactions(transactional_ids.of_task(plan.id, 0)) as worker:
+        worker.fence()
+        worker.begin()
+        with taken(ledger, plan) as first:
+            worker.produce(ledger.topic, b"unknown", b"1", 0)
+            worker.commit()
+            worker.begin()
+            with taken(ledger, plan):
+                worker.produce(ledger.topic, b"unknown", b"2", 0)
+                with pytest.raises(Fenced):
+                    worker.commit()
+
+    assert (made.delivery, first.found.delivery) == (where, where)
+    assert ledger.read(plan.id).delivery == where
+
+
+def test_there_is_no_such_plan(ledger: Ledger, config: Config, name: Name) -> None:
+    plan = new_plan(name("group"))
+    assert ledger.list().plans == ()
+    for call in (lambda: ledger.read(plan.id), lambda: taken(ledger, plan)):
+        with pytest.raises(NotFound) as caught:
+            call()
+        assert (caught.value.code, plan.id in caught.value.message) == ("no-plan", True)
+    with Ledger(config, name("absent"), timeout_s=TIMEOUT_S) as absent:
+        assert absent.list().plans == ()
+        assert code_of(lambda: absent.read(plan.id)) == "no-plan"
+        assert code_of(lambda: taken(absent, plan)) == "no-plan"
+        assert code_of(lambda: created(absent, plan)) == "unknown-topic"
+
+
+@pytest.mark.parametrize(
+    ("second", "code"),
+    [
+        ({"start": 100, "end": 200}, "plan-overlaps"),
+        ({"start": 119, "end": 120}, "plan-overlaps"),
+        ({"start": 120, "end": 200}, None),
+        ({"start": 0, "end": 70}, None),
+    ],
+)
+def test_open_plans_of_a_group_do_not_overlap(ledger: Ledger, name: Name, second: Any, code: str | None) -> None:
+    group = name("group")
+    first = new_plan(group, 0, 1)
+    created(ledger, first)
+
+    assert code_of(lambda: created(ledger, new_plan(group, 1, **second))) == code
+    assert created(ledger, new_plan(group, 2, **second))
+    assert created(ledger, new_plan(name("another"), 1, **second))
+    assert created(ledger, new_plan(None, 1, **second))
+
+
+def test_ranges_without_a_group_do_not_overlap_either(ledger: Ledger) -> None:
+    first = new_plan(None)
+    created(ledger, first)
+
+    with pytest.raises(Refused) as caught:
+        created(ledger, new_plan(None, start=119, end=121))
+    assert caught.value.code == "plan-overlaps"
+    assert first.id in caught.value.message
+    assert caught.value.details == ("orders:0 [119, 120)",)
+
+
+@pytest.mark.parametrize("finished", [State.DONE, State.CANCELLED])
+def test_a_finished_plan_is_in_nobody_s_way(ledger: Ledger, name: Name, finished: State) -> None:
+    plan = new_plan(name("group"))
+    created(ledger, plan)
+    assert code_of(lambda: created(ledger, replace(plan, group=name("other")))) == "plan-exists"
+    with taken(ledger, plan) as runner:
+        for step in (State.RELEASING, State.RELEASED, State.CANCELLING):
+            runner.write(state(step))
+            assert code_of(lambda: created(ledger, new_plan(plan.group))) == "plan-overlaps"
+        runner.write(state(finished))
+
+    assert created(ledger, new_plan(plan.group))
+
+
+@pytest.mark.parametrize("run", [0, *(pytest.param(number, marks=pytest.mark.soak) for number in range(1, 20))])
+def test_of_several_starts_at_once_exactly_one_wins(
+    config: Config, ledger: Ledger, name: Name, run: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kgroup.catchup.ledger.ledger._OVERTAKEN_WITHIN_S", 20)
+    group, count = name("group"), 4
+    ready = threading.Barrier(count)
+
+    def start(_: int) -> str | None:
+        with Ledger(config, ledger.topic, timeout_s=TIMEOUT_S) as own:
+            plan = new_plan(group)
+            ready.wait(30)
+            return code_of(lambda: created(own, plan))
+
+    for _ in range(3):
+        with ThreadPoolExecutor(count) as pool:
+            codes = Counter(pool.map(start, range(count)))
+        open_plans = [found for found in ledger.list().plans if found.state.state.is_open]
+
+        assert codes[None] == len(open_plans) == 1
+        assert set(codes) <= {None, "plan-overlaps", "fenced"}
+        with taken(ledger, open_plans[0].plan) as runner:
+            runner.write(state(State.CANCELLED))
+
+
+def test_a_start_that_was_overtaken_after_it_had_looked(
+    ledger: Ledger, name: Name, config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one comes between the look at the ledger and the commit."""
+    plan, other = new_plan(name("group")), new_plan("")
+    other = replace(other, group=plan.group)
+    look = SettledReader.committed
+    late = iter([None])
+
+    def then_the_other(self: SettledReader, *arguments: Any, **more: Any) -> Any:
+        found = list(look(self, *arguments, **more))
+        if next(late, "over") is None:
+            with Ledger(config, ledger.topic, timeout_s=TIMEOUT_S) as faster:
+                created(faster, other)
+        return iter(found)
+
+    monkeypatch.setattr(SettledReader, "committed", then_the_other)
+    with pytest.raises(Refused) as caught:
+        created(ledger, plan)
+
+    assert caught.value.code == "fenced"
+    assert [found.plan for found in ledger.list().plans] == [other]
+
+
+def test_a_plan_that_is_too_large_is_not_made(ledger: Ledger, name: Name) -> None:
+    # Nothing that compresses well: the limit is for what is sent.
+    plan = replace(new_plan(name("group")), command=(secrets.token_hex(10_000_000),))
+    with pytest.raises(Refused) as caught:
+        created(ledger, plan)
+
+    assert caught.value.code == "too-large"
+    assert ledger.list().plans == ()
+    assert created(ledger, replace(plan, command=()))
+
+
+def test_twenty_thousand_chunks_are_one_record(ledger: Ledger, name: Name) -> None:
+    plan = new_plan(name("group"), end=70 + 20_000 * 7, chunks=20_000)
+
+    assert created(ledger, plan).plan == plan
+
+
+# ---- reading
+
+
+def test_an_open_transaction_is_named_in_a_list_and_waited_for_in_a_decision(
+    ledger: Ledger, name: Name, config: Config
+) -> None:
+    one, other = new_plan(name("group")), new_plan(name("other"))
+    created(ledger, one)
+    hiding = ledger.transactions(transactional_ids.of_task(one.id, 0))
+    hiding.fence()
+    hiding.begin()
+    for key, value in written(one.id, progress(0, 120)):
+        hiding.produce(ledger.topic, key, value, 0)
+    hiding.producer.flush(30)
+    with ledger.transactions(transactional_ids.of_group(other.group)) as writer:
+        writer.fence()
+        writer.begin()
+        for key, value in written(other.id, other, state(State.PLANNED)):
+            writer.produce(ledger.topic, key, value, 0)
+        writer.commit()
+
+    listed = ledger.list(patience_s=0.2)
+    assert [found.plan for found in listed.plans] == [one]
+    assert listed.hidden is not None
+    assert listed.hidden.code == "open-transaction"
+    waited: list[float] = []
+
+    def end_it(seconds: float) -> None:
+        waited.append(seconds)
+        hiding.close()
+
+    with Ledger(config, ledger.topic, timeout_s=TIMEOUT_S, on_wait=end_it) as patient:
+        assert patient.read(other.id).plan == other
+    assert len(waited) == 1
+
+
+def test_a_record_of_a_newer_kgroup_is_told_by_name(ledger: Ledger, name: Name, config: Config) -> None:
+    plan, newer, damaged = new_plan(name("group")), new_plan(name("newer")), new_plan(name("damaged"))
+    for each in (plan, newer, damaged):
+        created(ledger, each)
+    producer = Producer(config)
+    for key, value in [
+        (f"{newer.id}/state", b'{"v": 2}'),
+        (f"{newer.id}/quota", b"{}"),
+        (f"{damaged.id}/chunk/0", b"rubbish"),
+        ("who knows", b"rubbish"),
+    ]:
+        producer.produce(ledger.topic, value, key.encode(), partition=0)
+    producer.produce(ledger.topic, b"rubbish", b"\xff", partition=0)
+    assert producer.flush(30) == 0
+
+    listed = ledger.list()
+    assert [found.plan for found in listed.plans] == [plan]
+    assert {plan_id: error.code for plan_id, error in listed.unread} == {
+        newer.id: "ledger-newer",
+        damaged.id: "ledger-damaged",
+    }
+    with pytest.raises(Refused) as caught:
+        ledger.read(newer.id)
+    assert newer.id in caught.value.message
+    with taken(ledger, plan) as runner:
+        producer.produce(ledger.topic, b"{}", f"{plan.id}/quota".encode(), partition=0)
+        assert producer.flush(30) == 0
+        assert code_of(lambda: taken(ledger, plan)) == "ledger-newer"
+        runner.seen(NOW_MS + 1)  # it was not shut out by one who does not understand
+    # Whether it is open, and overlaps, only who understands it can say.
+    assert code_of(lambda: created(ledger, new_plan(newer.group))) == "ledger-newer"
+    assert created(ledger, new_plan(name("another")))
+    producer.produce(ledger.topic, b'{"v": 2}', f"{newer.id}/plan".encode(), partition=0)
+    assert producer.flush(30) == 0
+    assert code_of(lambda: created(ledger, new_plan(name("any")))) == "ledger-newer"
+
+
+def test_compaction_moves_nothing(ledger: Ledger, name: Name, config: Config, world: KafkaWorld) -> None:
+    admin = AdminClient(config)
+
+    def alter(kind: ConfigResource.Type, which: str, **values: str | None) -> None:
+        resource = ConfigResource(kind, which)
+        for key, value in values.items():
+            action = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
+            resource.add_incremental_config(
+                ConfigEntry(key.replace("_", "."), value or "", incremental_operation=action)
+            )
+        admin.incremental_alter_configs([resource])[resource].result(30)
+
+    alter(ConfigResource.Type.TOPIC, ledger.topic, segment_ms="20", min_cleanable_dirty_ratio="0.0",
+          delete_retention_ms="0", max_compaction_lag_ms="50")  # fmt: skip
+    plan, gone = new_plan(name("group"), 0, 1), new_plan(name("gone"))
+    made, forgotten = created(ledger, plan), created(ledger, gone)
+    with taken(ledger, gone) as ending:
+        ending.write(state(State.DONE))
+    assert ledger.prune([gone.id], who=ME, now_ms=NOW_MS) == {gone.id: None}
+
+    def total() -> int:
+        with SettledReader(config, ledger.topic, timeout_s=TIMEOUT_S) as reader:
+            return len(list(reader.everything()))
+
+    alter(ConfigResource.Type.BROKER, "1", log_cleaner_backoff_ms="50")
+    try:
+        with taken(ledger, plan) as runner:
+            runner.write(delivery((0,), (1,)))
+            count = iter(range(1_000_000))
+
+            def compacted() -> bool:
+                runner.seen(NOW_MS + next(count))
+                return total() < 9
+
+            runner.write(state(State.RELEASED))
+            for _ in range(20):
+                runner.seen(NOW_MS + next(count))
+            wait_for(compacted, "compaction")
+            found = runner.read()
+    finally:
+        alter(ConfigResource.Type.BROKER, "1", log_cleaner_backoff_ms=None)
+
+    assert (found.plan, found.offset) == (plan, made.offset)
+    assert found.delivery == delivery((0,), (1,))
+    assert ledger.read(plan.id, made.offset) == found == ledger.read(plan.id)
+    assert code_of(lambda: ledger.read(gone.id, forgotten.offset)) == "no-plan"
+
+
+# ---- pruning
+
+
+def test_a_prune_that_was_killed_has_forgotten_nothing(ledger: Ledger, name: Name) -> None:
+    plan = new_plan(name("group"))
+    created(ledger, plan)
+    with taken(ledger, plan) as runner:
+        runner.write(state(State.DONE))
+    with ledger.transactions(transactional_ids.of_plan(plan.id)) as killed:
+        killed.fence()
+        killed.begin()
+        for key in ledger.view(plan.id).keys(plan.id):
+            killed.produce(ledger.topic, key, None, 0)
+        assert killed.producer.flush(30) == 0
+
+    assert [found.plan for found in ledger.list().plans] == [plan]
+    assert ledger.prune([plan.id], who=ME, now_ms=NOW_MS) == {plan.id: None}
+    assert ledger.list().plans == ()
+
+
+def test_prune_forgets_what_is_finished_and_leaves_the_rest_alone(ledger: Ledger, name: Name) -> None:
+    plans = [new_plan(name(stem)) for stem in ("done", "open", "cancelled")]
+    for plan in plans:
+        created(ledger, plan)
+    done, unfinished, cancelled = plans
+    with taken(ledger, done) as runner:
+        runner.write(state(State.DONE), delivery((0,)))
+    with taken(ledger, cancelled) as runner:
+        runner.write(state(State.CANCELLED))
+    absent = new_plan(name("absent"))
+
+    with taken(ledger, unfinished) as live:
+        wanted = [plan.id for plan in (*plans, absent)]
+        results = ledger.prune(wanted, who=ME, now_ms=NOW_MS)
+        live.seen(NOW_MS + 1)  # not superseded by it
+
+    assert {plan_id: error and error.code for plan_id, error in results.items()} == {
+        done.id: None,
+        unfinished.id: "plan-open",
+        cancelled.id: None,
+        absent.id: "no-plan",
+    }
+    assert [found.plan for found in ledger.list().plans] == [unfinished]
+    assert ledger.view(done.id).keys(done.id) == (Key(done.id, Kind.STATE).encode(),), "else it looks like a lost one"
+    assert code_of(lambda: taken(ledger, done)) == "no-plan"
+    assert ledger.view(done.id).keys(done.id) == (Key(done.id, Kind.STATE).encode(),), "else it looks like a lost one"
+    assert created(ledger, new_plan(done.group))

@@ -1,0 +1,352 @@
+"""The ledger's records: what is written is read back, and what is not ours is an error that names the record."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from kgroup.catchup.ledger.records import Key, Kind, Value, decode, decode_key, encode, key_of, plan_of
+from kgroup.catchup.model import (
+    Chunk,
+    Delivery,
+    Epoch,
+    GapRange,
+    GivenUp,
+    Lost,
+    Order,
+    Plan,
+    Progress,
+    Share,
+    State,
+    StateRecord,
+    TargetTopic,
+    Task,
+)
+from kgroup.changes import journal
+from kgroup.groups.commit_tags import ID_ALPHABET, Mark, Moved, is_plan_id, new_plan_id
+from kgroup.model.groups import Commit
+from kgroup.support.errors import KgroupError, Refused
+from tests.support.catchup.plans import PLAN_ID, gap_range, make_plan
+
+PLAN = replace(
+    make_plan(gap_range(maybe=80), gap_range(1, before=None), given_up=(GivenUp("orders", 0, 60, 70, "why"),)),
+    reason="INC-4711",
+    chunks=(
+        Chunk(0, "orders", 0, 70, 90),
+        Chunk(1, "orders", 0, 90, 120),
+        Chunk(2, "orders", 1, 70, 120),
+        Chunk(7, "orders", 1, 120, 120),
+    ),
+)
+STATE = StateRecord(State.RELEASING, 1, "me@here", 2, 500, note=None)
+ADDED_LATER = {"buckets", "tuning", "shares", "target", "dead_letters", "again", "kept"}
+EVERY: list[Value] = [
+    PLAN,
+    replace(PLAN, group=None, group_type=None, cluster_id=None, reason="\x00\u2028é", ranges=(), chunks=()),
+    STATE,
+    replace(STATE, state=State.CANCELLING, targets=(("orders", 1, 70),), expected=(("orders", 1, None),), note="so"),
+    replace(STATE, log_position=None, expected=(("orders", 1, 120),)),
+    Epoch(3, "me@here", 10, 20),
+    Delivery("topic", Order.KEY, (Task(0, (1, 0)), Task(1, ())), {"topic": "t", "": "ü"}, tuning={"rate": "500/s"}),
+    Progress(12, 90, 20, 1, 2, 300, 5, 3, (Lost(70, 75, "log start"),), 4),
+    Progress(0, 0, 0, 0, 0, 0, 0, 0),
+    Delivery("files", Order.NONE, (Task(0, (4, 6)), Task(1, (5,))), {"dir": "/x"}, 3),
+    Delivery(
+        "topic",
+        Order.NONE,
+        (Task(0, (4,)),),
+        {"topic": "t"},
+        target=TargetTopic("id", (7, 0)),
+        dead_letters={"d": TargetTopic(None, (1,))},
+    ),
+    Delivery("topic", Order.NONE, (Task(0, (4,)),), {"topic": "t"}, target=TargetTopic(None, ())),
+    Progress(12, 90, 20, 1, 2, 300, 5, 3, again=7, kept=((92, 95), (97, 100))),
+    Progress(4, 1, 9, 3, 1, 60, 5, 3, (), 2, (Share(0, 4, 1, 1, 20), Share(3, 5, 2, 0, 40, 2, (Lost(1, 2, "gone"),)))),
+]
+
+
+@pytest.mark.parametrize("value", EVERY, ids=lambda value: type(value).__name__)
+def test_what_is_written_is_read_back(value: Value) -> None:
+    key = key_of(PLAN_ID, value)
+    raw = encode(value)
+
+    assert decode(key, raw) == value
+    assert decode_key(key.encode()) == key
+    assert json.loads(raw)["v"] == 1
+    assert raw.isascii()
+    assert b"\x00" not in raw
+
+
+@pytest.mark.parametrize(
+    "metadata", ["", "\x00", "a\x00b", "abc\x00", "é日本\U0001f600", '"\\\n\t\x7f', "\udc80", "x" * 4096, "kgroup no"]
+)
+def test_the_metadata_of_commits_survives_byte_for_byte(metadata: str) -> None:
+    plan = make_plan(gap_range(before=Commit(70, None, metadata)))
+
+    read = decode(Key(PLAN_ID, Kind.PLAN), encode(plan))
+
+    assert read == plan
+    assert isinstance(read, Plan)
+    (item,) = read.ranges
+    assert item.before is not None
+    assert item.before.metadata == metadata
+
+
+@pytest.mark.parametrize(
+    ("key", "raw"),
+    [
+        (Key(PLAN_ID, Kind.PLAN), b"cu-7f3a/plan"),
+        (Key(PLAN_ID, Kind.STATE), b"cu-7f3a/state"),
+        (Key(PLAN_ID, Kind.EPOCH), b"cu-7f3a/epoch"),
+        (Key(PLAN_ID, Kind.DELIVERY), b"cu-7f3a/delivery"),
+        (Key(PLAN_ID, Kind.CHUNK, 12), b"cu-7f3a/chunk/12"),
+        (Key(PLAN_ID, Kind.CHUNK, 0), b"cu-7f3a/chunk/0"),
+    ],
+)
+def test_keys(key: Key, raw: bytes) -> None:
+    assert key.encode() == raw
+    assert decode_key(raw) == key
+    assert plan_of(raw) == PLAN_ID
+
+
+@pytest.mark.parametrize(
+    ("raw", "code", "plan"),
+    [
+        (None, "ledger-damaged", None),
+        (b"", "ledger-damaged", None),
+        (b"\xff\xfe", "ledger-damaged", None),
+        (b"cu-7f3a", "ledger-damaged", PLAN_ID),
+        (b"cu-7f3o/plan", "ledger-damaged", None),
+        (b"cu-7f3aa/plan", "ledger-damaged", None),
+        (b"ch-7f3a/plan", "ledger-damaged", None),
+        (b"cu-7f3a/plan/1", "ledger-damaged", PLAN_ID),
+        (b"cu-7f3a/chunk", "ledger-damaged", PLAN_ID),
+        (b"cu-7f3a/chunk/-1", "ledger-damaged", PLAN_ID),
+        (b"cu-7f3a/chunk/01", "ledger-damaged", PLAN_ID),
+        (b"cu-7f3a/chunk/1/2", "ledger-damaged", PLAN_ID),
+        (b"cu-7f3a/chunk/99999999999", "ledger-damaged", PLAN_ID),
+        ("cu-7f3a/chunk/\u0663".encode(), "ledger-damaged", PLAN_ID),
+        (b"cu-7f3a/heartbeat", "ledger-newer", PLAN_ID),
+        (b"cu-7f3a/\xff", "ledger-newer", PLAN_ID),
+    ],
+)
+def test_keys_that_are_not_ours(raw: bytes | None, code: str, plan: str | None) -> None:
+    with pytest.raises(KgroupError) as caught:
+        decode_key(raw)
+
+    assert caught.value.code == code
+    assert plan_of(raw) == plan
+
+
+def changed(value: Value, change: Callable[[dict[str, Any]], object]) -> bytes:
+    document = json.loads(encode(value))
+    change(document)
+    return json.dumps(document).encode()
+
+
+@pytest.mark.parametrize("version", [0, 2, 99])
+def test_another_version_is_named(version: int) -> None:
+    raw = changed(STATE, lambda document: document.update(v=version, state="a new one"))
+
+    with pytest.raises(Refused, match=r"ledger record cu-7f3a/state: it is of version") as caught:
+        decode(Key(PLAN_ID, Kind.STATE), raw)
+
+    assert caught.value.code == "ledger-newer"
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"\xff",
+        b"{",
+        b"[]",
+        b"null",
+        b'"plan"',
+        b"{}",
+        b'{"v": true}',
+        b'{"v": "1"}',
+        b'{"v": 1.0}',
+        b'{"v": 1}',
+        b'{"v": NaN}',
+        b"[" * 100_000,
+        b'{"v": ' + b"1" * 5_000 + b"}",
+        b"\xef\xbb\xbf{}",
+    ],
+)
+@pytest.mark.parametrize("kind", Kind)
+def test_what_is_no_record_is_an_error_that_names_it(kind: Kind, raw: bytes) -> None:
+    key = Key(PLAN_ID, kind, 0 if kind is Kind.CHUNK else None)
+
+    with pytest.raises(KgroupError, match=f"ledger record {key}: ") as caught:
+        decode(key, raw)
+
+    assert caught.value.code == "ledger-damaged"
+
+
+@pytest.mark.parametrize(
+    ("value", "change", "says"),
+    [
+        (PLAN, {"id": "cu-2222"}, "it is the plan cu-2222"),
+        (EVERY[7], {"chunk": 13}, "it is about chunk 13"),
+        (STATE, {"state": "paused"}, "'state' is not one of planned, releasing"),
+        (STATE, {"epoch": True}, "'epoch' is not of type int"),
+        (STATE, {"epoch": -1}, "'epoch' is negative"),
+        (STATE, {"epoch": 2**63}, "'epoch' is larger than any"),
+        (STATE, {"who": None}, "'who' is not of type str"),
+        (STATE, {"targets": [["orders", 0, 1]]}, "'targets' is not of type dict"),
+        (STATE, {"targets": [{"topic": "orders", "partition": 0}]}, "'offset' is missing"),
+        (STATE, {"targets": {}}, "'targets' is not of type list"),
+        (EVERY[6], {"order": "random"}, "'order' is not one of partition, key, none"),
+        (EVERY[6], {"options": {"a": 1}}, "'options' is not of type str"),
+        (EVERY[6], {"tasks": [{"number": 0, "chunks": [-1]}]}, "'chunks' has a negative number"),
+        (EVERY[7], {"lost": [{"start": 5, "end": 4, "why": ""}]}, "'end' lies below the start"),
+        (EVERY[7], {"shares": [{"n": [0, 1, 2]}]}, "'n' has not 6 numbers"),
+        (EVERY[7], {"shares": [{"n": [0, 1, 2, 3, 4, -5]}]}, "'n' has a negative number"),
+        (EVERY[6], {"buckets": -1}, "'buckets' is negative"),
+        (EVERY[7], {"records": 1.5}, "'records' is not of type int"),
+        (PLAN, {"chunks": [{"topic": "t", "partition": 0, "first": 0, "edges": [5]}]}, "'edges' are no offsets"),
+        (PLAN, {"chunks": [{"topic": "t", "partition": 0, "first": 0, "edges": [5, 4]}]}, "'edges' are no offsets"),
+        (PLAN, {"command": ["a", 1]}, "'command' is not of type str"),
+    ],
+)
+def test_a_field_that_is_wrong_is_named(value: Value, change: dict[str, Any], says: str) -> None:
+    key = key_of(PLAN_ID, value)
+
+    with pytest.raises(KgroupError) as caught:
+        decode(key, changed(value, lambda document: document.update(change)))
+
+    assert caught.value.code == "ledger-damaged"
+    assert says in caught.value.message
+    assert str(key) in caught.value.message
+
+
+@pytest.mark.parametrize("value", EVERY, ids=lambda value: type(value).__name__)
+def test_every_field_is_needed_and_more_are_passed_over(value: Value) -> None:
+    key = key_of(PLAN_ID, value)
+
+    assert decode(key, changed(value, lambda document: document.update(later={"x": 1}))) == value
+    for name in json.loads(encode(value)).keys() - ADDED_LATER:
+        with pytest.raises(KgroupError) as caught:
+            decode(key, changed(value, lambda document, name=name: document.pop(name)))  # type: ignore[misc]
+        assert caught.value.code == "ledger-damaged"
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_broken_bytes_never_crash_the_reader(seed: int) -> None:
+    pick = random.Random(seed)
+    for value in EVERY:
+        key, raw = key_of(PLAN_ID, value), bytearray(encode(value))
+        for _ in range(pick.randrange(1, 4)):
+            raw[pick.randrange(len(raw))] = pick.randrange(256)
+        cut = bytes(raw[: pick.randrange(len(raw) + 1)]) if pick.random() < 0.3 else bytes(raw)
+        with suppress(KgroupError):  # and no other
+            decode(key, cut)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_random_plans_come_back_as_they_were(seed: int) -> None:
+    pick = random.Random(seed)
+
+    def number() -> int | None:
+        return pick.choice([None, 0, pick.randrange(2**62)])
+
+    def text() -> str:
+        return "".join(chr(pick.choice([0, 9, 34, 92, 233, 0x2028, 0x1F600, *range(32, 127)])) for _ in range(9))
+
+    ranges = tuple(
+        GapRange(
+            text(),
+            index,
+            start := pick.randrange(10**6),
+            start + pick.randrange(10**6),
+            pick.choice([None, Commit(start, number(), text())]),
+            number(),
+            pick.choice([None, text()]),
+            *(number() for _ in range(5)),
+        )
+        for index in range(pick.randrange(5))
+    )
+    edges = sorted(pick.randrange(10**6) for _ in range(9))
+    chunks = [
+        Chunk(index, pick.choice("ab"), pick.randrange(2), start, end)
+        for index, (start, end) in enumerate(pairwise(edges))
+        if pick.random() < 0.8
+    ]
+    pick.shuffle(chunks)
+    plan = replace(PLAN, ranges=ranges, chunks=tuple(chunks), reason=text(), command=(text(), text()))
+
+    assert decode(key_of(PLAN_ID, plan), encode(plan)) == plan
+
+
+def test_ten_thousand_chunks_fit_into_one_message() -> None:
+    ranges = [gap_range(number, 10**12, 10**12 + 10**9) for number in range(1_000)]
+    chunks = [
+        Chunk(10 * number + part, "orders", number, 10**12 + part * 10**8, 10**12 + (part + 1) * 10**8)
+        for number in range(1_000)
+        for part in range(10)
+    ]
+
+    assert len(encode(make_plan(*ranges, chunks=tuple(chunks)))) < 900_000
+
+
+@pytest.mark.parametrize("moved", Moved)
+@pytest.mark.parametrize("epoch", [0, 3, 10**9])
+def test_our_commits_carry_plan_epoch_and_what_they_did(epoch: int, moved: Moved) -> None:
+    mark = Mark(PLAN_ID, epoch, moved)
+
+    assert Mark.of(mark.metadata) == mark
+
+
+def test_the_mark_as_it_stands_in_the_log() -> None:
+    assert Mark(PLAN_ID, 3, Moved.RELEASE, 70).metadata == "kgroup cu-7f3a 3 release 70"
+    assert Mark.of("kgroup cu-7f3a 3 release 0") == Mark(PLAN_ID, 3, Moved.RELEASE, 0)
+    assert Mark(PLAN_ID, 3, Moved.RELEASE).metadata == "kgroup cu-7f3a 3 release", "of older versions"
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        "",
+        "kgroup",
+        "kgroup cu-7f3a 3",
+        "kgroup cu-7f3a 3 release\x00",
+        "kgroup cu-7f3a 3 release\n",
+        " kgroup cu-7f3a 3 release",
+        "kgroup cu-7f3a 03 release",
+        "kgroup cu-7f3a -3 release",
+        "kgroup cu-7f3o 3 release",
+        "kgroup cu-7f3a 3 stolen",
+        "kgroup cu-7f3a 3 release -1",
+        "kgroup cu-7f3a 3 release 070",
+        "kgroup cu-7f3a 3 release 70 ",
+        "kgroup cu-7f3a 3 back 70",
+        "KGROUP CU-7F3A 3 RELEASE",
+    ],
+)
+def test_what_is_no_mark_of_ours(metadata: str) -> None:
+    assert Mark.of(metadata) is None
+
+
+def test_the_ids_of_plans() -> None:
+    assert ID_ALPHABET == journal._ALPHABET
+    made = {new_plan_id() for _ in range(50)}
+    assert all(is_plan_id(one) for one in made)
+    assert len(made) > 40
+    assert not is_plan_id("cu-7f3")
+    assert not is_plan_id("cu-7f3a ")
+    assert not is_plan_id("orders-svc")
+
+
+def test_an_id_that_is_taken_is_not_given_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    letters = iter("22222223")
+    monkeypatch.setattr("kgroup.groups.commit_tags.secrets.choice", lambda _: next(letters))
+
+    assert new_plan_id({"cu-2222"}) == "cu-2223"

@@ -1,0 +1,491 @@
+"""The head released and moved back on a real broker, and every way in which that breaks off."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from kgroup.catchup.model import Epoch, GapRange, Plan, State, StateRecord
+from kgroup.catchup.release_evidence import Evidence, GroupCommit, History, find_evidence
+from kgroup.catchup.service.release import (
+    States,
+    first_release,
+    history_of,
+    hold,
+    move_back,
+    read_history,
+    release,
+    release_plan,
+)
+from kgroup.catchup.steps import Move, MoveBack, Release
+from kgroup.cluster.offsets_topic.commits import CommitHistory, CommitRecord
+from kgroup.cluster.writes import ChangingCluster
+from kgroup.groups.commit_tags import Mark, Moved
+from kgroup.model.groups import Commit
+from kgroup.support.errors import Refused, Unreachable
+from tests.conftest import BROKER_PROPERTIES
+from tests.support import by_hand
+from tests.support.clusters import connected
+from tests.support.conversion import to_consumer
+from tests.support.kafka_proxy import OFFSET_COMMIT, Fault, Loss, ProxiedBroker, proxied_broker
+from tests.support.kafka_world import KafkaWorld
+from tests.support.wire import just_before, sent
+
+Name = Callable[[str], str]
+KINDS = ("classic", "consumer")
+PLANNED = StateRecord(State.PLANNED, 1, "somebody", 0)
+
+
+@pytest.fixture
+def cluster(bootstrap: str) -> Iterator[ChangingCluster]:
+    with connected(bootstrap) as cluster:
+        yield cluster
+
+
+@dataclass
+class Book:
+    """A ledger that keeps what is written; ``fenced`` is the state that it refuses, as after a takeover."""
+
+    epoch: Epoch = field(default_factory=lambda: Epoch(7, "me@host", 1, 1))
+    fenced: State | None = None
+    written: list[StateRecord] = field(default_factory=list)
+    then: Callable[[State], None] = lambda state: None
+
+    def write(self, *values: StateRecord) -> None:
+        for value in values:
+            if value.state is self.fenced:
+                raise Refused("another run has taken the plan over", code="superseded")
+            self.written.append(value)
+            self.then(value.state)
+
+    @property
+    def said(self) -> list[State]:
+        return [record.state for record in self.written]
+
+
+def states(book: Book, before: StateRecord = PLANNED) -> States:
+    return States(book, before, lambda: 42)
+
+
+def gap(topic: str, partition: int, end: int, before: Commit | None, start: int | None = None) -> GapRange:
+    start = before.offset if before is not None else start or 0
+    return GapRange(topic, partition, start, end, before, 0, None, None, None, None, None, None)
+
+
+def plan_of(group: str, kind: str, *ranges: GapRange) -> Plan:
+    return Plan("cu-abcd", group, kind, "cluster", 1, "me", None, ("kgroup",), ranges, ())
+
+
+@dataclass(frozen=True)
+class Gapped:
+    """An Empty group behind, and the plan for it: 0 was at 70, 1 at 5 with metadata, 2 nowhere; 3 is not of it."""
+
+    group: str
+    plan: Plan
+    before: dict[tuple[str, int], tuple[int, str, int | None]]
+
+
+def gapped(world: KafkaWorld, topic: str, group: str, kind: str) -> Gapped:
+    world.commit(group, {(topic, 0): 70, (topic, 1): (5, "é\0 at 5", 0), (topic, 3): (9, "left", None)})
+    if kind == "consumer":
+        to_consumer(world, group)
+    ranges = (
+        gap(topic, 0, 120, Commit(70, None, "")),
+        gap(topic, 1, 8, Commit(5, 0, "é\0 at 5")),
+        gap(topic, 2, 30, None),
+    )
+    return Gapped(group, plan_of(group, kind, *ranges), world.exact(group))
+
+
+@pytest.fixture(scope="module")
+def topic(world: KafkaWorld) -> str:
+    return world.topic(f"release-orders-{secrets.token_hex(3)}", partitions=4)
+
+
+@pytest.fixture
+def behind(world: KafkaWorld, topic: str, name: Name) -> Callable[[str], Gapped]:
+    return lambda kind: gapped(world, topic, name("svc"), kind)
+
+
+def evidence(cluster: ChangingCluster, made: Gapped, position: int | None) -> list[Evidence]:
+    """Of each partition of the plan, in order."""
+    history = read_history(cluster, made.plan, position, 2)
+    found = cluster.committed([made.group])[made.group]
+    assert isinstance(found, dict)
+    commits = {place: commit for place, commit in found.items() if isinstance(commit, Commit)}
+    judged = find_evidence(made.plan, history, commits, live=False)
+    return [judged[item.place] for item in made.plan.ranges]
+
+
+def released(made: Gapped, topic: str, epoch: int = 7) -> dict[tuple[str, int], tuple[int, str, int | None]]:
+    moved = {
+        item.place: (item.end, Mark("cu-abcd", epoch, Moved.RELEASE, item.start).metadata, 0)
+        for item in made.plan.ranges
+    }
+    return {**made.before, **moved}
+
+
+def released_group(cluster: ChangingCluster, made: Gapped) -> StateRecord:
+    book = Book()
+    release_plan(cluster, made.plan, states(book))
+    return book.written[-1]
+
+
+# --- released
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_release_is_in_the_ledger_before_and_after_and_in_the_groups_history(
+    cluster: ChangingCluster,
+    world: KafkaWorld,
+    topic: str,
+    behind: Callable[[str], Gapped],
+    bystander: str,
+    kind: str,
+) -> None:
+    made = behind(kind)
+    seen: list[tuple[State, bool, str]] = []
+    book = Book(
+        then=lambda now: seen.append((now, world.exact(made.group) == made.before, world.groups()[made.group][1]))
+    )
+
+    release_plan(cluster, made.plan, states(book))
+
+    assert seen == [(State.RELEASING, True, "stable"), (State.RELEASED, False, "stable")], "held from first to last"
+    first, last = book.written
+    assert (first.epoch, first.who, first.at_ms) == (7, "me@host", 42)
+    assert first.log_position is not None
+    assert last.log_position == first.log_position
+    assert world.exact(made.group) == released(made, topic)
+    assert world.groups()[made.group] == (kind, "empty")
+    assert evidence(cluster, made, first.log_position) == [Evidence.RELEASED] * 3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_release_asks_of_the_broker_does_not_depend_on_the_gap(
+    cluster: ChangingCluster, world: KafkaWorld, name: Name, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    # As many of these as time has passed: while the member joins, and while it is there.
+    beats = {"Heartbeat", "ConsumerGroupHeartbeat", "DescribeGroups", "ConsumerGroupDescribe"}
+    topic, asked = world.topic(name("orders"), partitions=8), list[list[str]]()
+    for records in (50, 1_000_000, 10_000_000):
+        group = name("svc")
+        world.commit(group, {(topic, number): 0 for number in range(8)})
+        if kind == "consumer":
+            to_consumer(world, group)
+        ranges = [gap(topic, number, records // 8 + 1, Commit(0, None, "")) for number in range(8)]
+        cluster.committed([group])
+        with monkeypatch.context() as patch:
+            names = sent(patch)
+            release_plan(cluster, plan_of(group, kind, *ranges), states(Book()))
+        asked.append([each for each in names if each not in beats])
+    assert "OffsetCommit" in asked[0]
+    assert asked[1:] == [asked[0]] * 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_release_that_broke_off_halfway_goes_on_with_its_first_position(
+    cluster: ChangingCluster, world: KafkaWorld, topic: str, behind: Callable[[str], Gapped], kind: str
+) -> None:
+    made = behind(kind)
+    step = first_release(made.plan, 6)
+    book = Book(Epoch(6, "first", 1, 1))
+    with hold(cluster, made.plan) as holding:
+        release(cluster, holding, Release(step.moves[:1], None), states(book))
+    broke_off = book.written[0]
+    assert evidence(cluster, made, broke_off.log_position) == [Evidence.RELEASED, *[Evidence.NOT_RELEASED] * 2]
+
+    second = Book()
+    rest = Release(first_release(made.plan, 7).moves[1:], broke_off.log_position)
+    with hold(cluster, made.plan) as holding:
+        release(cluster, holding, rest, states(second, broke_off))
+
+    assert {record.log_position for record in second.written} == {broke_off.log_position}
+    place = (topic, 0)
+    assert world.exact(made.group) == {**released(made, topic), place: released(made, topic, 6)[place]}
+    assert evidence(cluster, made, broke_off.log_position) == [Evidence.RELEASED] * 3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_while_a_transaction_is_open_the_history_does_not_tell(
+    cluster: ChangingCluster, world: KafkaWorld, topic: str, behind: Callable[[str], Gapped], kind: str
+) -> None:
+    made, book = behind(kind), Book()
+    with hold(cluster, made.plan) as holding:
+        release(cluster, holding, Release(first_release(made.plan, 7).moves[:1], None), states(book))
+    position = book.written[0].log_position
+    with world.pending(made.group, {(topic, 1): 100}):
+        assert evidence(cluster, made, position) == [Evidence.RELEASED, *[Evidence.UNKNOWN] * 2]
+    assert evidence(cluster, made, position) == [Evidence.RELEASED, *[Evidence.NOT_RELEASED] * 2]
+
+
+@pytest.mark.parametrize(("compacted", "unread"), [(False, None), (True, None), (False, "not in time")])
+def test_what_the_log_did_not_tell_is_handed_on(compacted: bool, unread: str | None) -> None:
+    records = (
+        CommitRecord("orders", 0, Commit(120, 4, "mark"), 1_000, 17),
+        CommitRecord("orders", 1, None, 2_000, 18),
+    )
+    assert history_of(CommitHistory(records, (), 19, compacted, unread)) == History(
+        (
+            GroupCommit("orders", 0, 120, 4, "mark", 1_000, 17),
+            GroupCommit("orders", 1, None, None, "", 2_000, 18),
+        ),
+        compacted,
+        unread,
+    )
+
+
+# --- not released
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "meanwhile",
+    [{0: 71}, {0: (70, "other metadata", None)}, {1: (5, "é\0 at 5", 1)}, {2: 0}],
+    ids=["offset", "metadata", "leader-epoch", "first-commit"],
+)
+def test_offsets_that_moved_since_the_plan(
+    cluster: ChangingCluster,
+    world: KafkaWorld,
+    topic: str,
+    behind: Callable[[str], Gapped],
+    kind: str,
+    meanwhile: dict[int, int | tuple[int, str, int | None]],
+) -> None:
+    made, book = behind(kind), Book()
+    world.commit(made.group, {(topic, number): commit for number, commit in meanwhile.items()})
+    stands = world.exact(made.group)
+    with pytest.raises(Refused, match="1 partition") as caught:
+        release_plan(cluster, made.plan, states(book))
+    assert (caught.value.code, caught.value.exit_code) == ("moved-since", 6)
+    assert book.written == []
+    assert world.exact(made.group) == stands
+    assert world.groups()[made.group] == (kind, "empty")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_group_that_was_converted_since_the_plan_is_held_only_by_who_goes_on_with_it(
+    cluster: ChangingCluster, world: KafkaWorld, behind: Callable[[str], Gapped], kind: str
+) -> None:
+    made, book, other = behind(kind), Book(), KINDS[kind == "classic"]
+    assert cluster.convert({made.group: other}) == {made.group: None}
+    with pytest.raises(Refused, match=f"is a {other} group now") as caught:
+        release_plan(cluster, made.plan, states(book))
+    assert caught.value.code == "moved-since"
+    assert book.written == []
+    assert world.exact(made.group) == made.before
+    with hold(cluster, made.plan, as_planned=False):
+        assert world.groups()[made.group] == (other, "stable")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_open_transaction_is_about_to_move_them(
+    cluster: ChangingCluster, world: KafkaWorld, topic: str, behind: Callable[[str], Gapped], kind: str
+) -> None:
+    made, book = behind(kind), Book()
+    with world.pending(made.group, {(topic, 0): 100}), pytest.raises(Refused) as caught:
+        release_plan(cluster, made.plan, states(book))
+    assert caught.value.code == "pending-transaction"
+    assert book.written == []
+    assert world.groups()[made.group] == (kind, "empty")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_partition_that_the_broker_refuses_is_named_with_its_reason(
+    cluster: ChangingCluster, world: KafkaWorld, topic: str, behind: Callable[[str], Gapped], kind: str
+) -> None:
+    """And not taken for one that somebody else has moved, as reading back alone would."""
+    made, book = behind(kind), Book()
+    first, *_ = first_release(made.plan, 7).moves
+    long = replace(first, commits=(Commit(120, 0, "m" * 4097),))
+    with pytest.raises(Refused, match=f"{topic}:0: ") as caught, hold(cluster, made.plan) as holding:
+        release(cluster, holding, Release((long,), None), states(book))
+    assert caught.value.code == "metadata-size"
+    assert book.said == [State.RELEASING]
+    assert world.exact(made.group) == made.before
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_fenced_run_moves_nothing(
+    cluster: ChangingCluster, world: KafkaWorld, behind: Callable[[str], Gapped], kind: str
+) -> None:
+    made, book = behind(kind), Book(fenced=State.RELEASING)
+    with pytest.raises(Refused) as caught:
+        release_plan(cluster, made.plan, states(book))
+    assert caught.value.code == "superseded"
+    assert world.exact(made.group) == made.before
+    assert world.groups()[made.group] == (kind, "empty")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_run_that_is_fenced_at_the_end_puts_nothing_back(
+    cluster: ChangingCluster, world: KafkaWorld, topic: str, behind: Callable[[str], Gapped], kind: str
+) -> None:
+    made, book = behind(kind), Book(fenced=State.RELEASED)
+    with pytest.raises(Refused) as caught:
+        release_plan(cluster, made.plan, states(book))
+    assert caught.value.code == "superseded"
+    assert book.said == [State.RELEASING]
+    assert world.exact(made.group) == released(made, topic)
+    assert evidence(cluster, made, book.written[0].log_position) == [Evidence.RELEASED] * 3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_who_comes_behind_releasing_finds_the_group_where_it_was(
+    cluster: ChangingCluster, world: KafkaWorld, topic: str, behind: Callable[[str], Gapped], kind: str
+) -> None:
+    made = behind(kind)
+
+    def come(state: State) -> None:
+        if state is State.RELEASING:
+            assert by_hand.heartbeat(world, made.group, "somebody", 0, topic) == 0
+
+    book = Book(then=come)
+    with pytest.raises(Refused, match=r"127\.0\.0\.1") as caught:
+        release_plan(cluster, made.plan, states(book))
+    assert caught.value.code == "not-empty"
+    assert book.said == [State.RELEASING]
+    assert world.exact(made.group) == made.before
+    assert evidence(cluster, made, book.written[0].log_position) == [Evidence.NOT_RELEASED] * 3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_successor_between_releasing_and_the_commit(
+    cluster: ChangingCluster, bootstrap: str, world: KafkaWorld, behind: Callable[[str], Gapped], kind: str
+) -> None:
+    """It removes our member, and cancels; we are woken later."""
+    made, cancelling = behind(kind), Book(Epoch(8, "successor", 1, 1))
+
+    def take_over(state: State) -> None:
+        if state is State.RELEASING:
+            with connected(bootstrap) as other, hold(other, made.plan) as theirs:
+                move_back(theirs, MoveBack(()), states(cancelling, book.written[-1]))
+
+    book = Book(then=take_over)
+    with pytest.raises(Refused) as caught:
+        release_plan(cluster, made.plan, states(book))
+    assert caught.value.code == "superseded"
+    assert cancelling.said == [State.CANCELLING, State.CANCELLED]
+    assert world.exact(made.group) == made.before
+    assert world.groups()[made.group] == (kind, "empty")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_somebody_who_commits_in_transactions_is_found(
+    cluster: ChangingCluster,
+    world: KafkaWorld,
+    topic: str,
+    behind: Callable[[str], Gapped],
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+) -> None:
+    """The coordinator does not hold such commits to the group's members."""
+    made, book = behind(kind), Book()
+
+    def commit() -> None:
+        with world.pending(made.group, {(topic, 0): 200}) as theirs:
+            theirs.commit_transaction(30)
+
+    # The first read is the check, the second reads back.
+    happened = just_before(monkeypatch, "OffsetFetch", commit, skip=1)
+    with pytest.raises(Refused, match="transaction") as caught:
+        release_plan(cluster, made.plan, states(book))
+    assert happened
+    assert caught.value.code == "moved-since"
+    assert set(book.said) == {State.RELEASING}
+
+
+# --- moved back
+
+
+def back(made: Gapped, targets: dict[int, int]) -> MoveBack:
+    """To these offsets, as ``kgroup.catchup.offset_moves`` makes them."""
+    mark = Mark("cu-abcd", 8, Moved.BACK).metadata
+    moves = []
+    for item in made.plan.ranges:
+        if item.partition in targets:
+            target, before = targets[item.partition], item.before
+            own = Commit(target, None, "")
+            if before is not None:
+                own = Commit(target, before.leader_epoch if target == before.offset else None, before.metadata)
+            stands = Commit(item.end, 0, Mark("cu-abcd", 7, Moved.RELEASE, item.start).metadata)
+            moves.append(Move(*item.place, stands, (Commit(target, own.leader_epoch, mark), own)))
+    return MoveBack(tuple(moves))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_moved_back_with_the_groups_own_metadata(
+    cluster: ChangingCluster, world: KafkaWorld, topic: str, behind: Callable[[str], Gapped], kind: str
+) -> None:
+    made = behind(kind)
+    before = released_group(cluster, made)
+    book = Book(Epoch(8, "me", 1, 1))
+    with hold(cluster, made.plan) as holding:
+        move_back(holding, back(made, {0: 70, 1: 5, 2: 0}), states(book, before))
+    assert book.said == [State.CANCELLING, State.CANCELLED]
+    cancelling = book.written[0]
+    assert cancelling.targets == ((topic, 0, 70), (topic, 1, 5), (topic, 2, 0))
+    assert cancelling.expected == ((topic, 0, 120), (topic, 1, 8), (topic, 2, 30))
+    assert cancelling.log_position == before.log_position
+    assert world.exact(made.group) == {**made.before, (topic, 2): (0, "", None)}
+    found = evidence(cluster, made, before.log_position)
+    assert found[:2] == [Evidence.NOT_RELEASED] * 2
+    assert world.groups()[made.group] == (kind, "empty")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_not_moved_back_where_the_group_went_on(
+    cluster: ChangingCluster, world: KafkaWorld, topic: str, behind: Callable[[str], Gapped], kind: str
+) -> None:
+    made = behind(kind)
+    before = released_group(cluster, made)
+    world.commit(made.group, {(topic, 1): (9, "é\0 at 9", 0)})
+    stands, book = world.exact(made.group), Book(Epoch(8, "me", 1, 1))
+    with pytest.raises(Refused) as caught, hold(cluster, made.plan) as holding:
+        move_back(holding, back(made, {0: 70, 1: 5}), states(book, before))
+    assert caught.value.code == "moved-since"
+    assert book.written == []
+    assert world.exact(made.group) == stands
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_fenced_cancel_moves_nothing(
+    cluster: ChangingCluster, world: KafkaWorld, topic: str, behind: Callable[[str], Gapped], kind: str
+) -> None:
+    made = behind(kind)
+    before, book = released_group(cluster, made), Book(Epoch(8, "me", 1, 1), fenced=State.CANCELLING)
+    with pytest.raises(Refused), hold(cluster, made.plan) as holding:
+        move_back(holding, back(made, {0: 70}), states(book, before))
+    assert world.exact(made.group) == released(made, topic)
+
+
+# --- an answer that gets lost
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProxiedBroker]:
+    """One broker behind a proxy."""
+    with proxied_broker(tmp_path_factory.mktemp("proxied"), BROKER_PROPERTIES) as made:
+        made.world.topic("orders", partitions=4)
+        yield made
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("loss", [Loss.REQUEST, Loss.ANSWER])
+def test_a_release_without_an_answer_is_found_in_the_history(
+    broker: ProxiedBroker, name: Name, kind: str, loss: Loss
+) -> None:
+    broker.proxy.reset()
+    made, book = gapped(broker.world, "orders", name("svc"), kind), Book()
+    with connected(broker.bootstrap) as cluster:
+        broker.proxy.expect(Fault(OFFSET_COMMIT, loss))
+        with pytest.raises(Unreachable) as caught:
+            release_plan(cluster, made.plan, states(book))
+        assert caught.value.code == "outcome-unknown"
+        assert book.said == [State.RELEASING]
+        assert broker.world.groups()[made.group] == (kind, "empty")
+        expected = Evidence.RELEASED if loss is Loss.ANSWER else Evidence.NOT_RELEASED
+        assert evidence(cluster, made, book.written[0].log_position) == [expected] * 3

@@ -1,0 +1,113 @@
+"""The real task on Spark: a topic is copied exactly once, whatever dies; and it is stopped in good order."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from kgroup.catchup.chunks import RateLimit
+from kgroup.catchup.spark.failures import error_of
+from kgroup.catchup.spark.job import Watching, run
+from kgroup.catchup.spark.progress import Totals
+from kgroup.catchup.spark.ready import check
+from kgroup.catchup.spark.session import Session
+from kgroup.catchup.spark.settings import SparkSettings
+from kgroup.support.errors import KgroupError, Refused
+from tests.support.catchup.plans import NOW_MS
+from tests.support.catchup.replays import replay, seen
+from tests.support.catchup.spark_kills import END, Killer, replayed_exactly_once, source_topic, workers_of
+from tests.support.kafka_world import KafkaWorld
+
+Name = Callable[[str], str]
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[Session]:
+    settings = SparkSettings("local[2]")
+    with Session(settings, check(settings, timeout_s=10)) as session:
+        yield session
+
+
+@pytest.mark.soak
+def test_copied_exactly_once_though_workers_die(
+    session: Session, world: KafkaWorld, bootstrap: str, name: Name
+) -> None:
+    replayed_exactly_once(session, world, bootstrap, name, Killer(lambda: workers_of([session.pid]), kills=3))
+
+
+def test_stopped_and_gone_on_with(session: Session, world: KafkaWorld, bootstrap: str, name: Name) -> None:
+    source, target = source_topic(world, bootstrap, name), world.topic(name("copy"), partitions=2)
+    totals: list[Totals] = []
+    with replay(bootstrap, name("ledger"), [(source, 0, 0, END)]) as plan:
+        slow = plan.spec("topic", {"topic": target}, rate=RateLimit(records_per_s=500))
+        watching = Watching(totals.append, stop=lambda: bool(totals) and totals[-1].records > 300)
+
+        (first,) = run(session, [slow], watching)
+
+        assert (first.result.interrupted, first.result.finished) == (True, False)
+        delivered = sum(one.records for one in plan.progress().values())
+        assert len(seen(bootstrap, target)) == delivered
+        assert 300 < delivered < 2000
+
+        begun = plan.progress()
+        (second,) = run(session, [plan.spec("topic", {"topic": target})], Watching(totals.append, begun=begun))
+
+        assert not second.failure
+        assert second.result.finished
+        assert totals[-1].records == len(seen(bootstrap, target)) == 2250
+        assert (totals[-1].offsets, totals[-1].left_s) == (END, 0.0)
+
+
+def test_a_task_of_a_runner_that_was_superseded_says_so(
+    session: Session, world: KafkaWorld, bootstrap: str, name: Name
+) -> None:
+    source, target = source_topic(world, bootstrap, name), world.topic(name("copy"), partitions=2)
+    with replay(bootstrap, name("ledger"), [(source, 0, 0, 100)]) as plan:
+        spec = plan.spec("topic", {"topic": target})
+        with plan.ledger.take_over(plan.runner.plan_id, who="another", now_ms=NOW_MS):
+            (answer,) = run(session, [spec])
+
+    assert answer.failure
+    error = error_of(answer.failure, "task 0")
+    assert isinstance(error, Refused)
+    assert error.code == "superseded"
+    assert "another" in error.message
+    assert seen(bootstrap, target) == []
+
+
+@pytest.mark.soak
+def test_the_jvm_killed_over_an_open_transaction_and_the_plan_gone_on_with(
+    world: KafkaWorld, bootstrap: str, name: Name, session: Session
+) -> None:
+    """Last in this module: its session does not live on."""
+    source, target = source_topic(world, bootstrap, name), world.topic(name("copy"), partitions=2)
+    with replay(bootstrap, name("ledger"), [(source, 0, 0, 1500), (source, 0, 1500, END)]) as plan:
+
+        def tell(totals: Totals) -> None:
+            if totals.records > 300 and session.is_alive:
+                assert session.pid
+                os.kill(session.pid, signal.SIGKILL)
+
+        slow = plan.spec("topic", {"topic": target}, rate=RateLimit(records_per_s=500))
+        with pytest.raises(KgroupError, match="killed by SIGKILL") as caught:
+            run(session, [slow], Watching(tell))
+        assert caught.value.code == "spark-gone"
+        session.close()
+
+        settings = SparkSettings("local[1]")
+        with Session(settings, check(settings, timeout_s=10)) as again:
+            (answer,) = run(again, [plan.spec("topic", {"topic": target})])
+
+        assert not answer.failure
+        assert answer.result.finished
+        assert plan.proof(answer.result).complete
+
+    found = seen(bootstrap, target)
+    assert [one.key for one in found] == [one.key for one in seen(bootstrap, source) if one.partition == 0][
+        : len(found)
+    ]
+    assert len(found) == 2250
+    assert len(seen(bootstrap, target, "read_uncommitted")) > len(found)

@@ -1,0 +1,329 @@
+"""Tasks in Spark's workers on this machine: answers, failures, progress, stopping, dying; nothing secret in sight."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kgroup.catchup.model import Progress
+from kgroup.catchup.spark.failures import error_of
+from kgroup.catchup.spark.job import Watching, run
+from kgroup.catchup.spark.progress import Totals
+from kgroup.catchup.spark.ready import check
+from kgroup.catchup.spark.session import Session
+from kgroup.catchup.spark.settings import SparkSettings
+from kgroup.support.errors import ExitCode, KgroupError, Refused, Unreachable
+from tests.support.catchup.spark_tasks import Task, counting, deaf, dying, failing, pids, sign, task, waiting
+from tests.support.waiting import read_line, wait_for
+
+SECRET = "hunter2-of-the-task"
+
+
+@pytest.fixture(scope="module")
+def log() -> list[str]:
+    """What Spark logs, at its most talkative."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def session(log: list[str]) -> Iterator[Session]:
+    settings = SparkSettings("local[2]", conf=(("spark.python.task.killTimeout", "1s"),))
+    with Session(settings, check(settings, timeout_s=10), say=log.append) as session:
+        yield session
+
+
+class Watcher:
+    """Remembers what it was told; ``stop_when`` says when to stop."""
+
+    def __init__(self) -> None:
+        self.totals: list[Totals] = []
+        self.stopping = False
+
+    def watching(self, **more: object) -> Watching:
+        return Watching(self.totals.append, lambda: self.stopping, **more)  # type: ignore[arg-type]
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
+def test_each_task_answers_in_the_order_they_were_given(session: Session) -> None:
+    answers = run(session, [task(3), task(1), task(2)], work=counting)
+
+    assert [(answer.task, answer.result) for answer in answers] == [(3, (3, 20)), (1, (1, 20)), (2, (2, 20))]
+    assert run(session, [], work=counting) == ()
+
+
+def test_many_tasks(session: Session) -> None:
+    answers = run(session, [task(number) for number in range(52)], work=counting)
+
+    assert [answer.result for answer in answers] == [(number, 20) for number in range(52)]
+
+
+def test_an_error_of_a_task_is_its_answer_and_it_is_not_tried_again(session: Session, tmp_path: Path) -> None:
+    tasks = [task(number, tmp_path) for number in range(4)]
+
+    answers = run(session, tasks, work=failing)
+
+    assert [answer.result for answer in answers] == [0, None, None, -1]
+    refused, bug = answers[1].failure, answers[2].failure
+    assert refused
+    assert bug
+    error = error_of(refused, "task 1")
+    assert isinstance(error, Refused)
+    assert (error.message, error.code, error.exit_code, error.details, error.hint) == (
+        "task 1 of p7: too late",
+        "superseded",
+        ExitCode.REFUSED,
+        ("it was",),
+        "resume",
+    )
+    assert "ZeroDivisionError" in error_of(bug, "task 2").message
+    assert [len(pids_or_lines(one)) for one in tasks] == [1, 1, 1, 1]
+
+
+def pids_or_lines(one: Task) -> list[str]:
+    return sign(one, "began").read_text().splitlines()
+
+
+def test_progress_is_live_and_exact_at_the_end(session: Session, tmp_path: Path) -> None:
+    tasks, watcher = [task(0, tmp_path), task(1, tmp_path)], Watcher()
+    thread = threading.Thread(target=lambda: answers.extend(run(session, tasks, watcher.watching(), work=waiting)))
+    answers: list[object] = []
+    thread.start()
+
+    live = wait_for(lambda: [found for found in watcher.totals if found.records == 8], "both tasks tell")[0]
+    for one in tasks:
+        sign(one, "go").touch()
+    thread.join(20)
+
+    assert (live.offsets, live.offsets_total, live.chunks, live.filtered, live.size) == (10, 40, 0, 2, 800)
+    assert live.heard_s is not None
+    assert live.heard_s < 10
+    last = watcher.totals[-1]
+    assert (last.offsets, last.chunks, last.records, last.dead, last.left_s) == (40, 4, 36, 2, 0.0)
+    assert len(answers) == 2
+
+
+def test_what_was_delivered_before_counts_from_the_beginning(session: Session) -> None:
+    begun = {0: Progress(0, 10, 9, 0, 0, 90, 0, 1)}
+    watcher = Watcher()
+
+    run(session, [task(0)], watcher.watching(begun=begun), work=counting)
+
+    assert (watcher.totals[-1].offsets, watcher.totals[-1].records) == (10, 9)
+
+
+def test_tasks_end_themselves_when_told_to_and_those_that_wait_do_not_begin(session: Session, tmp_path: Path) -> None:
+    tasks, watcher = [task(number, tmp_path) for number in range(6)], Watcher()
+
+    def stop() -> None:
+        wait_for(lambda: pids(tasks[0]) and pids(tasks[1]), "two run")
+        watcher.stopping = True
+
+    threading.Thread(target=stop).start()
+    answers = run(session, tasks, watcher.watching(), work=waiting)
+
+    assert [answer.result for answer in answers] == ["stopped", "stopped", None, None, None, None]
+    assert all(answer.failure is None for answer in answers)
+    assert not any(pids(one) for one in tasks[2:])
+
+
+def test_a_task_that_does_not_hear_is_ended_by_spark(session: Session, tmp_path: Path) -> None:
+    one, watcher = task(0, tmp_path), Watcher()
+
+    def stop() -> bool:
+        return bool(pids(one))
+
+    began = time.monotonic()
+    answers = run(session, [one], Watching(stop=stop), work=deaf, grace_s=0.5)
+
+    assert [(answer.task, answer.result, answer.failure) for answer in answers] == [(0, None, None)]
+    assert time.monotonic() - began < 14  # without a grace of its own it has 15
+    wait_for(lambda: not is_running(pids(one)[0]), "its process is gone", within_s=20)
+    assert [a.result for a in run(session, [task(5)], watcher.watching(), work=counting)] == [(5, 20)]
+
+
+def test_a_worker_that_is_killed_is_replaced(session: Session, tmp_path: Path) -> None:
+    tasks = [task(0, tmp_path), task(1, tmp_path)]
+    answers: list[object] = []
+    thread = threading.Thread(target=lambda: answers.extend(a.result for a in run(session, tasks, work=waiting)))
+    thread.start()
+    wait_for(lambda: pids(tasks[0]) and pids(tasks[1]), "both run")
+    victim = pids(tasks[1])[0]
+
+    os.kill(victim, signal.SIGKILL)
+    wait_for(lambda: len(pids(tasks[1])) > 1, "a second attempt")
+    for one in tasks:
+        sign(one, "go").touch()
+    thread.join(20)
+
+    assert answers == ["went", "went"]
+    assert pids(tasks[1])[1] != victim
+    assert len(pids(tasks[0])) == 1
+
+
+def test_a_worker_that_dies_every_time_is_reported_without_java(session: Session) -> None:
+    with pytest.raises(KgroupError, match="Spark gave up task 7: its worker ended 4 times") as caught:
+        run(session, [task(7)], work=dying)
+
+    assert caught.value.code == "spark-job"
+    assert not any("org.apache" in line or "\tat" in line for line in caught.value.details)
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
+
+
+def test_nothing_secret_is_in_configuration_log_command_line_or_on_disk(
+    session: Session, log: list[str], tmp_path: Path
+) -> None:
+    context = session.context()
+    context.setLogLevel("DEBUG")
+    local = Path(context._temp_dir).parent
+    one = task(0, tmp_path, secret=SECRET)
+    big = task(1, tmp_path, secret=SECRET + "x" * 3_000_000)
+    answers: list[object] = []
+    thread = threading.Thread(target=lambda: answers.extend(a.result for a in run(session, [one, big], work=waiting)))
+    thread.start()
+    try:
+        wait_for(lambda: pids(one) and pids(big), "both run")
+        assert not [file for file in local.rglob("*") if file.is_file() and SECRET.encode() in file.read_bytes()]
+        command = Path(f"/proc/{session.pid}/cmdline").read_text()
+    finally:
+        for each in (one, big):
+            sign(each, "go").touch()
+        thread.join(30)
+        context.setLogLevel("WARN")
+
+    assert answers == ["went", "went"]
+    assert len(log) > 20
+    assert SECRET not in "\n".join([*log, command, *(f"{k}={v}" for k, v in context.getConf().getAll()), repr(one)])
+
+
+def test_the_ledger_is_asked_where_no_task_is_heard(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = "kgroup.catchup.spark.job"
+    for name in ("_SILENT_S", "_LEDGER_EVERY_S"):
+        monkeypatch.setattr(f"{job}.{name}", 0.1)
+    monkeypatch.setattr(f"{job}._NO_ROOM_AFTER_S", 600.0)
+    monkeypatch.setattr("kgroup.catchup.spark.progress_listener.Listener._hear", lambda *_: False)
+    one, watcher = task(0, tmp_path), Watcher()
+    notes: list[str] = []
+    asked: list[int] = []
+
+    def ledger() -> dict[int, Progress]:
+        asked.append(1)
+        if len(asked) == 1:
+            raise Unreachable("no answer")
+        return {0: Progress(0, 10, 9, 0, 0, 90, 0, 1)}
+
+    def stop() -> bool:
+        if pids(one):  # asked before that, Spark would say that nobody has taken it
+            monkeypatch.setattr(f"{job}._NO_ROOM_AFTER_S", 0.1)
+        if notes and watcher.totals and watcher.totals[-1].offsets == 10:
+            sign(one, "go").touch()
+        return False
+
+    watching = Watching(watcher.totals.append, stop, ledger, notes.append)
+    assert [a.result for a in run(session, [one], watching, work=waiting)] == ["went"]
+    assert "can't reach this machine" in notes[0]
+
+
+def test_a_jvm_that_is_killed_is_said_to_be_gone(tmp_path: Path) -> None:
+    one = task(0, tmp_path)
+    code = f"""
+import os, signal, threading, time
+from pathlib import Path
+from kgroup.catchup.spark.job import run
+from kgroup.catchup.spark.ready import check
+from kgroup.catchup.spark.session import Session
+from kgroup.catchup.spark.settings import SparkSettings
+from kgroup.support.errors import KgroupError
+from tests.support.catchup.spark_tasks import pids, task, waiting
+one = task(0, {str(tmp_path)!r})
+with Session(SparkSettings("local[1]"), check(SparkSettings("local[1]"), timeout_s=5)) as session:
+    def kill():
+        while not pids(one): time.sleep(0.02)
+        os.kill(session.pid, signal.SIGKILL)
+    threading.Thread(target=kill).start()
+    try:
+        run(session, [one], work=waiting)
+    except KgroupError as error:
+        print(error.code, error.message)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+
+    assert done.stdout == "spark-gone Spark's JVM has ended while tasks ran (killed by SIGKILL)\n"
+    assert done.stderr == ""
+    wait_for(lambda: not is_running(pids(one)[0]), "its worker is gone too")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_lets_the_tasks_end_what_they_have_open(number: signal.Signals, tmp_path: Path) -> None:
+    one = task(0, tmp_path)
+    code = f"""
+import signal, sys
+from kgroup import signals
+from kgroup.catchup.spark.job import run
+from kgroup.catchup.spark.ready import check
+from kgroup.catchup.spark.session import Session
+from kgroup.catchup.spark.settings import SparkSettings
+from tests.support.catchup.spark_tasks import task, waiting
+signal.signal(signal.SIGTERM, signals.terminate)
+settings = SparkSettings("local[1]")
+try:
+    with Session(settings, check(settings, timeout_s=5)) as session:
+        run(session, [task(0, {str(tmp_path)!r})], work=waiting)
+except (KeyboardInterrupt, signals.Terminated) as error:
+    print(type(error).__name__)
+"""
+    process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    worker = wait_for(lambda: pids(one), "the task runs")[0]
+
+    os.killpg(process.pid, number)  # as a terminal does
+    stdout, stderr = process.communicate(timeout=30)
+
+    assert (stdout, stderr) == ({signal.SIGINT: "KeyboardInterrupt\n", signal.SIGTERM: "Terminated\n"}[number], "")
+    assert sign(one, "stopped").exists()
+    wait_for(lambda: not is_running(worker), "its process is gone")
+
+
+def test_a_driver_that_is_killed_takes_everything_with_it(tmp_path: Path) -> None:
+    one = task(0, tmp_path)
+    code = f"""
+from kgroup.catchup.spark.job import run
+from kgroup.catchup.spark.ready import check
+from kgroup.catchup.spark.session import Session
+from kgroup.catchup.spark.settings import SparkSettings
+from tests.support.catchup.spark_tasks import deaf, task
+settings = SparkSettings("local[1]")
+with Session(settings, check(settings, timeout_s=5)) as session:
+    session.context()
+    print(session.pid, flush=True)
+    run(session, [task(0, {str(tmp_path)!r})], work=deaf)
+"""
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
+        jvm = int(re.findall(r"\d+", read_line(process.stdout))[0])
+        worker = wait_for(lambda: pids(one), "the task runs")[0]
+        process.kill()
+
+    wait_for(lambda: not is_running(jvm), "the JVM is gone")
+    wait_for(lambda: not is_running(worker), "the worker is gone")

@@ -1,0 +1,150 @@
+"""--master, --conf and --parallelism, and the configuration they come to."""
+
+from __future__ import annotations
+
+import pytest
+
+from kgroup.catchup.chunks import RateLimit
+from kgroup.catchup.service.replay import Wanted
+from kgroup.catchup.spark.settings import SparkSettings, addresses, configuration, parse_conf, slots
+from kgroup.support.errors import UsageError
+
+
+@pytest.mark.parametrize(
+    ("master", "parallelism", "expected"),
+    [
+        ("local[*]", None, "local[*,4]"),
+        ("local", None, "local[1,4]"),
+        ("local[3]", None, "local[3,4]"),
+        ("local[3,1]", None, "local[3,1]"),
+        ("local[*]", 8, "local[8,4]"),
+        ("local[3,2]", 8, "local[8,2]"),
+        ("spark://a:7077,b:7078", 8, "spark://a:7077,b:7078"),
+        ("yarn", None, "yarn"),
+    ],
+)
+def test_a_local_master_lets_a_task_die_three_times(master: str, parallelism: int | None, expected: str) -> None:
+    assert configuration(SparkSettings(master, parallelism=parallelism))["spark.master"] == expected
+
+
+@pytest.mark.parametrize("master", ["", "loca", "local[x]", "local[2", "spark:/a", "http://a", "sc://a:15002"])
+def test_masters_that_there_are_not(master: str) -> None:
+    with pytest.raises(UsageError, match="--master"):
+        SparkSettings(master)
+
+
+def test_parallelism_of_a_cluster_is_its_number_of_cores() -> None:
+    assert configuration(SparkSettings("spark://a:7077", parallelism=3))["spark.cores.max"] == "3"
+    assert "spark.cores.max" not in configuration(SparkSettings("spark://a:7077"))
+    with pytest.raises(UsageError, match="--parallelism 0"):
+        SparkSettings(parallelism=0)
+
+
+@pytest.mark.parametrize("master", ["yarn", "k8s://https://a"])
+def test_parallelism_is_refused_where_nothing_would_come_of_it(master: str) -> None:
+    with pytest.raises(UsageError, match="--parallelism with --master"):
+        SparkSettings(master, parallelism=3)
+
+
+@pytest.mark.parametrize(
+    ("spark", "tasks", "share"),
+    [
+        (SparkSettings("local[4]"), 100, 25),
+        (SparkSettings("local[4]"), 2, 50),
+        (SparkSettings("spark://a:1", parallelism=10), 100, 10),
+        (SparkSettings("spark://a:1"), 100, 1),
+        (SparkSettings("yarn"), 50, 2),
+    ],
+)
+def test_a_rate_is_never_exceeded_whatever_runs_at_a_time(spark: SparkSettings, tasks: int, share: float) -> None:
+    assert Wanted(rate=RateLimit(100), spark=spark).share_of(tasks) == RateLimit(share)
+    assert Wanted(spark=spark).share_of(tasks) is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        (SparkSettings(), 6),
+        (SparkSettings("local[2]"), 2),
+        (SparkSettings(parallelism=9), 9),
+        (SparkSettings("spark://a:1"), None),
+        (SparkSettings("spark://a:1", parallelism=9), 9),
+        (SparkSettings("spark://a:1", (("spark.cores.max", "40"),), 9), None),
+        (SparkSettings("yarn"), None),
+    ],
+)
+def test_slots(settings: SparkSettings, expected: int | None) -> None:
+    assert slots(settings, cores=6) == expected
+
+
+def test_what_the_user_says_goes_before_ours_but_for_speculation() -> None:
+    conf = (("spark.ui.enabled", "true"), ("spark.task.maxFailures", "9"), ("spark.speculation", "false"))
+
+    found = configuration(SparkSettings(conf=conf))
+
+    assert (found["spark.ui.enabled"], found["spark.task.maxFailures"]) == ("true", "9")
+    assert found["spark.speculation"] == "false"
+    assert found["spark.driver.host"] == found["spark.driver.bindAddress"] == "127.0.0.1"
+    assert "spark.driver.host" not in configuration(SparkSettings("spark://a:1"))
+
+
+def test_options_of_java_are_added_to_the_users() -> None:
+    settings = SparkSettings(conf=(("spark.driver.extraJavaOptions", "-Dx=y"),))
+
+    assert configuration(settings, ("-XX:+UseSerialGC",))["spark.driver.extraJavaOptions"] == "-XX:+UseSerialGC -Dx=y"
+    assert "spark.driver.extraJavaOptions" not in configuration(SparkSettings())
+
+
+def test_conf_words() -> None:
+    assert parse_conf(["spark.a=1", "spark.b=x=y", "spark.a=2"]) == (("spark.a", "2"), ("spark.b", "x=y"))
+    assert parse_conf([]) == ()
+
+
+@pytest.mark.parametrize(
+    ("word", "says"),
+    [
+        ("spark.a", "KEY=VALUE"),
+        ("a=b", "KEY=VALUE"),
+        ("spark.master=local", "--master"),
+        ("spark.speculation=true", "shut out"),
+        ("spark.sql.session.timeZone=Europe/Berlin", "UTC"),
+        ("spark.submit.deployMode=cluster", "driver"),
+        ("spark.remote=sc://a", "Connect"),
+    ],
+)
+def test_conf_that_is_refused(word: str, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        parse_conf([word])
+
+
+def test_a_secret_in_the_users_word_is_not_repeated_where_it_is_wrong() -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_conf(["sasl.password=hunter2"])
+
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("master", "expected"),
+    [
+        ("local[*]", ()),
+        ("yarn", ()),
+        ("spark://a:7077", (("a", 7077),)),
+        ("spark://a:1,b:2", (("a", 1), ("b", 2))),
+        ("spark://[::1]:7077", (("::1", 7077),)),
+        ("k8s://https://api.example:6443", (("api.example", 6443),)),
+        ("k8s://https://api.example", (("api.example", 443),)),
+        ("k8s://http://api.example/x", (("api.example", 80),)),
+        ("k8s://api.example:8443", (("api.example", 8443),)),
+    ],
+)
+def test_addresses(master: str, expected: tuple[tuple[str, int], ...]) -> None:
+    assert addresses(master) == expected
+
+
+@pytest.mark.parametrize(
+    "master", ["spark://a", "spark://", "spark://a:0", "spark://a:70000", "spark://a:1,", "spark://a b:1"]
+)
+def test_addresses_that_are_none(master: str) -> None:
+    with pytest.raises(UsageError, match="HOST:PORT"):
+        addresses(master)

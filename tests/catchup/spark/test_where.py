@@ -1,0 +1,292 @@
+"""Spark SQL on the way of records, on one real session: which are wanted, into every kind of sink, exactly counted."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgroup.catchup.chunks import RateLimit
+from kgroup.catchup.model import Lost
+from kgroup.catchup.sinks.files import write_manifest
+from kgroup.catchup.spark import to_spark
+from kgroup.catchup.spark.job import Watching, run
+from kgroup.catchup.spark.progress import Totals
+from kgroup.catchup.spark.ready import check
+from kgroup.catchup.spark.session import Session
+from kgroup.catchup.spark.settings import SparkSettings
+from kgroup.catchup.spark.sql_job import sifted
+from kgroup.catchup.spark.where import check as check_where
+from kgroup.catchup.worker.task_spec import Bounds, TaskSpec
+from kgroup.support.errors import KgroupError, NotFound, Refused, UsageError
+from tests.catchup.sinks.test_topic import SHAPES, produce_shapes
+from tests.support.catchup import handler_functions
+from tests.support.catchup.plans import NOW_MS
+from tests.support.catchup.replays import Replay, producer, replay, seen, sources
+from tests.support.catchup.spark_kills import END, PARTITIONS, Killer, source_topic, workers_of
+from tests.support.kafka_world import KafkaWorld
+from tests.support.places import ROOT
+
+Name = Callable[[str], str]
+NUMBER = "cast(cast(value as string) as int)"
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[Session]:
+    settings = SparkSettings("local[2]", heavy=True)
+    with Session(settings, check(settings, timeout_s=10)) as session:
+        yield session
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        ("offset %% 3", "PARSE_SYNTAX_ERROR"),
+        ("nope = 3", "`nope` cannot be resolved"),
+        ("_chunk = 3", "`_chunk` cannot be resolved"),
+        ("offset", "is not a boolean"),
+        ("count(*) > 1", "INVALID_WHERE_CONDITION"),
+        ("true) or (true", "PARSE_SYNTAX_ERROR"),
+        ("rand() < 0.1", "something else each time"),
+        ("timestamp > now() - interval 1 day", "something else later"),
+        ("timestamp >= timestamp 'yesterday'", "something else later"),
+        ("offset in (select 1)", "asks a table"),
+        (" ", "a condition is wanted"),
+    ],
+)
+def test_conditions_that_are_none(session: Session, sql: str, said: str, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(UsageError) as raised:
+        check_where(session.sql(), sql)
+
+    assert said in raised.value.message
+    assert raised.value.hint
+    whole = "".join((raised.value.message, *raised.value.details, *capfd.readouterr()))
+    assert not [word for word in ("\tat ", "SQLSTATE", "Filter (", "Traceback") if word in whole]
+
+
+@pytest.mark.parametrize(
+    "sql", ["key = 'eu'", "array_contains(transform(headers, h -> h.key), 'x')", "timestamp >= '2026-11-01 12:00:00'"]
+)
+def test_conditions_that_are_some(session: Session, sql: str) -> None:
+    check_where(session.sql(), sql)
+
+
+def work(session: Session, plan: Replay, sql: str, *tasks: TaskSpec, watching: Watching | None = None) -> Any:
+    return run(session, tasks, watching, through=sifted(tasks, sql, plan.progress()))
+
+
+@pytest.mark.soak
+def test_exactly_once_in_order_though_workers_die(
+    session: Session, world: KafkaWorld, bootstrap: str, name: Name
+) -> None:
+    source, target = source_topic(world, bootstrap, name), world.topic(name("copy"), partitions=PARTITIONS)
+    spans = [(source, p, END * part // 4, END * (part + 1) // 4) for p in range(PARTITIONS) for part in range(4)]
+    killer = Killer(lambda: workers_of([session.pid]), kills=2)
+    with replay(bootstrap, name("ledger"), spans, [range(4), range(4, 8)]) as plan:
+        rate, bounds = RateLimit(records_per_s=400), Bounds(records=100)
+        tasks = [plan.spec("topic", {"topic": target}, number, rate=rate, bounds=bounds) for number in range(2)]
+
+        answers = work(session, plan, f"{NUMBER} % 3 = 0", *tasks, watching=Watching(killer.tell))
+
+        assert [(answer.task, answer.failure) for answer in answers] == [(0, None), (1, None)]
+        proof = plan.proof(*(answer.result for answer in answers))
+    assert killer.done == 2
+    visible, found = seen(bootstrap, source), seen(bootstrap, target)
+    expected = [one for one in visible if int(one.value or b"") % 3 == 0]
+    assert sources(found) == [f"{source}:{one.partition}:{one.offset}" for one in expected]
+    assert [one.value for one in found] == [one.value for one in expected]
+    assert (proof.complete, proof.records, proof.delivered) == (True, len(visible), len(expected))
+    assert proof.totals()["filtered"] == len(visible) - len(expected)
+
+
+def test_every_shape_of_a_record_and_a_chunk_of_which_nothing_is_wanted(
+    session: Session, world: KafkaWorld, bootstrap: str, name: Name, tmp_path: Path
+) -> None:
+    source, target = (world.topic(name(topic), 2, {"retention.ms": "-1"}) for topic in ("orders", "copy"))  # old times
+    produce_shapes(bootstrap, source)
+    world.produce(source, 20)
+    spans = [(source, 0, 0, 10), (source, 0, 10, 20), (source, 1, 0, len(SHAPES))]
+    files = {"dir": str(tmp_path), "format": "json"}
+    with replay(bootstrap, name("ledger"), spans, [[0, 1], [2]]) as plan:
+        wanted = "partition = 1 or offset >= 15"
+        tasks = [plan.spec("topic", {"topic": target}, number) for number in range(2)]
+        copied = work(session, plan, wanted, *tasks)
+        assert plan.proof(*(answer.result for answer in copied)).complete
+        counts = {number: (one.records, one.filtered, one.delivered_to) for number, one in plan.progress().items()}
+    with replay(bootstrap, name("ledger-2"), spans, [[0, 1], [2]]) as plan:
+        work(session, plan, wanted, *(plan.spec("files", files, number) for number in range(2)))
+        found = plan.runner.read()
+        assert {number: (one.records, one.filtered) for number, one in found.progress.items()} == {
+            number: count[:2] for number, count in counts.items()
+        }
+        manifest = json.loads(write_manifest(files, found.plan, found.progress).read_bytes())
+
+    assert counts == {0: (10, 10, 10), 1: (10, 5, 20), 2: (len(SHAPES), 0, len(SHAPES))}
+    assert [(row["records"], row["filtered"]) for row in manifest["files"]] == [(0, 10), (5, 5), (len(SHAPES), 0)]
+    copies = seen(bootstrap, target)
+    assert [one.offset for one in copies if one.partition == 0] == list(range(5))
+    assert [(one.key, one.value, list(one.own) or None, one.timestamp_ms) for one in copies if one.partition == 1] == [
+        (key, value, headers, timestamp_ms) for key, value, headers, timestamp_ms in SHAPES
+    ]
+
+
+def test_stopped_and_gone_on_with_by_a_handler(
+    session: Session, world: KafkaWorld, bootstrap: str, name: Name, tmp_path: Path
+) -> None:
+    source, got = world.topic(name("orders"), partitions=1), tmp_path / "got"
+    world.produce(source, 600)
+    command = {"command": f"cat >> {got}", "ack": "exit"}
+    totals: list[Totals] = []
+    with replay(bootstrap, name("ledger"), [(source, 0, 0, 400), (source, 0, 400, 600)]) as plan:
+        slow = plan.spec("command", command, rate=RateLimit(records_per_s=100))
+        watching = Watching(totals.append, stop=lambda: bool(totals) and totals[-1].records > 100)
+
+        (first,) = work(session, plan, "offset % 2 = 0", slow, watching=watching)
+
+        assert (first.failure, first.result.interrupted, first.result.finished) == (None, True, False)
+        assert 0 < sum(one.records for one in plan.progress().values()) < 600
+        (second,) = work(session, plan, "offset % 2 = 0", plan.spec("command", command))
+        assert second.result.finished
+        proof = plan.proof(second.result)
+    handed = [json.loads(line)["offset"] for line in got.read_text().splitlines()]
+    assert sorted(set(handed)) == list(range(0, 600, 2))
+    assert len(handed) - 300 <= proof.partitions[0].may_repeat
+    assert (proof.complete, proof.records, proof.delivered) == (True, 600, 300)
+
+
+@pytest.mark.soak
+def test_a_record_that_the_condition_can_not_take(
+    session: Session, world: KafkaWorld, bootstrap: str, name: Name
+) -> None:
+    source, target = world.topic(name("orders")), world.topic(name("copy"))
+    writer = producer(bootstrap)
+    for number in range(20):
+        writer.produce(source, b"no number" if number == 15 else b"%d" % number, None, 0)
+    writer.flush(10)
+    with replay(bootstrap, name("ledger"), [(source, 0, 0, 20)]) as plan:
+        with pytest.raises(KgroupError) as raised:
+            work(session, plan, f"{NUMBER} > 3", plan.spec("topic", {"topic": target}))
+        assert raised.value.code == "sql", (raised.value.message, raised.value.details)
+        assert "CAST_INVALID_INPUT" in raised.value.details[0]
+        assert "\tat " not in "".join(raised.value.details)
+
+        (answer,) = work(session, plan, f"try_{NUMBER} > 3", plan.spec("topic", {"topic": target}))
+        assert plan.proof(answer.result).complete
+    assert [one.value for one in seen(bootstrap, target)] == [b"%d" % n for n in (*range(4, 15), *range(16, 20))]
+
+
+def test_what_the_log_start_has_passed_and_what_is_not_there(
+    session: Session, world: KafkaWorld, bootstrap: str, name: Name
+) -> None:
+    source, target = world.topic(name("orders")), world.topic(name("copy"))
+    world.produce(source, 20)
+    world.delete_records(source, 0, 8)
+    with replay(bootstrap, name("ledger"), [(source, 0, 0, 10), (source, 0, 10, 20)]) as plan:
+        (answer,) = work(session, plan, "offset % 2 = 1", plan.spec("topic", {"topic": target}))
+        found = plan.progress()
+    assert answer.result.finished
+    assert [(one.start, one.end) for one in found[0].lost] == [(0, 8)]
+    assert {number: (one.records, one.filtered) for number, one in found.items()} == {0: (2, 1), 1: (10, 5)}
+    assert isinstance(found[0].lost[0], Lost)
+
+    with replay(bootstrap, name("ledger-2"), [(name("nosuch"), 0, 0, 10)]) as plan:
+        (answer,) = work(session, plan, "true", plan.spec("topic", {"topic": target}))
+    assert answer.failure is not None
+    assert answer.failure.kind == NotFound.__name__
+
+
+def test_a_writer_of_spark_gets_all_of_it_and_is_counted(
+    session: Session, world: KafkaWorld, bootstrap: str, name: Name, tmp_path: Path
+) -> None:
+    source = world.topic(name("orders"), partitions=2)
+    for partition in range(2):
+        world.produce(source, 30, partition)
+    options = {"format": "parquet", "option.path": str(tmp_path / "out")}
+    to_spark.rehearse(session.sql(), options)
+    with replay(
+        bootstrap, name("ledger"), [(source, 0, 0, 20), (source, 0, 20, 30), (source, 1, 0, 30)], [[0, 1], [2]]
+    ) as plan:
+        tasks = [plan.spec("spark", options, number) for number in range(2)]
+        before, epoch = plan.progress(), plan.runner.epoch.number
+        plan.runner.write(*to_spark.may_repeat(plan.chunks, before, epoch, NOW_MS))
+        assert sum(one.may_repeat for one in plan.progress().values()) == 60
+
+        answers = run(session, tasks, through=to_spark.written(tasks, "offset >= 25", before, lambda: NOW_MS))
+        plan.runner.write(*(one for answer in answers for one in answer.result.progress))
+        proof = plan.proof(*(answer.result for answer in answers))
+
+    rows = session.sql().read.parquet(str(tmp_path / "out"))
+    assert rows.columns == ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"]
+    assert sorted((row.partition, row.offset) for row in rows.collect()) == [
+        (p, n) for p in (0, 1) for n in range(25, 30)
+    ]
+    assert (proof.complete, proof.records, proof.delivered) == (True, 60, 10)
+    assert sum(one.may_repeat for one in proof.partitions) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"format": "nosuch"}, "nosuch"),
+        ({"format": "csv", "option.path": "/nowhere"}, "headers"),
+        ({"format": "parquet"}, "path"),
+        ({"format": "json", "option.path": "/proc/nowhere/x"}, "Mkdirs failed"),
+    ],
+)
+def test_writers_that_take_nothing(session: Session, options: dict[str, str], said: str) -> None:
+    with pytest.raises(Refused) as raised:
+        to_spark.rehearse(session.sql(), options)
+
+    assert (raised.value.code, said in raised.value.message) == ("sink", True)
+    assert "\tat " not in "".join((raised.value.message, *raised.value.details))
+
+
+def test_read_in_a_notebook(session: Session, world: KafkaWorld, bootstrap: str, name: Name) -> None:
+    from kgroup.spark import register
+
+    source = world.topic(name("orders"), 2, {"retention.ms": "-1"})
+    produce_shapes(bootstrap, source)
+    world.produce(source, 20)
+    spark = session.sql()
+    register(spark, bootstrap, properties={"client.id": "hunter2"})
+
+    def read(**options: str) -> Any:
+        return spark.read.format("kgroup").options(**options).load()
+
+    assert read(subscribe=source).count() == 20 + len(SHAPES)
+    assert read(subscribe=source).columns[-1] == "timestampType"
+    found = read(range=f"{source}:1=0-{len(SHAPES)}", includeHeaders="true").orderBy("offset").collect()
+    assert [(row.key, row.value) for row in found] == [(key, value) for key, value, _, _ in SHAPES]
+    assert [(one.key, one.value) for one in found[5].headers] == SHAPES[5][2]
+    starting, ending = json.dumps({source: {"0": 5, "1": -1}}), json.dumps({source: {"0": 9}})
+    some = read(topic=source, startingOffsets=starting, endingOffsets=ending, maxRecordsPerPartition="3")
+    assert (some.rdd.getNumPartitions(), sorted(row.offset for row in some.collect())) == (2, [5, 6, 7, 8])
+    with replay(bootstrap, name("ledger"), [(source, 0, 10, 20)]) as plan:
+        work(session, plan, "true", plan.spec("python", {"function": f"{handler_functions.__name__}:keep"}))
+        of_plan = {"plan": plan.runner.plan_id, "ledgerTopic": plan.ledger.topic}
+        assert read(**of_plan).count() == 10
+        assert read(**of_plan, owed="true").count() == 0
+    world.delete_records(source, 0, 4)
+    gone = {"range": f"{source}:0=0-20"}
+    assert read(**gone, failOnDataLoss="false").count() == 16
+    with pytest.raises(Exception, match="can't be read any more"):
+        read(**gone).count()
+    plan_text = read(subscribe=source)._jdf.queryExecution().toString()
+    assert "hunter2" not in plan_text
+
+
+def test_the_notebook_of_readme(session: Session, world: KafkaWorld, bootstrap: str, name: Name) -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"<!-- notebook -->\n```python\n(.*?)```", readme, re.S)
+    source = world.topic(name("source"))
+    world.produce(source, 120)
+    notebook: dict[str, Any] = {"spark": session.sql()}
+
+    exec(code.replace("broker:9092", bootstrap).replace("orders", source), notebook)
+
+    assert notebook["gap"].count() == 50
+    assert {"key", "value", "offset"} <= set(notebook["df"].columns)

@@ -1,0 +1,176 @@
+"""What the history of a group's commits says of a release that broke off."""
+
+from __future__ import annotations
+
+import pytest
+
+from kgroup.catchup.model import GivenUp
+from kgroup.catchup.release_evidence import Evidence, GroupCommit, History, SetBack, find_evidence, origin, set_back
+from kgroup.groups.commit_tags import Mark, Moved
+from kgroup.model.groups import Commit
+from tests.support.catchup.plans import OWN, PLAN_ID, gap_range, make_plan
+
+HERE = ("orders", 0)
+RELEASE = Mark(PLAN_ID, 1, Moved.RELEASE).metadata
+BACK = Mark(PLAN_ID, 2, Moved.BACK).metadata
+ANOTHERS = Mark("cu-2222", 1, Moved.RELEASE).metadata
+
+RELEASED, NOT_RELEASED = Evidence.RELEASED, Evidence.NOT_RELEASED
+WENT_ON, UNKNOWN, DELETED = Evidence.WENT_ON, Evidence.UNKNOWN, Evidence.DELETED
+
+
+def history(*rows: tuple[int | None, str], compacted: bool = False, unread: str | None = None) -> History:
+    """Commits of one partition: offset and metadata."""
+    commits = tuple(
+        GroupCommit("orders", 0, offset, None, metadata, 1_000 + number, 500 + number)
+        for number, (offset, metadata) in enumerate(rows)
+    )
+    return History(commits, compacted, unread)
+
+
+def found(past: History, now: Commit | None, *, live: bool = False, assumed: bool | None = None) -> Evidence:
+    assumption = None if assumed is None else {HERE: assumed}
+    return find_evidence(make_plan(), past, {HERE: now}, live=live, assumed=assumption)[HERE]
+
+
+@pytest.mark.parametrize(
+    ("past", "now", "live", "evidence"),
+    [
+        # The last own commit is a release, whatever came after it.
+        (history((120, RELEASE)), Commit(120, 4, RELEASE), False, RELEASED),
+        (history((120, RELEASE)), Commit(120, 4, RELEASE), True, RELEASED),
+        (history((120, RELEASE), (125, "")), Commit(125, 4, ""), True, RELEASED),
+        (history((120, RELEASE), (70, "")), Commit(70, 4, ""), False, RELEASED),
+        (history((120, RELEASE), (None, "")), None, False, RELEASED),
+        (history((70, BACK), (120, RELEASE)), Commit(120, 4, RELEASE), False, RELEASED),
+        # None of ours, and it stands as it did.
+        (history(), OWN, False, NOT_RELEASED),
+        (history((70, "again")), Commit(70, None, "again"), False, NOT_RELEASED),
+        (history((75, ""), (70, "")), Commit(70, None, ""), False, NOT_RELEASED),
+        # The same, and somebody goes on from there.
+        (history(), OWN, True, WENT_ON),
+        (history((75, "")), Commit(75, 4, ""), True, WENT_ON),
+        (history((75, "")), Commit(75, 4, ""), False, WENT_ON),
+        # It got to the end by itself: that committed equals the end proves nothing.
+        (history((100, ""), (120, "")), Commit(120, 4, ""), False, WENT_ON),
+        # Its commit was deleted, so that nobody knows where it goes on; there was none before, and there is none.
+        (history((None, "")), None, False, DELETED),
+        (history((None, "")), None, True, DELETED),
+        (history((120, RELEASE), (70, BACK), (None, "")), None, False, DELETED),
+        # A move-back.
+        (history((120, RELEASE), (70, BACK)), Commit(70, 3, BACK), False, NOT_RELEASED),
+        (history((120, RELEASE), (70, BACK), (70, OWN.metadata)), OWN, False, NOT_RELEASED),
+        (history((120, RELEASE), (70, BACK), (70, OWN.metadata)), OWN, True, WENT_ON),
+        (history((120, RELEASE), (90, BACK)), Commit(90, 3, BACK), False, WENT_ON),
+        # Another plan's commits are somebody's.
+        (history((120, ANOTHERS)), Commit(120, 4, ANOTHERS), False, WENT_ON),
+    ],
+)
+def test_what_the_history_says(past: History, now: Commit | None, live: bool, evidence: Evidence) -> None:
+    assert found(past, now, live=live) is evidence
+
+
+@pytest.mark.parametrize(
+    ("past", "now", "evidence"),
+    [
+        (history(unread="not authorized"), Commit(120, 4, ""), UNKNOWN),
+        (history(unread="not authorized"), OWN, UNKNOWN),
+        # What was read before it broke off may be overtaken by what was not.
+        (history((120, RELEASE), unread="timed out"), Commit(70, 4, ""), UNKNOWN),
+        # The commit that stands is the last one of all: our own needs no history.
+        (history(unread="not authorized"), Commit(120, 4, RELEASE), RELEASED),
+        (history(unread="not authorized"), Commit(70, 4, BACK), NOT_RELEASED),
+        (history(unread="not authorized"), Commit(120, 4, ANOTHERS), UNKNOWN),
+        # Compaction keeps the newest commit of each partition, so none at all is none since.
+        (history(compacted=True), OWN, NOT_RELEASED),
+        # ... but for a commit that was deleted, or expired, and whose tombstone is gone as well.
+        (history(compacted=True), None, UNKNOWN),
+        (history(compacted=True), Commit(125, 4, ""), UNKNOWN),
+        (history((125, ""), compacted=True), Commit(125, 4, ""), UNKNOWN),
+        (history((70, ""), compacted=True), Commit(70, None, ""), UNKNOWN),
+        (history((120, RELEASE), (125, ""), compacted=True), Commit(125, 4, ""), RELEASED),
+        (history((70, BACK), (75, ""), compacted=True), Commit(75, 4, ""), WENT_ON),
+    ],
+)
+def test_a_history_with_holes_is_believed_only_where_they_do_not_matter(
+    past: History, now: Commit | None, evidence: Evidence
+) -> None:
+    assert found(past, now) is evidence
+
+
+@pytest.mark.parametrize(
+    ("past", "now", "assumed", "evidence"),
+    [
+        (history(unread="gone"), Commit(120, 4, ""), True, RELEASED),
+        (history(unread="gone"), Commit(120, 4, ""), False, WENT_ON),
+        (history(unread="gone"), OWN, False, NOT_RELEASED),
+        # What is known is not assumed away.
+        (history((120, RELEASE)), Commit(120, 4, ""), False, RELEASED),
+        (history(), OWN, True, NOT_RELEASED),
+    ],
+)
+def test_what_the_user_assumes_counts_where_nothing_is_known(
+    past: History, now: Commit | None, assumed: bool, evidence: Evidence
+) -> None:
+    assert found(past, now, assumed=assumed) is evidence
+
+
+def test_each_partition_for_itself() -> None:
+    plan = make_plan(gap_range(0), gap_range(1), gap_range(2, before=None), gap_range(3, 90, 120))
+    commits = (
+        GroupCommit("orders", 0, 120, 4, RELEASE, 1, 1),
+        GroupCommit("audit", 1, 120, 4, RELEASE, 2, 2),
+    )
+    now = {("orders", 0): Commit(120, 4, RELEASE), ("orders", 1): OWN, ("orders", 3): OWN}
+
+    assert list(find_evidence(plan, History(commits), now, live=False).values()) == [
+        RELEASED,
+        NOT_RELEASED,
+        NOT_RELEASED,  # there was no commit, and there is none
+        NOT_RELEASED,  # 70 was given up to 90, and it stands at 70
+    ]
+
+
+@pytest.mark.parametrize(
+    ("past", "row"),
+    [
+        (history(), None),
+        (history((120, RELEASE), (125, ""), (121, "")), None),
+        (history((120, RELEASE), (120, "")), None),
+        (history((100, ""), (120, RELEASE)), None),
+        (history((120, RELEASE), (100, ""), (110, ""), (125, "")), SetBack("orders", 0, 100, 120, 1_001)),
+        (history((120, RELEASE), (110, ""), (5, "")), SetBack("orders", 0, 70, 120, 1_001)),
+        (history((120, RELEASE), (70, BACK), (75, "")), None),
+        (history((None, ""), (120, RELEASE)), None),
+        # Deleted: where it goes on is not known, from the start it may be.
+        (history((120, RELEASE), (None, "")), SetBack("orders", 0, 70, 120, 1_001, deleted=True)),
+        (history((120, RELEASE), (None, ""), (118, "")), SetBack("orders", 0, 70, 120, 1_001, deleted=True)),
+        (history((120, RELEASE), (130, ""), (None, ""), (131, "")), SetBack("orders", 0, 70, 120, 1_002, deleted=True)),
+    ],
+)
+def test_who_set_the_group_back_after_the_release(past: History, row: SetBack | None) -> None:
+    assert set_back(make_plan(), past) == (() if row is None else (row,))
+
+
+@pytest.mark.parametrize(
+    ("start", "before", "given_up", "expected"),
+    [
+        (70, OWN, [], 70),
+        (70, None, [], 70),
+        (90, OWN, [(70, 90)], 70),
+        (90, OWN, [(80, 90)], 80),
+        (90, OWN, [], 90),
+        (90, OWN, [(70, 80), (80, 90)], 70),
+        (90, OWN, [(70, 85)], 90),
+        (90, OWN, [(60, 90)], 90),
+        (90, None, [(0, 90)], 90),
+    ],
+)
+def test_where_an_untouched_partition_goes_back_to(
+    start: int, before: Commit | None, given_up: list[tuple[int, int]], expected: int
+) -> None:
+    item = gap_range(0, start, 120, before)
+    rows = tuple(GivenUp("orders", 0, *span, "--skip-before") for span in given_up)
+    plan = make_plan(item, given_up=(*rows, GivenUp("orders", 1, 0, start, "another")))
+
+    assert origin(plan, item) == expected

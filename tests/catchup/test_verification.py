@@ -1,0 +1,306 @@
+"""What is proved of a plan, what is still owed, what is lost; and the same in JSON."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+
+import pytest
+
+from kgroup.catchup.chunks import cut
+from kgroup.catchup.delivered import delivered, lowest_undelivered, touched, undelivered, unfinished
+from kgroup.catchup.documents import gap_document, next_deadline_ms, plan_document, rfc3339
+from kgroup.catchup.gap import Gap, NotMoved
+from kgroup.catchup.model import Chunk, Delivery, GivenUp, Lost, Order, Progress, State, Task
+from kgroup.catchup.release_evidence import SetBack
+from kgroup.catchup.risks import Level, Risk
+from kgroup.catchup.verification import ChunkResult, LostRange, dispute, gone_before, prove
+from kgroup.model.records import OffsetRange
+from tests.support.catchup.plans import gap_range, ledgered, made, make_plan
+
+HALVES = (Chunk(0, "orders", 0, 70, 100), Chunk(1, "orders", 0, 100, 120))
+PLAN = make_plan(chunks=HALVES)
+
+
+def spans(rows: tuple[OffsetRange, ...] | list[OffsetRange]) -> list[tuple[int, int, int]]:
+    return [(row.partition, row.start, row.end) for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("progress", "done", "left", "lowest"),
+    [
+        ([], [], [(0, 70, 120)], 70),
+        ([made(0, 70)], [], [(0, 70, 120)], 70),
+        ([made(0, 90)], [(0, 70, 90)], [(0, 90, 120)], 90),
+        ([made(0, 100)], [(0, 70, 100)], [(0, 100, 120)], 100),
+        ([made(1, 120)], [(0, 100, 120)], [(0, 70, 100)], 70),
+        ([made(0, 90), made(1, 110)], [(0, 70, 90), (0, 100, 110)], [(0, 90, 100), (0, 110, 120)], 90),
+        ([made(0, 100), made(1, 120)], [(0, 70, 120)], [], None),
+        # What no chunk can have.
+        ([made(0, 5), made(1, 500), made(9, 80)], [(0, 100, 120)], [(0, 70, 100)], 70),
+    ],
+)
+def test_what_is_delivered_and_what_is_owed(
+    progress: list[Progress], done: list[tuple[int, int, int]], left: list[tuple[int, int, int]], lowest: int | None
+) -> None:
+    known = {item.chunk: item for item in progress}
+
+    assert spans(delivered(PLAN, known)) == done
+    assert spans(undelivered(PLAN, known)) == left
+    assert lowest_undelivered(PLAN, known).get(("orders", 0)) == lowest
+    assert [chunk.number for chunk in unfinished(PLAN, known)] == [
+        chunk.number for chunk in HALVES if any(chunk.start < end and start < chunk.end for _, start, end in left)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("progress", "chunks"),
+    [
+        ([], []),
+        ([made(0, 70)], []),
+        ([made(0, 71)], [0]),
+        ([made(0, 70, may_repeat=1)], [0]),
+        ([made(0, 70, 1)], [0]),
+        ([made(1, 120, 0)], [1]),
+    ],
+)
+def test_which_chunks_may_have_been_handed_over(progress: list[Progress], chunks: list[int]) -> None:
+    assert [chunk.number for chunk in touched(PLAN, {item.chunk: item for item in progress})] == chunks
+
+
+def test_a_plan_that_is_delivered() -> None:
+    first = replace(made(0, 100, 30), filtered=4, dead=1)
+    proof = prove(ledgered(PLAN, progress=[first, made(1, 120, 18)]))
+
+    (item,) = proof.partitions
+    assert (item.read_to_end, item.complete, item.delivered_to) == (True, True, 120)
+    assert (item.records, item.delivered, item.filtered, item.dead) == (48, 43, 4, 1)
+    assert proof.complete
+    assert proof.totals() == {
+        "partitions": 1,
+        "read_to_end": 1,
+        "records": 48,
+        "delivered": 43,
+        "filtered": 4,
+        "dead": 1,
+        "bytes": 480,
+        "lost_offsets": 0,
+        "undelivered_offsets": 0,
+        "may_repeat": 0,
+        "delivered_again": 0,
+        "chunks": 2,
+        "chunks_done": 2,
+        "complete": True,
+    }
+
+
+def test_a_plan_of_which_a_part_is_owed() -> None:
+    proof = prove(ledgered(PLAN, progress=[made(0, 90, 20)]))
+
+    (item,) = proof.partitions
+    assert (item.read_to_end, item.complete, item.delivered_to, item.chunks_done) == (False, False, 90, 0)
+    assert spans(proof.undelivered) == [(0, 90, 120)]
+    assert not proof.complete
+
+
+def test_what_was_lost_is_named_in_as_few_rows_as_can_be() -> None:
+    gone, other = "log start passed them", "the topic was made anew"
+    progress = [
+        made(0, 100, lost=(Lost(70, 80, gone), Lost(80, 85, gone), Lost(90, 100, gone))),
+        made(1, 120, lost=(Lost(95, 105, gone), Lost(105, 110, other), Lost(108, 112, gone))),
+    ]
+
+    proof = prove(ledgered(PLAN, progress=progress))
+
+    assert proof.lost == (
+        LostRange("orders", 0, 70, 85, gone),
+        LostRange("orders", 0, 90, 105, gone),
+        LostRange("orders", 0, 105, 110, other),
+        LostRange("orders", 0, 110, 112, gone),
+    )
+    assert not proof.complete
+    assert proof.partitions[0].read_to_end
+    assert proof.totals()["lost_offsets"] == 37
+
+
+def test_what_the_log_start_has_passed_is_not_owed_any_more() -> None:
+    proof = prove(ledgered(PLAN, progress=[made(0, 80, 10)]), log_starts={("orders", 0): 105})
+
+    why = "the log starts at 105, and they were not delivered"
+    assert proof.lost == (LostRange("orders", 0, 80, 105, why),)
+    assert spans(proof.undelivered) == [(0, 105, 120)]
+    everything = prove(ledgered(PLAN), log_starts={("orders", 0): 500})
+    assert [(row.start, row.end) for row in everything.lost] == [(70, 120)]
+    assert everything.undelivered == ()
+    assert not everything.partitions[0].read_to_end
+
+
+@pytest.mark.parametrize(
+    ("result", "says"),
+    [
+        (ChunkResult(0, 70, 100, 30, 25, 4, 1), None),
+        (ChunkResult(0, 90, 100, 10, 10, 0, 0), None),
+        (ChunkResult(0, 70, 90, 20, 20, 0, 0), None),
+        (ChunkResult(0, 70, 100, 30, 29, 0, 0), "[70, 100): 30 records were read, and 29 delivered"),
+        (ChunkResult(1, 100, 120, 20, 20, 0, 0), "went on to 120, and the ledger has 110"),
+        (ChunkResult(7, 0, 1, 0, 0, 0, 0), "chunk 7, which cu-7f3a does not have"),
+    ],
+)
+def test_what_workers_say_has_to_fit(result: ChunkResult, says: str | None) -> None:
+    proof = prove(ledgered(PLAN, progress=[made(0, 100, 30), made(1, 110, 10)]), [result])
+
+    disputed = [*proof.disputed, *proof.partitions[0].disputed]
+    assert len(disputed) == (0 if says is None else 1)
+    assert all(says is not None and says in sentence for sentence in disputed)
+
+
+@pytest.mark.parametrize("chunk", [0, 7])
+def test_what_does_not_fit_is_not_proved(chunk: int) -> None:
+    whole = ledgered(PLAN, progress=[made(0, 100, 30), made(1, 120, 10)])
+
+    assert prove(whole).complete
+    assert not prove(whole, [ChunkResult(chunk, 70, 100, 30, 29, 0, 0)]).complete
+    assert not prove(ledgered(PLAN, progress=[replace(made(0, 100, 1), dead=2), made(1, 120)])).complete
+
+
+@pytest.mark.parametrize("chunk", [0, 7])
+def test_what_did_not_fit_once_is_not_proved_by_a_later_run(chunk: int) -> None:
+    whole = ledgered(PLAN, progress=[made(0, 100, 30), made(1, 120, 10)])
+    note = dispute(prove(whole, [ChunkResult(chunk, 70, 100, 30, 29, 0, 0)]))
+    assert note is not None
+    assert note.startswith("not proved: ")
+
+    later = prove(replace(whole, state=replace(whole.state, note=note)))
+
+    assert not later.complete
+    assert dispute(later) == note
+    assert dispute(prove(whole)) is None
+    assert prove(replace(whole, state=replace(whole.state, note="something else"))).complete
+
+
+def test_two_ranges_of_one_partition_are_two_rows() -> None:
+    plan = make_plan(gap_range(0, 200, 300, None), gap_range(0, 70, 120, None), gap_range(1, 5, 5), group=None)
+
+    proof = prove(ledgered(plan, progress=[made(0, 300, 100)]))
+
+    assert [(item.partition, item.start, item.complete, item.records) for item in proof.partitions] == [
+        (0, 70, False, 0),
+        (0, 200, True, 100),
+        (1, 5, True, 0),
+    ]
+
+
+def test_records_that_come_twice_are_a_row_and_no_loss() -> None:
+    row = SetBack("orders", 0, 90, 120, 1_000)
+
+    proof = prove(ledgered(PLAN, progress=[made(0, 100), made(1, 120)]), twice=[row])
+
+    assert proof.twice == (row,)
+    assert proof.complete
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_delivered_owed_and_lost_make_up_the_gap(seed: int) -> None:
+    pick = random.Random(seed)
+    ranges = [
+        gap_range(number, start := pick.randrange(10**6), start + pick.randrange(3_000_000)) for number in range(9)
+    ]
+    plan = make_plan(*ranges, chunks=cut(ranges, parallelism=4))
+    progress = [made(c.number, pick.choice([c.start, c.end, pick.randint(c.start, c.end)])) for c in plan.chunks]
+    known = ledgered(plan, progress=[item for item in progress if pick.random() < 0.8])
+    starts = {item.place: pick.randrange(4_000_000) for item in ranges if pick.random() < 0.5}
+
+    proof = prove(known, log_starts=starts)
+
+    done = sum(row.offsets for row in delivered(plan, known.progress))
+    totals = proof.totals()
+    assert done + totals["lost_offsets"] + totals["undelivered_offsets"] == sum(i.end - i.start for i in ranges)
+    assert proof.complete == (totals["lost_offsets"] == totals["undelivered_offsets"] == 0)
+
+
+def test_what_was_gone_before_the_plan_is_named_to_the_end() -> None:
+    plan = make_plan(
+        gap_range(0, 90),
+        gap_range(1, 90),
+        gap_range(2, 70),
+        gap_range(3, 5, 120, None),
+        given_up=(GivenUp("orders", 0, 80, 90, "skip"), GivenUp("orders", 1, 70, 90, "skip")),
+    )
+
+    assert gone_before(plan) == (GivenUp("orders", 0, 70, 80, "the log started at 80"),)
+
+
+# JSON
+
+
+def test_a_dry_run_and_a_plan_have_the_same_fields() -> None:
+    """Types never depend on flags: what is not known yet is null."""
+    gap = Gap("orders-svc", "classic", (gap_range(records=50, size=500),), (), (), (NotMoved("a", 1, "left", "why"),))
+    risk = Risk(Level.READ, "skew", "so")
+    dry = gap_document(gap, HALVES, [risk])
+    delivery = Delivery("topic", Order.KEY, (Task(0, (0, 1)),), {})
+    known = ledgered(PLAN, progress=[made(0, 90, 20)], delivery=delivery)
+    shown = plan_document(known, prove(known))
+    unproved = plan_document(known, None)
+
+    assert dry.keys() == shown.keys() == unproved.keys()
+    assert dry["ranges"][0].keys() == shown["ranges"][0].keys() == unproved["ranges"][0].keys()
+    assert dry["totals"].keys() == shown["totals"].keys() == unproved["totals"].keys()
+    assert json.loads(json.dumps([dry, shown])) == [dry, shown]
+    assert (dry["plan_id"], dry["state"], dry["totals"]["delivered"]) == (None, None, None)
+    assert dry["warnings"] == [
+        {"level": "READ", "code": "skew", "message": "so", "topic": None, "partition": None, "hint": None}
+    ]
+    assert (shown["plan_id"], shown["state"], shown["sink"], shown["order"]) == ("cu-7f3a", "released", "topic", "key")
+
+
+def test_the_fields_of_a_range() -> None:
+    item = gap_range(records=50, size=500, maybe=101, deadline_ms=1_795_832_390_000)
+    dry = gap_document(Gap("svc", "classic", (item,), (), (), ()), (), [])
+
+    (row,) = dry["ranges"]
+    assert {name: value for name, value in row.items() if value is not None} == {
+        "topic": "orders",
+        "partition": 0,
+        "committed": 70,
+        "start": 70,
+        "end": 120,
+        "records_estimate": 50,
+        "bytes_estimate": 500,
+        "maybe_processed_until": 101,
+        "retention_deadline": "2026-11-28T02:19:50Z",
+        "retention_deadline_ms": 1_795_832_390_000,
+    }
+    assert {name: dry["totals"][name] for name in ("partitions", "offsets", "records_estimate", "bytes_estimate")} == {
+        "partitions": 1,
+        "offsets": 50,
+        "records_estimate": 50,
+        "bytes_estimate": 500,
+    }
+
+
+def test_what_was_delivered_lost_and_doubled_is_in_it() -> None:
+    known = ledgered(PLAN, progress=[made(0, 90, 20, lost=(Lost(70, 75, "gone"),))])
+    shown = plan_document(known, prove(known, twice=[SetBack("orders", 0, 90, 120, 1_000)]))
+
+    (row,) = shown["ranges"]
+    assert (row["delivered_to"], row["delivered"], row["complete"], row["chunks_done"]) == (90, 20, False, 0)
+    assert row["undelivered"] == [{"start": 90, "end": 120, "offsets": 30}]
+    assert row["lost"] == [{"topic": "orders", "partition": 0, "start": 70, "end": 75, "offsets": 5, "why": "gone"}]
+    (twice,) = shown["twice"]
+    assert (twice["topic"], twice["partition"], twice["start"], twice["end"]) == ("orders", 0, 90, 120)
+    assert (twice["at"], twice["at_ms"], twice["deleted"]) == ("1970-01-01T00:00:01Z", 1_000, False)
+
+
+def test_the_next_deadline_is_that_of_what_is_still_owed() -> None:
+    plan = make_plan(gap_range(0, deadline_ms=100), gap_range(1, deadline_ms=200), gap_range(2))
+
+    assert next_deadline_ms(ledgered(plan)) == 100
+    assert next_deadline_ms(ledgered(plan, progress=[made(0, 120)])) == 200
+    assert next_deadline_ms(ledgered(plan, State.DONE, [made(0, 120), made(1, 120)])) is None
+
+
+@pytest.mark.parametrize("moment", [None, 2**62, -(2**62)])
+def test_what_no_calendar_holds_is_null(moment: int | None) -> None:
+    assert rfc3339(moment) is None

@@ -1,0 +1,46 @@
+"""What is counted where it is read, without a broker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from kgroup.catchup.model import Chunk
+from kgroup.catchup.worker.chunk_counts import Count, Tally
+
+
+@dataclass
+class Read:
+    found: list[int]
+    position: int
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+    def offsets(self) -> list[int]:
+        return self.found
+
+
+@pytest.mark.parametrize("each", [True, False])
+def test_a_tally_knows_how_many_records_lie_below_an_offset(each: bool) -> None:
+    """Whether what was read is delivered at once, or waits."""
+    tally = Tally(7)
+    tally.add(Read([10, 12, 13], 15), 10)
+    assert [tally.at(position) for position in (10, 11, 12, 13)] == [7, 8, 8, 9]
+    tally.add(Read([20], 21), 15 if each else 13)
+    tally.add(Read([21, 30], 40), 21 if each else 13)
+    expected = {15: 10, 20: 10, 21: 11, 22: 12, 31: 13, 40: 13}
+    assert {position: tally.at(position) for position in expected if position >= 21 or not each} == {
+        position: number for position, number in expected.items() if position >= 21 or not each
+    }
+
+
+def test_what_was_read_counts_in_place_of_what_the_sink_says() -> None:
+    count = Count.of(Chunk(0, "orders", 0, 0, 100), None).with_records(100, 29, 29, 290)
+
+    found = count.read(30)
+
+    assert (found.records, found.visible, found.delivered) == (30, 30, 29)
+    assert found.read(30) == found
+    assert (found.result().visible, found.result().delivered) == (30, 29)

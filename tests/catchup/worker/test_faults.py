@@ -1,0 +1,126 @@
+"""Workers whose broker is killed and comes back, and whose requests and answers are lost: exactly once all the same."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from kgroup.catchup.chunks import RateLimit
+from kgroup.catchup.worker.task_spec import Bounds, Handling, TaskResult
+from kgroup.sandbox import Sandbox
+from tests.conftest import BROKER_PROPERTIES, MORTAL
+from tests.support.catchup import handler_functions
+from tests.support.catchup.ledgers import hurried_commits
+from tests.support.catchup.replays import replay, seen, sources
+from tests.support.command_line import QuietReporter
+from tests.support.kafka_proxy import Fault, Loss, ProxiedBroker, proxied_broker
+from tests.support.kafka_world import KafkaWorld
+from tests.support.waiting import wait_for
+
+Name = Callable[[str], str]
+PRODUCE, FETCH, END_TXN = 0, 1, 26
+
+
+@pytest.fixture(scope="module")
+def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProxiedBroker]:
+    with proxied_broker(tmp_path_factory.mktemp("worker"), BROKER_PROPERTIES) as running:
+        yield running
+
+
+@pytest.mark.parametrize(
+    ("api_key", "loss", "skip"),
+    [
+        (END_TXN, Loss.ANSWER, 0),
+        (END_TXN, Loss.REQUEST, 0),
+        (PRODUCE, Loss.ANSWER, 1),
+        (PRODUCE, Loss.REQUEST, 1),
+        (FETCH, Loss.ANSWER, 1),
+    ],
+)
+def test_what_is_lost_on_the_way_comes_once(
+    proxied: ProxiedBroker, name: Name, api_key: int, loss: Loss, skip: int
+) -> None:
+    proxied.proxy.reset()
+    source, target = proxied.world.topic(name("orders")), proxied.world.topic(name("copy"))
+    proxied.world.produce(source, 300)
+    config = {"bootstrap.servers": proxied.bootstrap, "log_level": "0"}
+    with replay(proxied.world.bootstrap, name("ledger"), [(source, 0, 0, 150), (source, 0, 150, 300)]) as plan:
+        fault = proxied.proxy.expect(Fault(api_key, loss, skip=skip))
+
+        result = plan.run("topic", {"topic": target}, config=config, bounds=Bounds(records=100))
+
+        assert fault.met.is_set()
+        assert result.finished
+        assert plan.proof(result).complete
+    assert sources(seen(proxied.world.bootstrap, target)) == [f"{source}:0:{n}" for n in range(300)]
+
+
+def test_where_no_commit_is_answered_it_is_looked_up_and_gone_on(proxied: ProxiedBroker, name: Name) -> None:
+    """Each answer to the end of a transaction is lost until the worker has given up waiting for it."""
+    proxied.proxy.reset()
+    source, target = proxied.world.topic(name("orders")), proxied.world.topic(name("copy"))
+    proxied.world.produce(source, 40)
+    config = {"bootstrap.servers": proxied.bootstrap, "log_level": "0"}
+    with replay(proxied.world.bootstrap, name("ledger"), [(source, 0, 0, 40)]) as plan:
+        proxied.proxy.expect(Fault(END_TXN, Loss.REQUEST, always=True))
+
+        with hurried_commits(given_up=proxied.proxy.reset):
+            result = plan.run("topic", {"topic": target}, config=config)
+
+        assert result.finished
+        assert plan.proof(result).complete
+    assert sources(seen(proxied.world.bootstrap, target)) == [f"{source}:0:{n}" for n in range(40)]
+
+
+@pytest.fixture
+def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
+    sandbox = Sandbox(tmp_path / "broker")
+    sandbox.up(properties=MORTAL, reporter=QuietReporter())
+    try:
+        yield sandbox
+    finally:
+        sandbox.down(wipe=True, reporter=QuietReporter())
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("sink", ["topic", "python"])
+def test_a_broker_that_is_killed_and_comes_back_costs_time_alone(sandbox: Sandbox, name: Name, sink: str) -> None:
+    address = sandbox.status().bootstrap_servers
+    assert address
+    handler_functions.got.clear()
+    results: list[TaskResult] = []
+    with KafkaWorld(address) as world:
+        source, target = world.topic(name("orders")), world.topic(name("copy"))
+        world.produce(source, 4000)
+        options = {"topic": target} if sink == "topic" else {"function": "tests.support.catchup.handler_functions:keep"}
+        with replay(address, name("ledger"), [(source, 0, 0, 2000), (source, 0, 2000, 4000)]) as plan:
+            worker = threading.Thread(
+                target=lambda: results.append(
+                    plan.run(
+                        sink,
+                        options,
+                        rate=RateLimit(records_per_s=1000),
+                        bounds=Bounds(records=400),
+                        handling=Handling(window=500),
+                        timeout_s=30.0,
+                    )
+                )
+            )
+            worker.start()
+            wait_for(lambda: bool(plan.told) and plan.told[-1].records > 500, "records")
+            sandbox.kill(1)
+            sandbox.up(properties=MORTAL, reporter=QuietReporter())
+            worker.join(120)
+
+            (result,) = results
+            assert result.finished
+            proof = plan.proof(result)
+            assert proof.complete
+        if sink == "topic":
+            assert sources(seen(address, target)) == [f"{source}:0:{n}" for n in range(4000)]
+        else:
+            got = [record["offset"] for batch in handler_functions.got for record in batch]
+            assert got == list(range(4000))

@@ -1,0 +1,67 @@
+"""The schedule of a rate, with a clock of its own."""
+
+from __future__ import annotations
+
+import pytest
+
+from kgroup.catchup.chunks import RateLimit
+from kgroup.catchup.worker.rate_limit import Throttle, share
+
+
+@pytest.mark.parametrize(
+    ("rate", "tasks", "expected"),
+    [
+        (None, 4, None),
+        (RateLimit(500), 4, RateLimit(125)),
+        (RateLimit(None, 20e6), 4, RateLimit(None, 5e6)),
+        (RateLimit(500), 0, RateLimit(500)),
+    ],
+)
+def test_each_task_has_its_share(rate: RateLimit | None, tasks: int, expected: RateLimit | None) -> None:
+    assert share(rate, tasks) == expected
+
+
+@pytest.mark.parametrize(
+    ("rate", "records", "size", "piece"),
+    [
+        (None, 2000, 0, 2000),
+        (RateLimit(100), 2000, 10, 25),
+        (RateLimit(1), 2000, 10, 1),
+        (RateLimit(1e9), 2000, 10, 2000),
+        (RateLimit(None, 4000), 2000, 2_000_000, 1),
+        (RateLimit(None, 400_000), 2000, 2_000_000, 100),
+        (RateLimit(None, 400_000), 2000, 0, 2000),
+        (RateLimit(100, 400_000), 2000, 2_000_000, 25),
+    ],
+)
+def test_a_piece_is_what_a_quarter_of_a_second_has(rate: RateLimit | None, records: int, size: int, piece: int) -> None:
+    assert Throttle(rate).piece(records, size) == piece
+
+
+@pytest.mark.parametrize(
+    ("rate", "number", "size", "expected_s"),
+    [(RateLimit(100), 1000, 0, 10.0), (RateLimit(None, 1000), 10, 5000, 5.0), (RateLimit(100, 1000), 50, 5000, 5.0)],
+)
+def test_a_schedule_is_kept_however_it_is_cut(rate: RateLimit, number: int, size: int, expected_s: float) -> None:
+    throttle, now, left = Throttle(rate), 1000.0, number
+    while left:
+        now += throttle.wait_s(now)
+        piece = min(left, throttle.piece(number, size))
+        throttle.took(piece, size * piece // number, now)
+        now += 0.001  # what the work takes
+        left -= piece
+    now += throttle.wait_s(now)
+
+    assert now - 1000.0 == pytest.approx(expected_s, rel=0.01)
+
+
+def test_a_stall_ends_in_no_burst() -> None:
+    throttle = Throttle(RateLimit(100))
+    throttle.took(100, 0, 0.0)
+
+    assert throttle.wait_s(0.0) == 1.0
+    assert throttle.wait_s(60.0) == 0.0
+    throttle.took(100, 0, 60.0)  # a minute late: a second of it may be made up for
+    assert throttle.wait_s(60.0) == 0.0
+    throttle.took(100, 0, 60.0)
+    assert throttle.wait_s(60.0) == 1.0

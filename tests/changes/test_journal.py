@@ -1,0 +1,286 @@
+"""The journal's files: what is written comes back, whole or cut off anywhere, and damage costs one change only."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from kgroup.changes.journal import Entry, Journal, JournalRow, our_commits
+from kgroup.model.groups import Commit
+from kgroup.support.cluster_ref import ClusterRef
+from kgroup.support.errors import NotFound, Refused
+from tests.support.command_line import QuietReporter
+from tests.support.journals import documents, locked
+
+NOW = datetime(2026, 11, 21, 14, 46, tzinfo=UTC)
+CLUSTER = "Some-cluster-id-of-22-c"
+ROWS = (
+    JournalRow("svc", "orders", 0, Commit(5, 3, 'by hand: "é"\n'), Commit(12, 4, "")),
+    JournalRow("svc", "orders", 1, None, Commit(12, None, "")),
+    JournalRow("other", "orders", 0, Commit(5, None, ""), None),
+)
+
+
+def entry(change_id: str, cluster_id: str = CLUSTER, minutes: int = 0) -> Entry:
+    """A change of two groups, one of which it deletes."""
+    return Entry(
+        id=change_id,
+        at=NOW + timedelta(minutes=minutes),
+        who="maria@jump-1",
+        what="reset",
+        subject="2 groups, 3 partitions",
+        command=("kgroup", "reset", "svc", "other"),
+        reason="INC-7 früh",
+        cluster=ClusterRef(cluster_id=cluster_id, context="prod", bootstrap_servers="kafka-1:9092"),
+        groups={"svc": "classic", "other": "consumer"},
+        topics={"orders": "YiqharQDQpeZqA_R7ekbTw"},
+        rows=ROWS,
+        created=frozenset({"svc"}),
+        deleted=frozenset({"other"}),
+        undoes="ch-2222",
+    )
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    return tmp_path / "journal"
+
+
+@pytest.fixture
+def journal(directory: Path) -> Journal:
+    journal = Journal(directory)
+    journal.require_writable()
+    return journal
+
+
+def write(journal: Journal, made: Entry, *, close: bool = True) -> Path:
+    """Its plan, two results, and its end."""
+    writing = journal.begin(made)
+    writing.done({ROWS[0].place: None, ROWS[1].place: Refused("somebody is in it", code="not-empty")})
+    if close:
+        writing.close()
+    (path,) = (path for path in journal.files(None) if path.stem == made.id)
+    return path
+
+
+def test_what_is_written_comes_back(journal: Journal) -> None:
+    made = entry("ch-3333")
+    write(journal, made)
+    (found,) = journal.entries(CLUSTER)
+    assert found.ended is not None
+    assert found.results == {ROWS[0].place: None, ROWS[1].place: "not-empty"}
+    assert replace(found, ended=None, results={}) == made
+    assert journal.entry("ch-3333", CLUSTER) == found
+
+
+def migration(change_id: str) -> Entry:
+    """Three groups that change their type, with a setting, and a fourth that only gets that."""
+    names = ("a", "b", "c", "d")
+    return replace(
+        entry(change_id),
+        what="migrate",
+        groups={**dict.fromkeys(names[:3], "classic"), "d": "consumer"},
+        created=frozenset(),
+        deleted=frozenset(),
+        converted=dict.fromkeys(names[:3], ("classic", "consumer")),
+        configs={name: {"consumer.session.timeout.ms": (None, "50000")} for name in names},
+    )
+
+
+def test_types_and_settings_of_groups_come_back_apart(journal: Journal) -> None:
+    """Each has a result of its own: a setting may be there where the conversion is not, and the other way round."""
+    made, unknown = migration("ch-3333"), Refused("nobody knows", code="outcome-unknown")
+    writing = journal.begin(made)
+    writing.done({row.place: None for row in ROWS})
+    writing.converted({"a": None, "b": unknown})
+    writing.configured({"a": None})
+    writing.converted({"a": Refused("gone", code="commits-missing")})  # the last word
+    writing.configured({"d": unknown})
+    writing.converted({})
+    writing.configured({})
+    writing.close()
+    (found,) = journal.entries(CLUSTER)
+    assert found.migrates
+    assert found.conversions == {"a": "commits-missing", "b": "outcome-unknown"}
+    assert found.configured == {"a": None, "d": "outcome-unknown"}
+    assert replace(found, ended=None, results={}, conversions={}, configured={}) == made
+    assert [line for line in documents(journal.directory / "ch-3333.jsonl") if {} in line.values()] == []
+
+
+@pytest.mark.parametrize("left", ["converted", "configured"])
+def test_killed_before_the_result_of(journal: Journal, left: str) -> None:
+    """What is missing is not known; what stands there before it is."""
+    writing = journal.begin(migration("ch-3333"))
+    writing.converted({"a": None})
+    if left == "converted":
+        writing.configured({"a": None})
+    found = Journal(journal.directory).entry("ch-3333", CLUSTER)
+    writing.close()
+    assert found.ended is None
+    assert found.conversions == {"a": None}
+    assert found.configured == ({"a": None} if left == "converted" else {})
+
+
+@pytest.mark.parametrize("line", ['{"configured": 7}', '{"configured": ["a"]}', '{"converted": null}'])
+def test_a_bad_line_about_groups_costs_that_line(journal: Journal, line: str) -> None:
+    writing = journal.begin(migration("ch-3333"))
+    writing.configured({"a": None})
+    writing.close()
+    path = journal.directory / "ch-3333.jsonl"
+    path.write_text(f"{path.read_text()}{line}\n")
+    found = journal.entry("ch-3333", CLUSTER)
+    assert (found.configured, found.conversions) == ({"a": None}, {})
+
+
+def test_an_older_journal_has_neither(journal: Journal) -> None:
+    """Written before groups could be migrated."""
+    path = write(journal, entry("ch-3333"))
+    lines = [{key: value for key, value in line.items() if key not in ("converted", "configs")}
+             for line in documents(path)]  # fmt: skip
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    found = journal.entry("ch-3333", CLUSTER)
+    assert not found.migrates
+    assert (found.converted, found.configs, found.conversions, found.configured) == ({}, {}, {}, {})
+
+
+def test_the_plan_stands_there_before_any_result(journal: Journal, directory: Path) -> None:
+    writing = journal.begin(entry("ch-3333"))
+    (found,) = Journal(directory).entries(CLUSTER)
+    writing.close()
+    assert (found.rows, dict(found.results), found.ended) == (ROWS, {}, None)
+
+
+def test_cut_off_anywhere(journal: Journal) -> None:
+    """Before the plan is whole, nothing was changed and there is no such change; from then on all of it is there."""
+    path = write(journal, entry("ch-3333"))
+    whole = path.read_bytes()
+    planned = whole.index(b"\n", whole.index(b'{"planned"'))
+    seen = []
+    for length in range(len(whole)):
+        path.write_bytes(whole[:length])
+        found = journal.entries(CLUSTER)
+        seen.append(len(found))
+        if length > planned:
+            assert found[0].rows == ROWS, length
+        if length < planned:
+            assert not found, length
+    path.write_bytes(whole)
+    assert len(seen) == len(whole)
+    assert journal.entries(CLUSTER)[0].ended is not None
+
+
+@pytest.mark.parametrize("nonsense", ["n\0nsense", "[]", "7", '{"done": 7}', '{"done": [["svc"]]}', "{"])
+def test_a_bad_line_after_the_plan_costs_that_line(journal: Journal, nonsense: str) -> None:
+    path = write(journal, entry("ch-3333"))
+    lines = path.read_text().splitlines()
+    where = next(number for number, line in enumerate(lines) if line.startswith('{"done"'))
+    path.write_text("\n".join([*lines[:where], nonsense, *lines[where:], ""]))
+    (found,) = journal.entries(CLUSTER)
+    assert found.rows == ROWS
+    assert found.results == {ROWS[0].place: None, ROWS[1].place: "not-empty"}
+    assert found.ended is not None
+
+
+@pytest.mark.parametrize("row", [1, 2, 3], ids=["rows", "other-rows", "that-is-all"])
+def test_a_plan_that_lost_a_line_after_the_change_began_is_damaged_and_not_one_that_changed_nothing(
+    journal: Journal, row: int
+) -> None:
+    path = write(journal, entry("ch-3333"))
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([*lines[:row], lines[row][: len(lines[row]) // 2], *lines[row + 1 :], ""]))
+    assert journal.entries(CLUSTER) == []
+    assert journal.unreadable == 1
+    with pytest.raises(NotFound, match="is damaged"):
+        journal.entry("ch-3333", CLUSTER)
+
+
+@pytest.mark.parametrize("kind", ["directory", "loop", "garbage", "list", "newer", "bytes"])
+def test_a_file_that_cannot_be_read_costs_that_change(journal: Journal, directory: Path, kind: str) -> None:
+    made = [entry("ch-3333"), entry("ch-5555", minutes=1)]
+    for each in made:
+        write(journal, each)
+    path = directory / "ch-4444.jsonl"
+    if kind == "directory":
+        path.mkdir()
+    elif kind == "loop":
+        path.symlink_to(path)
+    else:
+        path.write_bytes(
+            {"garbage": b"\0" * 99, "list": b"[]\n", "newer": b'{"kgroup_journal": 99}\n', "bytes": b"\xff\xfe\n"}[kind]
+        )
+    assert [found.id for found in journal.entries(CLUSTER)] == ["ch-5555", "ch-3333"], "newest first"
+    assert our_commits(journal, CLUSTER, {"svc"}, NOW - timedelta(days=1)) == {
+        "svc": {("orders", 0, 12), ("orders", 1, 12)}
+    }
+    with pytest.raises(Refused if kind == "newer" else NotFound):
+        journal.entry("ch-4444", CLUSTER)
+    assert journal.entry("ch-5555", CLUSTER).rows == ROWS
+
+
+def test_a_change_of_a_newer_version_is_there_and_not_understood(journal: Journal, directory: Path) -> None:
+    """Whatever its lines mean: they are not read as if they were ours."""
+    path = write(journal, entry("ch-3333"))
+    path.write_text(path.read_text().replace('"kgroup_journal": 1', '"kgroup_journal": 2').replace("[", "[{}, "))
+    assert journal.entries(CLUSTER) == []
+    assert journal.unreadable == 1
+    assert our_commits(journal, CLUSTER, {"svc"}, NOW - timedelta(days=1)) == {}
+    with pytest.raises(Refused, match="ch-3333 was written by a newer version of kgroup") as refused:
+        journal.entry("ch-3333", CLUSTER)
+    assert refused.value.code == "newer-journal"
+    assert str(path) in refused.value.details[0]
+    assert directory in path.parents
+
+
+def test_of_this_cluster_only(journal: Journal) -> None:
+    write(journal, entry("ch-3333"))
+    write(journal, entry("ch-4444", cluster_id="another"))
+    assert [found.id for found in journal.entries(CLUSTER)] == ["ch-3333"]
+    with pytest.raises(Refused):
+        journal.entry("ch-4444", CLUSTER)
+    for unknown in ("ch-9999", "../ch-3333", "svc"):
+        with pytest.raises(NotFound):
+            journal.entry(unknown, CLUSTER)
+
+
+def test_ids_are_new(journal: Journal, directory: Path) -> None:
+    ids = {journal.new_id() for _ in range(200)}
+    assert len(ids) > 190
+    assert list(directory.glob("ch-*")) == []
+
+
+def test_a_change_is_never_written_over_another(journal: Journal) -> None:
+    written = write(journal, entry("ch-3333")).read_bytes()
+    with pytest.raises(Refused) as caught:
+        journal.begin(entry("ch-3333", minutes=1))
+    assert caught.value.code == "no-journal"
+    (path,) = journal.files(None)
+    assert path.read_bytes() == written
+
+
+def test_the_lock(tmp_path: Path, journal: Journal) -> None:
+    """Free, it is taken without a word; it is free again afterwards."""
+    reporter = QuietReporter()
+    with journal.locked(reporter):
+        pass
+    with locked(tmp_path):
+        pass
+    with journal.locked(reporter):
+        pass
+    assert reporter.lines == []
+
+
+@pytest.mark.parametrize("place", ["a file", "below a file"])
+def test_nowhere_to_write(tmp_path: Path, place: str) -> None:
+    """Said the same way before anything is tried, and when it is."""
+    (tmp_path / "file").write_text(json.dumps("in the way"))
+    journal = Journal(tmp_path / "file" if place == "a file" else tmp_path / "file" / "journal")
+    for ask in (journal.check, journal.require_writable):
+        with pytest.raises(Refused) as refused:
+            ask()
+        assert refused.value.code == "no-journal"
+        assert "--backup" in str(refused.value.hint)
+    assert journal.entries(CLUSTER) == []

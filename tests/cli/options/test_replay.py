@@ -1,0 +1,262 @@
+"""What is said about reading and writing with Spark, read: options of a notebook, of a writer, and a delivery's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+
+from kgroup.catchup.chunks import RateLimit
+from kgroup.catchup.model import Delivery, Ledgered, Order, Progress, State, StateRecord
+from kgroup.catchup.service.replay import Wanted, delivery_of
+from kgroup.catchup.sinks.spark import parse_options, resolved, secrets_of
+from kgroup.catchup.spark import to_spark
+from kgroup.catchup.spark.failures import explain
+from kgroup.catchup.spark.notebook import Asked, parse, ranges_of, split
+from kgroup.catchup.spark.source import Part
+from kgroup.catchup.spark.where import message_lines
+from kgroup.catchup.worker.task_spec import Handling
+from kgroup.model.records import OffsetRange
+from kgroup.support.errors import KgroupError, Refused, UsageError
+from tests.support.catchup.plans import gap_range, make_plan
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"subscribe": "a, b,a"}, {"topics": ("a", "b")}),
+        ({"Topic": "a", "includeHeaders": "TRUE"}, {"topics": ("a",), "headers": True}),
+        ({"assign": '{"a": [3, 0]}'}, {"places": (("a", 0), ("a", 3))}),
+        ({"range": "a:0=7-12 a:1=1-2"}, {"ranges": (OffsetRange("a", 0, 7, 12), OffsetRange("a", 1, 1, 2))}),
+        ({"plan": "cu-7f3a", "owed": "true", "ledgerTopic": "l"}, {"plan": "cu-7f3a", "owed": True, "ledger": "l"}),
+        (
+            {"topic": "a", "startingOffsets": '{"a": {"0": 70, "1": -2}}', "endingOffsets": "latest"},
+            {"topics": ("a",), "starting": {("a", 0): 70, ("a", 1): -2}},
+        ),
+        (
+            {"topic": "a", "isolation": "read_uncommitted", "failOnDataLoss": "false", "minPartitions": "8"},
+            {"topics": ("a",), "isolation": "read_uncommitted", "loses": True, "least_parts": 8},
+        ),
+    ],
+)
+def test_options_of_a_notebook(options: dict[str, str], expected: dict[str, Any]) -> None:
+    assert parse(options) == replace(Asked(starting={None: -2}, ending={None: -1}), **expected)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "one of the options"),
+        ({"topic": "a", "plan": "cu-7f3a"}, "one of the options"),
+        ({"topic": "a", "kafka.sasl.password": "hunter2"}, "register"),
+        ({"topic": "a", "nope": "1"}, "nope is not known"),
+        ({"topic": "a", "startingOffsets": "70"}, "earliest, latest"),
+        ({"topic": "a", "startingOffsets": '{"a": {"0": -3}}'}, "earliest, latest"),
+        ({"assign": '{"a": 3}'}, "partitions by topic"),
+        ({"range": "a:0=7"}, "TOPIC:PARTITION=START-END"),
+        ({"topic": "a", "isolation": "dirty"}, "neither"),
+        ({"topic": "a", "minPartitions": "0"}, "from 1 on"),
+        ({"topic": "a", "includeHeaders": "yes"}, "neither true nor false"),
+    ],
+)
+def test_options_that_mean_nothing(options: dict[str, str], said: str) -> None:
+    with pytest.raises(UsageError, match=said) as raised:
+        parse(options)
+
+    assert "hunter2" not in raised.value.message
+
+
+@pytest.mark.parametrize("option", ["startingOffsets", "endingOffsets"])
+def test_an_offset_of_what_is_not_read(option: str) -> None:
+    asked = parse({"assign": '{"orders": [0]}', option: '{"orders": {"0": 70}, "order": {"0": 5}}'})
+
+    with pytest.raises(UsageError, match=f"{option}: order:0"):
+        ranges_of(asked, {}, timeout_s=1)
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "expected"),
+    [
+        (1, None, [(0, 0, 10), (1, 5, 6)]),
+        (4, None, [(0, 0, 2), (0, 2, 5), (0, 5, 7), (0, 7, 10), (1, 5, 6)]),
+        (1, 5, [(0, 0, 5), (0, 5, 10), (1, 5, 6)]),
+    ],
+)
+def test_ranges_are_split(least: int, most: int | None, expected: list[tuple[int, int, int]]) -> None:
+    ranges = [OffsetRange("t", 0, 0, 10), OffsetRange("t", 1, 5, 6)]
+
+    assert split(ranges, least, most) == tuple(Part("t", *one) for one in expected)
+
+
+def test_options_of_a_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "secret").write_text("hunter2\n")
+    monkeypatch.setenv("USER_OF_IT", "me")
+    words = [
+        "url=jdbc:x://h/d",
+        f"password=@{tmp_path}/secret",
+        "user=$USER_OF_IT",
+        "at=@@home",
+        "sum=$$3",
+        "a=1",
+        "a=2",
+    ]
+
+    kept = parse_options(words)
+
+    assert "hunter2" not in str(kept)
+    assert resolved({"format": "jdbc", **kept}) == {
+        "url": "jdbc:x://h/d",
+        "password": "hunter2",
+        "user": "me",
+        "at": "@home",
+        "sum": "$3",
+        "a": "2",
+    }
+    assert secrets_of(kept) == ("hunter2", "me")
+    monkeypatch.delenv("USER_OF_IT")
+    with pytest.raises(Refused, match="USER_OF_IT is not set"):
+        resolved(kept)
+
+
+@pytest.mark.parametrize("secret", ["hunter2", "p@ss/w?rd"])
+def test_a_job_that_failed_tells_no_secret_of_its_writer(tmp_path: Path, secret: str) -> None:
+    file = tmp_path / "url"
+    file.write_text(secret)
+    failed = PySparkException(
+        "Job aborted due to stage failure: Task 0 in stage 3.0 failed 4 times, most recent failure: Lost task 0.3 in "
+        f"stage 3.0 (TID 9) (h executor driver): java.sql.SQLException: jdbc:x://h?password={secret} is refused"
+    )
+
+    with pytest.raises(KgroupError) as raised, to_spark._refusing({"format": "jdbc", "option.url": f"@{file}"}, (7,)):
+        raise failed
+    assert raised.value.code == "spark-job"
+    assert "gave up task 7" in raised.value.message
+    assert raised.value.details == ("h executor driver: jdbc:x://h?password=[hidden] is refused",)
+    assert raised.value.__cause__ is None
+
+    with pytest.raises(PySparkException), to_spark._refusing({"format": "jdbc"}, (7,)):
+        raise failed
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "password=hunter2",
+        "sfPassword=hunter2",
+        "auth.token=hunter2",
+        "url=jdbc:postgresql://me:hunter2@host/x",
+        "url=jdbc:postgresql://host/x?user=me&password=hunter2",
+    ],
+)
+def test_secrets_are_not_told(word: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        parse_options([word])
+
+    assert "hunter2" not in f"{raised.value.message}{raised.value.hint}"
+    assert "@FILE" in str(raised.value.hint)
+
+
+def test_what_spark_says_of_sql() -> None:
+    text = "[X.Y] No such thing. SQLSTATE: 42703; line 1 pos 0;\n'Filter ('nope = 3)\n+- LogicalRDD [key#8]\n\tat a.b"
+    assert message_lines(text) == ["[X.Y] No such thing"]
+    assert message_lines("") == ["Spark refuses it"]
+
+    plain = "[CAST_INVALID_INPUT] The value 'x' can't be cast. SQLSTATE: 22018\n== SQL ==\n"
+    behind = (
+        "Job aborted due to stage failure: Task 0 in stage 0.0 failed 4 times, most recent failure: Lost task 0.3 in "
+        f"stage 0.0 (TID 3) (host executor driver): org.apache.spark.SparkNumberFormatException: {plain}\n\tat a.b"
+    )
+    for message in (plain, behind):
+        error = explain(message, tasks=(0,))
+        assert (error.code, error.details[0].startswith("[CAST_INVALID_INPUT] The value")) == ("sql", True)
+    assert explain("[PYTHON_EXCEPTION] Traceback", tasks=(0,)).code == "spark-job"
+
+
+def found(progress: dict[int, Progress], delivery: Delivery | None = None) -> Ledgered:
+    plan = make_plan(gap_range(0, 70, 120))
+    known = delivery or Delivery("topic", Order.PARTITION, (), {"topic": "copy", "where": "true", "timestamps": "now"})
+    return Ledgered(plan, 0, StateRecord(State.RELEASED, 0, "me", 1), None, known, progress)
+
+
+UNTOUCHED = Progress(0, 70, 0, 0, 0, 0, 0, 1)
+TOUCHED = Progress(0, 71, 1, 1, 0, 0, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "sink", "options"),
+    [
+        (Wanted(), "topic", {"topic": "copy", "where": "true", "timestamps": "now"}),
+        (Wanted("topic", {"topic": "copy"}), "topic", {"topic": "copy", "where": "true", "timestamps": "now"}),
+        (Wanted("topic", {"topic": "other"}), "topic", {"topic": "other", "where": "true"}),
+        (Wanted("python", {"function": "a:b"}), "python", {"function": "a:b", "where": "true"}),
+        (Wanted(options={"where": "false"}), "topic", {"topic": "copy", "where": "false", "timestamps": "now"}),
+    ],
+)
+@pytest.mark.parametrize("progress", [{}, {0: UNTOUCHED}])
+def test_a_delivery_may_be_another_while_nothing_is_delivered(
+    wanted: Wanted, sink: str, options: dict[str, str], progress: dict[int, Progress]
+) -> None:
+    made = delivery_of(found(progress), wanted)
+
+    assert (made.sink, made.options, made.order) == (sink, options, Order.PARTITION)
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        Wanted("topic", {"topic": "other"}),
+        Wanted("python", {"function": "a:b"}),
+        Wanted(options={"where": "false"}),
+        Wanted(order=Order.NONE),
+    ],
+)
+@pytest.mark.parametrize("progress", [{0: TOUCHED}, {0: replace(UNTOUCHED, may_repeat=5)}])
+def test_it_may_not_once_something_is(wanted: Wanted, progress: dict[int, Progress]) -> None:
+    with pytest.raises(Refused) as raised:
+        delivery_of(found(progress), wanted)
+
+    assert raised.value.code == "sink-set"
+
+
+KEPT = {"rate": "5/s", "lanes": "4", "retries": "1", "handler-timeout": "9s"}
+COMMAND = Delivery("command", Order.KEY, (), {"command": "cat"}, tuning=KEPT)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "tuning"),
+    [
+        (Wanted(), KEPT),
+        (Wanted.tuned({"rate": "none"}), {**KEPT, "rate": "none"}),
+        (Wanted.tuned({"retries": "7"}), {**KEPT, "retries": "7"}),
+        (Wanted(options={"command": "tee"}), KEPT),
+        (Wanted(order=Order.NONE), KEPT),
+        # What would be refused if it was typed beside the new sink, or the new order, goes.
+        (Wanted(order=Order.PARTITION), {name: text for name, text in KEPT.items() if name != "lanes"}),
+        (Wanted("topic", {"topic": "copy"}), {"rate": "5/s"}),
+        (Wanted.tuned({"lanes": "2"}, sink="python", options={"function": "a:b"}), {"rate": "5/s", "lanes": "2"}),
+    ],
+)
+def test_how_fast_and_how_often_is_kept_where_nothing_else_is_said(wanted: Wanted, tuning: dict[str, str]) -> None:
+    made = delivery_of(found({}, COMMAND), wanted)
+
+    assert made.tuning == tuning
+
+
+def test_what_is_kept_of_it_is_what_the_tasks_get() -> None:
+    said = Wanted.tuned({"retries": "7", "backoff": "10ms"}).with_kept(COMMAND)
+
+    assert said.rate == RateLimit(records_per_s=5)
+    assert said.handling == Handling(lanes=4, retries=7, backoff_s=0.01, timeout_s=9.0)
+    assert Wanted.tuned({"rate": "none"}).with_kept(COMMAND).rate is None
+
+
+def test_another_order_deals_the_chunks_anew() -> None:
+    made = delivery_of(found({}), Wanted(order=Order.NONE))
+
+    assert (made.order, made.sink, made.options["topic"]) == (Order.NONE, "topic", "copy")
+    assert {number for task in made.tasks for number in task.chunks} == {
+        chunk.number for chunk in found({}).plan.chunks
+    }

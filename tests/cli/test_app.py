@@ -1,0 +1,684 @@
+"""What is typed: help, version, flags before and after the verb, hints, the table of exit codes, what is imported."""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import io
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.cells import cell_len
+
+import kgroup as package
+from kgroup.cli import app, hints
+from kgroup.cli.help_topics import TOPICS
+from kgroup.cli.typer_adapter import verb_name
+from kgroup.cli.verbs import VERBS
+from kgroup.model.blocks import Records, Screen
+from kgroup.model.outcome import Outcome, Outcomes
+from kgroup.model.output_format import Format
+from kgroup.output import present, streams
+from kgroup.output.reporter import StderrReporter
+from kgroup.settings.connection import Connection
+from kgroup.settings.invocation import Presentation, Run
+from kgroup.support.errors import EXIT_MEANINGS, ExitCode, KgroupError
+from kgroup.support.signals import Terminated
+from tests.support.command_line import CommandLine
+from tests.support.places import ROOT
+
+NAMES = [verb.name for verb in VERBS]
+
+
+def commands() -> Iterator[list[str]]:
+    """Every verb that does something, those below another verb too."""
+    for verb in VERBS:
+        module, _, function = verb.target.partition(":")
+        if function:
+            yield [verb.name]
+        else:
+            yield from ([verb.name, verb_name(sub)] for sub in importlib.import_module(module).SUBCOMMANDS)
+
+
+COMMANDS = list(commands())
+GROUPS = sorted({command[0] for command in COMMANDS if len(command) == 2})
+named = pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+
+
+def lines_too_long(text: str) -> list[str]:
+    return [line for line in text.splitlines() if cell_len(line) > 80]
+
+
+# Help
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["-h"], []], ids=str)
+def test_the_overview(kgroup_cli: CommandLine, arguments: list[str]) -> None:
+    result = kgroup_cli(*arguments)
+
+    assert result.stdout.startswith("Usage: kgroup COMMAND [GROUP...] [OPTIONS]\n")
+    assert result.stderr == ""
+    assert lines_too_long(result.stdout) == []
+    for verb in VERBS:
+        if verb.section:
+            assert verb.section in result.stdout
+            assert re.search(rf"^  {verb.name} +{re.escape(verb.help)}$", result.stdout, re.M)
+    for said in (
+        "--context NAME",
+        "-b HOST:PORT",
+        "KGROUP_BOOTSTRAP_SERVER",
+        "table|wide|json|yaml|csv|markdown",
+        "kgroup COMMAND --help",
+        "kgroup help",
+    ):
+        assert said in result.stdout
+
+
+@named
+def test_a_verbs_page(kgroup_cli: CommandLine, command: list[str]) -> None:
+    result = kgroup_cli(*command, "--help")
+
+    first, second, *rest = result.stdout.splitlines()
+    assert re.fullmatch(r"[A-Z].*\.", first), "one line that says what it does"
+    assert not first.startswith("Usage")
+    assert second == ""
+    examples = rest[: rest.index("")]
+    assert examples
+    assert all(example.startswith("  ") and "kgroup " in example for example in examples)
+    assert any(f"kgroup {' '.join(command)}" in example for example in examples)
+    assert any(line.startswith(f"Usage: kgroup {' '.join(command)}") for line in rest)
+    assert result.stderr == ""
+
+
+@named
+def test_a_verbs_page_names_its_exit_codes(kgroup_cli: CommandLine, command: list[str]) -> None:
+    last = kgroup_cli(*command, "--help").stdout.rstrip().splitlines()[-1]
+
+    assert last.startswith("Exit codes: 0 ")
+    codes = [int(word) for word in re.findall(r"\d+", last)]
+    assert codes == sorted(set(codes))
+    assert set(codes) <= set(ExitCode)
+    assert ExitCode.USAGE in codes, "any command line can be wrong"
+
+
+@pytest.mark.parametrize("command", [c for c in COMMANDS if c[0] in ("help", "context")], ids=" ".join)
+def test_verbs_that_ask_no_cluster_do_not_promise_its_exit_codes(kgroup_cli: CommandLine, command: list[str]) -> None:
+    """The page names the codes that this verb uses."""
+    last = kgroup_cli(*command, "--help").stdout.rstrip().splitlines()[-1]
+
+    assert {3, 4, 7}.isdisjoint(int(word) for word in re.findall(r"\d+", last))
+
+
+@named
+def test_a_verbs_page_fits_in_80_columns(kgroup_cli: CommandLine, command: list[str]) -> None:
+    assert lines_too_long(kgroup_cli(*command, "--help").stdout) == []
+
+
+@named
+def test_a_verbs_page_has_the_connection_in_one_place(kgroup_cli: CommandLine, command: list[str]) -> None:
+    text = kgroup_cli(*command, "--help").stdout
+
+    folded = " ".join(text[text.index("\nConnection\n") :].split())
+    for option in ("--bootstrap-server", "--command-config", "-X", "--context", "--timeout", "--debug"):
+        assert option in folded
+        assert text.count(f"  {option} ") <= 1
+
+
+@named
+def test_the_short_form_is_the_same_page(kgroup_cli: CommandLine, command: list[str]) -> None:
+    assert kgroup_cli(*command, "-h").stdout == kgroup_cli(*command, "--help").stdout
+
+
+@named
+def test_help_needs_no_cluster_and_no_valid_context(
+    kgroup_cli: CommandLine, command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = tmp_path / "broken.yaml"
+    broken.write_text("contexts: [")
+    monkeypatch.setenv("KGROUP_CONFIG", str(broken))
+    monkeypatch.setenv("KGROUP_CONTEXT", "nowhere")
+
+    kgroup_cli(*command, "--help")
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_the_page_of_a_verb_with_verbs(kgroup_cli: CommandLine, group: str) -> None:
+    text = kgroup_cli(group, "--help").stdout
+
+    assert lines_too_long(text) == []
+    for command in COMMANDS:
+        if command[0] == group:
+            assert re.search(rf"^  {command[1]} +\S", text, re.M)
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_a_verb_with_verbs_alone_is_a_usage_error_or_its_page(kgroup_cli: CommandLine, group: str) -> None:
+    result = kgroup_cli(group, exit_code=2)
+
+    assert "list" in result.stdout + result.stderr or "up" in result.stdout + result.stderr
+    assert "[usage]" in result.stderr
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_help_topics(kgroup_cli: CommandLine, topic: str) -> None:
+    assert kgroup_cli("help", topic).stdout.rstrip("\n") == TOPICS[topic]
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_help_topics_fit_in_80_columns(topic: str) -> None:
+    assert lines_too_long(TOPICS[topic]) == []
+
+
+def test_help_on_exit_codes_has_all_of_them(kgroup_cli: CommandLine) -> None:
+    text = kgroup_cli("help", "exit-codes").stdout
+
+    assert [int(line.split()[0]) for line in text.splitlines()] == [int(code) for code in ExitCode]
+
+
+@pytest.mark.parametrize("verb", [name for name in NAMES if name != "help"])
+def test_help_on_a_verb_says_where_its_page_is(kgroup_cli: CommandLine, verb: str) -> None:
+    """``kgroup help describe`` is what a user of kubectl or git types."""
+    result = kgroup_cli("help", verb, exit_code=5)
+
+    assert f"kgroup {verb} --help" in result.stderr
+
+
+def test_version(kgroup_cli: CommandLine) -> None:
+    result = kgroup_cli("--version")
+
+    assert re.fullmatch(r"kgroup \d+\.\d+\S* .*\n", result.stdout)
+    assert package.__version__ in result.stdout
+    assert "kafka-python 3" in result.stdout
+    assert "confluent-kafka 2" in result.stdout
+    assert result.stderr == ""
+
+
+# Flags before and after the verb
+
+
+def shown(kgroup_cli: CommandLine, *arguments: str) -> dict[str, Any]:
+    (document,) = kgroup_cli(*arguments, "-o", "json").data
+    return {row["key"]: row["value"] for row in document["settings"]} | {"timeout_ms": document["timeout_ms"]}
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["-b", "b1:9092"],
+        ["--bootstrap-server", "b1:9092,b2:9092"],
+        ["--bootstrap-server=b1:9092"],
+        ["-b", "b1:9092", "--timeout", "7s"],
+        ["-b", "b1:9092", "--timeout=7000"],
+        ["-X", "bootstrap.servers=b1:9092"],
+        ["-b", "b1:9092", "-X", "client.id=mine"],
+        ["-b", "b1:9092", "--property", "client.id=mine", "-X", "socket.timeout.ms=5000"],
+    ],
+    ids=" ".join,
+)
+def test_connection_flags_before_and_after_the_verb_are_equal(kgroup_cli: CommandLine, flags: list[str]) -> None:
+    assert shown(kgroup_cli, *flags, "context", "show") == shown(kgroup_cli, "context", "show", *flags)
+
+
+def test_command_config_and_context_before_and_after_the_verb_are_equal(
+    kgroup_cli: CommandLine, tmp_path: Path
+) -> None:
+    (tmp_path / "config.yaml").write_text("contexts:\n  prod:\n    bootstrap.servers: prod:9092\n")
+    properties = tmp_path / "client.properties"
+    properties.write_text("client.id=from-file\n")
+    flags = ["--context", "prod", "--command-config", str(properties)]
+
+    before, after = shown(kgroup_cli, *flags, "context", "show"), shown(kgroup_cli, "context", "show", *flags)
+
+    assert before == after
+    assert (before["bootstrap.servers"], before["client.id"]) == ("prod:9092", "from-file")
+
+
+def test_the_verbs_own_flag_wins_over_the_one_before_it(kgroup_cli: CommandLine) -> None:
+    settings = shown(kgroup_cli, "-b", "a:1", "--timeout", "1s", "context", "show", "-b", "b:2", "--timeout", "2s")
+
+    assert (settings["bootstrap.servers"], settings["timeout_ms"]) == ("b:2", 2000)
+
+
+def test_single_settings_merge_and_the_last_one_wins(kgroup_cli: CommandLine) -> None:
+    settings = shown(
+        kgroup_cli,
+        *("-b", "a:1", "-X", "client.id=first", "-X", "socket.timeout.ms=4000"),
+        *("context", "show", "-X", "client.id=second", "-X", "metadata.max.age.ms=5000"),
+    )
+
+    assert settings["client.id"] == "second"
+    assert settings["socket.timeout.ms"] == "4000"
+
+
+def test_the_format_before_and_after_the_verb_is_the_same(kgroup_cli: CommandLine) -> None:
+    assert kgroup_cli("-o", "csv", "help").stdout == kgroup_cli("help", "-o", "csv").stdout
+    assert kgroup_cli("-o", "csv", "help", "-o", "json").json["kind"] == "kgroup.help/v1"
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_flags_between_a_verb_and_its_verb_are_taken_too(kgroup_cli: CommandLine, group: str) -> None:
+    """``kgroup sandbox -o json status``: accepted before the verb, wherever that is."""
+    sub, code = {"context": ("list", 0), "sandbox": ("status", 0)}.get(group, ("start", 2))
+
+    assert kgroup_cli(group, "-o", "json", sub, exit_code=code).json["kind"] == f"kgroup.{group}.{sub}/v1"
+
+
+def test_group_may_follow_a_double_dash(kgroup_cli: CommandLine) -> None:
+    result = kgroup_cli("describe", "-b", "127.0.0.1:1", "--", "-odd-name", exit_code=3)
+
+    assert "[unreachable]" in result.stderr
+
+
+# Hints
+
+
+def hint_of(kgroup_cli: CommandLine, *arguments: str) -> str:
+    """What stderr says, after checking that it is a usage error that would change nothing."""
+    result = kgroup_cli(*arguments, exit_code=2)
+
+    assert result.stdout == ""
+    first, *rest = result.stderr.splitlines()
+    assert first.startswith("kgroup: ")
+    assert first.endswith("]")
+    assert all(line.startswith("  ") for line in rest)
+    for line in rest:
+        if not line.strip().startswith("you typed"):
+            assert not re.search(r"kgroup .*--execute", line), "a pasted hint must not change anything"
+    return result.stderr
+
+
+@pytest.mark.parametrize(
+    ("word", "verb"),
+    [
+        ("get", "list"),
+        ("ls", "list"),
+        ("lst", "list"),
+        ("status", "describe"),
+        ("descirbe", "describe"),
+        ("discribe", "describe"),
+        ("contexts", "context"),
+        ("sandbx", "sandbox"),
+        ("upgrade", "migrate"),
+        ("downgrade", "migrate --protocol classic"),
+    ],
+)
+def test_a_verb_of_another_tool_gets_ours_as_a_hint(kgroup_cli: CommandLine, word: str, verb: str) -> None:
+    said = hint_of(kgroup_cli, word, "orders")
+
+    assert word in said
+    assert f"kgroup {verb}" in said
+
+
+@pytest.mark.parametrize(
+    ("word", "verb"),
+    [("top", "lag"), ("seek", "reset"), ("rollback", "undo"), ("pause", "catchup stop"), ("get", "list")],
+)
+def test_the_habits_of_the_reference_lead_to_verbs_as_they_come(word: str, verb: str) -> None:
+    assert hints.verb_hint(word, ["list", "lag", "reset", "undo", "catchup"]) == f"kgroup {verb}"
+    there = verb.split()[0] in NAMES
+    assert (hints.verb_hint(word, NAMES) == f"kgroup {verb}") == there, "never a verb that is not there"
+
+
+@pytest.mark.parametrize("word", ["zzz", "top", "seek", "rollback"])
+def test_no_hint_names_a_verb_that_does_not_exist(kgroup_cli: CommandLine, word: str) -> None:
+    said = hint_of(kgroup_cli, word)
+
+    named_verbs = re.findall(r"kgroup ([a-z]+)", said)
+    assert set(named_verbs) <= set(NAMES), said
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["-b", "b1:9092", "lst"],
+        ["--timeout", "5s", "-X", "client.id=x", "lst"],
+        ["-o", "csv", "lst", "orders"],
+        ["--context", "prod", "lst"],
+    ],
+    ids=" ".join,
+)
+def test_the_unknown_verb_is_the_verb_and_not_a_flags_value(kgroup_cli: CommandLine, arguments: list[str]) -> None:
+    said = hint_of(kgroup_cli, *arguments)
+
+    assert "'lst'" in said
+    assert "kgroup list" in said
+
+
+KCG = [
+    (["--list"], "kgroup list"),
+    (["--describe", "--group", "pay"], "kgroup describe --group pay"),
+    (["--describe", "--group", "pay", "--members", "--verbose"], "kgroup describe --group pay --members --verbose"),
+    (["--bootstrap-server", "b1:9092", "--list"], "kgroup list --bootstrap-server b1:9092"),
+    (["--bootstrap-server", "b1:9092", "--describe", "--all-groups"], "kgroup describe"),
+    (["--describe", "--group", "a b"], "kgroup describe --group 'a b'"),
+    (["--describe", "--group", "pay", "--execute"], "kgroup describe --group pay"),
+    (["--list", "--yes", "-y", "--force", "--execute"], "kgroup list"),
+]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "form"), KCG, ids=lambda value: " ".join(value) if isinstance(value, list) else ""
+)
+def test_a_command_line_of_kafka_consumer_groups_gets_the_kgroup_form(
+    kgroup_cli: CommandLine, arguments: list[str], form: str
+) -> None:
+    said = hint_of(kgroup_cli, *arguments)
+
+    assert "verbs have no dashes" in said
+    here = next(line for line in said.splitlines() if "here it is" in line)
+    assert form in here
+    assert "--execute" not in here
+    assert "-y" not in here.split()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "form"),
+    [
+        (
+            ["--reset-offsets", "--group", "pay", "--topic", "t", "--to-earliest", "--execute"],
+            "kgroup reset --group pay --topic t --to-earliest",
+        ),
+        (
+            ["--group", "pay", "--reset-offsets", "--all-topics", "--shift-by", "-5", "--export"],
+            "kgroup export --group pay --all-topics --shift-by -5",
+        ),
+        (["--delete", "--group", "pay", "--execute"], "kgroup delete --group pay"),
+        (["--delete-offsets", "--group", "pay", "--topic", "t"], "kgroup delete-offsets --group pay --topic t"),
+    ],
+)
+def test_changing_habits_get_the_form_that_shows_the_plan(arguments: list[str], form: str) -> None:
+    verbs = [*NAMES, "reset", "delete", "delete-offsets", "export"]
+
+    assert hints.kcg_form(arguments, verbs) == form
+
+
+@pytest.mark.parametrize("execute", ["--execute", "--execute=true"])
+def test_no_habit_carries_execute(execute: str) -> None:
+    verbs = [*NAMES, "reset", "delete", "delete-offsets", "export"]
+    for word in hints.KCG_VERBS:
+        form = hints.kcg_form([execute, word, execute, "--group", "pay", execute], verbs)
+        assert form is None or "--execute" not in form
+
+
+def test_a_group_called_like_a_forbidden_flag_is_the_only_word_that_goes_missing() -> None:
+    assert hints.kcg_form(["--describe", "--group", "pay", "-y"], NAMES) == "kgroup describe --group pay"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["list", "--json"], "-o json"),
+        (["list", "--state", "Empty"], "--in-state"),
+        (["describe", "--stat"], "--state"),
+        (["describe", "--verbos"], "--verbose"),
+        (["describe", "--offset"], "--offsets"),
+        (["list", "--zookeeper", "z:2181"], "bootstrap"),
+        (["list", "--brokers", "b:9092"], "bootstrap"),
+        (["list", "--format", "json"], "-o json"),
+        (["list", "--timeou", "5s"], "--timeout"),
+        (["migrate", "--group-protocol", "consumer"], "--protocol consumer"),
+        (["list", "--bogus"], "kgroup list --help"),
+    ],
+    ids=str,
+)
+def test_an_unknown_flag_is_named_with_what_it_is_here(
+    kgroup_cli: CommandLine, arguments: list[str], says: str
+) -> None:
+    said = hint_of(kgroup_cli, *arguments)
+
+    assert arguments[1] in said.splitlines()[0]
+    assert says in "\n".join(said.splitlines()[1:])
+
+
+@pytest.mark.parametrize("flag", ["--execute", "-y", "--yes", "--force", "--dry-run"])
+def test_flags_of_changes_on_a_verb_that_looks_get_no_command_line_that_executes(
+    kgroup_cli: CommandLine, flag: str
+) -> None:
+    hint_of(kgroup_cli, "describe", "pay", flag)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["describe", "--expect", "many"], "--expect"),
+        (["describe", "--expect"], "--expect"),
+        (["list", "-b"], "-b"),
+        (["--context"], "--context"),
+        (["context", "use"], "NAME"),
+        (["context", "use", "a", "b"], "b"),
+        (["context", "lst"], "lst"),
+        (["sandbox", "up", "--port", "0"], "--port"),
+        (["sandbox", "up", "--brokers", "2"], "--brokers"),
+        (["describe", "--members", "--offsets", "-b", "x:1"], "--members"),
+        (["describe", "a", "--all-groups", "-b", "x:1"], "--all-groups"),
+        (["describe", "", "-b", "x:1"], "empty"),
+        (["list", "--in-state", "Stabel", "-b", "x:1"], "Stable"),
+        (["list", "--type", "clasic", "-b", "x:1"], "classic"),
+        (["list", "--regex", "(", "-b", "x:1"], "--regex"),
+        (["describe", "--generation-budget", "5", "-b", "x:1"], "5s"),
+        (["list", "-X", "novalue", "-b", "x:1"], "KEY=VALUE"),
+        (["list", "-b", "b1:port"], "HOST:PORT"),
+        (["list", "-b", ","], "-b"),
+        (["list", "-b", "http://b1:9092"], "HOST:PORT"),
+    ],
+    ids=str,
+)
+def test_usage_errors_say_what_is_wrong(kgroup_cli: CommandLine, arguments: list[str], says: str) -> None:
+    assert says in hint_of(kgroup_cli, *arguments)
+
+
+def test_a_verb_below_a_verb_gets_a_hint_too(kgroup_cli: CommandLine) -> None:
+    assert "kgroup context list" in hint_of(kgroup_cli, "context", "lst")
+
+
+def test_a_debug_file_that_cannot_be_written_is_an_error_and_no_traceback(
+    kgroup_cli: CommandLine, tmp_path: Path
+) -> None:
+    result = kgroup_cli.process("list", "-b", "127.0.0.1:1", "--debug", str(tmp_path / "no" / "x.log"), exit_code=2)
+
+    assert "Traceback" not in result.stderr
+    assert "x.log" in result.stderr
+
+
+# Exit codes
+
+
+def readme_table() -> dict[int, str]:
+    """Code and meaning of the table in README that has a row for 130."""
+    tables = re.split(r"\n(?!\|)", (ROOT / "README.md").read_text(encoding="utf-8"))
+    for table in tables:
+        rows = re.findall(r"^\|\s*`?(\d+)`?\s*\|\s*(.*?)\s*\|", table, re.M)
+        if "130" in dict(rows):
+            return {int(code): meaning for code, meaning in rows}
+    raise AssertionError("README.md has no table of exit codes (rows like `| 0 | done |`)")
+
+
+def test_readme_has_the_table_of_exit_codes() -> None:
+    table = readme_table()
+
+    assert list(table) == [int(code) for code in ExitCode]
+    for code, meaning in EXIT_MEANINGS.items():
+        assert table[code].replace("`", "").startswith(meaning.split(":")[0].split(",")[0]), code
+
+
+@pytest.mark.parametrize(
+    ("code", "word"),
+    [
+        (0, "done"),
+        (1, "unexpectedly"),
+        (2, "usage"),
+        (3, "unreachable"),
+        (4, "authenticated"),
+        (5, "not found"),
+        (6, "refused"),
+        (7, "partly"),
+        (8, "check"),
+        (130, "ctrl-C"),
+        (143, "SIGTERM"),
+    ],
+)
+def test_the_exit_codes_mean_what_the_design_says(code: int, word: str) -> None:
+    assert word in EXIT_MEANINGS[ExitCode(code)]
+    assert len(EXIT_MEANINGS) == len(ExitCode) == 11
+
+
+def error_classes() -> list[type[KgroupError]]:
+    found, left = [], [KgroupError]
+    while left:
+        cls = left.pop()
+        found.append(cls)
+        left += cls.__subclasses__()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("UsageError", 2),
+        ("ConfigError", 2),
+        ("Unreachable", 3),
+        ("AuthenticationFailed", 4),
+        ("NotAuthorized", 4),
+        ("NotFound", 5),
+        ("Refused", 6),
+    ],
+)
+def test_every_error_carries_its_exit_code(name: str, code: int) -> None:
+    (found,) = {cls for cls in error_classes() if cls.__name__ == name}
+
+    assert found.exit_code == code
+    assert re.fullmatch(r"[a-z]+(-[a-z]+)*", found("x").code)
+
+
+# What is imported
+
+
+HEAVY = ("pyspark", "pyarrow", "pandas", "numpy", "kafka", "confluent_kafka", "yaml", "requests", "pydantic")
+
+
+def modules_after(code: str) -> set[str]:
+    """The modules that a fresh interpreter has loaded after ``code``."""
+    script = f"{code}\nimport sys, json\nsys.stderr.write('MODULES ' + json.dumps(sorted(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60, cwd=ROOT
+    )
+    found: list[str] = json.loads(done.stderr.partition("MODULES ")[2])
+    return set(found)
+
+
+def loaded(modules: set[str], *names: str) -> set[str]:
+    return {module for module in modules for name in names if module == name or module.startswith(name + ".")}
+
+
+def test_importing_the_command_line_imports_no_verb_and_no_client() -> None:
+    modules = modules_after("import kgroup.cli.app")
+
+    assert loaded(modules, *HEAVY) == set()
+    assert loaded(modules, "kgroup.commands", "kgroup.cluster", "kgroup.sandbox", "kgroup.groups") == set()
+
+
+@pytest.mark.parametrize("arguments", [["--help"], [], ["lst"], ["--list"]])
+def test_the_overview_and_a_wrong_verb_import_no_verb(arguments: list[str]) -> None:
+    modules = modules_after(f"from kgroup.cli.app import run\nrun({arguments!r})")
+
+    assert loaded(modules, *HEAVY) == set()
+    assert loaded(modules, "kgroup.commands", "kgroup.cluster", "kgroup.sandbox") == set()
+
+
+@pytest.mark.parametrize("verb", [["describe", "g"], ["list"]])
+def test_describe_imports_one_client_and_nothing_of_the_extras(verb: list[str]) -> None:
+    modules = modules_after(f"from kgroup.cli.app import run\nrun({[*verb, '-b', '127.0.0.1:1']!r})")
+
+    assert loaded(modules, "kafka")
+    assert loaded(modules, "confluent_kafka", "pyspark", "yaml", "pandas", "pyarrow", "numpy") == set()
+    assert loaded(modules, "kgroup.sandbox", "rich.table", "rich.progress") == set()
+
+
+@pytest.mark.parametrize("arguments", [["help"], ["sandbox", "status"], ["context", "list"]])
+def test_a_verb_that_asks_no_cluster_imports_no_client(arguments: list[str]) -> None:
+    modules = modules_after(f"from kgroup.cli.app import run\nrun({arguments!r})")
+
+    assert loaded(modules, "kafka", "confluent_kafka", "pyspark", "pandas") == set()
+
+
+def test_a_notebook_and_the_making_of_changes_load_nothing_of_the_command_line() -> None:
+    modules = modules_after(
+        "import kgroup.spark, kgroup.queries.snapshots, kgroup.output.watch.request, kgroup.queries.from_log\n"
+        "import kgroup.changes.execute, kgroup.catchup.service.catchup_request, kgroup.catchup.service.replay_request"
+    )
+
+    assert loaded(modules, "typer", "rich", "kgroup.cli.app", "kgroup.cli.options", "kgroup.cli.typer_adapter") == set()
+
+
+@pytest.mark.parametrize("word", ["", "list x", " "])
+def test_a_word_that_is_no_verb_is_no_crash(kgroup_cli: CommandLine, word: str) -> None:
+    assert "there is no verb" in kgroup_cli(word, exit_code=2).stderr
+
+
+def test_the_debug_log_is_opened_by_every_verb(
+    kgroup_cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kgroup_cli("help", "output", "--debug", str(tmp_path / "flag.log"))
+    monkeypatch.setenv("KGROUP_DEBUG", str(tmp_path / "variable.log"))
+    kgroup_cli("context", "list")
+    assert (tmp_path / "flag.log").exists()
+    assert (tmp_path / "variable.log").exists()
+
+
+# How a verb ends
+
+
+class Full(io.StringIO):
+    """An output that fails with ``error`` when it is written."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__()
+        self._error = error
+
+    def write(self, text: str) -> int:
+        raise self._error
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (None, ExitCode.DONE),
+        (BrokenPipeError(), ExitCode.DONE),
+        (OSError(errno.ENOSPC, "No space left on device"), ExitCode.FAILED),
+        (KeyboardInterrupt(), ExitCode.INTERRUPTED),
+        (Terminated(), ExitCode.TERMINATED),
+    ],
+    ids=["read to the end", "closed pipe", "full disk", "ctrl-C", "SIGTERM"],
+)
+@pytest.mark.parametrize("fails", [False, True], ids=["", "the second outcome fails"])
+def test_a_verb_is_closed_however_it_ends(
+    monkeypatch: pytest.MonkeyPatch, error: BaseException | None, code: ExitCode, fails: bool
+) -> None:
+    """What it leaves open, a connection with a thread, would be closed while Python exits: 3.13 then never ends."""
+    closed = []
+
+    def outcomes() -> Outcomes:
+        try:
+            for _ in range(2):
+                yield Outcome(data=(), screen=lambda: Screen(()), records=lambda: Records(("a",), [("1",)]))
+                if fails:
+                    raise KgroupError("in the middle")
+        finally:
+            closed.append(True)
+
+    held = outcomes()
+    monkeypatch.setattr(streams, "drop_stdout", lambda: None)
+    monkeypatch.setattr(present, "drop_stdout", lambda: None)
+    monkeypatch.setattr(sys, "stdout", io.StringIO() if error is None else Full(error))
+    run = Run(Connection(), Presentation(output=Format.CSV), StderrReporter(io.StringIO()))
+
+    found = app._execute("list", run, lambda run: held)
+
+    assert closed == [True]
+    assert found == (ExitCode.FAILED if fails and error is None else code)

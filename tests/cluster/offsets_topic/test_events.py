@@ -1,0 +1,187 @@
+"""Raw records to events: Kafka's own bytes, the outcome of transactions, and bytes that nobody wrote."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kgroup.cluster.offsets_topic.events import TYPES, event_of, topic_ids
+from kgroup.cluster.offsets_topic.record_batches import Marker, RawRecord
+from kgroup.cluster.offsets_topic.records import RecordType, key_prefix
+from kgroup.groups.history.summary import Asked, history
+from kgroup.model.group_log import (
+    CommitWritten,
+    Ending,
+    EpochWritten,
+    ForeignGroupWritten,
+    GenerationWritten,
+    GroupGone,
+    HoldingWritten,
+    MemberWritten,
+    PatternResolved,
+    Protocol,
+    Reach,
+    TargetEpochWritten,
+    TargetWritten,
+    Unreadable,
+)
+from kgroup.output.pages.history import records, screen
+from tests.support.fuzzing import events_of
+from tests.support.places import DATA
+
+LINES = [json.loads(line) for line in (DATA / "records.jsonl").read_text("utf-8").splitlines()]
+RECORDS = [line for line in LINES if line["kind"] == "record"]
+BAZ = "-_-_YmFyYmF6cXV4Kysv8A"
+
+EVENTS: dict[int, type[object]] = {
+    0: CommitWritten,
+    1: CommitWritten,
+    2: GenerationWritten,
+    3: EpochWritten,
+    5: MemberWritten,
+    6: TargetEpochWritten,
+    7: TargetWritten,
+    8: HoldingWritten,
+    11: ForeignGroupWritten,
+    16: PatternResolved,
+    17: ForeignGroupWritten,
+}
+
+
+def raw_of(line: dict[str, Any], **other: Any) -> RawRecord:
+    value = line["value"]
+    given_: dict[str, Any] = {"offset": 7, "timestamp_ms": 1_000, "producer_id": None}
+    given_ |= {"key": bytes.fromhex(line["key"]), "value": None if value is None else bytes.fromhex(value)}
+    return RawRecord(**(given_ | other))
+
+
+def named(name: str) -> dict[str, Any]:
+    return next(line for line in RECORDS if line["name"] == name)
+
+
+@pytest.mark.parametrize("line", RECORDS, ids=[line["name"].encode("ascii", "replace").decode() for line in RECORDS])
+def test_kafkas_own_bytes(line: dict[str, Any]) -> None:
+    event = event_of(raw_of(line), Ending.PLAIN, {})
+
+    if line["type"] == 4:
+        assert event is None
+        return
+    gone = line["value"] is None and line["type"] in (2, 3)
+    assert type(event) is (GroupGone if gone else EVENTS[line["type"]])
+    assert (event.log_offset, event.at_ms) == (7, 1_000)  # type: ignore[union-attr]
+
+
+def test_every_type_that_is_asked_for_makes_an_event() -> None:
+    assert {kind.value for kind in TYPES} == EVENTS.keys()
+    assert RecordType.CONSUMER_GROUP_PARTITION_METADATA not in TYPES
+
+
+def test_topics_go_by_their_name_where_the_cluster_knows_it() -> None:
+    line = named("target of a member v0")
+
+    for topics, expected in (({}, BAZ), ({BAZ: "orders"}, "orders")):
+        event = event_of(raw_of(line), Ending.PLAIN, topics)
+        assert isinstance(event, TargetWritten)
+        assert event.partitions is not None
+        assert (expected, 0) in event.partitions
+
+
+def test_the_ids_that_are_to_be_resolved() -> None:
+    raws = [raw_of(named(name)) for name in ("target of a member v0", "current assignment in state 0 v0", "commit v0")]
+
+    assert BAZ in topic_ids(raws)
+    for raw in raws[:2]:
+        names = {each: f"topic-{each}" for each in topic_ids([raw])}
+        event = event_of(raw, Ending.PLAIN, names)
+        assert isinstance(event, TargetWritten | HoldingWritten)
+        found = event.partitions if isinstance(event, TargetWritten) else event.holding and event.holding.partitions
+        assert found
+        assert {topic for topic, _ in found} <= set(names.values())
+    assert topic_ids(raws[2:]) == set()
+
+
+def test_what_a_member_has_and_must_give_back() -> None:
+    event = event_of(raw_of(named("current assignment in state 0 v0")), Ending.PLAIN, {BAZ: "orders"})
+
+    assert isinstance(event, HoldingWritten)
+    assert event.holding is not None
+    assert (event.holding.epoch, event.holding.stable) == (17, True)
+    assert ("orders", 0) in event.holding.partitions
+
+
+def test_a_newer_version_and_broken_bytes_are_unreadable() -> None:
+    line = named("consumer group v0")
+
+    for value in (b"\x00\x63" + bytes(20), b"\x00\x00\x00", b""):
+        event = event_of(raw_of(line, value=value), Ending.PLAIN, {})
+        assert isinstance(event, Unreadable)
+        assert event.why
+
+
+def test_tombstones_tell_of_which_protocol_they_are() -> None:
+    for name, protocol in (("classic group v0", Protocol.CLASSIC), ("consumer group v0", Protocol.CONSUMER)):
+        event = event_of(raw_of(named(name), value=None), Ending.PLAIN, {})
+        assert event == GroupGone(7, 1_000, protocol)
+
+
+@pytest.mark.parametrize(("number", "type_"), [(11, "share"), (17, "streams")])
+@pytest.mark.parametrize("value", [None, b"", b"\0\x63 of a version that nobody knows"])
+def test_share_and_streams_groups_go_by_their_keys(number: int, type_: str, value: bytes | None) -> None:
+    event = event_of(RawRecord(7, 1_000, key_prefix(number, "svc"), value, None), Ending.PLAIN, {})
+    assert event == ForeignGroupWritten(7, 1_000, type_, exists=value is not None)
+
+
+def test_the_outcome_of_transactions() -> None:
+    line = named("commit v0")
+    entries: list[RawRecord | Marker] = [
+        raw_of(line, offset=1, producer_id=5),
+        raw_of(line, offset=2),
+        Marker(3, 5, aborted=True),
+        raw_of(line, offset=4, producer_id=5),
+        raw_of(line, offset=5, producer_id=6),
+        Marker(6, 5, aborted=False),
+        raw_of(line, offset=7, producer_id=5),
+    ]
+
+    found = [(event.log_offset, event.ending) for event in events_of(entries) if isinstance(event, CommitWritten)]
+
+    assert found == [
+        (1, Ending.ABORTED),
+        (2, Ending.PLAIN),
+        (4, Ending.COMMITTED),
+        (5, Ending.OPEN),
+        (7, Ending.OPEN),
+    ]
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> RawRecord:
+    """One of Kafka's records, with some bytes of its value changed, cut off or put in; any time."""
+    line = draw(st.sampled_from(RECORDS))
+    value = draw(st.one_of(st.none(), st.just(line["value"])))
+    if value is not None:
+        out = bytearray(bytes.fromhex(value))
+        for _ in range(draw(st.integers(0, 3))):
+            place = draw(st.integers(0, len(out)))
+            out[place : place + draw(st.integers(0, 2))] = draw(st.binary(max_size=2))
+        value = bytes(out).hex()
+    return raw_of(
+        {**line, "value": value},
+        timestamp_ms=draw(st.integers(-(2**63), 2**63 - 1)),
+        producer_id=draw(st.sampled_from((None, 1, 2))),
+    )
+
+
+@settings(max_examples=150)
+@given(st.lists(st.one_of(damaged(), st.builds(Marker, st.just(0), st.integers(1, 2), st.booleans())), max_size=12))
+def test_no_bytes_make_a_history_raise(entries: list[RawRecord | Marker]) -> None:
+    events = events_of(entries)
+    found = history("g", events, Reach(0, 99, None, 0, True), Asked(0, 2**62, 2**62, commits=True))
+
+    assert json.dumps(found.document())
+    assert screen([found], verbose=True).blocks
+    assert list(records([found]).rows) is not None

@@ -1,0 +1,299 @@
+"""No bytes in ``__consumer_offsets`` make reading it raise, loop, or say two things: batches, records, events."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import kafka.codec
+import pytest
+from hypothesis import strategies as st
+from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
+
+from kgroup.cluster.consumer_protocol import decode_assignment, decode_subscription
+from kgroup.cluster.offsets_topic.events import event_of
+from kgroup.cluster.offsets_topic.record_batches import Found, Marker, RawRecord, Wanted, batches, found_in, key_head
+from kgroup.cluster.offsets_topic.records import OffsetCommit, decode, group_of, key_prefix, usual_commit
+from kgroup.cluster.primitives import MalformedRecord
+from kgroup.model.group_log import CommitWritten, Ending
+from kgroup.model.groups import LogRange
+from kgroup.support.errors import KgroupError
+from tests.support.fuzzing import QUICK_AND_LONG, REAL, broken, events_of, fuzz, records
+
+ALL = LogRange(0, 1 << 62)
+NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
+CODECS = [
+    codec
+    for codec, there in (
+        (NONE, True),
+        (GZIP, True),
+        (SNAPPY, kafka.codec.has_snappy()),
+        (LZ4, kafka.codec.has_lz4()),
+        (ZSTD, kafka.codec.has_zstd()),
+    )
+    if there
+]
+
+
+class Everything:
+    """Heads of keys of which each one is wanted."""
+
+    def __contains__(self, head: object) -> bool:
+        return True
+
+    def __iter__(self) -> Any:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 1 << 30
+
+
+def batch_of(
+    pairs: Sequence[tuple[bytes | None, bytes | None]],
+    *,
+    offset: int = 0,
+    magic: int = 2,
+    codec: int = NONE,
+    producer: int | None = None,
+    skip: Sequence[int] = (),
+    headers: Sequence[tuple[str, bytes]] = (),
+    times: Sequence[int] = (),
+) -> bytes:
+    """A batch as kafka-python writes it; after the records at ``skip`` some offsets are left out, as by compaction."""
+    transaction = {} if producer is None else {"producer_id": producer, "producer_epoch": 1, "base_sequence": 0}
+    first = 0 if magic == 2 else offset  # of a batch the broker sets it
+    builder = MemoryRecordsBuilder(
+        magic, codec, 1 << 20, offset=first, transactional=producer is not None, **transaction
+    )
+    for number, (key, value) in enumerate(pairs):
+        time = times[number % len(times)] if times else 1_000 + number
+        builder.append(time, key, value, list(headers) if magic == 2 else [])
+        if number in skip:
+            builder.skip(100)
+    builder.close()
+    data = bytes(builder.buffer())
+    return offset.to_bytes(8) + data[8:] if magic == 2 else data
+
+
+KEYS, VALUES = st.none() | st.binary(max_size=20), st.none() | st.binary(max_size=40)
+PAIRS = st.lists(st.tuples(KEYS, VALUES) | st.sampled_from(REAL), min_size=1, max_size=4)
+OFFSETS = st.sampled_from((0, 5, 1 << 33))
+
+
+@st.composite
+def written(draw: st.DrawFn) -> bytes:
+    """One to three batches, of Kafka's records and others."""
+    found = b""
+    offset = draw(OFFSETS)
+    for _ in range(draw(st.integers(1, 3))):
+        pairs = draw(PAIRS) * draw(st.sampled_from((1, 1, 30)))
+        skip = draw(st.sets(st.integers(0, len(pairs)), max_size=3))
+        found += batch_of(
+            pairs,
+            offset=offset,
+            codec=draw(st.sampled_from(CODECS)),
+            producer=draw(st.none() | st.integers(0, 9)),
+            skip=sorted(skip),
+            headers=draw(st.lists(st.tuples(st.text(max_size=3), st.binary(max_size=3)), max_size=2)),
+            times=draw(st.lists(st.integers(0, 1 << 42), max_size=3)),
+        )
+        offset += len(pairs) + 100 * len(skip) + draw(st.integers(0, 3))
+    return found
+
+
+def kafkas(data: bytes, span: LogRange) -> list[RawRecord]:
+    """What kafka-python's own parser finds."""
+    return [
+        RawRecord(
+            record.offset, record.timestamp, record.key, record.value,
+            batch.producer_id if batch.is_transactional else None,
+        )
+        for batch in MemoryRecords(data)
+        for record in batch
+        if span.start <= record.offset < span.end and record.key is not None and len(record.key) >= 4
+    ]  # fmt: skip
+
+
+def read(data: bytes, span: LogRange, wanted: Wanted) -> tuple[list[RawRecord | Marker], int, int]:
+    """(entries, records, from where on none is missing), as a window adds them up."""
+    entries: list[RawRecord | Marker] = []
+    counted, following, whole_from = 0, span.start, span.start
+    for batch in batches(data):
+        found = found_in(batch, span, wanted, following)
+        entries += found.entries
+        counted += found.records
+        following = found.following
+        whole_from = whole_from if found.gap_until is None else found.gap_until
+    return entries, counted, whole_from
+
+
+SPANS = st.one_of(st.just(ALL), st.builds(lambda a, n: LogRange(a, a + n), st.integers(0, 300), st.integers(1, 300)))
+
+
+@QUICK_AND_LONG
+def test_batches_are_read_as_kafka_python_reads_them(examples: int) -> None:
+    def check(given: tuple[bytes, LogRange]) -> None:
+        data, span = given
+        theirs = [record for record in kafkas(data, span) if _head_is_whole(record.key)]
+        entries, counted, whole_from = read(data, span, Wanted(Everything()))
+        assert entries == theirs
+        offsets = [r.offset for batch in MemoryRecords(data) for r in batch if span.start <= r.offset < span.end]
+        assert counted == len(offsets)
+        gaps = [now for before, now in zip([span.start - 1, *offsets], offsets, strict=False) if now != before + 1]
+        assert whole_from == (gaps[-1] if gaps else span.start)
+
+    fuzz(examples, st.tuples(written(), SPANS), check)
+
+
+def _head_is_whole(key: bytes) -> bool:
+    return len(key_head(key)) == 4 + int.from_bytes(key[2:4])
+
+
+@QUICK_AND_LONG
+def test_looking_for_a_group_first_finds_the_same_as_looking_at_each_record(examples: int) -> None:
+    def check(given: tuple[bytes, tuple[bytes, bytes | None], LogRange]) -> None:
+        data, (key, _), span = given
+        few = {key_head(key)}
+        many = few | {key_prefix(1, f"other-{number}") for number in range(100)}
+        assert read(data, span, Wanted(few)) == read(data, span, Wanted(many))
+
+    fuzz(examples, st.tuples(written(), st.sampled_from(REAL), SPANS), check)
+
+
+@QUICK_AND_LONG
+def test_broken_batches_are_malformed_or_read(examples: int) -> None:
+    def check(given: tuple[bytes, LogRange]) -> None:
+        data, span = given
+        with suppress(KgroupError):
+            entries, counted, _ = read(data, span, Wanted(Everything()))
+            assert len(entries) <= counted <= len(data)
+            assert all(span.start <= entry.offset < span.end for entry in entries)
+
+    legacy = st.builds(
+        lambda pairs, magic: batch_of(pairs, magic=magic, codec=GZIP if magic else NONE),
+        st.lists(st.sampled_from(REAL), min_size=1, max_size=5),
+        st.sampled_from((0, 1)),
+    )
+    fuzz(examples, st.tuples(broken(written() | legacy) | st.binary(max_size=100), SPANS), check)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("magic", [0, 1])
+def test_messages_from_before_kafka_0_11(magic: int, codec: int) -> None:
+    if codec == ZSTD or (magic == 0 and codec == LZ4):
+        return  # which came later, or with a broken checksum
+    key, value = REAL[0]
+    data = batch_of([(key, value)] * 3, offset=7 if codec == NONE else 0, magic=magic, codec=codec)
+
+    entries, counted, whole_from = read(data, ALL, Wanted({key_head(key)}))
+
+    first = 7 if codec == NONE else 0
+    assert [entry.offset for entry in entries] == [first, first + 1, first + 2]
+    assert {(e.key, e.value, e.timestamp_ms >= 0) for e in entries if isinstance(e, RawRecord)} == {
+        (key, value, magic == 1)
+    }
+    assert (counted, whole_from) == (3, first)
+
+
+def control(kind: int, *, offset: int = 9, producer: int = 42) -> bytes:
+    """A transaction's end: the control bit is set in a transactional batch."""
+    key = b"\x00\x00" + kind.to_bytes(2)
+    data = bytearray(batch_of([(key, b"\x00\x00\x00\x00\x00\x07")], offset=offset, producer=producer, times=[555]))
+    data[22] |= 0x20
+    return bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"), [(0, [Marker(9, 42, True, 555)]), (1, [Marker(9, 42, False, 555)]), (2, [])]
+)
+def test_markers(kind: int, expected: list[RawRecord | Marker]) -> None:
+    (batch,) = batches(control(kind))
+
+    assert found_in(batch, ALL, Wanted({b"x"}), 9) == Found(1, 10, None, expected)
+
+
+def test_what_a_brokers_cleaning_left() -> None:
+    """A transaction's batch without records, kept for its producer; tombstones, whose base time is when they may go."""
+    emptied = bytes.fromhex(
+        "000000000000014a000000310000000002457bd490001000000000ffffffffffffffff000001a200b31992"
+        "000000000000000100000000000000000000"
+    )
+    tombstones = bytes.fromhex(
+        "00000000000001500000009100000000025d8105dc004000000003000001a200bcdcf1000001a200b3a960"
+        "ffffffffffffffffffff0000000000000004"
+        "3400a1ce49002400010002673500066f72646572730000000201003400a1ce49022400010002673500066f726465727300000000"
+        "01003400a1ce49042400010002673500066f72646572730000000101001c00a1ce49060c0002000267350100"
+    )
+    first, second = batches(emptied + tombstones)
+    wanted = Wanted({key_prefix(1, "g5")})
+
+    assert (first.base, first.end, first.newest_ms) == (330, 331, 1795308067218)
+    assert found_in(first, ALL, wanted, 330) == Found(0, 330, None, [])
+    found = found_in(second, ALL, wanted, 330)
+    assert (found.records, found.following, found.gap_until) == (4, 340, 336)
+    assert [entry[:2] for entry in found.entries] == [(offset, 1795308104032) for offset in (336, 337, 338)]
+    assert all(isinstance(entry, RawRecord) and entry.value is None for entry in found.entries)
+
+
+def test_a_batch_that_was_cut_off_is_left_out() -> None:
+    whole = batch_of(REAL[:3])
+
+    for length in range(len(whole)):
+        assert [batch.end for batch in batches(whole + whole[:length])] == [3]
+
+
+@QUICK_AND_LONG
+def test_any_record(examples: int) -> None:
+    def check(given: tuple[bytes, bytes | None]) -> None:
+        key, value = given
+        raw = RawRecord(1, 2, key, value, None)
+        event = event_of(raw, Ending.PLAIN, {})
+        try:
+            record = decode(key, value)
+            if record is not None:
+                assert group_of(key) == record.group
+        except MalformedRecord:
+            record = None
+        usual = None if value is None else usual_commit(key, value)
+        if usual is not None:
+            # The quick way says what the thorough one says.
+            assert isinstance(record, OffsetCommit)
+            said = record.value
+            assert said is not None
+            place = (record.topic, record.partition)
+            assert usual == (*place, said.offset, said.leader_epoch, said.metadata, said.topic_id)
+            assert isinstance(event, CommitWritten)
+
+    fuzz(examples, records(), check)
+
+
+@QUICK_AND_LONG
+def test_any_log(examples: int) -> None:
+    entry = st.one_of(
+        st.builds(
+            lambda pair, producer: RawRecord(1, 2, pair[0], pair[1], producer), records(), st.none() | st.integers(0, 3)
+        ),
+        st.builds(Marker, st.just(1), st.integers(0, 3), st.booleans()),
+    )
+
+    def check(entries: list[RawRecord | Marker]) -> None:
+        found = events_of(entries, {"-_-_YmFyYmF6cXV4Kysv8A": "orders"})
+        alone = [events_of([entry]) for entry in entries]
+        assert len(found) == sum(map(len, alone)), "what is around a record never makes it an event, or none"
+
+    fuzz(examples, st.lists(entry, max_size=20), check)
+
+
+@QUICK_AND_LONG
+def test_any_subscription_and_assignment(examples: int) -> None:
+    blobs = [value for _, value in REAL if value is not None] + [
+        b"\x00\x01\x00\x00\x00\x01\x00\x06orders\xff\xff\xff\xff\x00\x00\x00\x01\x00\x06orders\x00\x00\x00\x01\x00\x00\x00\x02",
+        b"\x00\x00\x00\x00\x00\x01\x00\x06orders\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x01\xff\xff\xff\xff",
+    ]
+
+    def check(data: bytes) -> None:
+        decode_subscription(data)
+        decode_assignment(data)
+
+    fuzz(examples, broken(st.sampled_from(blobs)) | st.binary(max_size=80), check)

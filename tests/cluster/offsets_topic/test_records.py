@@ -1,0 +1,457 @@
+"""Records of ``__consumer_offsets``: against bytes of Kafka's own classes, a small encoder, and broken bytes.
+
+``records.jsonl`` comes from RecordVectors.java: bytes as Kafka 4.3.1 encodes them, and what its own JSON
+converters read back from these. The encoder below is written from the schemas, not from our decoder.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+import struct
+from dataclasses import asdict
+from enum import Enum
+from typing import Any
+
+import pytest
+
+from kgroup.cluster.group_partition import partition_of
+from kgroup.cluster.offsets_topic import records
+from kgroup.cluster.offsets_topic.records import MemberState, RecordType, decode
+from kgroup.cluster.primitives import MalformedRecord, raw_topic_id
+from kgroup.cluster.primitives import topic_id as topic_id_of
+from tests.support.places import DATA
+
+LINES = [json.loads(line) for line in (DATA / "records.jsonl").read_text("utf-8").splitlines()]
+RECORDS = [line for line in LINES if line["kind"] == "record"]
+SKIPPED = [line for line in LINES if line["kind"] == "skipped"]
+PARTITIONS = [line for line in LINES if line["kind"] == "partition"]
+
+
+def names(lines: list[dict[str, Any]]) -> list[str]:
+    return [line["name"].encode("ascii", "backslashreplace").decode() for line in lines]
+
+
+def raw(text: str | None) -> bytes | None:
+    return None if text is None else bytes.fromhex(text)
+
+
+# Kafka's name of a field -> ours, by record type.
+NAMES: dict[int, dict[str, str]] = {
+    0: {"commitTimestamp": "commit_timestamp_ms"},
+    1: {
+        "leaderEpoch": "leader_epoch",
+        "commitTimestamp": "commit_timestamp_ms",
+        "expireTimestamp": "expire_timestamp_ms",
+        "topicId": "topic_id",
+    },
+    2: {
+        "protocolType": "protocol_type",
+        "currentStateTimestamp": "state_timestamp_ms",
+        "memberId": "member_id",
+        "groupInstanceId": "instance_id",
+        "clientId": "client_id",
+        "clientHost": "client_host",
+        "rebalanceTimeout": "rebalance_timeout_ms",
+        "sessionTimeout": "session_timeout_ms",
+    },
+    3: {"metadataHash": "metadata_hash"},
+    4: {
+        "topicId": "topic_id",
+        "topicName": "topic",
+        "numPartitions": "partitions",
+        "partitionMetadata": "racks",
+    },
+    5: {
+        "instanceId": "instance_id",
+        "rackId": "rack",
+        "clientId": "client_id",
+        "clientHost": "client_host",
+        "subscribedTopicNames": "topics",
+        "subscribedTopicRegex": "topic_regex",
+        "rebalanceTimeoutMs": "rebalance_timeout_ms",
+        "serverAssignor": "server_assignor",
+        "classicMemberMetadata": "classic",
+        "sessionTimeoutMs": "session_timeout_ms",
+        "supportedProtocols": "protocols",
+    },
+    6: {"assignmentEpoch": "epoch", "assignmentTimestamp": "timestamp_ms"},
+    7: {"topicPartitions": "partitions", "topicId": "topic_id"},
+    8: {
+        "memberEpoch": "member_epoch",
+        "previousMemberEpoch": "previous_member_epoch",
+        "assignedPartitions": "assigned",
+        "partitionsPendingRevocation": "pending_revocation",
+        "topicId": "topic_id",
+        "assignmentEpochs": "epochs",
+    },
+    16: {"timestamp": "timestamp_ms"},
+}
+KEY_NAMES = {"groupId": "group", "memberId": "member_id", "regularExpression": "pattern"}
+
+# Where Kafka's -1 means that there is no such thing.
+MINUS_ONE_IS_NONE = {
+    "leader_epoch",
+    "expire_timestamp_ms",
+    "state_timestamp_ms",
+    "rebalance_timeout_ms",
+    "previous_member_epoch",
+}
+
+
+def in_our_words(value: Any, renamed: dict[str, str]) -> Any:
+    """Kafka's JSON with our names, without what is unset."""
+    if isinstance(value, list):
+        return [in_our_words(item, renamed) for item in value]
+    if not isinstance(value, dict):
+        return value
+    found = {renamed.get(name, name): in_our_words(item, renamed) for name, item in value.items()}
+    return {
+        name: item
+        for name, item in found.items()
+        if item is not None and not (item == -1 and name in MINUS_ONE_IS_NONE)
+    }
+
+
+def plain(value: Any) -> Any:
+    """One of our values as JSON would have it, without what is None."""
+    match value:
+        case dict():
+            return {name: plain(item) for name, item in value.items() if item is not None}
+        case tuple():
+            return [plain(item) for item in value]
+        case bytes():
+            return base64.b64encode(value).decode()
+        case Enum():
+            return value.value
+        case _:
+            return value
+
+
+@pytest.mark.parametrize("line", RECORDS, ids=names(RECORDS))
+def test_kafkas_own_bytes(line: dict[str, Any]) -> None:
+    key = bytes.fromhex(line["key"])
+    record = decode(key, raw(line["value"]))
+    assert record is not None
+    assert not isinstance(record, records.UnknownVersion)
+    found = asdict(record)
+    value = found.pop("value")
+    assert found == {KEY_NAMES.get(name, name): item for name, item in line["expected_key"].items()}
+    if line["expected"] is None:
+        assert value is None
+        return
+    expected = in_our_words(line["expected"], NAMES[line["type"]])
+    if expected.get("state") == 3:
+        expected["state"] = MemberState.UNKNOWN.value
+    assert plain(value) == expected
+
+
+@pytest.mark.parametrize("line", RECORDS, ids=names(RECORDS))
+def test_group_is_in_the_key(line: dict[str, Any]) -> None:
+    key = bytes.fromhex(line["key"])
+    group = line["expected_key"].get("group", line["expected_key"].get("groupId"))
+    assert records.group_of(key) == group
+    prefix = records.key_prefix(line["type"], group)
+    assert key.startswith(prefix)
+    if line["type"] in (2, 3, 4, 6):
+        assert key == prefix
+    assert not key.startswith(records.key_prefix(line["type"], group + "x"))
+    assert not key.startswith(records.key_prefix(line["type"] + 1, group))
+
+
+def test_every_type_and_version_is_in_the_vectors() -> None:
+    seen = {(line["type"], line["version"]) for line in RECORDS if line["value"] is not None}
+    assert seen == {
+        *((1, version) for version in range(5)),
+        *((2, version) for version in range(5)),
+        *((kind, 0) for kind in (0, 3, 4, 5, 6, 7, 8, 16)),
+    }
+    # Of share and streams groups only the keys are read, from real ones in test_log_events.
+    decoded = {kind.value for kind in RecordType if kind not in records.FOREIGN}
+    assert {line["type"] for line in RECORDS if line["value"] is None} == decoded
+
+
+def as_record(line: dict[str, Any]) -> tuple[bytes, bytes]:
+    return bytes.fromhex(line["key"]), bytes.fromhex(line["value"])
+
+
+WITH_VALUE = [line for line in RECORDS if line["value"] is not None]
+
+
+@pytest.mark.parametrize("line", WITH_VALUE, ids=names(WITH_VALUE))
+def test_truncated(line: dict[str, Any]) -> None:
+    key, value = as_record(line)
+    for end in range(len(value)):
+        with pytest.raises(MalformedRecord):
+            decode(key, value[:end])
+    for end in range(len(key)):
+        with pytest.raises(MalformedRecord):
+            decode(key[:end], value)
+        with pytest.raises(MalformedRecord):
+            records.group_of(key[:end])
+
+
+@pytest.mark.parametrize("line", WITH_VALUE, ids=names(WITH_VALUE))
+def test_bytes_after_the_value_are_ignored(line: dict[str, Any]) -> None:
+    key, value = as_record(line)
+    assert decode(key, value + b"\xff" * 9) == decode(key, value)
+
+
+@pytest.mark.parametrize("line", WITH_VALUE, ids=names(WITH_VALUE))
+@pytest.mark.parametrize("version", [5, 32767, -1, -32768])
+def test_a_version_without_a_layout_is_marked(line: dict[str, Any], version: int) -> None:
+    key, value = as_record(line)
+    record = decode(key, struct.pack(">h", version) + value[2:])
+    assert record == records.UnknownVersion(RecordType(line["type"]), record.group, version)  # type: ignore[union-attr]
+    assert record.group == records.group_of(key)
+
+
+@pytest.mark.parametrize("line", SKIPPED, ids=names(SKIPPED))
+def test_groups_of_other_kinds_are_skipped(line: dict[str, Any]) -> None:
+    key = bytes.fromhex(line["key"])
+    assert decode(key, raw(line["value"])) is None
+    assert records.group_of(key) is None
+
+
+@pytest.mark.parametrize("kind", [9, *range(10, 16), *range(17, 24), 24, 32767, -1, -32768])
+def test_unknown_types_are_skipped(kind: int) -> None:
+    key = struct.pack(">h", kind) + b"\xff" * 40
+    assert decode(key, b"\xff" * 40) is None
+    assert decode(key, None) is None
+    assert records.group_of(key) is None
+
+
+@pytest.mark.parametrize("line", PARTITIONS, ids=names(PARTITIONS))
+def test_partition_of_a_group(line: dict[str, Any]) -> None:
+    assert partition_of(line["group"], 50) == line["of_50"]
+    assert partition_of(line["group"], 7) == line["of_7"]
+
+
+def test_partition_of_by_hand() -> None:
+    assert partition_of("polygenelubricants", 50) == 0
+    assert partition_of("abc", 50) == 96354 % 50
+    # Two UTF-16 units, 0xD83E and 0xDD8A; one alone is no text, but Java hashes it.
+    assert partition_of("🦊", 2**31) == (0xD83E * 31 + 0xDD8A)
+    assert partition_of("\ud83e", 2**31) == 0xD83E
+
+
+def test_key_prefix_of_an_impossible_group() -> None:
+    records.key_prefix(2, "g" * 32767)
+    with pytest.raises(ValueError, match="at most"):
+        records.key_prefix(2, "g" * 32768)
+    with pytest.raises(ValueError, match="surrogates"):
+        records.key_prefix(2, "\ud83e")
+
+
+# A tiny encoder: the primitives of KIP-482, put together by hand in each test.
+
+
+def i8(number: int) -> bytes:
+    return struct.pack(">b", number)
+
+
+def i16(number: int) -> bytes:
+    return struct.pack(">h", number)
+
+
+def i32(number: int) -> bytes:
+    return struct.pack(">i", number)
+
+
+def i64(number: int) -> bytes:
+    return struct.pack(">q", number)
+
+
+def text(value: str) -> bytes:
+    return i16(len(value.encode())) + value.encode()
+
+
+def varint(number: int) -> bytes:
+    out = b""
+    while number > 127:
+        out += bytes([number & 127 | 128])
+        number >>= 7
+    return out + bytes([number])
+
+
+def compact(value: str | bytes | None) -> bytes:
+    if value is None:
+        return varint(0)
+    data = value.encode() if isinstance(value, str) else value
+    return varint(len(data) + 1) + data
+
+
+def items(*parts: bytes) -> bytes:
+    return varint(len(parts) + 1) + b"".join(parts)
+
+
+def tags(fields: dict[int, bytes] | None = None) -> bytes:
+    parts = [varint(tag) + varint(len(data)) + data for tag, data in (fields or {}).items()]
+    return varint(len(parts)) + b"".join(parts)
+
+
+COMMIT_KEY = i16(1) + text("g\U0001f98a") + text("orders") + i32(7)
+GROUP_KEY = i16(2) + text("g")
+ID = bytes(range(240, 256))
+ID_TEXT = base64.urlsafe_b64encode(ID).decode().rstrip("=")
+
+
+@pytest.mark.parametrize("size", [0, 1, 126, 127, 128, 16382, 16383, 16384, 40000])
+@pytest.mark.parametrize("topic_id", [None, ID_TEXT])
+def test_commit_of_version_4(size: int, topic_id: str | None) -> None:
+    value = i16(4) + i64(2**62) + i32(3) + compact("m" * size) + i64(5) + tags({0: ID} if topic_id else None)
+    assert decode(COMMIT_KEY, value) == records.OffsetCommit(
+        "g\U0001f98a", "orders", 7, records.OffsetCommitValue(2**62, 3, "m" * size, 5, None, topic_id)
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "topic_id"),
+    [
+        ({7: b"x" * 300, 0: ID}, ID_TEXT),
+        ({0: ID, 200: b""}, ID_TEXT),
+        ({1: ID}, None),
+        ({0: bytes(16)}, None),
+    ],
+)
+def test_commit_with_other_tags(found: dict[int, bytes], topic_id: str | None) -> None:
+    record = decode(COMMIT_KEY, i16(4) + i64(1) + i32(-1) + compact("é") + i64(5) + tags(found))
+    assert isinstance(record, records.OffsetCommit)
+    assert record.value == records.OffsetCommitValue(1, None, "é", 5, None, topic_id)
+
+
+def test_arrays_longer_than_one_varint_byte() -> None:
+    key = i16(8) + text("g") + text("m")
+    numbers = tuple(range(1000, 1300))
+    topic = ID + items(*map(i32, numbers)) + tags({0: items(*(i32(number * 2) for number in numbers)), 4: b"unknown"})
+    record = decode(key, i16(0) + i32(5) + i32(4) + i8(2) + items(topic, topic) + items() + tags())
+    partitions = records.AssignedPartitions(ID_TEXT, numbers, tuple(number * 2 for number in numbers))
+    assert record == records.CurrentMemberAssignment(
+        "g",
+        "m",
+        records.CurrentMemberAssignmentValue(5, 4, MemberState.UNRELEASED_PARTITIONS, (partitions, partitions), ()),
+    )
+
+
+@pytest.mark.parametrize("epochs", [varint(0), items()])
+def test_assignment_epochs_that_are_null_or_empty(epochs: bytes) -> None:
+    """Kafka 4.3 has an empty default there, 4.4 null."""
+    topic = ID + items(i32(1)) + tags({0: epochs})
+    record = decode(i16(7) + text("g") + text("m"), i16(0) + items(topic) + tags())
+    assert isinstance(record, records.TargetAssignmentMember)
+    assert record.value is not None
+    assert record.value.partitions == (records.AssignedPartitions(ID_TEXT, (1,), None),)
+
+
+@pytest.mark.parametrize(
+    ("tag", "expected"),
+    [
+        (None, None),
+        (varint(0), None),
+        (
+            varint(1) + i32(45000) + items(compact("range") + compact(b"\x00\x01") + tags({3: b"?"})) + tags(),
+            records.ClassicMemberMetadata(45000, (records.ClassicProtocol("range", b"\x00\x01"),)),
+        ),
+    ],
+)
+def test_nullable_struct_in_a_tag(tag: bytes | None, expected: records.ClassicMemberMetadata | None) -> None:
+    fields = compact(None) * 2 + compact("c") + compact("/h") + items(compact("t")) + compact(None)
+    found = {} if tag is None else {0: tag}
+    value = i16(0) + fields + i32(-1) + compact(None) + tags({**found, 1: b"later"})
+    assert decode(i16(5) + text("g") + text("m"), value) == records.ConsumerGroupMember(
+        "g",
+        "m",
+        records.ConsumerGroupMemberValue(None, None, "c", "/h", ("t",), None, None, None, expected),
+    )
+
+
+HEAD = i16(4) + i64(1) + i32(-1)
+MALFORMED: dict[str, tuple[bytes, bytes | None]] = {
+    "no key": (b"", None),
+    "half a type": (b"\x00", None),
+    "null group": (i16(2) + i16(-1), None),
+    "negative length": (i16(2) + i16(-7), None),
+    "group not UTF-8": (i16(2) + i16(2) + b"\xc3\x28", None),
+    "partition missing": (i16(1) + text("g") + text("t"), None),
+    "empty value": (GROUP_KEY, b""),
+    "half a version": (GROUP_KEY, b"\x00"),
+    "null metadata, v3": (COMMIT_KEY, i16(3) + i64(1) + i32(0) + i16(-1) + i64(0)),
+    "negative length, v3": (COMMIT_KEY, i16(3) + i64(1) + i32(0) + i16(-8) + i64(0)),
+    "null metadata, v4": (COMMIT_KEY, HEAD + varint(0) + i64(0) + tags()),
+    "metadata not UTF-8": (COMMIT_KEY, HEAD + compact(b"\xff") + i64(0) + tags()),
+    "topic id of 15 bytes": (COMMIT_KEY, HEAD + compact("") + i64(0) + tags({0: ID[:15]})),
+    "topic id of no bytes": (COMMIT_KEY, HEAD + compact("") + i64(0) + tags({0: b""})),
+    "tag without its bytes": (COMMIT_KEY, HEAD + compact("") + i64(0) + b"\x01\x05\x7f"),
+    "more tags than bytes": (COMMIT_KEY, HEAD + compact("") + i64(0) + varint(2**31)),
+    "varint of six bytes": (COMMIT_KEY, HEAD + compact("") + i64(0) + b"\xff" * 6),
+    "varint without an end": (COMMIT_KEY, HEAD + b"\x80\x80"),
+    "two billion members": (
+        GROUP_KEY,
+        i16(3) + text("") + i32(1) + i16(-1) + i16(-1) + i64(0) + i32(2**31 - 1),
+    ),
+    "null members": (GROUP_KEY, i16(3) + text("") + i32(1) + i16(-1) + i16(-1) + i64(0) + i32(-1)),
+    "null members, v4": (GROUP_KEY, i16(4) + compact("") + i32(1) + varint(0) * 2 + i64(0) + varint(0)),
+    "null protocol type": (GROUP_KEY, i16(3) + i16(-1) + i32(1) + i16(-1) + i16(-1) + i64(0) + i32(0)),
+    "two billion partitions": (
+        i16(7) + text("g") + text("m"),
+        i16(0) + varint(2) + ID + varint(2**31) + tags(),
+    ),
+    "short hash": (i16(3) + text("g"), i16(0) + i32(1) + tags({0: b"\x00" * 7})),
+    "classic member cut short": (
+        i16(5) + text("g") + text("m"),
+        i16(0) + varint(0) * 2 + compact("") * 2 + items() + varint(0) + i32(0) + varint(0) + tags({0: b"\x01\x00"}),
+    ),
+}
+
+
+@pytest.mark.parametrize(("key", "value"), MALFORMED.values(), ids=MALFORMED)
+def test_malformed(key: bytes, value: bytes | None) -> None:
+    with pytest.raises(MalformedRecord) as caught:
+        decode(key, value)
+    assert caught.value.code == "malformed-record"
+    # A key that was refused once is refused again: nothing of it is kept.
+    with pytest.raises(MalformedRecord):
+        decode(key, value)
+
+
+def damaged(rng: random.Random, data: bytes) -> bytes:
+    out = bytearray(data)
+    for _ in range(rng.randint(1, 3)):
+        place = rng.randrange(len(out) + 1)
+        match rng.randrange(4):
+            case 0:
+                del out[place : place + rng.randint(1, 5)]
+            case 1:
+                out[place:place] = rng.randbytes(rng.randint(1, 5))
+            case 2 if place < len(out):
+                out[place] ^= 1 << rng.randrange(8)
+            case _:
+                out[place : place + 1] = bytes([rng.choice((0, 1, 127, 128, 255))])
+    return bytes(out)
+
+
+def test_noise_never_raises_anything_else() -> None:
+    rng = random.Random(20_260_101)
+    outcomes = {"decoded": 0, "malformed": 0}
+    for turn in range(30_000):
+        if turn % 3:
+            line = rng.choice(WITH_VALUE)
+            key, value = as_record(line)
+            key = damaged(rng, key) if turn % 3 == 1 else key
+            value = damaged(rng, value)
+        else:
+            key = i16(rng.choice(list(RecordType)))
+            key += text("g") * 2 + i32(0) if turn % 2 else rng.randbytes(rng.randrange(40))
+            value = i16(rng.randrange(5)) + rng.randbytes(rng.randrange(120))
+        try:
+            decode(key, value)
+            outcomes["decoded"] += 1
+        except MalformedRecord:
+            outcomes["malformed"] += 1
+    assert min(outcomes.values()) > 3_000, outcomes
+
+
+def test_a_topic_id_and_back() -> None:
+    assert raw_topic_id(ID_TEXT) == ID
+    assert topic_id_of(raw_topic_id("-_-_YmFyYmF6cXV4Kysv8A")) == "-_-_YmFyYmF6cXV4Kysv8A"

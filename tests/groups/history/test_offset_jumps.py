@@ -1,0 +1,158 @@
+"""Offsets over time: rates, jumps back and forward, who made them, and beside which rebalance."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from kgroup.groups.history.offset_jumps import SLICES, By, Commits, Move
+from kgroup.model.group_log import Ending
+from tests.support.cases.history import T0, Log, member
+
+A, B = member("a/1", 0, 1), member("b/1", 2, 3)
+
+
+def mark(metadata: str) -> str | None:
+    found = re.fullmatch(r"kgroup (cu-\w+) .*", metadata)
+    return None if found is None else found[1]
+
+
+def commits_of(log: Log, **span: float) -> Commits:
+    found = log.history(commits=True, mark=mark, **span).commits
+    assert found is not None
+    return found
+
+
+def test_they_are_left_out_unless_asked_for() -> None:
+    assert Log().commit(0, 5).history().commits is None
+
+
+def test_ordinary_progress() -> None:
+    log = Log().generation(5, A, B).commits((0, 2), 0, 100, every=10, pace=1000)
+
+    found = commits_of(log, until=120)
+
+    assert found.jumps == ()
+    assert [(c.partition, c.commits, c.rate, c.first, c.last) for c in found.courses] == [
+        (0, 11, 100.0, 0, 10_000),
+        (2, 11, 100.0, 0, 10_000),
+    ]
+    assert found.courses[0].rates == (None, *[100.0] * 10, None)
+    assert len(found.courses[0].rates) == SLICES
+
+
+def test_back_by_the_new_owner_beside_the_rebalance() -> None:
+    log = Log().generation(5, A, B).commits((2,), 0, 50, every=10, pace=1000)
+    log.at(52).generation(6, member("a/1", 0, 1, 2, 3)).at(55).commit(2, 4_588).at(60).commit(2, 6_000)
+
+    (jump,) = commits_of(log).jumps
+
+    assert (jump.move, jump.by, jump.who, jump.moved) == (Move.BACK, By.MEMBER, "a", -412)
+    assert (jump.step, jump.beside_ms) == (6, 3_000)
+    assert jump.changes == (("orders", 2, 5_000, 4_588),)
+
+
+def test_an_administrative_reset_is_one_row() -> None:
+    log = Log().generation(5, A, B).commits((0, 1, 2, 3), 0, 50, every=10, pace=1000)
+    log.at(60).generation(6).at(92)
+    for number in range(4):
+        log.commit(number, 1_000_000)
+    log.at(140).generation(7, member("a/2", 0, 1, 2, 3)).at(150).commit(0, 1_000_100)
+
+    (jump,) = commits_of(log).jumps
+
+    assert (jump.move, jump.by, jump.who) == (Move.RESET, By.ADMIN, None)
+    assert (len(jump.changes), jump.moved) == (4, 4 * 995_000)
+    assert jump.empty_since_ms == T0 + 60_000
+    assert jump.beside_ms == -48_000
+
+
+def test_somebody_who_is_no_member_commits_again_and_again() -> None:
+    log = Log().generation(5, A).at(5).generation(6).commits((0,), 10, 60, every=10)
+    log.at(70).commit(0, 3)
+
+    found = commits_of(log)
+
+    assert [(jump.move, jump.by) for jump in found.jumps] == [(Move.BACK, By.OUTSIDER)]
+    assert found.courses[0].back == 1
+
+
+def test_kgroups_own_commits_are_named() -> None:
+    log = Log().generation(5).at(5).commit(0, 3).at(9).commit(0, 900, metadata="kgroup cu-7f3a 1 release")
+
+    assert [(j.by, j.who, j.moved) for j in commits_of(log).jumps] == [
+        (By.ADMIN, None, None),
+        (By.KGROUP, "cu-7f3a", 897),
+    ]
+
+
+def test_transactions_count_by_their_outcome() -> None:
+    log = Log().generation(5).at(1).commit(0, 100, producer_id=7, ending=Ending.COMMITTED)
+    log.at(2).commit(0, 5, producer_id=7, ending=Ending.ABORTED).at(3).commit(0, 4, producer_id=8, ending=Ending.OPEN)
+    log.at(4).commit(0, 50, producer_id=7, ending=Ending.COMMITTED)
+
+    found = commits_of(log)
+
+    assert [(jump.by, jump.who, jump.moved) for jump in found.jumps] == [(By.TRANSACTION, "7", -50)]
+    assert (found.aborted, found.open) == (1, 1)
+
+
+def test_a_leap_forward() -> None:
+    log = Log().generation(5, A).commits((0,), 0, 100, every=10)
+    log.at(110).commit(0, 5_000_000).at(120).commit(0, 5_000_100)
+
+    (jump,) = commits_of(log).jumps
+
+    assert (jump.move, jump.by, jump.moved) == (Move.FORWARD, By.MEMBER, 4_999_000)
+
+
+@pytest.mark.parametrize("offsets", [(0, 5_000), (0, 10, 20, 30, 900), (0, 100, 4_000, 90_000, 400_000, 410_000)])
+def test_no_leap_where_it_is_small_or_not_alone_or_nothing_is_known(offsets: tuple[int, ...]) -> None:
+    log = Log().generation(5, A)
+    for second, offset in enumerate(offsets):
+        log.at(10 * second).commit(0, offset)
+
+    assert commits_of(log).jumps == ()
+
+
+def test_deleted_offsets() -> None:
+    log = Log().generation(5).at(5).commit(0, 3).at(9).commit(0, None).at(10).commit(0, None).at(20).commit(0, 1)
+
+    assert [(jump.move, jump.moved) for jump in commits_of(log).jumps] == [
+        (Move.RESET, None),
+        (Move.DELETED, None),
+        (Move.RESET, None),
+    ]
+
+
+def test_nobody_is_named_before_the_first_record_of_the_group() -> None:
+    log = Log().at(1).commit(0, 100).at(2).commit(0, 50)
+
+    assert [(jump.by, jump.step) for jump in commits_of(log).jumps] == [(By.UNKNOWN, None)]
+
+
+def test_the_same_offset_again_and_again() -> None:
+    log = Log().generation(5, A).at(1).commit(0, 7)
+    for second in range(2, 7):
+        log.at(second).commit(0, 9)
+
+    assert commits_of(log).courses[0].repeated == 5
+
+
+def test_commits_before_the_span_are_only_what_it_is_compared_with() -> None:
+    log = Log().generation(5, A).at(1).commit(0, 700).at(100).commit(0, 500)
+
+    found = commits_of(log, since=50)
+
+    assert [jump.moved for jump in found.jumps] == [-200]
+    assert [(course.commits, course.first, course.rate) for course in found.courses] == [(1, 500, None)]
+
+
+def test_only_chosen_partitions() -> None:
+    log = Log().generation(5, A, B).commits((0, 2), 0, 100, every=10)
+
+    found = log.history(commits=True, chosen=lambda topic, partition: partition == 2).commits
+
+    assert found is not None
+    assert [course.partition for course in found.courses] == [2]

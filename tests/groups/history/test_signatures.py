@@ -1,0 +1,211 @@
+"""Rollouts, members that never synced; totals; what the log reaches."""
+
+from __future__ import annotations
+
+import pytest
+
+from kgroup.groups.history.model import Cause, SignatureKind
+from kgroup.model.group_log import GenerationMember
+from tests.support.cases.history import Log, member
+
+COUNT = 4
+
+
+def pod(number: int, life: int = 1) -> GenerationMember:
+    """The pod has one partition; each life has another member id."""
+    return member(f"pod-{number}/{life}", number)
+
+
+def rolling(log: Log, start: float, pause: float = 20, numbers: tuple[int, ...] = tuple(range(COUNT))) -> Log:
+    """One pod after the other goes, and is back ten seconds later."""
+    lives = dict.fromkeys(range(COUNT), 1)
+    generation, at = 10, start
+    for number in numbers:
+        log.at(at).generation(generation, *(pod(n, life) for n, life in lives.items() if n != number))
+        lives[number] += 1
+        log.at(at + 10).generation(generation + 1, *(pod(n, life) for n, life in lives.items()))
+        generation, at = generation + 2, at + pause
+    return log
+
+
+def start() -> Log:
+    return Log().at(-60).generation(9, *(pod(n) for n in range(COUNT)))
+
+
+def test_a_rollout() -> None:
+    (found,) = rolling(start(), 0).history().signatures
+
+    assert found.kind is SignatureKind.ROLLOUT
+    assert (found.rebalances, found.members) == (8, ("pod-0", "pod-1", "pod-2", "pod-3"))
+    assert found.text == "4 of 4 members replaced once, in 8 rebalances"
+
+
+@pytest.mark.parametrize(
+    ("numbers", "pause"),
+    [
+        ((0, 1, 2), 20),  # one is still the old one
+        ((0, 1, 1, 2, 3), 20),  # one was replaced twice
+        ((0, 1, 2, 3), 400),  # each on its own
+    ],
+)
+def test_no_rollout(numbers: tuple[int, ...], pause: float) -> None:
+    assert rolling(start(), 0, pause, numbers).history().signatures == ()
+
+
+@pytest.mark.parametrize(
+    ("times", "pause", "kinds"),
+    [
+        (1, 20, ["rollout"]),
+        (2, 20, ["rollout"] * 2),  # one that was taken back
+        (3, 20, ["crash-loop"]),
+        (5, 320, ["crash-loop"]),  # as Kubernetes does at last
+        (3, 700, ["rollout"] * 3),
+    ],
+)
+def test_all_again_and_again_is_a_crash_loop(times: int, pause: float, kinds: list[str]) -> None:
+    log = start()
+    for life in range(2, times + 2):
+        log.at(life * pause).generation(8 + life, *(pod(n, life) for n in range(COUNT)))
+
+    found = log.history().signatures
+
+    assert [one.kind.value for one in found] == kinds
+    assert sum(one.rebalances for one in found) == times
+    if times == 5:
+        assert found[0].text == "all members replaced 5 times, in 5 rebalances"
+
+
+def test_who_comes_under_another_name_replaces_nobody_whose_name_comes_back() -> None:
+    log = Log().at(-60).generation(9, pod(0), pod(1)).at(0).generation(10, pod(0), pod(1), pod(2))
+    log.at(20).generation(11, pod(1), pod(2)).at(25).generation(12, pod(0, 2), pod(1), pod(2))
+    log.at(40).generation(13, pod(0, 2), pod(2))
+
+    assert log.history().signatures == ()
+
+
+def test_a_rollout_is_found_before_what_follows_it() -> None:
+    log = rolling(start(), 0)
+    log.at(100).generation(18, *(pod(n, 2) for n in (0, 1, 2))).at(110)
+    log.generation(19, *(pod(n, 2) for n in (0, 1, 2)), pod(3, 3))
+
+    (found,) = log.history().signatures
+
+    assert found.to_ms < log.now_ms
+    assert found.rebalances == 8
+
+
+def test_a_rollout_of_static_members_is_one_too() -> None:
+    def static(number: int, life: int) -> GenerationMember:
+        return member(f"s{number}/{life}", number, instance_id=f"pod-{number}")
+
+    log = Log().at(-60).generation(9, static(0, 1), static(1, 1))
+    log.at(5).generation(9, static(0, 2), static(1, 1)).at(20).generation(9, static(0, 2), static(1, 2))
+
+    history = log.history()
+
+    assert [one.kind for one in history.signatures] == [SignatureKind.ROLLOUT]
+    assert (history.totals.rebalances, history.totals.returned) == (0, 2)
+
+
+def test_everybody_at_once_is_a_rollout() -> None:
+    log = start().at(5).generation(10).at(15).generation(11, *(pod(n, 2) for n in range(COUNT)))
+
+    assert [one.kind for one in log.history().signatures] == [SignatureKind.ROLLOUT]
+
+
+@pytest.mark.parametrize(
+    ("elapsed", "commits", "found"),
+    [(10.4, False, True), (12, False, True), (10.4, True, False), (7, False, False), (20, False, False)],
+)
+def test_a_member_that_never_synced(elapsed: float, commits: bool, found: bool) -> None:
+    old, new = member("a/1", 0, 1), member("b/1", 2, 3)
+    log = Log().at(-60).generation(9, member("a/1", 0, 1, 2, 3)).commits((0, 1, 2, 3), -50, -5)
+    log.at(0).generation(10, old, new).commits((0, 1), 1, elapsed - 1)
+    if commits:
+        log.commit(2, 5)
+    log.at(elapsed).generation(11, member("a/1", 0, 1, 2, 3))
+
+    assert [one.members for one in log.history().signatures] == ([("b",)] if found else [])
+
+
+@pytest.mark.parametrize(("quiet", "found"), [(10, True), (11, True), (3, False), (15, False)])
+def test_a_group_that_stood_still_for_a_session_timeout(quiet: float, found: bool) -> None:
+    log = Log().at(-60).generation(9, member("a/1", 0, 1)).commits((0, 1), 1, 50)
+    log.at(50 + quiet).generation(11, member("a/1", 0), member("b/1", 1))
+
+    signatures = log.history().signatures
+
+    assert [one.kind for one in signatures] == ([SignatureKind.NEVER_SYNCED] if found else [])
+    assert all(one.members == () for one in signatures)
+
+
+def test_a_short_session_is_met_more_exactly() -> None:
+    short = {"session_timeout_ms": 2_000}
+    log = Log().at(-60).generation(9, member("a/1", 0, 1, **short)).commits((0, 1), 1, 50, every=0.4)
+    log.at(50.6).generation(10, member("a/1", 0, **short), member("b/1", 1, **short))
+
+    assert log.history().signatures == ()
+
+
+def test_totals() -> None:
+    log = rolling(start(), 0)
+    log.at(200).generation(30, *(pod(n, 2) for n in range(COUNT)), member("x/1"))
+
+    totals = log.history(until=1800, now=210).totals
+
+    assert totals.rebalances == 9 + 12  # 18 to 29 never completed
+    assert totals.never_completed == 12
+    assert totals.per_hour == 42
+    assert dict(totals.by_cause)[Cause.JOIN] == 5
+    assert [(one.name, one.joined, one.went, one.rebalances) for one in totals.by_member][:2] == [
+        ("pod-0", 1, 1, 2),
+        ("pod-1", 1, 1, 2),
+    ]
+    # A pod that is back has its partition again, but is a new member: its old one is gone.
+    assert (totals.moved, totals.moved_needlessly) == (4, 0)
+
+
+@pytest.mark.parametrize(("now", "over"), [(110, False), (129, False), (131, True)])
+def test_whether_it_is_over(now: float, over: bool) -> None:
+    assert rolling(start(), 0).history(now=now).over is over
+
+
+def test_without_rebalances_it_is_neither() -> None:
+    history = start().history()
+
+    assert history.over is None
+    assert history.before is not None
+    assert history.totals.per_hour == 0
+
+
+def test_steps_outside_of_the_span_are_left_out() -> None:
+    history = rolling(start(), 0).history(since=15, until=45)
+
+    assert [step.number for step in history.steps] == [12, 13, 14]
+    assert history.before is not None
+    assert history.before.number == 11
+
+
+@pytest.mark.parametrize(
+    ("reach", "covered", "whole"),
+    [
+        ({}, True, True),
+        ({"whole_from": 101}, True, True),
+        ({"whole_from": 102}, True, False),
+        ({"whole_from": None}, True, False),
+        ({"oldest_ms": None}, False, False),
+        ({"oldest_ms": 2**62}, False, False),
+    ],
+)
+def test_how_far_back_the_log_reaches(reach: dict[str, int | None], covered: bool, whole: bool) -> None:
+    history = rolling(start(), 0).history(reach=reach)
+
+    assert (history.covered, history.whole) == (covered, whole)
+
+
+def test_moves_are_unknown_of_rebalances_whose_assignments_are() -> None:
+    log = start().at(5).generation(10, *(pod(n) for n in range(3)), member("pod-3/1", partitions=None))
+
+    totals = log.history().totals
+
+    assert (totals.moved, totals.moved_unknown) == (0, 1)

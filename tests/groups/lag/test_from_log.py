@@ -1,0 +1,139 @@
+"""What a group's records tell for its verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from kgroup.groups.lag.evidence import Churn, MemberFacts
+from kgroup.groups.lag.from_log import from_log
+from kgroup.model.group_log import (
+    CommitWritten,
+    Ending,
+    EpochWritten,
+    Event,
+    GenerationMember,
+    GenerationWritten,
+    GroupGone,
+    Holding,
+    HoldingWritten,
+    MemberDetails,
+    MemberWritten,
+    Protocol,
+    Reach,
+)
+from tests.support.cases.lag import MINUTE, NOW, group
+
+WHOLE = Reach(0, 100, NOW - 60 * MINUTE, 0, True)
+
+
+def commit(ago: int, offset: int | None, ending: Ending = Ending.PLAIN, partition: int = 0) -> CommitWritten:
+    return CommitWritten(100 - ago, NOW - ago * MINUTE, "orders", partition, offset, "", None, None, ending)
+
+
+def generation(ago: int, *names: str) -> GenerationWritten:
+    members = tuple(GenerationMember(n, None, n, "h", 45_000, 3_600_000, None, None) for n in names)
+    return GenerationWritten(100 - ago, NOW - ago * MINUTE, 5, "consumer", None, None, None, members)
+
+
+def epoch(ago: int) -> EpochWritten:
+    return EpochWritten(100 - ago, NOW - ago * MINUTE, 5, None)
+
+
+def joined(ago: int, name: str, *, left: bool = False) -> MemberWritten:
+    details = MemberDetails(None, name, "h", frozenset(), None, 300_000, None)
+    return MemberWritten(100 - ago, NOW - ago * MINUTE, name, None if left else details)
+
+
+def holds(ago: int, name: str) -> HoldingWritten:
+    return HoldingWritten(100 - ago, NOW - ago * MINUTE, name, Holding(5, True, frozenset(), frozenset()))
+
+
+def test_commits_count_by_what_became_of_them() -> None:
+    found = from_log(
+        [
+            commit(9, 1),
+            commit(8, None),
+            commit(7, 2),
+            commit(6, 3, Ending.ABORTED),
+            commit(5, None, Ending.OPEN),
+            commit(4, 4, Ending.COMMITTED),
+            commit(3, 9, partition=1),
+            commit(2, None, partition=1),
+        ],
+        WHOLE,
+        group([]),
+        NOW,
+    )
+
+    assert {place: [c.offset for c in made] for place, made in found.commits.items()} == {("orders", 0): [2, 4]}
+
+
+@pytest.mark.parametrize(
+    ("reach", "since_ago"),
+    [
+        (WHOLE, 60),
+        (Reach(0, 100, NOW - 60 * MINUTE, 95, True), 4),
+        (Reach(0, 100, NOW - 60 * MINUTE, 99, True), None),
+        (Reach(0, 100, NOW - 60 * MINUTE, None, True), None),
+    ],
+)
+def test_from_when_on_no_commit_is_missing(reach: Reach, since_ago: int | None) -> None:
+    found = from_log([commit(9, 1), commit(4, 2)], reach, group([]), NOW)
+
+    assert found.read_since_ms == (None if since_ago is None else NOW - since_ago * MINUTE)
+
+
+CLASSIC: list[Event] = [generation(9, "a", "b"), commit(8, 1), generation(7, "a")]
+CONSUMER: list[Event] = [joined(9, "a"), epoch(8), holds(6, "a"), commit(5, 1)]
+
+
+@pytest.mark.parametrize(
+    ("events", "type_", "state", "since_ago"),
+    [
+        (CLASSIC, "classic", "Stable", 7),
+        (CLASSIC, "classic", "PreparingRebalance", None),
+        (CLASSIC, "classic", "Empty", None),
+        ([*CLASSIC, generation(3)], "classic", "Empty", 3),
+        ([*CLASSIC, generation(3)], "classic", "Stable", None),
+        ([*CLASSIC, GroupGone(98, NOW, Protocol.CLASSIC)], "classic", "Stable", None),
+        (CONSUMER, "consumer", "Stable", 6),
+        (CONSUMER, "consumer", "Reconciling", 8),
+        ([*CONSUMER, joined(3, "a", left=True), epoch(3)], "consumer", "Empty", 3),
+        ([], "classic", "Stable", None),
+    ],
+)
+def test_since_when(events: Sequence[Event], type_: str, state: str, since_ago: int | None) -> None:
+    found = from_log(events, WHOLE, group([], state=state, type=type_), NOW)
+
+    assert found.state_since_ms == (None if since_ago is None else NOW - since_ago * MINUTE)
+
+
+def test_members_are_those_of_the_last_generation() -> None:
+    assert from_log(CLASSIC, WHOLE, group([]), NOW).members == {"a": MemberFacts(3_600_000, 45_000)}
+    assert from_log(CONSUMER, WHOLE, group([]), NOW).members == {"a": MemberFacts(300_000, None)}
+    assert from_log([*CONSUMER, joined(3, "a", left=True)], WHOLE, group([]), NOW).members == {}
+
+
+@pytest.mark.parametrize(
+    ("events", "churn"),
+    [
+        ([generation(9, "a")], None),
+        ([generation(9, "a"), commit(8, 1)], Churn(0, 0)),
+        (
+            [
+                generation(9, "a"),
+                commit(8, 1),
+                generation(7, "a"),
+                generation(6),
+                generation(4, "a"),
+                generation(3, "a"),
+            ],
+            Churn(3, 3 * MINUTE),
+        ),
+        ([commit(8, 1), epoch(5), epoch(1)], Churn(2, 4 * MINUTE)),
+    ],
+)
+def test_churn(events: Sequence[Event], churn: Churn | None) -> None:
+    assert from_log(events, WHOLE, group([]), NOW).churn == churn

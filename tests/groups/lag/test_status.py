@@ -1,0 +1,322 @@
+"""Burrow's rules on a history of commits, the log's end at their times, and rates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kgroup.groups.lag.evidence import LogPoint
+from kgroup.groups.lag.log_ends import LogEnds
+from kgroup.groups.lag.rates import Outlook, Pace, Rates, keeps_up, outgoing_rate, outlook, rates_of, slowest
+from kgroup.groups.lag.status import Judged, Reading, Rules, Status, judge, last_rewind, recent_commits, usual_pause_ms
+from kgroup.model.groups import LoggedCommit
+from tests.support.cases.lag import HOUR, MINUTE, NOW, SECOND, at, steady
+
+OK, WARN, REWIND, STALL, STOP = Status.OK, Status.WARN, Status.REWIND, Status.STALL, Status.STOP
+
+
+def judged(
+    commits: Sequence[LoggedCommit],
+    end: int,
+    *,
+    past: Sequence[LogPoint] = (),
+    unread_ago: int | None = None,
+    read_since: int | None = None,
+    keeps_up: bool = False,
+    rules: Rules | None = None,
+) -> Judged:
+    committed = commits[-1].offset if commits else 0
+    points = list(past)
+    if unread_ago is not None:
+        points.append(LogPoint(NOW - unread_ago, committed))
+    reading = Reading(
+        lag=max(0, end - committed),
+        commits=commits,
+        ends=LogEnds.of(points, LogPoint(NOW, end)),
+        now_ms=NOW,
+        waiting_since_ms=None if unread_ago is None else NOW - unread_ago,
+        read_since_ms=None if read_since is None else NOW - read_since,
+        keeps_up=keeps_up,
+    )
+    return judge(reading, rules or Rules())
+
+
+def past(ago_ms: int, end: int) -> LogPoint:
+    return LogPoint(NOW - ago_ms, end)
+
+
+def each_second(last_ago: int) -> list[LoggedCommit]:
+    return [at(last_ago + n * SECOND, 500) for n in reversed(range(60))]
+
+
+SAME = [at(n * 5 * SECOND, 500) for n in reversed(range(1, 13))]
+
+
+@pytest.mark.parametrize(
+    ("status", "found"),
+    [
+        # Nothing unread: whatever the commits say.
+        (OK, judged(steady(1000, 10, 40 * MINUTE), 1000)),
+        (OK, judged(SAME, 500)),
+        (OK, judged([], 0)),
+        (OK, judged(steady(1000, 10, 2000), 1005, rules=Rules(allowed=5))),
+        # STOP: silence longer than the last ten commits took together.
+        (STOP, judged(steady(1000, 10, 38 * MINUTE), 9000, unread_ago=38 * MINUTE)),
+        (STOP, judged(steady(1000, 10, 46 * SECOND), 9000, past=[past(10 * MINUTE, 2000)])),
+        # ... but not while there was nothing to read: the record came two seconds ago.
+        (OK, judged(steady(1000, 10, 38 * MINUTE), 1001, unread_ago=2 * SECOND)),
+        # ... nor within half a minute, however quick the rhythm was.
+        (OK, judged(steady(1000, 10, 20 * SECOND, pause_ms=1000), 1100, unread_ago=10 * SECOND)),
+        # Reached the end once and stopped then: Burrow calls this OK for ever.
+        (STOP, judged(steady(1000, 10, 38 * MINUTE), 9000, past=[past(39 * MINUTE, 1000)], unread_ago=37 * MINUTE)),
+        # A single commit: compaction may have taken the others.
+        (STOP, judged([at(11 * MINUTE, 100)], 200, unread_ago=11 * MINUTE)),
+        (None, judged([at(9 * MINUTE, 100)], 200, unread_ago=10 * MINUTE)),
+        (None, judged([at(9 * MINUTE, 100)], 200, unread_ago=8 * MINUTE)),
+        (OK, judged([at(9 * MINUTE, 100)], 200, unread_ago=20 * SECOND)),
+        # No commit at all in what was read.
+        (STOP, judged([], 200, read_since=HOUR)),
+        (None, judged([], 200, read_since=5 * MINUTE)),
+        (None, judged([], 200)),
+        # REWIND: it went down, and has not been at the end since.
+        (REWIND, judged([*steady(1000, 10, 4 * MINUTE + 5000), *steady(600, 10, 2000, times=3)], 2000)),
+        (REWIND, judged([at(8000, 900), at(3000, 100)], 1000)),
+        # ... remembered for ten minutes.
+        (OK, judged([at(HOUR, 900), at(12 * MINUTE, 9), *steady(600, 10, 2000)], 2000, past=[past(HOUR, 1990)])),
+        # ... and not where it caught up since.
+        (OK, judged([at(20_000, 900), *steady(900, 10, 2000, times=3)], 901, unread_ago=1000)),
+        # A rewind that nobody read on from is a STOP.
+        (STOP, judged([*steady(1000, 10, 39 * MINUTE), at(38 * MINUTE, 100)], 2000, unread_ago=50 * MINUTE)),
+        # STALL: commits go on, all of one offset, while something waits.
+        (STALL, judged(SAME, 900, unread_ago=22 * MINUTE)),
+        (STALL, judged(SAME, 900, past=[past(10 * MINUTE, 700)])),
+        # ... and do not any more where a member was killed that had committed each second.
+        (STOP, judged(each_second(27 * SECOND), 900, unread_ago=MINUTE)),
+        (STOP, judged(each_second(11 * SECOND), 900, unread_ago=MINUTE)),
+        (STALL, judged(each_second(9 * SECOND), 900, unread_ago=MINUTE)),
+        (STOP, judged([c for c in SAME if c.timestamp_ms < NOW - 15 * SECOND], 900, unread_ago=22 * MINUTE)),
+        (STALL, judged([c for c in SAME if c.timestamp_ms <= NOW - 15 * SECOND], 900, unread_ago=22 * MINUTE)),
+        (OK, judged(SAME, 501, unread_ago=3 * SECOND)),
+        # ... while it had read all at one of the last ten, that is no stall yet.
+        (OK, judged(SAME, 900, unread_ago=40 * SECOND)),
+        # ... three of them in fifteen seconds prove nothing.
+        (WARN, judged(SAME[-3:], 900, unread_ago=22 * SECOND)),
+        # One that moved among the last ten is no stall.
+        (WARN, judged([*SAME[:-1], at(2000, 501)], 900, past=[past(2 * MINUTE, 600)])),
+        # WARN: it moves, and the lag never shrinks.
+        (WARN, judged(steady(1000, 10, 2000), 9000, past=[past(10 * MINUTE, 3000)])),
+        # OK: it shrinks.
+        (OK, judged(steady(1000, 10, 2000), 1500, past=[past(10 * MINUTE, 1400)])),
+        # Steady, and no further behind than its commits explain.
+        (OK, judged(steady(1000, 10, 2000), 1020, past=[past(10 * MINUTE, 20)], keeps_up=True)),
+        # Too little to tell.
+        (None, judged(steady(1000, 10, 2000), 9000)),
+        (None, judged(steady(1000, 10, 2000, times=2), 9000, past=[past(10 * MINUTE, 3000)])),
+    ],
+)  # fmt: skip
+def test_status(status: Status | None, found: Judged) -> None:
+    assert found.status == status
+    assert (found.why is None) == (status is not None)
+
+
+@pytest.mark.parametrize(
+    ("found", "since_ago", "at_least"),
+    [
+        (judged(steady(1000, 10, 38 * MINUTE), 9000, unread_ago=40 * MINUTE), 38 * MINUTE, False),
+        # From when there was something to read.
+        (judged(steady(1000, 10, 38 * MINUTE), 9000, unread_ago=30 * MINUTE), 30 * MINUTE, False),
+        (judged([], 200, read_since=HOUR), HOUR, True),
+        (judged([], 200, read_since=HOUR, unread_ago=20 * MINUTE), 20 * MINUTE, False),
+        (judged(SAME, 900, unread_ago=22 * MINUTE), 60 * SECOND, True),
+        (judged([at(5 * MINUTE, 499), *SAME], 900, unread_ago=22 * MINUTE), 60 * SECOND, False),
+        (judged(SAME, 900, unread_ago=55 * SECOND), 55 * SECOND, False),
+        (judged([at(8000, 900), at(3000, 100)], 1000), 3 * SECOND, False),
+    ],
+)
+def test_since_when(found: Judged, since_ago: int, at_least: bool) -> None:
+    assert found.since_ms == NOW - since_ago
+    assert found.at_least == at_least
+
+
+def test_a_stall_counts_its_attempts_and_a_rewind_says_how_far() -> None:
+    assert judged([at(5 * MINUTE, 499), *SAME], 900, unread_ago=22 * MINUTE).repeats == 12
+    assert judged([at(8000, 900), at(3000, 100)], 1000).back == 800
+
+
+def test_severity_is_in_the_order_of_harm() -> None:
+    assert sorted(Status, key=lambda s: s.severity) == [OK, WARN, REWIND, STALL, STOP]
+    assert [s for s in Status if s.is_stuck] == [STALL, STOP]
+
+
+@pytest.mark.parametrize(
+    ("points", "now", "asked", "lag"),
+    [
+        ([(0, 100)], (10_000, 200), (5_000, 130), 20),
+        ([(0, 100)], (10_000, 200), (5_000, 150), 0),
+        ([(0, 100)], (10_000, 200), (5_000, 180), 0),  # a commit shows that the log was there already
+        ([(0, 100)], (10_000, 200), (0, 60), 40),
+        ([(0, 100)], (10_000, 200), (10_000, 60), 140),
+        ([(0, 100)], (10_000, 200), (99_000, 60), 140),  # a broker's clock ahead of ours
+        ([(5_000, 100)], (10_000, 200), (1_000, 60), None),  # before all that is known
+        ([(5_000, 100)], (10_000, 200), (1_000, 100), 0),  # but it had read all that was there
+        ([], (10_000, 200), (5_000, 60), None),
+        ([], (10_000, 200), (5_000, 200), 0),
+        ([(5_000, 300)], (10_000, 200), (7_000, 60), None),  # contradicts what is there now
+        ([(20_000, 150)], (10_000, 200), (7_000, 60), None),  # a producer's clock in the future
+        ([(0, 100), (5_000, 200)], (10_000, 200), (7_000, 60), 140),
+    ],
+)
+def test_lag_at_a_commit(
+    points: list[tuple[int, int]], now: tuple[int, int], asked: tuple[int, int], lag: int | None
+) -> None:
+    ends = LogEnds.of([LogPoint(*point) for point in points], LogPoint(*now))
+
+    assert ends.lag_at(*asked) == lag
+
+
+COMMITS = st.lists(st.tuples(st.integers(0, 10**7), st.integers(0, 10**6)), max_size=30).map(
+    lambda pairs: [at(ago, offset) for ago, offset in sorted(pairs, reverse=True)]
+)
+POINTS = st.lists(st.builds(LogPoint, st.integers(NOW - 10**8, NOW + 10**8), st.integers(0, 10**6)), max_size=6)
+
+
+@given(COMMITS, POINTS, st.integers(0, 10**6), st.one_of(st.none(), st.integers(0, 10**8)), st.booleans())
+def test_any_history_has_a_status_or_a_reason(
+    commits: list[LoggedCommit], points: list[LogPoint], lag: int, ago: int | None, close: bool
+) -> None:
+    end = (commits[-1].offset if commits else 0) + lag
+    ends = LogEnds.of(points, LogPoint(NOW, end))
+    reading = Reading(lag, commits, ends, NOW, None if ago is None else NOW - ago, None, close)
+
+    found = judge(reading)
+
+    assert (found.status is None) == (found.why is not None)
+    if lag == 0:
+        assert found.status is OK
+    if found.status is REWIND:
+        assert last_rewind(commits) is not None
+    if found.since_ms is not None:
+        assert found.since_ms <= NOW or any(c.timestamp_ms == found.since_ms for c in commits)
+    for commit in commits:
+        behind = ends.lag_at(commit.timestamp_ms, commit.offset)
+        assert behind is None or 0 <= behind <= max(0, end - commit.offset)
+
+
+@given(COMMITS)
+def test_recent_commits_are_apart_and_end_with_the_newest(commits: list[LoggedCommit]) -> None:
+    recent = recent_commits(commits)
+
+    assert len(recent) <= 10
+    assert recent[-1:] == commits[-1:]
+    assert all(b.timestamp_ms - a.timestamp_ms >= 1000 for a, b in pairwise(recent))
+
+
+@pytest.mark.parametrize(
+    ("commits", "status", "rate"),
+    [
+        (steady(1000, 10, 2000), OK, 10.0),
+        (steady(1000, 10, 40 * MINUTE), STOP, 0.0),
+        (SAME, STALL, 0.0),
+        (SAME, None, 0.0),
+        ([at(2000, 5)], None, None),
+        ([], None, None),
+        ([], STOP, 0.0),
+        ([at(2500, 5), at(2000, 6)], None, None),
+        ([at(60_000, 10_000), *steady(100, 10, 2000, times=5)], REWIND, 10.0),  # a reset is no reading
+    ],
+)
+def test_outgoing_rate(commits: list[LoggedCommit], status: Status | None, rate: float | None) -> None:
+    assert outgoing_rate(commits, status) == rate
+
+
+@pytest.mark.parametrize(
+    ("since_ago", "rate"),
+    [(HOUR, 8.6), (40_000, 12.29), (20_000, 5.0), (16_000, 5.0), (15_000, 5.0), (10_000, 5.0), (0, 5.0)],
+)
+def test_outgoing_rate_since_a_moment(since_ago: int, rate: float) -> None:
+    commits = [at(60_000, 0), at(20_000, 380), at(15_000, 405), at(10_000, 430)]
+
+    assert outgoing_rate(commits, None, NOW - since_ago) == pytest.approx(rate, abs=0.01)
+
+
+def test_who_paused_has_read_nothing_before() -> None:
+    commits = [at(10 * MINUTE, 100), *(at(ago * SECOND, 1000 - ago * 15) for ago in range(50, -1, -5))]
+
+    assert outgoing_rate(commits, None, NOW - MINUTE) == pytest.approx(900 / 65)
+
+
+def _grown(*parts: tuple[int, float]) -> LogEnds:
+    """A log with 1,000 offsets ten minutes ago, and since then (ms, records a second), as a look knows it."""
+    seconds_ago, end, ends = 600.0, 1000.0, {}
+    for passed_ms, rate in parts:
+        seconds_ago, end = seconds_ago - passed_ms / 1000, end + rate * passed_ms / 1000
+        ends[seconds_ago] = round(end)
+    points = [LogPoint(NOW - 10 * MINUTE, 1000), LogPoint(NOW - MINUTE, ends[60.0])]
+    return LogEnds.of(points, LogPoint(NOW, ends[0.0]))
+
+
+@pytest.mark.parametrize(
+    ("ends", "commits", "growth"),
+    [
+        # Quiet for eight minutes, then 20 a second, of which 15 are read: the mean would say that it shrinks.
+        (_grown((480_000, 0), (60_000, 20), (60_000, 20)), steady(2800, 15, 1000, times=24), 5.0),
+        # The other way round: it grew for nine minutes, and is caught up on now.
+        (_grown((540_000, 20), (60_000, 5)), steady(6000, 15, 1000, times=120), -10.0),
+        # A little more in one minute by chance turns nothing round.
+        (_grown((540_000, 10), (60_000, 10.4)), steady(6000, 10.2, 1000, times=120), -0.16),
+        # Two commits in the last minute tell nothing of it.
+        (_grown((540_000, 10), (60_000, 20)), steady(6000, 15, 1000, pause_ms=40_000, times=20), -4.0),
+    ],
+)
+def test_what_the_last_minute_clearly_says_counts(ends: LogEnds, commits: list[LoggedCommit], growth: float) -> None:
+    rates = rates_of(commits, ends, None, NOW)
+
+    assert rates.growth == pytest.approx(growth, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("lag", "incoming", "outgoing", "close", "expected"),
+    [
+        (600, 10.0, 13.0, False, Outlook(Pace.DRAINING, 200.0)),
+        (600, 10.0, 10.0, False, Outlook(Pace.NEVER)),
+        (600, 10.0, 9.0, False, Outlook(Pace.NEVER)),
+        (600, 10.0, 10.1, False, Outlook(Pace.NEVER)),  # about as many: the next look would say the other way
+        (600, None, 0.0, False, Outlook(Pace.NEVER)),
+        (600, 0.0, 0.0, False, Outlook(Pace.NEVER)),
+        (600, None, 9.0, False, Outlook(Pace.UNKNOWN)),
+        (600, 10.0, None, False, Outlook(Pace.UNKNOWN)),
+        (0, None, None, False, Outlook(Pace.KEEPS_UP, 0.0)),
+        (60, 10.0, 10.0, True, Outlook(Pace.KEEPS_UP, 0.0)),
+        (None, 10.0, 13.0, False, Outlook(Pace.UNKNOWN)),
+        (10**12, 10.0, 10.001, False, Outlook(Pace.NEVER)),  # in thirty thousand years
+    ],
+)
+def test_outlook(
+    lag: int | None, incoming: float | None, outgoing: float | None, close: bool, expected: Outlook
+) -> None:
+    assert outlook(lag, Rates(incoming, outgoing), close=close) == expected
+
+
+def test_a_group_has_caught_up_when_its_last_partition_has() -> None:
+    short, long_ = Outlook(Pace.DRAINING, 20.0), Outlook(Pace.DRAINING, 90.0)
+    up, never, unknown = Outlook(Pace.KEEPS_UP, 0.0), Outlook(Pace.NEVER), Outlook(Pace.UNKNOWN)
+
+    assert slowest([short, long_, up]) == long_
+    assert slowest([up, up]) == up
+    assert slowest([short, unknown]) == unknown
+    assert slowest([unknown, never, short]) == never
+    assert slowest([]) == unknown
+
+
+def test_a_lag_that_the_rhythm_of_commits_explains_is_none() -> None:
+    commits = steady(1000, 3000, 2000)
+
+    assert usual_pause_ms(commits) == 5000
+    assert keeps_up(30_000, commits, 3000.0)
+    assert not keeps_up(30_001, commits, 3000.0)
+    assert not keeps_up(1, commits, None)
+    assert not keeps_up(1, commits[-1:], 3000.0)

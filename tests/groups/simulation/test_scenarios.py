@@ -1,0 +1,209 @@
+"""The ways that are compared, what runs have in common, and where durations come from."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kgroup.groups.assignors.java_order import members_as_coordinated, members_in_hash_order, string_hash
+from kgroup.groups.assignors.model import Subscriber, Topic
+from kgroup.groups.described_file import parse_described
+from kgroup.groups.history.model import Kind, Present, Step
+from kgroup.groups.simulation import running_with
+from kgroup.groups.simulation.durations import Durations, Past, of_history, timed
+from kgroup.groups.simulation.model import Change, Restart, SimulatedGroup, Timing
+from kgroup.groups.simulation.rebalancing import rebalance
+from kgroup.groups.simulation.scenarios import RUNS, Scenario, Span, Stop, asked_for, play, scenarios, work
+from kgroup.model.group_log import Protocol
+from kgroup.support.errors import UsageError
+
+TIMING = Timing(restart_s=25, session_timeout_s=60, rebalance_s=8, handover_s=5)
+
+
+def group(assignor: str = "range", members: int = 4, partitions: int = 12, protocol: str = "classic") -> SimulatedGroup:
+    found = tuple(
+        Subscriber(f"app-{uuid.uuid5(uuid.NAMESPACE_DNS, str(number))}", frozenset({"orders"}))
+        for number in range(members)
+    )
+    return running_with(SimulatedGroup(protocol, assignor, found, (Topic("orders", partitions),)), protocol, assignor)
+
+
+@pytest.mark.parametrize(
+    ("assignor", "protocol", "change", "asked", "titles"),
+    [
+        ("range", "classic", Change(add=1), None,
+         ["as it is (range)", "cooperative-sticky", "consumer protocol (uniform)"]),
+        ("cooperative-sticky", "classic", Change(remove=1), None,
+         ["as it is (cooperative-sticky)", "consumer protocol (uniform)"]),
+        ("uniform", "consumer", Change(kill=1), None, ["as it is (uniform)"]),
+        ("range", "consumer", Change(add=1), None, ["as it is (range)", "consumer protocol (uniform)"]),
+        ("range", "consumer", Change(add=1), "sticky", ["as it is (range)", "sticky"]),
+        ("range", "classic", Change(restart=Restart.STATIC), None,
+         ["as it is (range)", "static", "cooperative-sticky", "consumer protocol (uniform)"]),
+        ("range", "classic", Change(restart=Restart.STATIC), "sticky",
+         ["as it is (range)", "static", "sticky", "sticky, static"]),
+        ("range", "classic", Change(), "uniform", ["consumer protocol (uniform)"]),
+    ],
+)  # fmt: skip
+def test_ways(assignor: str, protocol: str, change: Change, asked: str | None, titles: list[str]) -> None:
+    found = scenarios(group(assignor, protocol=protocol), change, asked, known=True)
+    assert [one.title for one in found] == titles
+    played = [play(one, TIMING) for one in found]
+    static = [one for one in titles if one == "static"]
+    assert asked_for(played, asked).scenario.title == (titles[-1] if asked else static[0] if static else titles[0])
+
+
+def test_a_group_of_an_unknown_assignor_is_shown_under_the_one_that_is_asked_for() -> None:
+    assert [one.title for one in scenarios(group(), Change(add=1), "range", known=False)] == ["range"]
+
+
+def test_an_assignor_that_does_not_exist() -> None:
+    with pytest.raises(UsageError, match="Kafka does not come with one of this name"):
+        scenarios(group(), Change(add=1), "nearest", known=True)
+
+
+def test_a_changed_assignor_is_no_rebalance_that_could_be_counted() -> None:
+    (way,) = scenarios(group("range", members=3, partitions=12), Change(), "roundrobin", known=True)
+    played = play(way, TIMING)
+    assert played.rebalances is None
+    assert played.first.moved == 6
+    assert played.stops == ()
+
+
+def test_runs_differ_in_ids() -> None:
+    played = play(Scenario(group(), Change(add=1), as_it_is=True), TIMING)
+    assert len(played.runs) == RUNS
+    assert played.rebalances == Span(1, 1)
+    moved = played.span(lambda run: run.moved)
+    assert moved.least < moved.most
+    assert moved.text == f"{moved.least}-{moved.most}"
+    assert played.stops == (Stop("rebalance", 8, Span(1, 1), Span(12, 12)),)
+
+
+def test_nothing_made_up_is_one_run_and_much_work_are_few() -> None:
+    assert len(play(Scenario(group(), Change(remove=1), as_it_is=True), TIMING).runs) == 1
+    restart = Change(restart=Restart.AS_THEY_ARE)
+    assert work(Scenario(group(members=200, partitions=2000), restart, as_it_is=True)) > 200_000
+    assert len(play(Scenario(group("range", 60, 600), restart, as_it_is=True), TIMING).runs) == 2
+
+
+def test_members_as_the_coordinator_walks_them() -> None:
+    """Seen on Kafka 4.3.1, uniform, a member gone: by the order of the description somebody else got a partition."""
+    topic = Topic("orders", 13, id=114712836254082697994812710427519048743)
+    held = {
+        "2StW1hWsR+i9Qp69qz0rLQ": [7, 8],
+        "6JAN9ztMRtCZXW8K9btWyA": [2, 10],
+        "BDHKmNWyTu64PW129P7FRw": [0, 1],
+        "TonRiR7CQW6XzgrLdZdfNg": [3, 4],
+        "sITubhpOTsegC1/p6uTDmg": [9, 12],
+    }
+    members = tuple(
+        Subscriber(who, frozenset({"orders"}), owned=tuple(("orders", number) for number in numbers))
+        for who, numbers in held.items()
+    )
+    outcome = rebalance(SimulatedGroup("consumer", "uniform", members, (topic,)), 1)
+    assert {member.member_id: sorted(number for _, number in member.owned) for member in outcome.members} == {
+        "2StW1hWsR+i9Qp69qz0rLQ": [5, 7, 8],
+        "6JAN9ztMRtCZXW8K9btWyA": [2, 6, 10],
+        "BDHKmNWyTu64PW129P7FRw": [0, 1],
+        "TonRiR7CQW6XzgrLdZdfNg": [3, 4],
+        "sITubhpOTsegC1/p6uTDmg": [9, 11, 12],
+    }
+    assert members_in_hash_order(members) != members_in_hash_order(members_as_coordinated(members))
+
+
+@pytest.mark.parametrize(("count", "slots"), [(1, 2), (2, 2), (3, 4), (5, 4), (6, 8), (10, 8), (11, 16)])
+def test_slots_of_the_coordinators_table(count: int, slots: int) -> None:
+    """It doubles later than a HashMap does: six members are too many for four slots, five are not."""
+    members = [Subscriber(str(number), frozenset()) for number in range(count)]
+    assert members_as_coordinated(members) == sorted(members, key=lambda m: fibonacci_slot(m.member_id, slots))
+
+
+def fibonacci_slot(text: str, slots: int) -> int:
+    """Java: (int) ((text.hashCode() * -7046029254386353131L) >>> (64 - log2(slots)))."""
+    code = string_hash(text)
+    product = ((code if code < 1 << 31 else code - (1 << 32)) * -7046029254386353131) % (1 << 64)
+    return product // ((1 << 64) // slots)
+
+
+# Durations
+
+
+def step(took_ms: int | None, quiet_ms: int | None = None, kind: Kind = Kind.REBALANCE, poll_ms: int = 300_000) -> Step:
+    member = Present("app", "app-1", None, "app", "h", frozenset(), None, poll_ms=poll_ms)
+    return Step(
+        protocol=Protocol.CONSUMER, number=1, kind=kind, log_offset=0, at_ms=0, reasons=(), leader=None, assignor=None,
+        members=(member,), moved=None, moved_needlessly=None, took_ms=took_ms, quiet_ms=quiet_ms,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("protocol", "steps", "past"),
+    [
+        ("consumer", [step(100), step(900), step(200)], Past(0.2, 3)),
+        ("consumer", [step(100), step(900), step(None)], None),
+        ("classic", [step(1, 7000), step(1, 8000), step(1, 9000), step(1, 8000)], Past(8, 4)),
+        ("classic", [step(1, 7000), step(1, 8000), step(1, 900_000)], None),
+        ("classic", [step(1, 7000), step(1, 8000), step(1, 9000, Kind.EMPTY)], None),
+        ("classic", [], None),
+    ],
+    ids=["consumer", "too few", "classic", "longer than a joining can last", "no rebalance", "none"],
+)
+def test_what_rebalances_took(protocol: str, steps: list[Step], past: Past | None) -> None:
+    assert of_history(protocol, steps) == past
+
+
+@pytest.mark.parametrize(
+    ("protocol", "given", "known", "timing", "sources"),
+    [
+        ("classic", Durations(), Durations(), Timing(30, 45, 3, 5), ("default", "default", "default", "default")),
+        ("classic", Durations(), Durations(None, 10, 8, 41), Timing(30, 10, 8, 5),
+         ("default", "group", "log", "default")),
+        ("consumer", Durations(), Durations(None, 10, 8, 41), Timing(30, 10, 3, 8),
+         ("default", "group", "default", "log")),
+        ("classic", Durations(1, 2, 4), Durations(None, 10, 8, 41), Timing(1, 2, 4, 5),
+         ("option", "option", "option", "default")),
+    ],
+)  # fmt: skip
+def test_where_durations_come_from(
+    protocol: str, given: Durations, known: Durations, timing: Timing, sources: tuple[str, ...]
+) -> None:
+    found = timed(protocol, given, known)
+    assert found.timing == timing
+    named = found.sources
+    assert (named.restart, named.session, named.rebalance, named.handover) == sources
+    assert named.rebalances_seen == (41 if "log" in sources else None)
+
+
+# Files
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 3) | st.floats(allow_nan=True) | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    max_leaves=4,
+)
+
+
+@settings(max_examples=150)
+@given(data=st.data())
+def test_no_file_makes_it_fail(data: st.DataObject) -> None:
+    """Whatever stands where a field should be: the groups, or a UsageError."""
+    member: dict[str, Any] = {
+        "member_id": "a", "client_id": "a", "host": "h", "subscription": ["t"],
+        "assignment": [{"topic": "t", "partitions": [0]}],
+    }  # fmt: skip
+    document: dict[str, Any] = {
+        "group": "g", "type": "classic", "state": "Stable", "members": [member],
+        "partitions": [{"topic": "t", "partition": 0}],
+    }  # fmt: skip
+    target = data.draw(st.sampled_from([document, member, member["assignment"][0], document["partitions"][0]]))
+    target[data.draw(st.sampled_from([*target, "instance_id", "target_assignment"]))] = data.draw(VALUES)
+    with suppress(UsageError):
+        (found,) = parse_described(json.dumps(document), "a file")
+        assert found.name == document["group"]

@@ -1,0 +1,116 @@
+"""What a change of an offset means for the records between."""
+
+from __future__ import annotations
+
+import pytest
+
+from kgroup.groups.change_plan import Plan, Row, unusual_shift
+from kgroup.model.groups import Commit, LogRange, RowError
+
+
+def row(old: int | None, new: int | None, log: tuple[int, int] | None = (100, 120)) -> Row:
+    def commit(offset: int | None) -> Commit | None:
+        return None if offset is None else Commit(offset, None, "")
+
+    return Row("svc", "orders", 7, commit(old), commit(new), LogRange(*log) if log else None)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "skipped", "repeated"),
+    [
+        (105, 110, 5, 0),
+        (110, 105, 0, 5),
+        (105, 105, 0, 0),
+        (100, 120, 20, 0),
+        (120, 100, 0, 20),
+        (5, 110, 10, 0),  # what lies below the log start is gone anyway
+        (5, 100, 0, 0),
+        (150, 100, 0, 20),  # nothing lies above the log end
+        (150, 120, 0, 0),
+        (None, 110, None, None),
+        (110, None, None, None),
+        (None, None, None, None),
+    ],
+)
+def test_records_skipped_and_read_again(
+    old: int | None, new: int | None, skipped: int | None, repeated: int | None
+) -> None:
+    found = row(old, new)
+    assert (found.skipped, found.repeated) == (skipped, repeated)
+
+
+def test_an_empty_log_has_nothing_to_skip() -> None:
+    found = row(5, 100, (100, 100))
+    assert (found.skipped, found.repeated) == (0, 0)
+
+
+@pytest.mark.parametrize(("old", "gone"), [(5, 95), (99, 1), (100, 0), (110, 0)])
+def test_what_is_gone(old: int, gone: int) -> None:
+    assert (row(old, 110).gone or 0) == gone
+
+
+def test_a_commit_is_changed_by_its_metadata_too() -> None:
+    plain, told = Commit(5, None, ""), Commit(5, None, "by hand")
+    assert not Row("svc", "orders", 7, plain, plain).changes
+    assert Row("svc", "orders", 7, plain, told).changes
+    assert Row("svc", "orders", 7, plain, Commit(5, 3, "")).changes
+    assert Row("svc", "orders", 7, plain, None).changes
+    assert Row("svc", "orders", 7, None, plain).changes
+
+
+def test_names_and_documents() -> None:
+    found = row(5, 110)
+    assert (found.name, found.place) == ("orders:7", ("orders", 7))
+    document = found.document()
+    assert {key: document[key] for key in ("group", "topic", "partition", "old", "new", "skipped", "repeated")} == {
+        "group": "svc",
+        "topic": "orders",
+        "partition": 7,
+        "old": 5,
+        "new": 110,
+        "skipped": 10,
+        "repeated": 0,
+    }
+    assert (document["clamped"], document["error"]) == (None, None)
+    failed = found.failing(RowError("unknown-partition", "there is no such partition")).document()
+    assert failed["error"] == "unknown-partition"
+
+
+def test_totals_of_a_plan() -> None:
+    plan = Plan((), (row(105, 110), row(110, 101), row(None, 101), row(5, 101)))
+    assert plan.moves == (6, 9)
+    assert plan.concerned == ("svc",)
+    assert {group: len(rows) for group, rows in plan.by_group().items()} == {"svc": 4}
+    assert plan.with_rows(plan.rows[:1]).size == 1
+
+
+def stalled_half(count: int) -> tuple[list[Row], set[tuple[str, str, int]]]:
+    """A shift of this many partitions of many groups, every other one of which is stalled."""
+    rows = [
+        Row(f"svc-{number // 20}", "orders", number % 20, Commit(5, None, ""), Commit(6, None, ""), LogRange(0, 9))
+        for number in range(count)
+    ]
+    return rows, {(row.group, row.topic, row.partition or 0) for row in rows[::2]}
+
+
+class Counting(set[tuple[str, str, int]]):
+    """A set that counts how often it is asked."""
+
+    asked = 0
+
+    def __contains__(self, place: object) -> bool:
+        self.asked += 1
+        return super().__contains__(place)
+
+
+def test_an_unusual_shift_looks_at_each_row_a_few_times_only() -> None:
+    rows, stuck = stalled_half(10_000)
+    counting = Counting(stuck)
+    assert unusual_shift(rows, counting)
+    assert counting.asked <= 4 * len(rows)
+
+
+def test_an_unusual_shift() -> None:
+    rows, stuck = stalled_half(4)
+    assert unusual_shift(rows, stuck), "two of four"
+    assert unusual_shift(rows[:1], {("svc-0", "orders", 0)}) == (), "just the one that is stalled"

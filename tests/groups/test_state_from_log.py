@@ -1,0 +1,506 @@
+"""What a group was at a moment, from its records: state, members, commits; and what the log can no longer tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kgroup.groups.as_of_plan import as_of_rows
+from kgroup.groups.state_from_log import LoggedState, log_line, state_at
+from kgroup.model.group_log import (
+    LEFT_FOR_A_MOMENT,
+    CommitWritten,
+    Ending,
+    EpochWritten,
+    Event,
+    ForeignGroupWritten,
+    GenerationMember,
+    GenerationWritten,
+    GroupGone,
+    Holding,
+    HoldingWritten,
+    MemberDetails,
+    MemberWritten,
+    PatternResolved,
+    Protocol,
+    Reach,
+    TargetEpochWritten,
+    TargetWritten,
+    Unreadable,
+)
+from kgroup.model.groups import Commit, LogRange, RowError, TopicPartitions
+from kgroup.support.errors import ExitCode, NotFound
+
+WHOLE = Reach(0, 1000, 1, 0, to_log_start=True)
+COMPACTED = Reach(0, 1000, 1, 900, to_log_start=True)
+STOPPED = Reach(500, 1000, 1, 500, to_log_start=False, stopped="the 1 s for it were over")
+ORDERS = ("orders", 0)
+
+
+def commit(
+    at: int, offset: int | None, partition: int = 0, ending: Ending = Ending.PLAIN, **other: Any
+) -> CommitWritten:
+    """A commit at log offset ``at``, made ``at`` ms after 1970."""
+    producer = None if ending is Ending.PLAIN else 7
+    made = CommitWritten(at, at, "orders", partition, offset, f"m{offset}", None, producer, ending, 3)
+    return made._replace(**other)
+
+
+def generation(at: int, number: int, *members: str) -> GenerationWritten:
+    return GenerationWritten(
+        at,
+        at,
+        number,
+        "consumer",
+        "range" if members else None,
+        members[0] if members else None,
+        at,
+        tuple(
+            GenerationMember(
+                name, None, name, "10.0.0.1", 10_000, 300_000, frozenset({"orders"}), frozenset({("orders", index)})
+            )
+            for index, name in enumerate(members)
+        ),
+    )
+
+
+def joined(at: int, member_id: str, **other: Any) -> MemberWritten:
+    details = MemberDetails(None, member_id, "10.0.0.1", frozenset({"orders"}), None, 300_000, None)
+    return MemberWritten(at, at, member_id, replace(details, **other))
+
+
+def has(at: int, member_id: str, epoch: int, *partitions: int, stable: bool = True) -> HoldingWritten:
+    held = frozenset(("orders", number) for number in partitions)
+    return HoldingWritten(at, at, member_id, Holding(epoch, stable, held, frozenset()))
+
+
+def target(at: int, member_id: str, *partitions: int) -> TargetWritten:
+    return TargetWritten(at, at, member_id, frozenset(("orders", number) for number in partitions))
+
+
+def foreign(at: int, type_: str, *, exists: bool = True) -> ForeignGroupWritten:
+    return ForeignGroupWritten(at, at, type_, exists)
+
+
+def at_end(*events: Event, reach: Reach = WHOLE) -> LoggedState:
+    found = state_at("svc", events, reach)
+    assert found is not None
+    return found
+
+
+def commits(state: LoggedState | None) -> dict[int, int]:
+    assert state is not None
+    return {number: found.offset for (_, number), found in state.commits.items()}
+
+
+# What the group is
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        ([], None),
+        ([commit(1, 5)], ("classic", "Empty", "", None, None)),
+        ([commit(1, 5), commit(2, None)], None),
+        ([generation(1, 4)], ("classic", "Empty", "consumer", 4, None)),
+        ([generation(1, 4), generation(2, 5, "a", "b")], ("classic", "Stable", "consumer", 5, None)),
+        # Deleted: its offsets have gone with it, though their own tombstones may have been missed.
+        ([commit(1, 5), generation(2, 4), GroupGone(3, 3, Protocol.CLASSIC)], None),
+        ([commit(1, 5), GroupGone(2, 2, Protocol.CLASSIC), commit(3, 6)], ("classic", "Empty", "", None, None)),
+        # Converted: the other type's record stands behind the tombstone, and the commits stay.
+        (
+            [generation(1, 4), commit(2, 5), GroupGone(3, 3, Protocol.CLASSIC), EpochWritten(4, 4, 5, None)],
+            ("consumer", "Empty", "consumer", None, 5),
+        ),
+        (
+            [EpochWritten(1, 1, 9, None), commit(2, 5), GroupGone(3, 3, Protocol.CONSUMER), generation(4, 10, "a")],
+            ("classic", "Stable", "consumer", 10, None),
+        ),
+        ([EpochWritten(1, 1, 2, None), joined(2, "a")], ("consumer", "Assigning", "consumer", None, 2)),
+        (
+            [joined(1, "a"), EpochWritten(2, 2, 3, None), TargetEpochWritten(3, 3, 2)],
+            ("consumer", "Assigning", "consumer", None, 3),
+        ),
+        (
+            [joined(1, "a"), EpochWritten(2, 2, 3, None), TargetEpochWritten(3, 3, 3), has(4, "a", 2)],
+            ("consumer", "Reconciling", "consumer", None, 3),
+        ),
+        (
+            [joined(1, "a"), EpochWritten(2, 2, 3, None), TargetEpochWritten(3, 3, 3), has(4, "a", 3)],
+            ("consumer", "Stable", "consumer", None, 3),
+        ),
+        (
+            [joined(1, "a"), EpochWritten(2, 2, 3, None), TargetEpochWritten(3, 3, 3), has(4, "a", 3, stable=False)],
+            ("consumer", "Reconciling", "consumer", None, 3),
+        ),
+        (
+            [joined(1, "a"), EpochWritten(2, 2, 3, None), MemberWritten(3, 3, "a", None), EpochWritten(4, 4, 4, None)],
+            ("consumer", "Empty", "consumer", None, 4),
+        ),
+        # Of other types of groups no more is decoded; they commit, or not.
+        ([foreign(1, "share")], ("share", None, None, None, None)),
+        ([foreign(1, "streams"), commit(2, 5), foreign(3, "streams")], ("streams", None, None, None, None)),
+        ([commit(1, 5), foreign(2, "streams")], ("streams", None, None, None, None)),
+        (
+            [generation(1, 4), commit(2, 5), GroupGone(3, 3, Protocol.CLASSIC), foreign(3, "streams")],
+            ("streams", None, None, None, None),
+        ),
+        (
+            [foreign(1, "streams"), commit(2, 5), foreign(3, "streams", exists=False), generation(4, 1, "a")],
+            ("classic", "Stable", "consumer", 1, None),
+        ),
+        ([foreign(1, "streams"), commit(2, 5), foreign(3, "streams", exists=False)], None),
+        ([foreign(1, "share"), foreign(2, "share", exists=False)], None),
+    ],
+)
+def test_what_a_group_is(events: list[Event], expected: tuple[object, ...] | None) -> None:
+    found = state_at("svc", events, WHOLE)
+
+    if expected is None:
+        assert found is None
+    else:
+        assert found is not None
+        assert (found.type, found.state, found.protocol_type, found.generation, found.group_epoch) == expected
+
+
+@pytest.mark.parametrize(
+    ("events", "at_ms", "type_"),
+    [
+        # Compaction has left the newest record of each key alone: a group that was of consumers has left its end too.
+        ([commit(5, 5), foreign(50, "streams")], 10, "streams"),
+        ([commit(5, 5), GroupGone(49, 49, Protocol.CLASSIC), foreign(50, "streams")], 10, None),
+        ([commit(5, 5), foreign(50, "streams", exists=False)], 10, None),
+        ([generation(4, 1), commit(5, 5), foreign(50, "streams")], 10, "classic"),
+        ([foreign(4, "streams"), commit(5, 5), foreign(50, "streams", exists=False), generation(51, 1)], 10, "streams"),
+        ([commit(5, 5), generation(50, 2)], 10, None),
+    ],
+)
+def test_what_a_group_was(events: list[Event], at_ms: int, type_: str | None) -> None:
+    found = state_at("svc", events, COMPACTED, at_ms)
+    assert found is not None
+    assert (found.type, commits(found)) == (type_, {0: 5})
+
+
+def test_members_of_a_classic_group() -> None:
+    (one, other) = at_end(generation(1, 5, "a", "b")).members
+
+    assert (one.member_id, one.protocol, one.subscription, one.epoch) == ("a", "classic", ("orders",), None)
+    assert (one.assignment, other.assignment) == (
+        (TopicPartitions("orders", (0,)),),
+        (TopicPartitions("orders", (1,)),),
+    )
+    assert at_end(generation(1, 5, "a")).leader == "a"
+
+
+def test_members_of_a_consumer_group() -> None:
+    state = at_end(
+        EpochWritten(1, 1, 3, None),
+        joined(2, "a", instance_id="static-a", pattern="ord.*"),
+        joined(3, "old", classic_session_ms=45_000),
+        joined(4, "gone"),
+        target(5, "a", 0, 1),
+        TargetEpochWritten(6, 6, 3),
+        HoldingWritten(
+            7, 7, "a", Holding(LEFT_FOR_A_MOMENT, True, frozenset({("orders", 0)}), frozenset({("clicks", 2)}))
+        ),
+        target(8, "gone", 2),
+        MemberWritten(9, 9, "gone", None),
+    )
+
+    assert [member.member_id for member in state.members] == ["a", "old"]
+    a, old = state.members
+    assert (a.instance_id, a.epoch, a.protocol, a.subscription_regex) == ("static-a", -2, "consumer", "ord.*")
+    # What it still has to give back is its own as long as it has not.
+    assert a.assignment == (TopicPartitions("clicks", (2,)), TopicPartitions("orders", (0,)))
+    assert a.target_assignment == (TopicPartitions("orders", (0, 1)),)
+    assert (old.protocol, old.epoch, old.assignment, old.target_assignment) == ("classic", None, None, None)
+    assert state.assignment_epoch == 3
+
+
+# Its commits
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        ([commit(1, 5), commit(2, 6), commit(3, 1, partition=2)], {0: 6, 2: 1}),
+        ([commit(1, 5), commit(2, None), commit(3, 1, partition=2)], {2: 1}),
+        ([commit(1, 5), commit(2, 9, ending=Ending.ABORTED)], {0: 5}),
+        ([commit(1, 5), commit(2, 9, ending=Ending.OPEN)], {0: 5}),
+        ([commit(1, 5), commit(2, 9, ending=Ending.COMMITTED, ended_ms=8)], {0: 9}),
+        # The broker keeps the one that stands later in the log, whenever its transaction ended.
+        ([commit(1, 9, ending=Ending.COMMITTED, ended_ms=8), commit(2, 5)], {0: 5}),
+    ],
+)
+def test_commits_at_the_end_of_the_log(events: list[Event], expected: dict[int, int]) -> None:
+    assert commits(state_at("svc", events, COMPACTED)) == expected
+
+
+def test_a_commit_is_kept_byte_for_byte_with_its_age() -> None:
+    stood = at_end(commit(4, 5, topic_id="abc")).partitions[ORDERS]
+
+    assert (stood.commit, stood.at_ms, stood.topic_id) == (Commit(5, 3, "m5"), 4, "abc")
+
+
+@pytest.mark.parametrize(
+    ("events", "reach", "expected"),
+    [
+        # (offset, None where there was no commit, or what is said of it)
+        ([commit(10, 5), commit(30, 6)], WHOLE, 5),
+        ([commit(20, 5), commit(30, 6)], WHOLE, 5),
+        ([generation(1, 1), commit(10, 5), commit(15, None), commit(30, 6)], WHOLE, None),
+        ([generation(1, 1), commit(30, 6)], WHOLE, None),
+        # Compaction takes what is older than a record together with it, so what is left is the end of a history:
+        # the newest one up to the moment is what stood then, whatever is missing around it.
+        ([commit(10, 5), commit(30, 6)], COMPACTED, 5),
+        ([commit(10, 5)], COMPACTED, 5),
+        ([generation(1, 1), commit(10, None), commit(30, 6)], COMPACTED, None),
+        # Only a later one is left: there may have been an older one, or not.
+        ([generation(1, 1), commit(30, 6)], COMPACTED, "compaction took it"),
+        ([generation(1, 1), commit(30, None)], COMPACTED, "compaction took it"),
+        ([generation(1, 1), commit(30, 6)], replace(WHOLE, start=4), "compaction took it"),
+        ([generation(1, 1), commit(30, 6)], replace(WHOLE, whole_from=None), "compaction took it"),
+        ([generation(1, 1), commit(30, 6)], STOPPED, "the 1 s for it were over"),
+        ([commit(10, 5), commit(30, 6)], STOPPED, 5),
+        # Aborted commits, and those of open transactions, make nothing older go away.
+        ([commit(10, 5), commit(12, 9, ending=Ending.ABORTED), commit(30, 6)], COMPACTED, 5),
+        ([commit(10, 5), commit(12, 9, ending=Ending.OPEN)], COMPACTED, 5),
+        # Open at that moment, and committed later: it did not count yet.
+        ([commit(10, 5), commit(12, 9, ending=Ending.COMMITTED, ended_ms=25)], COMPACTED, 5),
+        ([commit(10, 5), commit(12, 9, ending=Ending.COMMITTED, ended_ms=20)], COMPACTED, 9),
+        ([generation(1, 1), commit(12, 9, ending=Ending.COMMITTED, ended_ms=25)], COMPACTED, "compaction took it"),
+        # A record that can't be read may be of any partition; what stands behind it is none of its business.
+        ([commit(10, 5), Unreadable(12, 12, "a record of type 1 has version 9", 1)], WHOLE, "version 9"),
+        ([commit(10, 5), Unreadable(12, 12, "a broken one", None)], WHOLE, "a broken one"),
+        ([commit(10, 5), Unreadable(12, 12, "a record of type 2 has version 9", 2)], WHOLE, 5),
+        ([commit(10, 5), Unreadable(8, 8, "a record of type 1 has version 9", 1), commit(11, 6)], WHOLE, 6),
+        ([commit(10, 5), Unreadable(22, 22, "a record of type 1 has version 9", 1)], WHOLE, 5),
+    ],
+)
+def test_commits_as_of_a_moment(events: list[Event], reach: Reach, expected: int | str | None) -> None:
+    found = state_at("svc", events, reach, at_ms=20)
+
+    assert found is not None
+    stood = found.partitions[ORDERS]
+    if isinstance(expected, str):
+        assert stood.unknown is not None
+        assert expected in stood.unknown
+        assert (stood.commit, found.commits) == (None, {})
+    else:
+        assert stood.unknown is None
+        assert (stood.commit.offset if stood.commit else None) == expected
+
+
+def test_a_group_that_did_not_exist_yet() -> None:
+    assert state_at("svc", [commit(30, 6), generation(31, 1, "a")], WHOLE, at_ms=20) is None
+
+
+def test_a_state_of_which_only_later_records_are_left_is_unknown() -> None:
+    found = state_at("svc", [commit(10, 5), generation(31, 1, "a")], COMPACTED, at_ms=20)
+
+    assert found is not None
+    assert (found.type, found.state, found.members, commits(found)) == (None, None, (), {0: 5})
+
+
+def test_a_group_whose_state_can_not_be_decoded_is_not_empty() -> None:
+    found = at_end(commit(1, 5), Unreadable(2, 2, "version 9 is unknown", 2))
+
+    assert (found.type, found.state, commits(found)) == (None, None, {0: 5})
+
+
+def test_offsets_stay_with_a_group_that_was_converted_though_its_new_state_of_then_is_lost() -> None:
+    events: list[Event] = [commit(5, 5), GroupGone(10, 10, Protocol.CLASSIC), EpochWritten(30, 30, 4, None)]
+
+    assert commits(state_at("svc", events, COMPACTED, at_ms=20)) == {0: 5}
+
+
+def test_what_was_not_read_is_said() -> None:
+    stopped = at_end(commit(600, 5), reach=STOPPED)
+    assert stopped.incomplete == "the 1 s for it were over"
+    assert (stopped.type, stopped.state) == (None, None), "it may have members"
+    # Its members may be in what was not read.
+    assert at_end(EpochWritten(600, 600, 5, None), reach=STOPPED).state is None
+    assert at_end(commit(600, 5), reach=COMPACTED).incomplete is None
+    assert log_line(at_end(commit(600, 5), reach=STOPPED), 12_600).endswith(
+        "last record 12s old; NOT READ TO ITS START"
+    )
+
+
+def test_open_transactions_are_told() -> None:
+    events = [commit(1, 5), commit(2, 9, ending=Ending.OPEN), commit(3, 9, 1, Ending.COMMITTED, ended_ms=25)]
+
+    assert at_end(*events).open == {ORDERS}
+    found = state_at("svc", events, WHOLE, at_ms=20)
+    assert found is not None
+    assert found.open == {ORDERS, ("orders", 1)}
+
+
+# Putting it back
+
+
+def rows(state: LoggedState, now: dict[int, Commit], **other: Any) -> dict[int, tuple[object, ...]]:
+    given: dict[str, Any] = {"unread": {}, "logs": {ORDERS: LogRange(4, 100)}, "topics": {"orders": "abc"}} | other
+    made = as_of_rows(state, {("orders", number): found for number, found in now.items()}, **given)
+    assert all(row.partition is not None for row in made)
+    return {
+        row.partition or 0: (row.new.offset if row.new else None, row.note, row.error.code if row.error else None)
+        for row in made
+    }
+
+
+def test_rows_of_an_undo() -> None:
+    events = [commit(1, 5), commit(2, 3, partition=1), commit(3, None, partition=2), commit(5, 8, partition=4)]
+    events.append(commit(30, 9, partition=3))
+    state = state_at("svc", events, COMPACTED, at_ms=20)
+    assert state is not None
+    now = {
+        0: Commit(50, None, ""),
+        2: Commit(2, None, ""),
+        3: Commit(9, 3, "m9"),
+        4: Commit(8, 3, "m8"),
+        5: Commit(1, 1, ""),
+    }
+
+    assert rows(state, now) == {
+        0: (5, None, None),
+        1: (3, None, None),  # deleted since
+        2: (None, "no commit then: it is deleted", None),
+        3: (None, None, "commit-unknown"),
+        # 4 stands as it did
+        5: (None, None, "commit-unknown"),  # the log that was read has nothing of it
+    }
+
+
+def test_an_unknown_commit_is_exit_7() -> None:
+    state = state_at("svc", [generation(1, 1), commit(30, 9)], COMPACTED, at_ms=20)
+    assert state is not None
+
+    (row,) = as_of_rows(state, {ORDERS: Commit(9, None, "")}, {}, {}, {"orders": None})
+
+    assert row.error is not None
+    assert (row.error.exit_code, row.error.topic, row.error.partition) == (ExitCode.PARTLY, "orders", 0)
+
+
+@pytest.mark.parametrize(
+    ("event", "other", "expected"),
+    [
+        (commit(1, 2), {}, (2, "below the log start 4 by now: auto.offset.reset decides", None)),
+        (commit(1, 5, topic_id="abc"), {}, (5, None, None)),
+        (commit(1, 5, topic_id="other"), {}, (5, None, "topic-recreated")),
+        (commit(1, 5, topic_id="other"), {"topics": {"orders": None}}, (5, None, None)),
+        (commit(1, 5), {"topics": {"orders": NotFound("gone", code="unknown-topic")}}, (5, None, "unknown-topic")),
+        (commit(1, 5), {"unread": {ORDERS: RowError("pending-transaction", "...")}}, (5, None, "pending-transaction")),
+    ],
+)
+def test_what_stands_in_a_rows_way(event: Event, other: dict[str, Any], expected: tuple[object, ...]) -> None:
+    assert rows(at_end(event), {0: Commit(50, None, "")}, **other) == {0: expected}
+
+
+# Whatever a log holds
+
+_SMALL = st.integers(-3, 40)
+_NAMES = st.sampled_from(["", "a", "b"])
+_PLACES = st.frozensets(st.tuples(_NAMES, _SMALL), max_size=3)
+
+
+def _maybe(value: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.one_of(st.none(), value)
+
+
+def _event(kind: Callable[..., Event], *values: st.SearchStrategy[Any]) -> st.SearchStrategy[Event]:
+    return st.builds(kind, _SMALL, _SMALL, *values)
+
+
+_DETAILS = st.builds(
+    MemberDetails, _maybe(_NAMES), _NAMES, _NAMES, st.frozensets(_NAMES), _maybe(_NAMES), _maybe(_SMALL), _maybe(_SMALL)
+)
+_MEMBERS = st.builds(
+    GenerationMember,
+    _NAMES,
+    _maybe(_NAMES),
+    _NAMES,
+    _NAMES,
+    _SMALL,
+    _maybe(_SMALL),
+    _maybe(st.frozensets(_NAMES)),
+    _maybe(_PLACES),
+)
+_COMMITS = _event(
+    CommitWritten,
+    _NAMES,
+    _SMALL,
+    _maybe(_SMALL),
+    _NAMES,
+    _maybe(_NAMES),
+    _maybe(_SMALL),
+    st.sampled_from(Ending),
+    _maybe(_SMALL),
+    _maybe(_SMALL),
+)
+_GENERATIONS = _event(
+    GenerationWritten,
+    _SMALL,
+    _NAMES,
+    _maybe(_NAMES),
+    _maybe(_NAMES),
+    _maybe(_SMALL),
+    st.lists(_MEMBERS, max_size=2).map(tuple),
+)
+_EVENTS = st.one_of(
+    _COMMITS,
+    _GENERATIONS,
+    _event(GroupGone, st.sampled_from(Protocol)),
+    _event(EpochWritten, _SMALL, _maybe(_SMALL)),
+    _event(MemberWritten, _NAMES, _maybe(_DETAILS)),
+    _event(PatternResolved, _NAMES, _maybe(st.frozensets(_NAMES))),
+    _event(TargetEpochWritten, _maybe(_SMALL)),
+    _event(TargetWritten, _NAMES, _maybe(_PLACES)),
+    _event(HoldingWritten, _NAMES, _maybe(st.builds(Holding, _SMALL, st.booleans(), _PLACES, _PLACES))),
+    _event(Unreadable, _NAMES, _maybe(_SMALL)),
+)
+_REACHES = st.builds(Reach, _SMALL, _SMALL, _maybe(_SMALL), _maybe(_SMALL), st.booleans(), _maybe(_NAMES))
+
+
+@given(st.lists(_EVENTS, max_size=30), _REACHES, _maybe(_SMALL))
+def test_no_record_makes_it_raise(events: list[Event], reach: Reach, at_ms: int | None) -> None:
+    found = state_at("svc", events, reach, at_ms)
+    if found is not None:
+        log_line(found, 10)
+        as_of_rows(found, {("a", 1): Commit(1, None, "")}, {}, {}, {"a": None})
+
+
+@st.composite
+def _histories(draw: st.DrawFn) -> list[CommitWritten]:
+    """The commits of two partitions, in the order of their offsets and times."""
+    steps = draw(st.lists(st.tuples(st.integers(0, 1), _maybe(st.integers(0, 9))), min_size=1, max_size=20))
+    return [commit(at, offset, partition) for at, (partition, offset) in enumerate(steps)]
+
+
+@given(_histories(), st.integers(0, 20), st.integers(0, 20))
+def test_compaction_never_makes_it_wrong(history: list[CommitWritten], cleaned_to: int, at_ms: int) -> None:
+    """A log, cleaned up to any offset as Kafka does it, tells what the whole log tells, or that it can't."""
+    newest = {event.partition: event.log_offset for event in history if event.log_offset < cleaned_to}
+    cleaned = [
+        event
+        for event in history
+        if event.log_offset >= cleaned_to
+        # Tombstones go too, when they are old enough.
+        or (event.log_offset == newest[event.partition] and event.offset is not None)
+    ]
+    holes = len(cleaned) < len(history)
+    reach = replace(WHOLE, whole_from=cleaned_to if holes else 0)
+    truth, told = state_at("svc", history, WHOLE, at_ms), state_at("svc", cleaned, reach, at_ms)
+
+    known = {} if truth is None else truth.commits
+    shown = {} if told is None else told.partitions
+    for place, stood in shown.items():
+        assert stood.unknown is not None or stood.commit == known.get(place)
+    now = {} if (end := state_at("svc", history, WHOLE)) is None else end.commits
+    assert ({} if (left := state_at("svc", cleaned, reach)) is None else left.commits) == now
+    # Of what has been deleted since, nothing at all may be left; of what has a commit now, something always is.
+    assert not (known.keys() - shown.keys()) & now.keys()

@@ -1,0 +1,511 @@
+"""The verdict, line by line, for the situations of people on call: reference/runbooks.md, section 1."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kgroup.groups.lag.evidence import (
+    Churn,
+    FirstUnread,
+    Isolation,
+    MemberFacts,
+    OpenTransaction,
+    PartitionEvidence,
+    Retention,
+    Sibling,
+    Source,
+)
+from kgroup.groups.verdict.group import GroupVerdict, verdict
+from kgroup.groups.verdict.shape import Kind
+from kgroup.model.groups import Group, Member
+from tests.support.cases.lag import (
+    HALF_DAY,
+    HOUR,
+    MINUTE,
+    NOW,
+    SECOND,
+    Part,
+    at,
+    evidence,
+    group,
+    member,
+    sibling,
+    steady,
+)
+
+E0 = member("enrich-0", "10.0.3.2", (0, 3))
+E1 = member("enrich-1", "10.0.3.4", (1, 7))
+E2 = member("enrich-2", "10.0.3.3", (2, 4))
+OWNERS = {0: E0, 3: E0, 1: E1, 7: E1, 2: E2, 4: E2}
+FINE = [Part(n, 600, owner=OWNERS[n], leader=n % 3) for n in (0, 1, 2, 3, 4)]
+STUCK = Part(7, 3_940_025, 1700, last_ago=38 * MINUTE, age=38 * MINUTE, owner=E1, leader=1)
+SLOW: dict[str, Any] = {"incoming": 100.0, "outgoing": 60.0}
+DRAINS: dict[str, Any] = {"incoming": 100.0, "outgoing": 200.0}
+
+
+def judged(
+    parts: Sequence[Part], state: str = "Stable", roster: Sequence[Member] | None = None, **other: Any
+) -> GroupVerdict:
+    about: dict[str, Any] = {key: other.pop(key) for key in ("protocol_type", "type") if key in other}
+    return verdict(group(parts, roster, state, **about), evidence(parts, **other))
+
+
+def uncommitted() -> Group:
+    """A group with a partition of which nothing is committed."""
+    about = group([Part(0, 9)])
+    return replace(about, partitions=(replace(about.partitions[0], commit=None),))
+
+
+def said(found: GroupVerdict) -> dict[str, str]:
+    return {line.word: line.text for line in found.lines} | {"->": found.next or ""}
+
+
+HANGING = OpenTransaction(4711, 3, 10_000_000, NOW - HOUR, "pay-tx")
+KEEP_UP = (sibling("orders-billing", 30), sibling("orders-search", 40))
+LAG_TOO = (sibling("orders-billing", 900_000), sibling("orders-search", 800_000))
+
+NO_RIGHT = "4 groups could not be read (no DESCRIBE on them)"
+UNSEEN = {Source.SIBLINGS: NO_RIGHT}
+
+ONE_STUCK = judged(
+    [*FINE, STUCK],
+    state_since_ms=NOW - 41 * MINUTE,
+    siblings=KEEP_UP,
+    members={"enrich-1": MemberFacts(HOUR, 45_000)},
+)
+CRASH_LOOP = judged(
+    [Part(n, 800_000, 250, last_ago=51 * MINUTE, age=51 * MINUTE, topic="clicks") for n in range(12)],
+    "CompletingRebalance",
+    state_since_ms=NOW - 3 * SECOND,
+    churn=Churn(58, 71_000),
+    siblings=(),
+)
+SAME_OFFSET = tuple(at(n * 6 * SECOND, 8_812_337, 3, "payments") for n in reversed(range(214)))
+POISON = judged(
+    [replace(Part(3, 5000, 3.8, owner=E0, topic="payments"), committed=8_812_337, commits=SAME_OFFSET, age=22 * MINUTE)]
+)
+
+
+@pytest.mark.parametrize(
+    ("found", "lines"),
+    [
+        # 1, 2: an alert; the sum looks fine, one partition stands.
+        (
+            ONE_STUCK,
+            {
+                "LAG": "3.94M on orders:7, 100% of 3.94M over 6 of 6 partitions; oldest unread record 38m",
+                "STUCK": "orders:7 at 10000000: no commit for 38m while 1700/s arrive",
+                "RATE": "in 2200/s, out 500/s: growing, never caught up at this rate",
+                "SAFE": "retention (12h) takes the first unread record of orders:7 in 11h22m",
+                "SHAPE": "one partition of 6, orders:7 (enrich-1); 2 of 2 other groups of orders keep up",
+                "->": "enrich-1 (10.0.3.4) owns orders:7 and still heartbeats; its max.poll.interval.ms is 1h, "
+                "so the group keeps it until about 01:58Z",
+            },
+        ),
+        # AWS's tree: all groups of the topic lag: it is not this group.
+        (
+            judged([Part(n, 90_000, **SLOW) for n in range(4)], siblings=LAG_TOO),
+            {
+                "RATE": "in 400/s, out 240/s: growing, never caught up at this rate",
+                "SHAPE": "every partition; 2 of 2 other groups of orders lag too",
+                "->": "other groups lag on the same records: it is not this group alone",
+            },
+        ),
+        # ... one partition that gets more than its share: a key.
+        (
+            judged([*FINE, replace(STUCK, incoming=1700.0, outgoing=900.0, last_ago=2 * SECOND)], siblings=KEEP_UP),
+            {
+                "RATE": "in 2200/s, out 1400/s: growing, never caught up at this rate",
+                "SHAPE": "one partition of 6, orders:7 (enrich-1); 2 of 2 other groups of orders keep up",
+                "->": "orders:7 gets 77% of what arrives on orders: keys are not spread evenly",
+            },
+        ),
+        # ... one member.
+        (
+            judged([Part(n, 90_000 if OWNERS[n] is E1 else 600, owner=OWNERS[n],
+                         outgoing=60 if OWNERS[n] is E1 else 100) for n in OWNERS], siblings=()),
+            {
+                "SHAPE": "the 2 partitions of one member, enrich-1 (10.0.3.4), no others; no other group reads orders",
+                "->": "enrich-1 (10.0.3.4) owns all that are behind",
+            },
+        ),
+        # ... one broker.
+        (
+            judged([Part(n, 90_000 if n % 2 else 600, owner=OWNERS[n], leader=n % 2,
+                         outgoing=60 if n % 2 else 100) for n in (0, 1, 2, 3, 4)], siblings=()),
+            {
+                "SHAPE": "the 2 partitions led by broker 1, no others; no other group reads orders",
+                "->": "broker 1 leads all that are behind",
+            },
+        ),
+        # ... one topic of several.
+        (
+            judged([*(Part(n, 600) for n in range(2)), *(Part(n, 90_000, topic="audit", **SLOW) for n in range(2))],
+                   siblings=()),
+            {"SHAPE": "the 2 partitions of audit, no others; no other group reads audit"},
+        ),
+        # ... and it drains: do nothing.
+        (
+            judged([Part(n, 60_000, **DRAINS) for n in range(4)], siblings=KEEP_UP),
+            {
+                "RATE": "in 400/s, out 800/s: draining, caught up in 10m at this rate",
+                "SHAPE": "every partition; 2 of 2 other groups of orders keep up",
+                "->": "draining, leave it alone",
+            },
+        ),
+        # It drains, but not in time.
+        (
+            judged([Part(n, 60_000, **DRAINS, retention=Retention(15 * MINUTE)) for n in range(4)], siblings=KEEP_UP),
+            {
+                "SAFE": "retention (15m) takes the first unread record of orders:0 in 5m, "
+                "caught up only in 10m at this rate",
+                "->": "retention takes unread records before they are read",
+            },
+        ),
+        # Two of several have an unlike fate.
+        (
+            judged([Part(0, 60_000, **DRAINS), Part(1, 50_000, 10, 5), Part(2, 40_000, **DRAINS)], siblings=()),
+            {"RATE": "in 210/s, out 405/s: shrinking, but orders:1 never caught up at this rate"},
+        ),
+        # Crash loop (screens.md A3): it hides behind a rebalance.
+        (
+            CRASH_LOOP,
+            {
+                "LAG": "800k on clicks:0, 8% of 9.60M over 12 of 12 partitions; oldest unread record 51m",
+                "STUCK": "all 12: no commit for 51m while 3000/s arrive; 58 generations since, longest 1m11s",
+                "RATE": "in 3000/s, out 0: growing, never caught up at this rate",
+                "->": "members join and vanish before their first commit: a crash loop",
+            },
+        ),
+        # 5: a rebalance that does not end.
+        (
+            judged(FINE, "PreparingRebalance", churn=Churn(2, 71_000)),
+            {"->": "a rebalance is under way (PreparingRebalance); look again in a moment"},
+        ),
+        # 6: a poison pill. How long the log does not say: as far back as commits were read.
+        (
+            POISON,
+            {
+                "STUCK": "payments:3 at 8812337: 214 commits of the same offset in over 21m while 3.8/s arrive",
+                "SHAPE": "its only partition, payments:3; other groups unknown: not read",
+                "->": "enrich-0 (10.0.3.2) goes on committing payments:3 at 8812337: "
+                "it polls, and does not get past it",
+            },
+        ),
+        # 7: out of range.
+        (
+            judged([replace(FINE[0], log_start=10_000_300), *FINE[1:]]),
+            {"RANGE": "orders:0 committed 10000000 lies below the log start 10000300: 300 offsets gone"},
+        ),
+        # 8, 12: Empty; its members are gone, its offsets stay.
+        (
+            judged([replace(p, last_ago=HOUR // 2, age=HOUR // 2, owner=None) for p in FINE], "Empty", ()),
+            {
+                "STUCK": "all 5: no commit for 30m while 500/s arrive",
+                "->": "no member reads; its consumers, once started, go on at the committed offsets",
+            },
+        ),
+        # 9: Empty, while somebody commits with assign().
+        (
+            judged([replace(p, owner=None) for p in FINE], "Empty", (), protocol_type=""),
+            {"->": "no member reads here; whoever uses assign() is not visible"},
+        ),
+        # 13: commits jump back at a deploy.
+        (
+            judged([*FINE[1:], replace(FINE[0], lag=50_000, commits=(
+                *steady(10_001_204, 100, 4 * MINUTE + 5 * SECOND),
+                *steady(10_000_000, 10, 2 * SECOND, times=4)))]),
+            {"BACK": "orders:0 went back by 1354 offsets 17s ago"},
+        ),
+        # 16: a hanging transaction; it is no lag of the group's.
+        (
+            judged([replace(FINE[0], last_stable=10_000_000, transaction=HANGING),
+                    *(replace(p, last_stable=10_000_600) for p in FINE[1:])], isolation=Isolation.READ_COMMITTED),
+            {
+                "TXN": "600 offsets of orders:0 lie behind an open transaction of producer 4711 (pay-tx), "
+                "begun 1h ago at 10000000",
+                "->": "read_committed consumers of orders:0 get no further until that transaction ends",
+            },
+        ),
+        # 18: a static member that left.
+        (
+            judged([replace(FINE[0], owner=replace(E0, instance_id="pay-4", epoch=-2))], type="consumer"),
+            {"->": "static member pay-4 left for a moment; its place is kept until its session ends"},
+        ),
+        # 19: made anew.
+        (
+            judged([*FINE, replace(STUCK, lag=-5)]),
+            {
+                "RANGE": "orders:7 committed 10000000 lies above the log end 9999995: "
+                "topic recreated, or log truncated?",
+                "LAG": "600 on orders:0, 20% of 3000 over 5 of 5 partitions; unknown on 1 other partition; "
+                "oldest unread record at least 6s",
+            },
+        ),
+        # Other groups that could not be read may read the same, and keep up.
+        (
+            judged([*FINE, STUCK], siblings=(), unknown=UNSEEN),
+            {
+                "SHAPE": "one partition of 6, orders:7 (enrich-1); whether another group reads orders is unknown; "
+                + NO_RIGHT
+            },
+        ),
+        (
+            judged([replace(p, lag=900_000) for p in FINE], siblings=LAG_TOO, unknown=UNSEEN),
+            {
+                "SHAPE": f"every partition, every member; 2 of 2 other groups of orders lag too; {NO_RIGHT}",
+                "->": "3 members for 5 partitions",
+            },
+        ),
+        # Healthy: nobody is closer than his own commits.
+        (
+            judged(FINE, siblings=KEEP_UP),
+            {
+                "RATE": "in 500/s, out 500/s: keeps up",
+                "SHAPE": "no partition is behind; 2 of 2 other groups of orders keep up",
+                "->": "",
+            },
+        ),
+        # Members beside too few partitions, members without any.
+        (
+            judged(FINE, roster=[E0, E1, E2, replace(member("idle"), assignment=())]),
+            {"->": "1 of 4 members idle: no partition assigned"},
+        ),
+        # Slower than what arrives, on all: how many could read.
+        (
+            judged([Part(n, 90_000, **SLOW, owner=OWNERS[n]) for n in OWNERS], siblings=KEEP_UP),
+            {"SHAPE": "every partition, every member; 2 of 2 other groups of orders keep up",
+             "->": "3 members for 6 partitions"},
+        ),
+        # A stuck partition that nobody owns.
+        (judged([*FINE, replace(STUCK, owner=None)]), {"->": "orders:7 has no owner"}),
+        (judged([*FINE, STUCK]), {"->": "enrich-1 (10.0.3.4) owns orders:7 and is still a member"}),
+        (
+            judged([*FINE, STUCK, replace(STUCK, number=8)]),
+            {
+                "STUCK": "orders:7 at 10000000: no commit for 38m while 1700/s arrive; also orders:8",
+                "->": "enrich-1 (10.0.3.4) owns orders:7 and 1 more that stand still and is still a member",
+            },
+        ),
+        # No records at all since: phantom lag.
+        (
+            verdict(group([Part(0, 40)]), replace(evidence([Part(0, 40)]), partitions={
+                ("orders", 0): PartitionEvidence(first_unread=FirstUnread(None))})),
+            {"LAG": "0 on 1 partition; 40 more offsets hold no record"},
+        ),
+    ],
+)  # fmt: skip
+def test_situations(found: GroupVerdict, lines: dict[str, str]) -> None:
+    words = said(found)
+
+    assert {word: words.get(word) for word in lines} == lines
+
+
+def test_where_all_is_read_two_lines_are_enough() -> None:
+    found = judged([replace(p, lag=0) for p in FINE])
+
+    assert said(found) == {"LAG": "0 on 5 partitions", "RATE": "in 500/s, out 500/s: nothing unread", "->": ""}
+
+
+NO_READ = "no READ on __consumer_offsets"
+BLIND = [replace(p, commits=(), timed=False, retention=None) for p in [*FINE, STUCK]]
+
+
+@pytest.mark.parametrize(
+    ("found", "lines"),
+    [
+        (
+            judged(BLIND, unknown={Source.COMMITS: NO_READ, Source.TIME: "--no-time",
+                                   Source.RETENTION: "no DESCRIBE_CONFIGS on orders", Source.SIBLINGS: "not listed"}),
+            {
+                "LAG": "3.94M on orders:7, 100% of 3.94M over 6 of 6 partitions; age unknown: --no-time",
+                "STUCK": f"unknown: {NO_READ}",
+                "RATE": f"in 2200/s, out unknown ({NO_READ})",
+                "SAFE": "unknown: no DESCRIBE_CONFIGS on orders",
+                "SHAPE": "one partition of 6, orders:7 (enrich-1); other groups unknown: not listed",
+            },
+        ),
+        (
+            verdict(group(BLIND), replace(evidence([]), unknown={Source.COMMITS: NO_READ})),
+            {"RATE": f"unknown: {NO_READ}", "STUCK": f"unknown: {NO_READ}", "SAFE": "unknown: not read"},
+        ),
+        (
+            judged([*FINE, replace(STUCK, commits=(at(3 * MINUTE, 10_000_000, 7),), age=4 * MINUTE)]),
+            {"STUCK": "unknown on 1 of 6 lagging partitions: a single commit tells no rhythm"},
+        ),
+        (
+            judged([*FINE, replace(STUCK, retention=None)]),
+            {"SAFE": "retention (12h) takes the first unread record of orders:0 in 12h; "
+                     "unknown on 1 of 6 lagging partitions"},
+        ),
+        (judged([Part(0, None)]), {"LAG": "unknown: the logs could not be read"}),
+        (
+            judged([Part(0, -50)]),
+            {
+                "LAG": "unknown: committed above the log end",
+                "RATE": "unknown: committed above the log end",
+                "SAFE": None,
+            },
+        ),
+        (verdict(uncommitted(), evidence([])), {"LAG": "unknown: nothing is committed yet"}),
+        (judged([]), {"LAG": "unknown: no committed offset, and no partition is assigned"}),
+        (
+            judged([Part(0, 9, timed=False)], unknown={Source.TIME: "timed out"}),
+            {"SAFE": "unknown: age of the first unread record: timed out"},
+        ),
+        (
+            judged([Part(0, None, error="no DESCRIBE on Topic")]),
+            {"LAG": "unknown: the offsets or the logs could not be read"},
+        ),
+    ],
+)  # fmt: skip
+def test_what_could_not_be_read_is_unknown_and_not_left_out(found: GroupVerdict, lines: dict[str, str]) -> None:
+    words = said(found)
+
+    assert {word: words.get(word) for word in lines} == lines
+
+
+@pytest.mark.parametrize(
+    ("retention", "text", "style"),
+    [
+        (Retention(12 * HOUR), "retention (12h) takes the first unread record in 11h22m", None),
+        (Retention(98 * MINUTE), "retention (1h38m) takes the first unread record in 1h", None),
+        (Retention(90 * MINUTE), "retention (1h30m) takes the first unread record in 52m", "warn"),
+        (Retention(40 * MINUTE), "retention (40m) takes the first unread record in 2m", "bad"),
+        (Retention(30 * MINUTE), "retention (30m) may take the first unread record at any moment", "bad"),
+        (Retention(None), "nothing takes unread records: retention is without limit", None),
+        (
+            Retention(None, compacted=True, deletes=False),
+            "orders is compacted: an unread record goes where its key has a newer one",
+            None,
+        ),
+        (
+            Retention(None, 2**30, 2**29),
+            "retention.bytes (1.0 GiB) takes the first unread record in about 3h55m",
+            None,
+        ),
+    ],
+)
+def test_safe(retention: Retention, text: str, style: str | None) -> None:
+    found = judged([replace(STUCK, retention=retention)])
+
+    assert found.safe is not None
+    assert (found.safe.text, found.safe.style) == (text, style)
+
+
+@pytest.mark.parametrize(
+    ("siblings", "text"),
+    [
+        ((), "no other group reads orders"),
+        ((sibling("other", 5, topic="audit"),), "no other group reads orders"),
+        ((sibling("orders-enrich", 5),), "no other group reads orders"),  # itself
+        ((sibling("old", 10**9, last_ago=2 * HOUR),), "no other group reads orders (1 quiet for over an hour)"),
+        ((sibling("a", 5),), "1 of 1 other group of orders keeps up"),
+        ((sibling("a", 5), sibling("b", 10**6)), "1 of 2 other groups of orders lags too (b)"),
+        ((sibling("a", None),), "whether other groups of orders lag is unknown"),
+        ((sibling("a", 5, last_ago=None), sibling("b", None)), "1 of 2 other groups of orders keep" + "s up"),
+        ((sibling("a", 100_000),), "1 of 1 other group of orders keeps up"),  # a minute's arrivals: 2200/s
+    ],
+)
+def test_siblings(siblings: tuple[Sibling, ...], text: str) -> None:
+    found = judged([*FINE, STUCK], siblings=siblings)
+
+    assert said(found)["SHAPE"].partition("; ")[2] == text
+
+
+@pytest.mark.parametrize(
+    ("since_ago", "unknown", "text"),
+    [
+        (41 * MINUTE, {}, "Stable for 41m"),
+        (None, {}, "Stable"),
+        (None, {Source.STATE: NO_READ}, "Stable, since when is unknown"),
+        (-5 * SECOND, {}, "Stable for 0s"),
+    ],
+)
+def test_state_and_since_when(since_ago: int | None, unknown: dict[Source, str], text: str) -> None:
+    since_ms = None if since_ago is None else NOW - since_ago
+
+    assert judged(FINE, state_since_ms=since_ms, unknown=unknown).state == text
+
+
+@pytest.mark.parametrize(
+    ("parts", "kind"),
+    [
+        ([*FINE, STUCK], Kind.ONE_PARTITION),
+        (FINE, Kind.NONE),
+        ([STUCK], Kind.EVERY),
+        ([Part(0, None)], Kind.UNKNOWN),
+        ([*FINE, STUCK, replace(STUCK, number=8, owner=E0, leader=2)], Kind.SOME),
+        ([Part(n, lag, commits=()) for n, lag in enumerate([900, 100, 5])], Kind.ONE_PARTITION),  # by lag alone
+    ],
+)
+def test_shape(parts: list[Part], kind: Kind) -> None:
+    found = [replace(p, topic="orders", leader=None if kind is Kind.SOME else p.leader) for p in parts]
+
+    assert judged(found).shape.kind is kind
+
+
+def test_the_document() -> None:
+    document = ONE_STUCK.document()
+
+    assert document["lag_status"] == "STOP"
+    assert document["draining"] is False
+    assert document["shape"] == {"kind": "one partition", "subject": None, "partitions": ["orders:7"], "of": 6}
+    assert document["stuck"] == ["orders:7"]
+    assert document["retention_left_ms"] == 11 * HOUR + 22 * MINUTE
+    assert document["siblings"]["keeping_up"] == ["orders-billing", "orders-search"]
+    assert [line["word"] for line in document["lines"]] == ["LAG", "STUCK", "RATE", "SAFE", "SHAPE"]
+    assert judged(FINE).document()["siblings"] is None
+
+
+PARTS = st.builds(
+    Part,
+    number=st.integers(0, 5),
+    lag=st.one_of(st.none(), st.integers(-5, 10**9)),
+    incoming=st.one_of(st.just(0.0), st.floats(0.001, 1e5)),
+    outgoing=st.floats(0, 1e4),
+    last_ago=st.integers(-10_000, 10**8),
+    age=st.one_of(st.none(), st.integers(-(10**6), 10**9)),
+    owner=st.sampled_from([None, E0, E1, E2]),
+    leader=st.sampled_from([None, 1, 2]),
+    retention=st.sampled_from([None, HALF_DAY, Retention(None), Retention(60_000, 100, 50), Retention(None, 0, 7)]),
+    log_start=st.sampled_from([0, 10_000_300]),
+    commits=st.sampled_from([None, (), SAME_OFFSET]),
+    last_stable=st.sampled_from([None, 5, 10_000_100]),
+    transaction=st.sampled_from([None, OpenTransaction(1, 2, 3), OpenTransaction(1, 2, 3, NOW - HOUR, "x")]),
+    timed=st.booleans(),
+)
+
+
+@given(
+    st.lists(PARTS, max_size=6, unique_by=lambda p: p.number),
+    st.sampled_from(["Stable", "Empty", "PreparingRebalance", "Dead"]),
+    st.sampled_from([None, (), KEEP_UP, LAG_TOO]),
+    st.sampled_from([None, Churn(0, 0), Churn(58, 71_000)]),
+    st.sampled_from(Isolation),
+)
+def test_anything_gets_a_verdict(
+    parts: list[Part], state: str, siblings: tuple[Sibling, ...] | None, churn: Churn | None, isolation: Isolation
+) -> None:
+    found = judged(parts, state, siblings=siblings, churn=churn, isolation=isolation)
+
+    words = [line.word for line in found.lines]
+    assert words[0] == "LAG"
+    assert len(set(words)) == len(words)
+    assert all(line.text and "\n" not in line.text and "None" not in line.text for line in found.lines)
+    assert ("RATE" in words) == bool(parts)
+    assert found.next is None or found.next.strip()
+    assert found.document()["shape"]["of"] <= len(parts)
+
+
+def test_a_transaction_whose_begin_nobody_tells_is_older_than_its_last_record() -> None:
+    unknown = replace(HANGING, transactional_id=None, at_least=True)
+    found = judged([replace(FINE[0], last_stable=10_000_000, transaction=unknown)])
+
+    assert "producer 4711, begun over 1h ago at 10000000" in said(found)["TXN"]

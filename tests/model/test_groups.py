@@ -1,0 +1,331 @@
+"""Lag, offsets out of range, totals, documents, exit codes: tables of cases."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kgroup.model.blocks import Records, Screen
+from kgroup.model.groups import (
+    Commit,
+    Coordinator,
+    Group,
+    ListedGroup,
+    LogRange,
+    Member,
+    Partition,
+    RowError,
+    TopicPartitions,
+    is_of_consumers,
+)
+from kgroup.model.outcome import Outcome
+from kgroup.support.cluster_ref import ClusterRef
+from kgroup.support.errors import ExitCode, NotAuthorized, NotFound, Unreachable
+
+GROUP_FIELDS = {
+    "group",
+    "type",
+    "state",
+    "protocol_type",
+    "assignor",
+    "coordinator",
+    "generation",
+    "leader",
+    "group_epoch",
+    "assignment_epoch",
+    "members",
+    "partitions",
+    "hidden_commits",
+    "verdict",
+    "totals",
+}
+MEMBER_FIELDS = {
+    "member_id",
+    "instance_id",
+    "client_id",
+    "host",
+    "rack",
+    "epoch",
+    "protocol",
+    "subscription",
+    "assignment",
+    "target_assignment",
+}
+PARTITION_FIELDS = {
+    "topic",
+    "partition",
+    "committed",
+    "leader_epoch",
+    "metadata",
+    "log_start",
+    "log_end",
+    "lag",
+    "lag_ms",
+    "last_commit",
+    "status",
+    "member_id",
+    "client_id",
+    "host",
+    "error",
+}
+TOTALS_FIELDS = {"members", "idle_members", "partitions", "unassigned_partitions", "lag"}
+
+
+def member(member_id: str, *partitions: int, assigned: bool = True, **other: Any) -> Member:
+    assignment = (TopicPartitions("orders", partitions),) if partitions else ()
+    given = {
+        "instance_id": None,
+        "client_id": "app",
+        "host": "/10.0.0.1",
+        "rack": None,
+        "epoch": None,
+        "protocol": "classic",
+        "subscription": ("orders",),
+        "subscription_regex": None,
+        "assignment": assignment if assigned else None,
+        "target_assignment": None,
+    }
+    return Member(member_id=member_id, **(given | other))
+
+
+def partition(
+    number: int,
+    committed: int | None = None,
+    log: tuple[int, int] | None = None,
+    owner: Member | None = None,
+    error: str | None = None,
+) -> Partition:
+    commit = None if committed is None else Commit(committed, None, "")
+    return Partition("orders", number, commit, LogRange(*log) if log else None, owner, error)
+
+
+def group(members: tuple[Member, ...] = (), partitions: tuple[Partition, ...] = (), **other: Any) -> Group:
+    given = {
+        "name": "svc",
+        "type": "classic",
+        "state": "Stable",
+        "protocol_type": "consumer",
+        "assignor": "range",
+        "coordinator": None,
+        "generation": None,
+        "leader": None,
+        "group_epoch": None,
+        "assignment_epoch": None,
+    }
+    return Group(members=members, partitions=partitions, **(given | other))
+
+
+@pytest.mark.parametrize(
+    ("committed", "log", "lag", "flag"),
+    [
+        (70, (0, 120), 50, None),
+        (120, (0, 120), 0, None),
+        (0, (0, 0), 0, None),
+        (0, (0, 120), 120, None),
+        (100, (100, 120), 20, None),
+        (5, (100, 120), 20, "BELOW_START"),
+        (5, (120, 120), 0, "BELOW_START"),
+        (121, (0, 120), 0, "ABOVE_END"),
+        (121, (120, 120), 0, "ABOVE_END"),
+        (2**62, (0, 2**63 - 1), 2**63 - 1 - 2**62, None),
+        (None, (0, 120), None, None),
+        (70, None, None, None),
+        (None, None, None, None),
+    ],
+)
+def test_lag_and_range(committed: int | None, log: tuple[int, int] | None, lag: int | None, flag: str | None) -> None:
+    found = partition(0, committed, log)
+
+    assert found.lag == lag
+    assert found.out_of_range == flag
+    assert found.document()["lag"] == lag
+    assert found.document()["status"] == flag
+
+
+def test_totals_count_what_is_known() -> None:
+    first, second, idle = member("a", 0, 1), member("b", 2), member("c")
+    found = group(
+        (first, second, idle),
+        (
+            partition(0, 70, (0, 120), first),
+            partition(1, None, (0, 7), first),
+            partition(2, 10, None, second, "unreachable"),
+            partition(3, 5, (0, 10)),
+        ),
+    ).totals
+
+    assert (found.members, found.idle_members, found.partitions, found.unassigned_partitions) == (3, 1, 4, 1)
+    assert found.lag == 55
+
+
+@pytest.mark.parametrize(
+    ("partitions", "lag"),
+    [
+        ((), None),
+        ((partition(0, None, (0, 120)),), None),
+        ((partition(0, 70, None),), None),
+        ((partition(0, 120, (0, 120)),), 0),
+        ((partition(0, 120, (0, 120)), partition(1, None, (0, 9))), 0),
+        ((partition(0, 130, (0, 120)), partition(1, 5, (0, 9))), 4),
+    ],
+)
+def test_the_total_lag_is_unknown_only_where_no_partitions_lag_is_known(
+    partitions: tuple[Partition, ...], lag: int | None
+) -> None:
+    assert group((), partitions).totals.lag == lag
+
+
+def test_a_member_whose_assignment_is_not_told_is_not_idle() -> None:
+    assert group((member("a", assigned=False), member("b"))).totals.idle_members == 1
+
+
+def test_the_document_of_a_group_has_the_fields_of_the_contract() -> None:
+    owner = member("a", 0, instance_id="i-1", rack="r1")
+    document = group(
+        (owner,),
+        (Partition("orders", 0, Commit(70, 3, "note"), LogRange(0, 120), owner, None),),
+        coordinator=Coordinator(2, "b2", 9092, None),
+        generation=112,
+        leader="a",
+    ).document()
+
+    assert set(document) == GROUP_FIELDS
+    assert document["coordinator"] == {"id": 2, "host": "b2", "port": 9092, "rack": None}
+    assert (document["group"], document["type"], document["generation"], document["leader"]) == (
+        "svc",
+        "classic",
+        112,
+        "a",
+    )
+    assert set(document["totals"]) == TOTALS_FIELDS
+    (row,) = document["partitions"]
+    assert set(row) == PARTITION_FIELDS
+    assert row == {
+        "topic": "orders",
+        "partition": 0,
+        "committed": 70,
+        "leader_epoch": 3,
+        "metadata": "note",
+        "log_start": 0,
+        "log_end": 120,
+        "lag": 50,
+        "lag_ms": None,
+        "last_commit": None,
+        "status": None,
+        "member_id": "a",
+        "client_id": "app",
+        "host": owner.host,
+        "error": None,
+    }
+    (found,) = document["members"]
+    assert set(found) >= MEMBER_FIELDS
+    assert found["assignment"] == [{"topic": "orders", "partitions": [0]}]
+
+
+def test_unknown_is_null_and_never_minus_one() -> None:
+    document = group((member("a", assigned=False),), (partition(0),)).document()
+
+    (row,), (found,) = document["partitions"], document["members"]
+    assert {row[key] for key in PARTITION_FIELDS - {"topic", "partition"}} == {None}
+    assert found["assignment"] is found["target_assignment"] is found["epoch"] is None
+    assert document["coordinator"] is document["generation"] is document["leader"] is document["verdict"] is None
+
+
+def test_an_empty_metadata_and_an_empty_assignment_are_not_null() -> None:
+    document = group((member("a"),), (partition(0, 1, (0, 1)),)).document()
+
+    assert document["partitions"][0]["metadata"] == ""
+    assert document["members"][0]["assignment"] == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "protocol_type", "simple"),
+    [("classic", "", True), ("classic", "consumer", False), ("classic", None, False), ("consumer", "", False)],
+)
+def test_a_simple_group_is_a_classic_one_that_never_had_members(
+    kind: str, protocol_type: str | None, simple: bool
+) -> None:
+    assert group(type=kind, protocol_type=protocol_type).is_simple is simple
+
+
+@pytest.mark.parametrize(
+    ("state", "members", "empty"),
+    [("Empty", (), True), ("Dead", (), True), ("Empty", None, True), ("Stable", None, False), ("Stable", (), False)],
+)
+def test_a_group_whose_members_may_not_be_seen_is_what_its_state_says(
+    state: str, members: tuple[Member, ...] | None, empty: bool
+) -> None:
+    assert replace(group(state=state), members=members).is_empty is empty
+
+
+@pytest.mark.parametrize(
+    ("protocol_type", "may_be"), [(None, True), ("", True), ("consumer", True), ("connect", False)]
+)
+def test_a_group_of_consumers_may_have_no_protocol_type(protocol_type: str | None, may_be: bool) -> None:
+    assert is_of_consumers(protocol_type) is may_be
+
+
+def test_a_listed_group_of_another_kind_has_no_number_of_members() -> None:
+    document = ListedGroup("queue", "share", "Stable", "share", None).document()
+
+    assert document["members"] is None
+    assert document["type"] == "share"
+
+
+@pytest.mark.parametrize(
+    ("error", "subject"),
+    [
+        (RowError("x", "m"), ""),
+        (RowError("x", "m", group="g"), "g"),
+        (RowError("x", "m", topic="orders"), "orders"),
+        (RowError("x", "m", group="g", topic="orders", partition=0), "g orders:0"),
+    ],
+)
+def test_the_subject_of_a_row_error(error: RowError, subject: str) -> None:
+    assert error.subject == subject
+
+
+@pytest.mark.parametrize(
+    ("cluster", "label"),
+    [
+        (ClusterRef("id", "b1:9092,b2:9092", "prod"), "prod"),
+        (ClusterRef("id", "b1:9092,b2:9092"), "b1:9092"),
+    ],
+)
+def test_a_cluster_is_called_by_its_context_or_first_address(cluster: ClusterRef, label: str) -> None:
+    assert cluster.label == label
+
+
+NO_RIGHT = RowError.of(NotAuthorized("no DESCRIBE"), topic="audit")
+GONE = RowError.of(NotFound("does not exist"), topic="audit")
+DOWN = RowError.of(Unreachable("broker 2"), group="g")
+
+
+@pytest.mark.parametrize(
+    ("data", "errors", "check_failed", "code"),
+    [
+        (1, (), False, ExitCode.DONE),
+        (0, (), False, ExitCode.DONE),
+        (1, (), True, ExitCode.CHECK_FAILED),
+        (1, (NO_RIGHT,), False, ExitCode.PARTLY),
+        (1, (NO_RIGHT,), True, ExitCode.PARTLY),
+        (0, (NO_RIGHT,), False, ExitCode.NOT_AUTHORIZED),
+        (0, (NO_RIGHT, NO_RIGHT), False, ExitCode.NOT_AUTHORIZED),
+        (0, (DOWN,), False, ExitCode.UNREACHABLE),
+        (0, (GONE,), False, ExitCode.NOT_FOUND),
+    ],
+)
+def test_the_exit_code_of_an_outcome(
+    data: int, errors: tuple[RowError, ...], check_failed: bool, code: ExitCode
+) -> None:
+    found = Outcome(
+        data=(group(),) * data,
+        screen=lambda: Screen(()),
+        records=lambda: Records((), ()),
+        errors=errors,
+        check_failed=check_failed,
+    )
+
+    assert found.exit_code == code

@@ -1,0 +1,446 @@
+"""The page of a group, from values alone: title, LAG and RANGE, the next line, the 20-row rule, labels, verbose."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from contextlib import redirect_stdout
+from typing import Any
+
+import pytest
+
+from kgroup.groups.verdict.plain import lag_line, next_line, range_line
+from kgroup.model.groups import Commit, Coordinator, Group, LogRange, Member, Partition, RowError, TopicPartitions
+from kgroup.model.output_format import Format
+from kgroup.output.pages.describe import outcome, plumbing, title
+from kgroup.output.pages.describe_records import Part
+from kgroup.output.present import present
+from kgroup.output.reporter import StderrReporter
+from kgroup.output.terminal.draw import draw
+from kgroup.support.cluster_ref import ClusterRef
+
+CLUSTER = ClusterRef("id", "b1:9092", "prod")
+
+
+def member(member_id: str, *partitions: int, **other: Any) -> Member:
+    given = {
+        "instance_id": None,
+        "client_id": member_id,
+        "host": "10.0.3.2",
+        "rack": None,
+        "epoch": None,
+        "protocol": "classic",
+        "subscription": ("orders",),
+        "subscription_regex": None,
+        "assignment": (TopicPartitions("orders", partitions),) if partitions else (),
+        "target_assignment": None,
+    }
+    return Member(member_id=member_id, **(given | other))
+
+
+def partition(
+    number: int,
+    lag: int | None = 0,
+    owner: Member | None = None,
+    *,
+    committed: int | None = 1000,
+    log_start: int = 0,
+    error: str | None = None,
+    topic: str = "orders",
+) -> Partition:
+    """A partition whose lag is ``lag``; None: its log could not be read."""
+    log = None if lag is None else LogRange(log_start, (committed or 0) + lag)
+    commit = None if committed is None else Commit(committed, 4, "note")
+    return Partition(topic, number, commit, log, owner, error)
+
+
+def group(
+    partitions: Sequence[Partition] = (), members: Sequence[Member] = (), state: str = "Stable", **other: Any
+) -> Group:
+    given: dict[str, Any] = {
+        "name": "orders-enrich",
+        "type": "classic",
+        "protocol_type": "consumer",
+        "assignor": "range",
+        "coordinator": Coordinator(2, "b2", 9092, None),
+        "generation": 112,
+        "leader": None,
+        "group_epoch": None,
+        "assignment_epoch": None,
+    }
+    return Group(state=state, members=tuple(members), partitions=tuple(partitions), **(given | other))
+
+
+def drawn(about: Group, part: Part = Part.PAGE, *, verbose: bool = False, wide: bool = False) -> list[str]:
+    """The lines of the screen, as in a pipe."""
+    stream = io.StringIO()
+    draw(outcome(part, [about], CLUSTER, verbose=verbose), stream, wide=wide)
+    return stream.getvalue().splitlines()
+
+
+def rows_under(lines: Sequence[str], heading: str) -> list[list[str]]:
+    """The cells of the table whose first heading this is."""
+    start = next(at for at, line in enumerate(lines) if line.startswith(heading))
+    found = []
+    for line in lines[start + 1 :]:
+        if not line or "more" in line:
+            break
+        found.append(line.split())
+    return found
+
+
+# The crash of the demo, and of DESIGN: committed 70, end 120.
+CRASHED = group([partition(0, 50, committed=70)], state="Empty", assignor=None)
+SPREAD = group(
+    [partition(7, 3_940_025), partition(0, 150_000), *(partition(n, 10) for n in (1, 2, 3))],
+    [member("a", 7, 0, 1, 2, 3)],
+)
+
+
+@pytest.mark.parametrize(
+    ("about", "text"),
+    [
+        (group(), "orders-enrich  Stable  classic  generation 112"),
+        (group(generation=None), "orders-enrich  Stable  classic  generation -"),
+        (group(state="CompletingRebalance"), "orders-enrich  CompletingRebalance  classic  generation 112"),
+        (
+            group(type="consumer", generation=None, group_epoch=5, assignment_epoch=5),
+            "orders-enrich  Stable  consumer  epoch 5",
+        ),
+    ],
+)
+def test_title(about: Group, text: str) -> None:
+    assert title(about) == text
+
+
+def test_title_of_a_consumer_group_that_reconciles_has_both_epochs() -> None:
+    text = title(group(type="consumer", generation=None, group_epoch=6, assignment_epoch=5, state="Assigning"))
+
+    assert "epoch 6" in text
+    assert "5" in text.partition("epoch 6")[2]
+
+
+def test_title_of_a_simple_group_says_that_it_keeps_offsets_only() -> None:
+    text = title(group(state="Empty", protocol_type="", generation=None))
+
+    assert "offsets only" in text
+    assert "generation" not in text
+
+
+def test_title_names_another_protocol_type() -> None:
+    assert "connect" in title(group(protocol_type="connect"))
+
+
+def test_the_first_line_has_cluster_and_time_at_the_right_edge() -> None:
+    first = drawn(CRASHED)[0]
+
+    assert first.startswith("orders-enrich  Empty  classic")
+    assert first.split()[-2] == "prod"
+    assert first.endswith("Z")
+    assert len(first) == 80
+
+
+@pytest.mark.parametrize(
+    ("about", "text"),
+    [
+        (CRASHED, "50 on orders:0"),
+        (group([partition(0, 0), partition(1, 0)]), "0 on 2 partitions"),
+        (group([partition(0, 0)]), "0 on 1 partition"),
+        (group([partition(0, 5), partition(1, None)]), "5 on orders:0; unknown on 1 other partition"),
+    ],
+)
+def test_lag_line(about: Group, text: str) -> None:
+    assert lag_line(about) == text
+
+
+def test_the_largest_partition_stands_before_the_total() -> None:
+    assert lag_line(SPREAD).startswith("3.94M on orders:7, 96% of 4.09M")
+
+
+@pytest.mark.parametrize(
+    "about",
+    [
+        group(),
+        group([partition(0, 5, committed=None)]),
+        group([partition(0, None, error="unreachable")]),
+    ],
+)
+def test_without_evidence_the_lag_line_says_what_is_missing(about: Group) -> None:
+    assert lag_line(about).startswith("unknown: ")
+    assert len(lag_line(about)) > len("unknown: ")
+    assert any(line.startswith("LAG") and "unknown: " in line for line in drawn(about))
+
+
+def test_lag_zero_is_not_said_of_partitions_that_could_not_be_read() -> None:
+    text = lag_line(group([partition(0, 0), partition(1, None, error="unreachable")]))
+
+    assert "unknown" in text
+
+
+BELOW = Partition("orders", 3, Commit(5, None, ""), LogRange(100, 120), None, None)
+ABOVE = Partition("orders", 4, Commit(130, None, ""), LogRange(100, 120), None, None)
+
+
+@pytest.mark.parametrize(
+    ("outside", "says"),
+    [
+        ([BELOW], ["orders:3", "committed 5", "log start 100", "95 "]),
+        ([ABOVE], ["orders:4", "committed 130", "log end 120"]),
+        ([BELOW, ABOVE], ["orders:3", "1 more"]),
+    ],
+)
+def test_range_line(outside: list[Partition], says: list[str]) -> None:
+    text = range_line(outside)
+
+    assert [word for word in says if word not in text] == []
+
+
+def test_offsets_out_of_range_are_flagged_and_come_first() -> None:
+    lines = drawn(group([partition(0, 5000), BELOW, ABOVE]))
+
+    assert any(line.startswith("RANGE") for line in lines)
+    table = rows_under(lines, "PARTITION")
+    assert {row[0] for row in table[:2]} == {"orders:3", "orders:4"}
+    assert all("BELOW_START" in row or "ABOVE_END" in row for row in table[:2])
+
+
+def test_no_range_line_where_all_is_in_range() -> None:
+    assert not any(line.startswith("RANGE") for line in drawn(SPREAD))
+
+
+@pytest.mark.parametrize(
+    ("about", "says"),
+    [
+        (group(state="PreparingRebalance", members=[member("a")]), "PreparingRebalance"),
+        (group(state="Reconciling", type="consumer", members=[member("a", 0)]), "Reconciling"),
+        (CRASHED, "committed offsets"),
+        (
+            group([partition(0, 3)], state="Empty", protocol_type=""),
+            "assign()",
+        ),
+        (group([partition(0, 0)], [member("a", 0), member("b"), member("c")]), "2 of 3 members"),
+        (group([partition(0, 0), partition(1, 0)], [member("a", 0)]), "owner"),
+    ],
+)
+def test_next_line(about: Group, says: str) -> None:
+    text = next_line(about)
+
+    assert text is not None
+    assert says in text
+    assert sum(line.startswith("->") for line in drawn(about)) == 1
+
+
+def test_a_static_member_that_left_for_a_moment_is_named() -> None:
+    left = member("m-1", 0, instance_id="pay-4", epoch=-2, protocol="consumer")
+    stay = member("m-2", 1, epoch=5, protocol="consumer")
+    about = group([partition(0, 0, left), partition(1, 0, stay)], [left, stay], type="consumer", group_epoch=5)
+
+    lines = drawn(about)
+
+    row = next(row for row in rows_under(lines, "MEMBER") if row[0] == "pay-4")
+    assert "left" in " ".join(row)
+    assert "pay-4 left" in "\n".join(line for line in lines if line.startswith("->"))
+
+
+@pytest.mark.parametrize(
+    "about",
+    [
+        group([partition(0, 0, member("a", 0))], [member("a", 0)]),
+        group([partition(0, 0)], state="Empty"),
+        group(state="Empty"),
+    ],
+)
+def test_nothing_stands_out_and_no_line_says_so(about: Group) -> None:
+    assert next_line(about) is None
+    assert not any(line.startswith("->") for line in drawn(about))
+
+
+def test_plumbing() -> None:
+    members = [member("enrich-0", 0), member("enrich-1", 1), member("enrich-2", 2)]
+    about = group([partition(n, 0, owner) for n, owner in enumerate(members)], members, leader="enrich-0")
+
+    assert plumbing(about) == "3 members, none idle, range assignor, leader enrich-0, coordinator 2 (b2:9092)"
+    assert drawn(about)[-1] == plumbing(about)
+
+
+def test_plumbing_without_members_and_coordinator() -> None:
+    assert plumbing(group(state="Empty", coordinator=None, assignor=None)) == "no members"
+
+
+@pytest.mark.parametrize(("count", "rows", "rest"), [(1, 1, 0), (20, 20, 0), (21, 20, 1), (100, 20, 80)])
+def test_the_page_has_twenty_rows_and_one_line_for_the_rest(count: int, rows: int, rest: int) -> None:
+    # Lag grows with the number, so the worst are the last.
+    lines = drawn(group([partition(n, 100 + n) for n in range(count)]))
+
+    found = rows_under(lines, "PARTITION")
+    assert len(found) == rows
+    assert [row[0] for row in found] == [f"orders:{n}" for n in range(count - 1, count - 1 - rows, -1)]
+    folded = [line for line in lines if "more" in line]
+    if rest:
+        (line,) = folded
+        assert line.startswith(f"{rest} more")
+        assert "--offsets" in line
+        assert f"lag 100 to {100 + rest - 1}" in line or (rest == 1 and "lag 100" in line)
+    else:
+        assert folded == []
+
+
+@pytest.mark.parametrize(("part", "verbose"), [(Part.OFFSETS, False), (Part.PAGE, True), (Part.OFFSETS, True)])
+def test_offsets_and_verbose_show_every_partition_in_its_order(part: Part, verbose: bool) -> None:
+    lines = drawn(group([partition(n, 100 + n) for n in range(100)]), part, verbose=verbose)
+
+    assert [row[0] for row in rows_under(lines, "PARTITION")] == [f"orders:{n}" for n in range(100)]
+    assert not any("more" in line for line in lines)
+
+
+def test_the_page_has_twenty_members_and_one_line_for_the_rest() -> None:
+    members = [member(f"m-{n}", n) for n in range(30)]
+    about = group([partition(n, 1, owner) for n, owner in enumerate(members)], members)
+
+    lines = drawn(about)
+
+    assert len(rows_under(lines, "MEMBER")) == 20
+    assert any(line.startswith("10 more") and "--members" in line for line in lines)
+    assert len(rows_under(drawn(about, Part.MEMBERS), "MEMBER")) == 30
+
+
+def test_rows_that_could_not_be_read_are_not_folded_away() -> None:
+    rows = [partition(n, 100) for n in range(30)]
+    rows[29] = partition(29, None, error="unreachable")
+
+    shown = rows_under(drawn(group(rows)), "PARTITION")
+
+    assert shown[0][0] == "orders:29"
+    assert "unreachable" in shown[0]
+
+
+def test_a_lag_that_cannot_be_known_without_a_commit_is_a_dash() -> None:
+    (row,) = rows_under(drawn(group([partition(0, 120, committed=None)])), "PARTITION")
+
+    assert row[:4] == ["orders:0", "-", "120", "-"]
+
+
+def test_columns_hold_plain_integers() -> None:
+    (row,) = rows_under(drawn(group([partition(7, 3_940_025, committed=88_123_377)])), "PARTITION")
+
+    assert row[:4] == ["orders:7", "88123377", "92063402", "3940025"]
+
+
+def test_members_that_share_a_client_id_are_told_apart() -> None:
+    members = [member("app-1111", 0, client_id="app"), member("app-2222", 1, client_id="app"), member("other", 2)]
+    about = group([partition(n, 0, owner) for n, owner in enumerate(members)], members, leader="app-2222")
+
+    lines = drawn(about)
+
+    assert {row[0] for row in rows_under(lines, "MEMBER")} == {"app-1111", "app-2222", "other"}
+    owners = {row[0]: row[-1] for row in rows_under(lines, "PARTITION")}
+    assert owners == {"orders:0": "app-1111", "orders:1": "app-2222", "orders:2": "other"}
+    assert "leader app-2222" in lines[-1]
+
+
+def test_members_without_a_client_id_are_called_by_their_member_id() -> None:
+    only = member("-1111", 0, client_id="")
+    lines = drawn(group([partition(0, 0, only)], [only]))
+
+    assert rows_under(lines, "MEMBER")[0][0] == "-1111"
+
+
+def test_a_static_member_is_called_by_its_instance() -> None:
+    static = member("app-1111", 0, client_id="app", instance_id="pay-4")
+    lines = drawn(group([partition(0, 0, static)], [static]))
+
+    assert rows_under(lines, "PARTITION")[0][-1] == "pay-4"
+
+
+def test_idle_members_are_in_the_table_with_no_partitions() -> None:
+    members = [member("busy", 0), member("idle")]
+    lines = drawn(group([partition(0, 9, members[0])], members))
+
+    heading = next(line for line in lines if line.startswith("MEMBER")).split()
+    cells = {row[0]: row for row in rows_under(lines, "MEMBER")}
+    assert cells["idle"][heading.index("PARTITIONS")] == "0"
+    assert cells["busy"][heading.index("LAG")] == "9"
+    assert "1 idle" in lines[-1]
+
+
+def test_members_that_do_not_tell_are_not_called_idle() -> None:
+    silent = [member("a", assignment=None), member("b", assignment=None)]
+
+    assert "none idle" not in plumbing(group(members=silent, state="PreparingRebalance"))
+
+
+def test_a_group_under_upgrade_names_each_members_protocol() -> None:
+    old, new = member("old", 0), member("new", 1, protocol="consumer", epoch=7)
+    about = group([partition(0, 0, old), partition(1, 0, new)], [old, new], type="consumer", group_epoch=7)
+
+    cells = {row[0]: row for row in rows_under(drawn(about), "MEMBER")}
+
+    assert "classic" in cells["old"]
+    assert "consumer" in cells["new"]
+
+
+def test_verbose_adds_assignments_leader_epochs_and_metadata() -> None:
+    owner = member("a", 0, 1)
+    about = group([partition(0, 0, owner), partition(1, 0, owner)], [owner])
+
+    text = "\n".join(drawn(about, verbose=True))
+
+    assert "orders:0,1" in text
+    assert "note" in text
+    assert rows_under(drawn(about, verbose=True), "PARTITION")[0][2] == "4"
+    assert "orders:0,1" not in "\n".join(drawn(about))
+
+
+def test_verbose_shows_a_target_that_differs() -> None:
+    moving = member("a", 0, target_assignment=(TopicPartitions("orders", (0, 1)),), epoch=4)
+    about = group([partition(0, 0, moving)], [moving], type="consumer", state="Reconciling", group_epoch=5)
+
+    assert "orders:0,1" in "\n".join(drawn(about, Part.MEMBERS, verbose=True))
+
+
+@pytest.mark.parametrize(
+    ("part", "has", "has_not"),
+    [
+        (Part.OFFSETS, ["PARTITION"], ["MEMBER "]),
+        (Part.MEMBERS, ["MEMBER"], ["PARTITION ", "COMMITTED"]),
+        (Part.STATE, ["GROUP", "STATE"], ["COMMITTED"]),
+    ],
+)
+def test_parts(part: Part, has: list[str], has_not: list[str]) -> None:
+    text = "\n".join(drawn(SPREAD, part))
+
+    assert [word for word in has if word not in text] == []
+    assert [word for word in has_not if word in text] == []
+
+
+def test_a_group_that_is_empty_in_every_way_has_a_page() -> None:
+    lines = drawn(group(state="Empty", assignor=None))
+
+    assert lines[0].startswith("orders-enrich")
+    assert "no members" in lines[-1]
+
+
+@pytest.mark.parametrize("form", [Format.CSV, Format.JSON])
+def test_csv_and_json_have_all_rows(form: Format) -> None:
+    about = group([partition(n, n) for n in range(100)])
+    out = io.StringIO()
+    with redirect_stdout(out):
+        present("describe", [outcome(Part.PAGE, [about], CLUSTER)], form, ["kgroup"], StderrReporter(io.StringIO()))
+
+    if form is Format.CSV:
+        rows = list(csv.DictReader(io.StringIO(out.getvalue())))
+        assert [(row["topic"], row["partition"], row["lag"]) for row in rows] == [
+            ("orders", str(n), str(n)) for n in range(100)
+        ]
+    else:
+        assert out.getvalue().count('"log_end"') == 100
+
+
+def test_errors_of_rows_are_not_on_the_screen_but_in_the_outcome() -> None:
+    error = RowError("unreachable", "broker 3 is gone", "orders-enrich", "orders", 1)
+
+    found = outcome(Part.PAGE, [SPREAD], CLUSTER, (error,))
+
+    assert found.errors == (error,)
+    assert found.exit_code == 7

@@ -1,0 +1,228 @@
+"""The page of a history: title, verdict lines, the picture in 80 columns, offsets over time, the reach of the log."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from kgroup.groups.history.summary import History
+from kgroup.model.group_log import GenerationMember
+from kgroup.output.pages.history import headline, log_lines, next_line, outcome, records, step_line
+from kgroup.output.terminal.draw import draw
+from kgroup.support.cluster_ref import ClusterRef
+from tests.groups.history.test_consumer import grown
+from tests.groups.history.test_signatures import rolling, start
+from tests.support.cases.history import T0, Log, member
+
+CLUSTER = ClusterRef("id", "b1:9092", "prod")
+
+
+def drawn(history: History, **how: Any) -> list[str]:
+    """The lines of the screen, as in a pipe."""
+    stream = io.StringIO()
+    draw(outcome([history], CLUSTER, **how), stream)
+    return stream.getvalue().splitlines()
+
+
+def picture_of(lines: Sequence[str], heading: str = "GENERATION") -> dict[str, list[str]]:
+    """The rows of the picture by their label."""
+    first = next(n for n, line in enumerate(lines) if line.startswith(heading))
+    found = {}
+    for line in lines[first:]:
+        if line.startswith("4 = "):
+            break
+        label, *cells = line.split("  ", 1)
+        found[label.strip()] = cells[0].split() if cells else []
+    return found
+
+
+def test_a_rollout_on_a_page() -> None:
+    lines = drawn(rolling(start(), 0).history(now=200))
+
+    assert lines[0].startswith("g  over: last rebalance 2m10s ago")
+    assert "CAUSE    8  rollout 03:00-03:01Z: 4 of 4 members replaced once, in 8 rebalances" in lines
+    assert not any("gone" in line for line in lines if line.startswith("CAUSE"))
+    assert max(map(len, lines)) <= 80
+    assert picture_of(lines) == {
+        "GENERATION": ["10", "11", "12", "13", "14", "15", "16", "17"],
+        "AT 03h (Z)": ["00:00", "00:10", "00:20", "00:30", "00:40", "00:50", "01:00", "01:10"],
+        "WHY": ["gone+", "join", "gone", "join", "gone", "join", "gone", "join"],
+        "pod-0": [".", "1", "1", "1", "1", "1", "1", "1"],
+        "pod-1": ["1", "1", ".", "1", "1", "1", "1", "1"],
+        "pod-2": ["1", "1", "1", "1", ".", "1", "1", "1"],
+        "pod-3": ["1", "1", "1", "1", "1", "1", ".", "1"],
+    }
+
+
+def test_nothing_happened() -> None:
+    lines = drawn(start().history())
+
+    assert lines[0].startswith("g  no rebalance since 03:00Z")
+    assert "TOTAL  0 rebalances in 1h" in lines
+    assert "CAUSE  nothing happened" in lines
+    assert not any(line.startswith(("GENERATION", "MOVED")) for line in lines)
+
+
+def test_nothing_is_known() -> None:
+    lines = drawn(Log().history(reach={"oldest_ms": None, "whole_from": None, "stopped": "no READ on the topic"}))
+
+    assert lines[0].startswith("g  no known rebalance since 03:00Z")
+    assert "TOTAL  0 rebalances known in 1h" in lines
+    assert "CAUSE  unknown: the log tells of none" in lines
+    assert "no READ on the topic" in lines[-1]
+
+
+def storm(count: int, members: int, name: str = "orders-enrich-%d") -> Log:
+    """The last member comes and goes, with many others; each time all partitions are dealt out anew."""
+    log = Log()
+    for turn in range(count):
+        there = members - turn % 2
+        numbers = [[p for p in range(48) if p % there == n] for n in range(there)]
+        log.at(13 * turn).generation(
+            900 + turn, *(member(f"{name % n}/1", *numbers[n], host=f"h{n}") for n in range(there))
+        )
+    return log
+
+
+@pytest.mark.parametrize("name", ["a-%d", "orders-enrich-%d", "consumer-a-very-long-group-name-indeed-%d"])
+@pytest.mark.parametrize(("count", "members"), [(1, 1), (7, 3), (60, 40)])
+def test_any_picture_fits_on_a_page(name: str, count: int, members: int) -> None:
+    lines = drawn(storm(count, members, name).history())
+
+    rows = [line for line in lines if line.startswith(("GENERATION", "AT", "WHY", "QUIET", name[:2]))]
+    assert max(map(len, rows)) <= 80
+    assert len(rows) <= 16
+
+
+def test_lanes_and_columns_that_are_left_out_are_counted() -> None:
+    lines = drawn(storm(60, 40).history())
+
+    columns = len(picture_of(lines)["GENERATION"])
+    assert f"28 more members, present throughout: --verbose; {60 - columns} earlier: --limit 0" in lines
+
+
+def test_all_of_it() -> None:
+    lines = drawn(storm(60, 40).history(), verbose=True, limit=0)
+
+    found = picture_of(lines)
+    assert len(found["GENERATION"]) == 60
+    assert list(found)[3:7] == ["orders-enrich-39", "orders-enrich-0", "orders-enrich-1", "orders-enrich-2"]
+    assert not any("more members" in line for line in lines)
+
+
+def test_epochs() -> None:
+    log = grown().at(50).member("c/1").epoch(3).target(3).at(51).left("c/1").epoch(4).target(4)
+    lines = drawn(log.history(until=120))
+
+    found = picture_of(lines, "EPOCH")
+    assert found["TOOK"] == ["0s", "5s", "-", "-"]
+    assert found["NOT DONE"] == ["!"]
+    assert found["a"] == ["4", "2*", "2", "2"]
+
+
+def test_a_static_member_that_came_back() -> None:
+    def static(life: int) -> GenerationMember:
+        return member(f"s/{life}", 0, 1, instance_id="pod-0")
+
+    log = Log().at(-5).generation(5, static(1)).at(20).generation(5, static(2))
+    lines = drawn(log.history())
+
+    assert picture_of(lines)["GENERATION"] == ["5'"]
+    assert picture_of(lines)["pod-0"] == ["2="]
+    assert "BACK   1 times a static member came back to the same partitions" in lines
+
+
+def test_members_that_differ_from_the_others_are_named() -> None:
+    def there(*numbers: int) -> tuple[GenerationMember, ...]:
+        return tuple(member(f"p-{n}/1", n, rebalance_timeout_ms=30_000 if n == 3 else 300_000) for n in numbers)
+
+    log = Log().at(-60).generation(9, *there(0, 1, 2, 3))
+    log.at(5).generation(10, *there(0, 1, 2)).at(9).generation(11, *there(0, 1, 2, 3))
+
+    assert next_line(log.history()) == "p-3 (30s) and the others (5m) differ in max.poll.interval: rollout incomplete?"
+
+
+@pytest.mark.parametrize(
+    ("reach", "words"),
+    [
+        ({}, "no record of the span is missing"),
+        ({"whole_from": None}, "compaction may have taken"),
+        (
+            {"oldest_ms": 1_795_231_000_000, "to_log_start": True, "whole_from": None},
+            "only, not to the beginning of the span: nothing older",
+        ),
+        ({"oldest_ms": 1_795_231_000_000, "to_log_start": True, "whole_from": 0}, "no record of the span is missing"),
+        ({"oldest_ms": 1_795_231_000_000, "stopped": "out of time"}, "out of time"),
+        ({"open_since_ms": 1_795_231_000_000}, "A transaction of this group is open since 03:16Z"),
+    ],
+)
+def test_how_far_back(reach: dict[str, Any], words: str) -> None:
+    assert words in " ".join(log_lines(start().history(reach=reach)))
+
+
+def test_a_rebalance_that_is_under_way_is_in_no_record() -> None:
+    log = start()
+
+    assert headline(log.history(now=60, state="PreparingRebalance")).startswith(
+        "NOT OVER: a rebalance is under way (PreparingRebalance)"
+    )
+    assert log.history(state="PreparingRebalance").over is False
+    assert log.history(state="Stable").document()["state"] == "Stable"
+
+
+def test_why_it_was_not_read_further_and_what_helps() -> None:
+    reach = {"oldest_ms": T0 - 60_000, "stopped": "the 10 s for it were over", "start": 50, "whole_from": 50}
+
+    said = " ".join(log_lines(Log().commit(0, 1).history(reach=reach)))
+
+    assert "What the group was before the span is not known: the 10 s for it were over (--log-budget)." in said
+
+
+def test_offsets_over_time() -> None:
+    log = Log().at(-60).generation(5, member("a/1", 0, 1), member("b/1", 2, 3))
+    log.commits((0, 1, 2, 3), 0, 300, every=10, pace=1000).at(400).generation(6).at(432)
+    for number in range(4):
+        log.commit(number, 31_000 if number else 29_000)
+
+    history = log.history(commits=True, until=600)
+    lines = drawn(history)
+
+    assert ["03:07:12Z", "admin (no member)", "4", "+2000 reset", "Empty since 03:06:40Z"] in [
+        re.split(r" {2,}", line) for line in lines
+    ]
+    assert any(line.startswith("orders:0") and "100/s" in line for line in lines)
+    assert max(map(len, lines)) <= 80
+    header, rows = records([history]).header, list(records([history]).rows)
+    assert dict(zip(header, rows[0], strict=True)) == {
+        "group": "g",
+        "at": "2026-11-21T03:07:12.000Z",
+        "move": "reset",
+        "by": "admin",
+        "who": None,
+        "topic": "orders",
+        "partition": 0,
+        "old": 30_000,
+        "new": 29_000,
+        "during": 6,
+        "beside_rebalance_ms": None,
+    }
+    assert len(rows) == 4
+
+
+def test_going_on() -> None:
+    assert headline(rolling(start(), 0).history(now=79)) == "NOT OVER: last rebalance 9s ago"
+
+
+def test_a_line_a_step_and_a_row_a_step() -> None:
+    history = rolling(start(), 0).history()
+
+    assert (
+        step_line(history.steps[1]) == "generation 11: join pod-0; 4 members, 1 moved (0 although their owner stayed)"
+    )
+    rows = list(records([history]).rows)
+    assert len(rows) == 8
+    assert rows[1][:6] == ("g", "classic", 11, "rebalance", "2026-11-21T03:00:10.000Z", "join pod-0")

@@ -1,0 +1,300 @@
+"""The pages of ``kgroup lag``, its csv and metrics, sparklines; and the page of a group with its verdict."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kgroup.groups.lag.checks import Bounds, check
+from kgroup.groups.lag.evidence import MemberFacts
+from kgroup.groups.lag.measure import measure
+from kgroup.groups.lag.order import Level, SortBy, rows_of
+from kgroup.groups.lag.report import GroupLag
+from kgroup.groups.verdict.group import verdict
+from kgroup.model.metrics import Metric
+from kgroup.model.outcome import Outcome
+from kgroup.output.formats.envelope import of_outcomes
+from kgroup.output.formats.prometheus import exposition
+from kgroup.output.pages import describe
+from kgroup.output.pages.describe_records import Part as Shown
+from kgroup.output.pages.lag import Found, View, outcome
+from kgroup.output.pages.lag_metrics import lag_metrics
+from kgroup.output.pages.sparkline import PLAIN, Looks, sparkline
+from kgroup.output.terminal.draw import draw
+from kgroup.support.cluster_ref import ClusterRef
+from kgroup.support.errors import ExitCode
+from tests.support.cases.lag import HOUR, MINUTE, NOW, Part, evidence, group, member
+
+CLUSTER = ClusterRef("id", "b1:9092", "prod")
+E1 = member("enrich-1", "/10.0.3.4", (7,))
+STUCK = Part(7, 3_940_025, 1700, last_ago=38 * MINUTE, age=38 * MINUTE, owner=E1)
+FINE = [Part(n, 600) for n in range(3)]
+
+
+def report(name: str, *parts: Part) -> GroupLag:
+    return measure(replace(group(parts), name=name), evidence(parts))
+
+
+ENRICH = report("orders-enrich", STUCK, *FINE)
+BILLING = report("orders-billing", *FINE)
+SEARCH = report("orders-search", *(Part(n, 20_000, 100, 60) for n in range(3)))
+UNSEEN = report("orders-unseen", FINE[0], Part(1, None))
+ALL = [BILLING, ENRICH, SEARCH, UNSEEN]
+
+
+def drawn(found: Outcome, *, wide: bool = False) -> list[str]:
+    stream = io.StringIO()
+    draw(found, stream, wide=wide)
+    return stream.getvalue().splitlines()
+
+
+def page(reports: Sequence[GroupLag], view: View | None = None, **other: object) -> list[str]:
+    return drawn(outcome(Found(reports, **other), view or View(), CLUSTER))  # type: ignore[arg-type]
+
+
+def test_many_groups_worst_first() -> None:
+    lines = page(ALL)
+
+    assert lines[0].startswith("orders  4 partitions  4 groups")
+    assert lines[1].split() == "GROUP STATE LAG BEHIND WORST TREND CAUGHT-UP STATUS".split()  # noqa: SIM905
+    assert [line.split()[0] for line in lines[2:6]] == [
+        "orders-enrich",
+        "orders-search",
+        "orders-unseen",  # unknown: before what is known to be well
+        "orders-billing",
+    ]
+    assert lines[2].split() == [
+        "orders-enrich",
+        "Stable",
+        "3941825",
+        "38m",
+        "orders:7",
+        "100%",
+        "+1700/s",
+        "never",
+        "STOP",
+        "38m",
+    ]
+    assert lines[4].split()[:4] == ["orders-unseen", "Stable", "600+?", "-"]
+    assert lines[6:] == ["1 of 4 groups is stuck.", "-> kgroup describe orders-enrich"]
+
+
+def test_no_stuck_group_no_closing_line() -> None:
+    assert len(page([BILLING, SEARCH])) == 4
+
+
+def test_nothing_to_show_is_nothing() -> None:
+    assert page([]) == []
+
+
+def test_top_says_what_it_leaves_out() -> None:
+    lines = page(ALL, View(sort=SortBy.LAG, top=1))
+
+    assert lines[3] == "3 more, lag 600 to 60000: without --top all are shown"
+
+
+def test_by_topic_and_by_partition() -> None:
+    both = report("both", *FINE, Part(0, 9, topic="audit"))
+
+    topics = page([both], View(Level.TOPIC, SortBy.LAG))
+    partitions = page([both, BILLING], View(Level.PARTITION, SortBy.NAME))
+
+    assert [line.split()[:2] for line in topics[2:]] == [["both", "orders"], ["both", "audit"]]
+    assert partitions[1].split()[:2] == ["GROUP", "PARTITION"]
+    assert partitions[2].split()[:2] == ["both", "audit:0"]
+    assert page([both], View(Level.PARTITION))[1].split()[0] == "PARTITION"
+
+
+def test_one_group_has_its_verdict_above() -> None:
+    about = group([STUCK, *FINE])
+    found = verdict(about, evidence([STUCK, *FINE], state_since_ms=NOW - 41 * MINUTE))
+
+    lines = page([found.report], View(Level.PARTITION), verdicts={about.name: found})
+
+    assert lines[0].startswith("orders-enrich  Stable for 41m  4 partitions")
+    assert [line.split()[0] for line in lines[1:6]] == ["LAG", "STUCK", "RATE", "SAFE", "SHAPE"]
+    assert lines[6].startswith("-> enrich-1 (10.0.3.4)")
+    assert lines[9].split() == [
+        "orders:7",
+        "10000000",
+        "13940025",
+        "3940025",
+        "38m",
+        "38m",
+        "+1700/s",
+        "never",
+        "STOP",
+        "38m",
+        "enrich-1",
+    ]
+
+
+def test_violations_close_the_page_and_decide_the_exit() -> None:
+    violations = check(rows_of(ALL, Level.GROUP), Bounds(max_lag=1000), NOW)
+    found = outcome(Found(ALL, violations), View(), CLUSTER)
+
+    failed = [line for line in drawn(found) if line.startswith("FAILED")]
+    assert failed == [
+        "FAILED  orders-billing: lag 1800 is over 1000, 33% of it on orders:0",
+        "FAILED  orders-enrich: lag 3941825 is over 1000, 100% of it on orders:7",
+        "FAILED  orders-search: lag 60000 is over 1000, 33% of it on orders:0",
+        "FAILED  orders-unseen: lag unknown (orders:1: its log could not be read), at most 1000 is asked for",
+    ]
+    assert found.exit_code is ExitCode.CHECK_FAILED
+    assert outcome(Found(ALL), View(), CLUSTER).exit_code is ExitCode.DONE
+    data = of_outcomes("lag", [found])["data"]
+    assert [len(each["violations"]) for each in data] == [1, 1, 1, 1]
+    assert data[3]["violations"][0]["known"] is False
+
+
+def test_json_has_every_row_whatever_is_shown() -> None:
+    (data,) = of_outcomes("lag", [outcome(Found([ENRICH]), View(top=1), CLUSTER)])["data"]
+
+    assert len(data["partitions"]) == 4
+    assert data["verdict"] is None
+    assert data["largest"] == "orders:7"
+
+
+def test_csv() -> None:
+    found = outcome(Found([ENRICH]), View(Level.PARTITION, SortBy.LAG), CLUSTER).records()
+    rows = [dict(zip(found.header, row, strict=True)) for row in found.rows]
+
+    assert rows[0]["partition"] == 7
+    assert (rows[0]["lag"], rows[0]["status"], rows[0]["lag_ms"]) == (3_940_025, "STOP", 38 * MINUTE)
+    (total,) = outcome(Found([ENRICH]), View(), CLUSTER).records().rows
+    assert list(total)[:4] == ["orders-enrich", None, None, "Stable"]
+
+
+def test_a_page_in_eighty_columns_keeps_what_matters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kgroup.output.terminal.draw.terminal_width", lambda stream: 80)
+
+    for level in Level:
+        lines = page(ALL, View(level))
+        assert max(map(len, lines)) <= 80
+        assert "LAG" in lines[1].split()
+        assert "STATUS" in lines[1].split()
+
+
+def test_watch_draws_a_line_a_row() -> None:
+    looks = Looks()
+    for lag in (0, 5, 10):
+        looks = looks.and_then({"orders-enrich orders:7": lag})
+
+    lines = page([ENRICH], View(Level.PARTITION), looks=looks)
+
+    assert "▁▅█" in next(line for line in lines if line.startswith("orders:7"))
+    assert "LOOKS" not in page([ENRICH], View(Level.PARTITION))[1]
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ([], ""),
+        ([3], "▁"),
+        ([3, 3, 3], "▁▁▁"),
+        ([0, 5, 10], "▁▅█"),
+        ([10, 5, 0], "█▅▁"),
+        ([None, 0, None, 10], " ▁ █"),
+        ([None, None], "  "),
+        ([1_000_000, 1_000_001], "▁█"),
+        (range(30), sparkline(range(10, 30))),
+    ],
+)
+def test_sparkline(values: Sequence[int | None], text: str) -> None:
+    assert sparkline(values) == text
+
+
+def test_a_terminal_without_blocks() -> None:
+    assert sparkline([0, 5, 10], steps=PLAIN) == "_+#"
+    assert sparkline([1, 2], width=0) == ""
+
+
+@given(st.lists(st.one_of(st.none(), st.integers(0, 10**15))), st.integers(0, 30))
+def test_a_sparkline_is_as_long_as_its_values(values: list[int | None], width: int) -> None:
+    assert len(sparkline(values, width)) == min(width, len(values))
+
+
+@given(st.lists(st.dictionaries(st.sampled_from("abc"), st.one_of(st.none(), st.integers(0, 9))), max_size=9))
+def test_looks_line_up(ticks: list[dict[str, int | None]]) -> None:
+    looks = Looks()
+    for tick in ticks:
+        looks = looks.and_then(tick, most=4)
+
+    assert looks.count == min(4, len(ticks))
+    assert all(len(row) == looks.count for row in looks.values.values())
+    if ticks:
+        assert {name: row[-1] for name, row in looks.values.items() if name in ticks[-1]} == ticks[-1]
+
+
+def samples(metrics: Sequence[Metric], name: str) -> dict[str, float]:
+    (metric,) = [m for m in metrics if m.name == name]
+    return {",".join(v for k, v in s.labels if k in ("group", "topic", "partition")): s.value for s in metric.samples}
+
+
+def test_metrics_have_klag_exporters_names() -> None:
+    metrics = lag_metrics([ENRICH, UNSEEN], "prod", NOW)
+
+    assert samples(metrics, "kafka_consumergroup_group_lag")["orders-enrich,orders,7"] == 3_940_025
+    assert samples(metrics, "kafka_consumergroup_group_lag_seconds")["orders-enrich,orders,7"] == 2280
+    assert samples(metrics, "kafka_consumergroup_group_sum_lag") == {"orders-enrich": 3_941_825}
+    assert samples(metrics, "kafka_consumergroup_group_topic_sum_lag") == {"orders-enrich,orders": 3_941_825}
+    assert samples(metrics, "kafka_consumergroup_group_max_lag_seconds") == {"orders-enrich": 2280}
+    assert samples(metrics, "kafka_consumergroup_group_state") == {"orders-enrich": 3, "orders-unseen": 3}
+    assert samples(metrics, "kgroup_consumergroup_status") == {"orders-enrich": 4}
+    assert samples(metrics, "kafka_partition_latest_offset")["orders,7"] == 13_940_025
+    text = exposition(metrics)
+    assert 'kgroup_last_success_timestamp_seconds{cluster_name="prod"} 1795225000\n' in text
+    assert (
+        'kafka_consumergroup_group_lag{cluster_name="prod",group="orders-enrich",topic="orders",partition="7",'
+        'member_host="10.0.3.4",consumer_id="enrich-1",client_id="enrich-1"} 3940025\n'
+    ) in text
+
+
+def test_records_that_are_lost_show_in_the_metrics() -> None:
+    metrics = lag_metrics([report("g", Part(0, 600, log_start=10_000_300))], "prod", None)
+
+    assert samples(metrics, "kafka_consumergroup_group_messages_lost") == {"g,orders,0": 300}
+    assert samples(metrics, "kafka_consumergroup_group_retention_margin") == {"g,orders,0": -300}
+    assert samples(metrics, "kafka_consumergroup_group_lag_retention_ratio") == {"g,orders,0": 200}
+    assert 'data_loss_detected="true"' in exposition(metrics)
+    assert "last_success" not in exposition(metrics)
+
+    above = lag_metrics([report("g", Part(0, -50))], "prod", None)
+    assert samples(above, "kafka_consumergroup_group_offset") == {"g,orders,0": 10_000_000}
+    assert not [m for m in above if m.name.endswith(("lag", "lost", "ratio")) and m.samples]
+
+
+def test_a_described_group_with_its_verdict() -> None:
+    parts = [STUCK, *FINE]
+    about = group(parts)
+    known = evidence(parts, state_since_ms=NOW - 41 * MINUTE, members={"enrich-1": MemberFacts(HOUR, 45_000)})
+    found = describe.outcome(Shown.PAGE, [about], CLUSTER, verdicts={about.name: verdict(about, known)})
+
+    lines = drawn(found)
+
+    assert lines[0].startswith("orders-enrich  Stable for 41m  classic  generation 112")
+    heading = next(n for n, line in enumerate(lines) if line.startswith("PARTITION"))
+    assert lines[heading].split() == "PARTITION COMMITTED LOG-END LAG BEHIND COMMIT STATUS OWNER".split()  # noqa: SIM905
+    assert lines[heading + 1].split() == [
+        "orders:7",
+        "10000000",
+        "13940025",
+        "3940025",
+        "38m",
+        "38m",
+        "STOP",
+        "38m",
+        "enrich-1",
+    ]
+    row = next(line for line in lines if line.startswith("enrich-1"))
+    assert row.split()[-4:] == ["3940025", "1", "45s", "1h"]
+    (data,) = of_outcomes("describe", [found])["data"]
+    assert data["verdict"]["stuck"] == ["orders:7"]
+    assert data["partitions"][0]["lag_ms"] == 38 * MINUTE
+    assert data["partitions"][0]["last_commit"] == "2026-11-21T00:58:40Z"
+    assert set(data) == set(about.document()) | {"owed", "source", "as_of"}

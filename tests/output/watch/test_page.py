@@ -1,0 +1,167 @@
+"""The page of ``--watch`` from looks that were made up: what is marked, cut, told to be old, told to fail."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from rich.cells import cell_len
+
+from kgroup.model.blocks import Column, Records, Screen, Style, Table, Title
+from kgroup.model.groups import RowError
+from kgroup.model.outcome import Outcome
+from kgroup.output.watch.page import Seen, Shown, body_lines, fitted, status_line
+from kgroup.support.errors import ExitCode, KgroupError, NotFound, Unreachable
+
+AT = datetime(2026, 7, 14, 3, 16, 3, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Somebody's document."""
+
+    name: str
+
+    def document(self) -> Mapping[str, Any]:
+        """Its name."""
+        return {"group": self.name}
+
+
+def page(name: str, lags: Sequence[int], state: str = "Stable", errors: tuple[RowError, ...] = ()) -> Outcome:
+    """A group's page with a row a partition."""
+    screen = Screen(
+        (
+            Title(f"{name}  {state}"),
+            Table(
+                (Column("PARTITION"), Column("LAG", right=True)), [(f"orders:{n}", lag) for n, lag in enumerate(lags)]
+            ),
+        )
+    )
+    return Outcome((Subject(name),), lambda: screen, lambda: Records((), ()), errors=errors, at=AT)
+
+
+def seen(*outcomes: Outcome, after_s: float = 0, said: Sequence[str] = (), error: KgroupError | None = None) -> Seen:
+    """A look."""
+    return Seen(AT + timedelta(seconds=after_s), outcomes, tuple(said), error)
+
+
+def marked(text: str, style: Style | None) -> str:
+    """Colour that can be read in a test."""
+    return f"<{style} {text}>" if style else text
+
+
+def drawn(shown: Shown, height: int = 10, width: int = 40, now_s: float = 0) -> list[str]:
+    """The lines of the screen, without the spaces of the title."""
+    body = body_lines(shown, width, marked, wide=False)
+    return [
+        " ".join(line.split()) for line in fitted(shown, body, "STATUS", height, AT + timedelta(seconds=now_s), marked)
+    ]
+
+
+def test_what_changed_is_marked_against_the_look_before() -> None:
+    shown = Shown.first(seen(page("svc", [5, 7])))
+    assert not any("<" in line for line in drawn(shown))
+
+    shown = shown.and_then(seen(page("svc", [5, 8], state="Empty")))
+    assert "orders:1 <warn 8>" in " ".join(" ".join(drawn(shown)).split())
+    assert "orders:0 5" in " ".join(drawn(shown))
+
+    shown = shown.and_then(seen(page("svc", [5, 8])))
+    assert not any("<" in line for line in drawn(shown)), "a mark is not what the next look is compared with"
+
+
+def test_each_group_is_compared_with_itself() -> None:
+    shown = Shown.first(seen(page("a", [1]), page("b", [2])))
+
+    again = shown.and_then(seen(page("b", [2]), page("a", [9]), page("new", [3])))
+
+    assert [line for line in drawn(again, 20) if "<" in line] == ["orders:0 <warn 9>"]
+
+
+def test_a_look_that_fails_leaves_the_page_and_says_since_when() -> None:
+    shown = Shown.first(seen(page("svc", [5]), said=["note: a note"]))
+    assert "note: a note" in drawn(shown)
+
+    down = Unreachable("broker 1 did not answer in time")
+    shown = shown.and_then(seen(after_s=2, said=["kgroup: broker 1 did not answer in time"], error=down))
+    shown = shown.and_then(seen(after_s=4, said=["kgroup: nothing listens"], error=down))
+
+    lines = drawn(shown, 12, 60, now_s=9)
+    assert lines[0] == "<bad FAILED> for 7s, tried again and again; the page below is of 03:16:03Z"
+    assert lines[1:3] == ["kgroup: nothing listens", ""]
+    assert "orders:0 5" in lines
+    assert "note: a note" not in lines, "it was of another look"
+
+    shown = shown.and_then(seen(page("svc", [6]), after_s=6))
+    assert not any("FAILED" in line for line in drawn(shown))
+    assert "orders:0 <warn 6>" in drawn(shown), "compared with the last page that there was"
+
+
+@pytest.mark.parametrize("height", [1, 2, 3, 5, 8, 50])
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("rows", [0, 3, 40])
+def test_every_height_is_filled_and_no_more(height: int, fails: bool, rows: int) -> None:
+    shown = Shown.first(seen(page("svc", range(rows)), said=[f"note {n}" for n in range(9)]))
+    if fails:
+        shown = shown.and_then(seen(said=["why", "hint"], error=Unreachable("gone")))
+
+    lines = drawn(shown, height)
+
+    assert len(lines) == height
+    assert lines[-1] == "STATUS"
+
+
+def test_what_does_not_fit_is_counted() -> None:
+    lines = drawn(Shown.first(seen(page("svc", range(20)))), height=8)
+
+    # Title, heading and 20 rows are 22 lines; one of the 7 says how many are left out.
+    assert lines[-2] == "<dim 16 more lines: a taller terminal has room for them>"
+    assert lines[5] == "orders:3 3"
+
+
+@pytest.mark.parametrize(
+    ("width", "age_s", "paused", "expected"),
+    [
+        (80, 0, False, "every 2s   p pauses   q quits" + " " * 37 + "read 03:16:03Z"),
+        (80, 14, True, "PAUSED   p goes on   q quits" + " " * 29 + "read 03:16:03Z, 14s ago"),
+        (80, 7500, True, "PAUSED   p goes on   q quits" + " " * 28 + "read 03:16:03Z, 2h5m ago"),
+        (30, 14, True, "PAUSED   p goes on   q quits"),
+        (12, 14, True, "PAUSED   p g"),
+    ],
+)
+def test_the_status_fits(width: int, age_s: float, paused: bool, expected: str) -> None:
+    shown = Shown.first(seen(page("svc", [])))
+
+    status = status_line(shown, 2.0, width, AT + timedelta(seconds=age_s), paused=paused)
+
+    assert status == expected
+    assert cell_len(status) <= width
+
+
+def test_nothing_chosen_is_said() -> None:
+    assert drawn(Shown.first(seen()))[0] == "Nothing is chosen, as of now."
+    empty = Outcome((), lambda: Screen(()), lambda: Records((), ()), at=AT)
+    assert drawn(Shown.first(seen(empty)))[0] == "Nothing is chosen, as of now."
+
+
+ROW = RowError.of(Unreachable("no coordinator"), group="svc")
+NOTHING = Outcome((), lambda: Screen(()), lambda: Records((), ()), at=AT)
+
+
+@pytest.mark.parametrize(
+    ("look", "failure"),
+    [
+        (seen(page("svc", [1])), None),
+        (seen(), None),
+        (seen(NOTHING), None),
+        (seen(page("svc", [1], errors=(ROW,))), None),
+        (seen(error=NotFound("no such group")), ExitCode.NOT_FOUND),
+        (seen(Outcome((), lambda: Screen(()), lambda: Records((), ()), errors=(ROW,))), ExitCode.UNREACHABLE),
+    ],
+    ids=["data", "none", "empty", "partly", "error", "rows"],
+)
+def test_what_is_a_failure(look: Seen, failure: ExitCode | None) -> None:
+    assert look.failure == failure

@@ -1,0 +1,150 @@
+"""Snapshots for the doctor's rules: a healthy group and cluster, and how to make them ill."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from kgroup.groups.doctor.finding import Severity
+from kgroup.groups.doctor.snapshot import (
+    ClusterSnapshot,
+    CommitPoint,
+    Commits,
+    GroupSnapshot,
+    History,
+    LogFacts,
+    MemberSettings,
+    OffsetsPartition,
+    Production,
+    TopicFacts,
+)
+from kgroup.groups.migration.check import How, Readiness, Verdict
+from kgroup.model.groups import Commit, Coordinator, Group, LogRange, Member, Partition, TopicPartitions
+from kgroup.model.migration_facts import Bounds, BrokerFacts
+
+NOW = 1_800_000_000_000
+S, M, H, D = 1_000, 60_000, 3_600_000, 86_400_000
+UNKNOWN: Literal["unknown"] = "unknown"
+PARTLY: Literal["partly"] = "partly"
+Expected = Severity | Literal["unknown", "partly"] | None
+INFO, WARNING, CRITICAL = Severity.INFO, Severity.WARNING, Severity.CRITICAL
+
+
+@dataclass(frozen=True)
+class Case:
+    """A snapshot, and what a rule says of it: a severity, nothing, or that it could not look (in part)."""
+
+    rule: str
+    name: str
+    snapshot: GroupSnapshot | ClusterSnapshot
+    expected: Expected
+    said: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {self.name}"
+
+
+def member(name: str, *partitions: int, topic: str = "orders", **other: Any) -> Member:
+    given: dict[str, Any] = {
+        "instance_id": None,
+        "client_id": name,
+        "host": "10.0.3.2",
+        "rack": None,
+        "epoch": None,
+        "protocol": "classic",
+        "subscription": (topic,),
+        "subscription_regex": None,
+        "assignment": (TopicPartitions(topic, partitions),) if partitions else (),
+        "target_assignment": None,
+    }
+    return Member(member_id=f"{name}-id", **(given | other))
+
+
+def partition(
+    number: int, committed: int | None = 1000, start: int = 0, end: int = 1000, topic: str = "orders", **other: Any
+) -> Partition:
+    commit = None if committed is None else Commit(committed, other.pop("epoch", 4), "")
+    given: dict[str, Any] = {"log": LogRange(start, end), "owner": None, "error": None}
+    return Partition(topic, number, commit, **(given | other))
+
+
+def group(members: Sequence[Member] | None, partitions: Sequence[Partition], **other: Any) -> Group:
+    owners = {(t.topic, n): m for m in members or () for t in m.assignment or () for n in t.partitions}
+    given: dict[str, Any] = {
+        "name": "orders-enrich",
+        "type": "classic",
+        "state": "Stable" if members else "Empty",
+        "protocol_type": "consumer",
+        "assignor": "cooperative-sticky" if members else None,
+        "coordinator": Coordinator(2, "b2", 9092, None),
+        "generation": 112,
+        "leader": None,
+        "group_epoch": None,
+        "assignment_epoch": None,
+    }
+    rows = tuple(replace(p, owner=owners.get((p.topic, p.partition))) for p in partitions)
+    return Group(members=None if members is None else tuple(members), partitions=rows, **(given | other))
+
+
+def commits(*offsets: int, every_ms: int = 5 * S, until_ms: int = NOW - S, topic_id: str | None = "id-1") -> Commits:
+    """Commits of these offsets, the last one at ``until_ms``."""
+    first = until_ms - every_ms * (len(offsets) - 1)
+    return Commits(tuple(CommitPoint(offset, first + every_ms * at) for at, offset in enumerate(offsets)), topic_id)
+
+
+def log(last_stable: int | None = 1000, records: int | None = 6000, epoch: int | None = 4, **other: Any) -> LogFacts:
+    production = None if records is None else Production(records, 10 * M)
+    return LogFacts(last_stable=last_stable, production=production, leader_epoch=epoch, **other)
+
+
+A, B = member("enrich-0", 0, 1, 2), member("enrich-1", 3, 4, 5)
+PARTITIONS = tuple(partition(number) for number in range(6))
+KEYS = tuple(("orders", number) for number in range(6))
+BROKER = BrokerFacts(
+    session=Bounds(45_000, 45_000, 60_000), heartbeat=Bounds(5_000, 5_000, 15_000), offsets_retention_ms=7 * D
+)
+HEALTHY = GroupSnapshot(
+    group=group((A, B), PARTITIONS),
+    now_ms=NOW,
+    settings={m.member_id: MemberSettings(45_000, 300_000) for m in (A, B)},
+    commits={key: commits(900, 950, 1000) for key in KEYS},
+    commits_since_ms=NOW - H,
+    logs={key: log() for key in KEYS},
+    topics={"orders": TopicFacts(6, "id-1", frozenset({"delete"}))},
+    gone=frozenset(),
+    history=History(NOW - H),
+    broker=BROKER,
+    configs={},
+    transactions=(),
+    transaction_max_ms=15 * M,
+    readiness=Readiness("orders-enrich", (), Verdict.WARNING, How.ROLLING, "static members"),
+    bootstrap="b1:9092",
+)
+EMPTY = replace(HEALTHY, group=group((), PARTITIONS), emptied_at_ms=NOW - D, settings={}, commits={
+    key: commits(900, 1000, until_ms=NOW - D - S) for key in KEYS
+})  # fmt: skip
+CLUSTER = ClusterSnapshot(
+    now_ms=NOW,
+    offsets_topic=tuple(OffsetsPartition(n, 1 + n % 3, (1, 2, 3), (1, 2, 3)) for n in range(50)),
+    min_in_sync=2,
+    groups_by_coordinator={1: 40, 2: 41, 3: 39},
+    brokers=3,
+    transactions=(),
+    transaction_max_ms=15 * M,
+    bootstrap="b1:9092",
+)
+
+
+def having(
+    members: Sequence[Member] | None, partitions: Sequence[Partition] = PARTITIONS, **other: Any
+) -> GroupSnapshot:
+    """The healthy snapshot with another group."""
+    return replace(HEALTHY, group=group(members, partitions, **other))
+
+
+def consumer(members: Sequence[Member], **other: Any) -> GroupSnapshot:
+    """The same as a group of the consumer protocol; its members bring no session of their own."""
+    snapshot = having(members, type="consumer", assignor="uniform", generation=None, group_epoch=7, assignment_epoch=7)
+    settings = {m.member_id: MemberSettings(None, 300_000) for m in members}
+    return replace(snapshot, settings=settings, **other)

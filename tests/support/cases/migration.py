@@ -1,0 +1,135 @@
+"""Evidence for the checks, with nothing remarkable about it unless it is said."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from kgroup.groups.migration.case import Case
+from kgroup.groups.migration.evidence import Evidence, Wanted
+from kgroup.groups.migration.rules import Rules
+from kgroup.model.groups import Commit, Coordinator, Group, Member, Partition
+from kgroup.model.migration_facts import Access, Bounds, BrokerFacts, Past, PastMember
+from kgroup.queries.migration_data import load_rules
+
+NOW_MS = 1_795_000_000_000
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+NO_LIMIT = 2_147_483_647
+
+TO_CONSUMER, TO_CLASSIC = Wanted("consumer"), Wanted("classic")
+
+BROKER = BrokerFacts(
+    serves_consumer=True,
+    group_version=1,
+    rebalance_protocols=("classic", "consumer", "streams"),
+    heartbeat_version=1,
+    release="4.3",
+    policy="BIDIRECTIONAL",
+    assignors=("uniform", "range"),
+    consumer_max_size=NO_LIMIT,
+    classic_max_size=NO_LIMIT,
+    session=Bounds(45_000, 45_000, 60_000),
+    heartbeat=Bounds(5_000, 5_000, 15_000),
+    classic_session=Bounds(6_000, 6_000, 1_800_000),
+    offsets_retention_ms=7 * DAY_MS,
+)
+
+
+def member(
+    name: str,
+    *,
+    instance: str | None = None,
+    protocol: str | None = "classic",
+    regex: str | None = None,
+    rack: str | None = None,
+    epoch: int | None = None,
+) -> Member:
+    return Member(f"{name}-id", instance, name, "10.0.0.1", rack, epoch, protocol, ("orders",), regex, (), None)
+
+
+def past_member(
+    *,
+    instance: str | None = None,
+    session_ms: int = 45_000,
+    rack: str | None = None,
+    user_data: bool = False,
+) -> PastMember:
+    return PastMember(instance, session_ms, rack, user_data)
+
+
+def group(
+    *members: Member,
+    kind: str = "classic",
+    state: str | None = None,
+    assignor: str | None = None,
+    protocol_type: str | None = "consumer",
+    commits: int = 2,
+    name: str = "pay-svc",
+    epochs: tuple[int, int] | None = None,
+) -> Group:
+    return Group(
+        name=name,
+        type=kind,
+        state=state or ("Stable" if members else "Empty"),
+        protocol_type=protocol_type,
+        assignor=assignor,
+        coordinator=Coordinator(1, "b1", 9092, None),
+        generation=None,
+        leader=None,
+        group_epoch=epochs[0] if epochs else None,
+        assignment_epoch=epochs[1] if epochs else None,
+        members=members,
+        partitions=tuple(Partition("orders", n, Commit(n, None, ""), None, None, None) for n in range(commits)),
+    )
+
+
+def past(*members: PastMember, assignor: str | None = "range", age_ms: int = HOUR_MS, commits: int = 2) -> Past:
+    return Past(
+        members=members or (past_member(),),
+        assignor=assignor,
+        commits_ms={("orders", n): NOW_MS - age_ms for n in range(commits)},
+        complete=True,
+    )
+
+
+EMPTY = Evidence(
+    group=group(),
+    kind="classic",
+    broker=BROKER,
+    past=past(),
+    configs={},
+    access=Access(authorizer=False),
+    may_hide=False,
+    now_ms=NOW_MS,
+)
+LIVE = replace(EMPTY, group=group(member("a"), member("b"), assignor="range"))
+EMPTY_CONSUMER = replace(EMPTY, group=group(kind="consumer", assignor="uniform", epochs=(2, 1)), kind="consumer")
+LIVE_CONSUMER = replace(
+    EMPTY_CONSUMER,
+    group=group(
+        member("a", protocol="consumer", epoch=4),
+        member("b", protocol="consumer", epoch=4),
+        kind="consumer",
+        assignor="uniform",
+        epochs=(4, 4),
+    ),
+)
+MIXED = replace(
+    LIVE_CONSUMER,
+    group=group(
+        member("a", protocol="consumer", epoch=4),
+        member("b", epoch=4),
+        member("c", epoch=4),
+        kind="consumer",
+        assignor="uniform",
+    ),
+)
+
+
+def broker(evidence: Evidence, **facts: Any) -> Evidence:
+    return replace(evidence, broker=replace(evidence.broker, **facts))
+
+
+def case(evidence: Evidence, wanted: Wanted = TO_CONSUMER, rules: Rules | None = None) -> Case:
+    return Case(evidence, wanted, load_rules() if rules is None else rules)

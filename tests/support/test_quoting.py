@@ -1,0 +1,48 @@
+"""What is printed to be pasted: a shell reads back the very words; no name is taken for an option."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from kgroup.support.quoting import join, quote, to_apply
+
+NAMES = [
+    "plain",
+    "it's",
+    "a b",
+    "",
+    "evil\x1b[31m",
+    "tab\tcr\rlf\n",
+    "bell\x07 quote' back\\slash $HOME `id` !x",
+    "c1\x9b bidi\u202e zero\u200b",
+    "\x01ff",
+    "Grüße \x7f",
+    "=cmd|' /C calc'!A0",
+    "\udcff",
+]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_a_shell_reads_back_what_was_meant(shell: str) -> None:
+    printed = join(["printf", r"%s\0", *NAMES])
+    assert printed.isprintable()
+    read = subprocess.run([shell, "-c", printed], capture_output=True, check=True).stdout
+    assert read.decode("utf-8", "surrogateescape").split("\0")[:-1] == NAMES
+
+
+def test_what_is_printable_is_quoted_as_always() -> None:
+    assert [quote(name) for name in ("svc", "a b", "evil\x1b[31m")] == ["svc", "'a b'", r"$'evil\x1b[31m'"]
+
+
+def test_half_a_character_is_no_crash() -> None:
+    assert quote("\ud800") == r"$'\xed\xa0\x80'"
+
+
+def test_names_behind_two_dashes_stay_names() -> None:
+    assert to_apply(["kgroup", "delete", "--", "--execute"]) == "kgroup delete --execute -- --execute"
+    assert to_apply(["kgroup", "delete", "a", "--dry-run"]) == "kgroup delete a --execute"
+    assert to_apply(["kgroup", "delete", "--execute", "--", "-x"], "--partial") == (
+        "kgroup delete --partial --execute -- -x"
+    )

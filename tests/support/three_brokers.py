@@ -1,0 +1,102 @@
+"""A cluster of three brokers and a controller, of which a test kills or stops some; the fixtures are in a conftest."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from kgroup.sandbox import Sandbox
+from tests.conftest import MORTAL
+from tests.support.command_line import QuietReporter
+from tests.support.kafka_world import KafkaWorld
+from tests.support.waiting import wait_for
+
+BROKERS = frozenset({1, 2, 3})
+RECORDS = 12
+"""In each partition of a replicated topic."""
+
+
+@contextmanager
+def three_brokers(directory: Path, properties: Mapping[str, str] = MORTAL) -> Iterator[Sandbox]:
+    """Running while the block does, except for those that a test kills."""
+    sandbox = Sandbox(directory)
+    try:
+        sandbox.up(brokers=3, properties=properties, reporter=QuietReporter())
+        yield sandbox
+    finally:
+        sandbox.down(wipe=True, reporter=QuietReporter())
+
+
+@contextmanager
+def all_running(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, stem: str) -> Iterator[KafkaWorld]:
+    """All three running and in sync, as KGROUP_BOOTSTRAP_SERVER; a group is there that the block must not change.
+
+    At the end all three run again. ``stem`` is what this group and its topic are called.
+    """
+    status = sandbox.up(reporter=QuietReporter())
+    assert status.bootstrap_servers
+    monkeypatch.setenv("KGROUP_BOOTSTRAP_SERVER", status.bootstrap_servers)
+    with KafkaWorld(status.bootstrap_servers) as world, bystander(world, stem):
+        yield world
+        sandbox.up(reporter=QuietReporter())
+
+
+@contextmanager
+def bystander(world: KafkaWorld, stem: str) -> Iterator[None]:
+    """All replicas are in sync when the block begins; this group has a commit, and the same one at the end."""
+    topic = replicated(world, stem)
+    world.commit(stem, {(topic, 0): (3, "mine", 0)})
+    before = world.exact(stem)
+    wait_for(lambda: in_sync(world, "__consumer_offsets", topic), "all replicas in sync", 60)
+    yield
+    assert world.exact(stem) == before
+
+
+def topic_on(world: KafkaWorld, topic: str, *partitions: Sequence[int], records: int) -> str:
+    """A topic with records; each of its partitions is on these brokers, the first of which leads it."""
+    admin = AdminClient({"bootstrap.servers": world.bootstrap})
+    made = admin.create_topics([NewTopic(topic, len(partitions), replica_assignment=[list(one) for one in partitions])])
+    made[topic].result(30)
+    wait_for(lambda: world._known_partitions(topic) == len(partitions), f"topic {topic}")
+    for partition in range(len(partitions)):
+        world.produce(topic, records, partition)
+    return topic
+
+
+def replicated(world: KafkaWorld, topic: str, records: int = RECORDS) -> str:
+    """A topic of two partitions on all three brokers."""
+    return topic_on(world, topic, (1, 2, 3), (2, 3, 1), records=records)
+
+
+def in_sync(world: KafkaWorld, *topics: str) -> bool:
+    """Whether every replica of these topics follows."""
+    known = AdminClient({"bootstrap.servers": world.bootstrap}).list_topics(timeout=30).topics
+    return all(len(one.isrs) == len(one.replicas) for topic in topics for one in known[topic].partitions.values())
+
+
+@contextmanager
+def killed(sandbox: Sandbox, broker: int) -> Iterator[None]:
+    """kill -9, and started again at the end."""
+    sandbox.kill(broker)
+    try:
+        yield
+    finally:
+        sandbox.restart(broker, reporter=QuietReporter())
+
+
+@contextmanager
+def hanging(sandbox: Sandbox, broker: int) -> Iterator[None]:
+    """SIGSTOP: its connections are open, and nothing answers; it goes on at the end."""
+    (pid,) = (found.pid for found in sandbox.status().brokers if found.id == broker)
+    assert pid
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
