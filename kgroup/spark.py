@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kgroup.catchup.spark.notebook import FORMAT, register_source
-from kgroup.model.reporter import Silent
+from kgroup.model.reporter import NullReporter
 from kgroup.settings.clients import librdkafka_config
 from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-class _Warning(Silent):
+class _Warning(NullReporter):
     def warn(self, text: str) -> None:
         """Python's own way to say so."""
         warnings.warn(text, stacklevel=2)

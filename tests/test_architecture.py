@@ -148,6 +148,16 @@ def test_errors_stand_on_the_name_of_a_cluster_and_the_model_on_errors() -> None
     assert of("kgroup.model.reporter") == set()
 
 
+def test_a_public_class_has_its_name_for_itself() -> None:
+    found: dict[str, list[str]] = {}
+    for path in FILES:
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found.setdefault(node.name, []).append(module_name(path))
+
+    assert {name: modules for name, modules in found.items() if len(modules) > 1} == {}
+
+
 def test_commands_do_not_import_each_other() -> None:
     assert offending(("kgroup.commands",), ("kgroup.commands",)) == []
 

@@ -2,7 +2,8 @@
 
 The newest record of a key is known when all of the gap is read, so that a chunk can't be delivered by itself. Instead
 keys are dealt out by their hash to buckets, whose number is frozen; a bucket is delivered whole, or not at all. What of
-each chunk fell to a bucket stands in its progress (``Share``), and once all of them are delivered, so are the chunks.
+each chunk fell to a bucket stands in its progress (``BucketShare``); once all buckets are delivered, so are the
+chunks.
 """
 
 from __future__ import annotations
@@ -14,7 +15,17 @@ from itertools import chain
 from zlib import crc32
 
 from kgroup.catchup.chunks import RateLimit, bounds, deal
-from kgroup.catchup.model import Chunk, Delivery, GapRange, Lost, Order, Plan, Progress, Share, Task
+from kgroup.catchup.model import (
+    BucketShare,
+    CatchupPlan,
+    Chunk,
+    ChunkProgress,
+    Delivery,
+    GapRange,
+    LostOffsets,
+    Order,
+    Task,
+)
 
 MOST_BUCKETS = 1000
 """Each costs a transaction, or a file; with more in the gap they are larger."""
@@ -43,23 +54,23 @@ def how_many(ranges: Sequence[GapRange], *, parallelism: int = 1, rate: RateLimi
     return min(MOST_BUCKETS, max(1, math.ceil(wanted)))
 
 
-def first(plan: Plan) -> int:
+def first(plan: CatchupPlan) -> int:
     """The number of the first bucket in the ledger: they come behind the chunks'."""
     return max((chunk.number + 1 for chunk in plan.chunks), default=0)
 
 
-def numbers(plan: Plan, delivery: Delivery | None) -> range:
+def numbers(plan: CatchupPlan, delivery: Delivery | None) -> range:
     """Those of all buckets; none where every record is delivered."""
     return range(first(plan), first(plan) + (0 if delivery is None else delivery.buckets))
 
 
-def tasks(plan: Plan, buckets: int) -> tuple[Task, ...]:
+def tasks(plan: CatchupPlan, buckets: int) -> tuple[Task, ...]:
     """The tasks that deliver them: one a bucket, as long as they are few."""
     count, start = min(buckets, MOST_TASKS), first(plan)
     return tuple(Task(task, tuple(range(start + task, start + buckets, count))) for task in range(count))
 
 
-def unfinished(plan: Plan, delivery: Delivery, progress: Mapping[int, Progress]) -> tuple[int, ...]:
+def unfinished(plan: CatchupPlan, delivery: Delivery, progress: Mapping[int, ChunkProgress]) -> tuple[int, ...]:
     """The numbers of the buckets that are not delivered."""
     return tuple(
         number for number in numbers(plan, delivery) if number not in progress or progress[number].delivered_to < DONE
@@ -76,7 +87,9 @@ def as_chunk(number: int) -> Chunk:
     return Chunk(number, NO_TOPIC, 0, 0, DONE)
 
 
-def by_chunk(plan: Plan, delivery: Delivery | None, progress: Mapping[int, Progress]) -> dict[int, Progress]:
+def by_chunk(
+    plan: CatchupPlan, delivery: Delivery | None, progress: Mapping[int, ChunkProgress]
+) -> dict[int, ChunkProgress]:
     """The progress of a plan, with what its buckets tell of its chunks: those are delivered when all buckets are.
 
     Until then none of them is, though some of their records are; which ones, nobody can tell from offsets.
@@ -87,7 +100,7 @@ def by_chunk(plan: Plan, delivery: Delivery | None, progress: Mapping[int, Progr
         return dict(progress)
     whole = len(known) == len(own) and all(one.delivered_to >= DONE for one in known)
     newest = max(known, key=lambda one: one.at_ms)
-    shares: dict[int, list[Share]] = {}
+    shares: dict[int, list[BucketShare]] = {}
     for share in chain.from_iterable(one.shares for one in known):
         shares.setdefault(share.chunk, []).append(share)
     found = {number: one for number, one in progress.items() if number in own}
@@ -95,7 +108,7 @@ def by_chunk(plan: Plan, delivery: Delivery | None, progress: Mapping[int, Progr
     for chunk in plan.chunks:
         if whole or again or chunk.number in shares:
             summed = total(shares.get(chunk.number, ()), chunk.number)
-            found[chunk.number] = Progress(
+            found[chunk.number] = ChunkProgress(
                 chunk.number,
                 chunk.end if whole else chunk.start,
                 summed.records,
@@ -112,12 +125,12 @@ def by_chunk(plan: Plan, delivery: Delivery | None, progress: Mapping[int, Progr
     return found
 
 
-def total(shares: Iterable[Share], chunk: int) -> Share:
+def total(shares: Iterable[BucketShare], chunk: int) -> BucketShare:
     """Shares of the same chunk as one; each bucket that was read in the same run tells of the same lost offsets."""
-    summed, lost = Share(chunk, 0, 0, 0, 0), dict[Lost, None]()
+    summed, lost = BucketShare(chunk, 0, 0, 0, 0), dict[LostOffsets, None]()
     for share in shares:
         lost |= dict.fromkeys(share.lost)
-        summed = Share(
+        summed = BucketShare(
             chunk,
             summed.records + share.records,
             summed.filtered + share.filtered,
@@ -128,9 +141,9 @@ def total(shares: Iterable[Share], chunk: int) -> Share:
     return replace(summed, lost=tuple(sorted(lost, key=lambda one: (one.start, one.end))))
 
 
-def progress_of(number: int, delivered_to: int, shares: Sequence[Share], at_ms: int, epoch: int) -> Progress:
+def progress_of(number: int, delivered_to: int, shares: Sequence[BucketShare], at_ms: int, epoch: int) -> ChunkProgress:
     """A bucket's progress. What is lost stands in its shares only: its own offsets are none of a partition's."""
-    return Progress(
+    return ChunkProgress(
         number,
         delivered_to,
         sum(share.records for share in shares),
@@ -145,26 +158,26 @@ def progress_of(number: int, delivered_to: int, shares: Sequence[Share], at_ms: 
     )
 
 
-def done(plan: Plan, delivery: Delivery | None, progress: Mapping[int, Progress]) -> int:
+def done(plan: CatchupPlan, delivery: Delivery | None, progress: Mapping[int, ChunkProgress]) -> int:
     """How many buckets are delivered."""
     return sum(number in progress and progress[number].delivered_to >= DONE for number in numbers(plan, delivery))
 
 
-def begun(plan: Plan, progress: Mapping[int, Progress]) -> Iterator[int]:
+def begun(plan: CatchupPlan, progress: Mapping[int, ChunkProgress]) -> Iterator[int]:
     """The buckets of which the ledger says anything, even that nothing was in them."""
     start = first(plan)
     return (number for number in progress if number >= start)
 
 
 def with_buckets(
-    plan: Plan, sink: str, options: dict[str, str], *, parallelism: int = 1, rate: RateLimit | None = None
+    plan: CatchupPlan, sink: str, options: dict[str, str], *, parallelism: int = 1, rate: RateLimit | None = None
 ) -> Delivery:
     """Where the newest record of each key goes. In no order: each key comes once."""
     buckets = how_many(plan.ranges, parallelism=parallelism, rate=rate)
     return Delivery(sink, Order.NONE, tasks(plan, buckets), options, buckets)
 
 
-def reading(plan: Plan, parallelism: int) -> tuple[tuple[Chunk, ...], ...]:
+def reading(plan: CatchupPlan, parallelism: int) -> tuple[tuple[Chunk, ...], ...]:
     """Who reads which chunks, in which order: those of a partition by offset, so that what comes later is newer.
 
     Not frozen: which record is the newest does not depend on it.

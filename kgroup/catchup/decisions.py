@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 
 from kgroup.catchup.delivered import lowest_undelivered, touched, undelivered, unfinished
-from kgroup.catchup.model import GapRange, GivenUp, State
+from kgroup.catchup.model import Abandoned, GapRange, PlanState
 from kgroup.catchup.offset_moves import back, back_to_origin, comes_again, offset_of, releases, restores
-from kgroup.catchup.release_evidence import Evidence
+from kgroup.catchup.release_evidence import ReleaseEvidence
 from kgroup.catchup.steps import (
     Close,
     Decision,
@@ -20,8 +20,8 @@ from kgroup.catchup.steps import (
     Refuse,
     Release,
     Replay,
+    Reprocessed,
     Situation,
-    Twice,
     Wait,
     WriteReleased,
 )
@@ -34,20 +34,20 @@ _NAMED = 3
 def resume(now: Situation) -> Decision:
     """What ``resume`` does; ``start`` too, once its plan is in the ledger."""
     plan, state = now.ledgered.plan, now.ledgered.state.state
-    if state is State.DONE:
+    if state is PlanState.DONE:
         return Nothing(f"{plan.id} is done")
-    if state is State.CANCELLED:
+    if state is PlanState.CANCELLED:
         return _refuse("closed", f"{plan.id} is cancelled", "kgroup catchup start makes a new plan")
     if now.pending:
         return _wait(now)
-    if state is State.CANCELLING:
+    if state is PlanState.CANCELLING:
         hint = f"kgroup catchup cancel {plan.id} --execute goes on with it"
         return _refuse("cancelling", f"{plan.id} is being cancelled, and only that can go on", hint)
-    if state is State.RELEASED:
+    if state is PlanState.RELEASED:
         return Replay(tuple(chunk.number for chunk in unfinished(plan, now.ledgered.progress)))
     if plan.group is None:
         return WriteReleased()
-    return _first_release(now) if state is State.PLANNED else _resume_releasing(now)
+    return _first_release(now) if state is PlanState.PLANNED else _resume_releasing(now)
 
 
 def _first_release(now: Situation) -> Decision:
@@ -71,17 +71,17 @@ def _first_release(now: Situation) -> Decision:
 def _resume_releasing(now: Situation) -> Decision:
     plan, position = now.ledgered.plan, now.ledgered.state.log_position
     found = _sorted_out(now)
-    if found[Evidence.UNKNOWN]:
-        return _unread(now, found[Evidence.UNKNOWN])
-    if found[Evidence.DELETED]:
-        return _deleted(now, found[Evidence.DELETED])
-    if not found[Evidence.NOT_RELEASED] and not found[Evidence.WENT_ON]:
+    if found[ReleaseEvidence.UNKNOWN]:
+        return _unread(now, found[ReleaseEvidence.UNKNOWN])
+    if found[ReleaseEvidence.DELETED]:
+        return _deleted(now, found[ReleaseEvidence.DELETED])
+    if not found[ReleaseEvidence.NOT_RELEASED] and not found[ReleaseEvidence.WENT_ON]:
         return WriteReleased()
-    if not found[Evidence.WENT_ON]:
-        return Release(releases(now, found[Evidence.NOT_RELEASED]), position)
-    on = found[Evidence.WENT_ON]
+    if not found[ReleaseEvidence.WENT_ON]:
+        return Release(releases(now, found[ReleaseEvidence.NOT_RELEASED]), position)
+    on = found[ReleaseEvidence.WENT_ON]
     rows = _few(f"{_name(item)} at {_shown(_stands(now, item))}" for item in on)
-    if not found[Evidence.RELEASED]:
+    if not found[ReleaseEvidence.RELEASED]:
         message = f"{plan.group} went on by itself before {plan.id} released it, and handles the gap"
         error = Refused(message, details=rows, hint="nothing is owed: the plan is closed", code="went-on")
         return Close(f"{plan.group} went on by itself, before it was released", refused=error)
@@ -96,9 +96,9 @@ def _resume_releasing(now: Situation) -> Decision:
 def cancel(now: Situation, accepted: Collection[str] = (), *, give_up: bool = False) -> Decision:
     """What ``cancel`` does; ``accepted`` are the codes of ``--accept``, of which ``twice`` counts here."""
     ledgered, plan, state = now.ledgered, now.ledgered.plan, now.ledgered.state.state
-    if state is State.CANCELLED:
+    if state is PlanState.CANCELLED:
         return Nothing(f"{plan.id} is cancelled")
-    if state is State.DONE:
+    if state is PlanState.DONE:
         return _refuse("closed", f"{plan.id} is done: nothing of it can be taken back", None)
     if now.pending:
         return _wait(now)
@@ -107,13 +107,13 @@ def cancel(now: Situation, accepted: Collection[str] = (), *, give_up: bool = Fa
         return Close(_note("given up", rows), rows)
     if plan.group is None:
         owed = undelivered(plan, ledgered.progress)
-        rows = tuple(GivenUp(row.topic, row.partition, row.start, row.end, "cancelled") for row in owed)
+        rows = tuple(Abandoned(row.topic, row.partition, row.start, row.end, "cancelled") for row in owed)
         return Close(_note("cancelled; no group was moved", rows), rows)
-    if state is State.PLANNED:
+    if state is PlanState.PLANNED:
         return Close("cancelled before anything was moved")
-    if state is State.CANCELLING:
+    if state is PlanState.CANCELLING:
         return _cancel_on(now, "twice" in accepted)
-    if state is State.RELEASING:
+    if state is PlanState.RELEASING:
         return _cancel_releasing(now, "twice" in accepted)
     return _cancel_released(now, "twice" in accepted)
 
@@ -128,10 +128,10 @@ def _cancel_on(now: Situation, twice: bool) -> Decision:
         item = ranges.get((topic, partition))
         if item is None or target == expected.get(item.place):
             continue
-        evidence = now.evidence.get(item.place, Evidence.UNKNOWN)
-        if evidence is Evidence.UNKNOWN:
+        evidence = now.evidence.get(item.place, ReleaseEvidence.UNKNOWN)
+        if evidence is ReleaseEvidence.UNKNOWN:
             return _unread(now, [item])
-        if evidence is Evidence.RELEASED:
+        if evidence is ReleaseEvidence.RELEASED:
             todo.append((item, target))
     unmarked = () if now.live else tuple(restores(now))
     if not todo:
@@ -148,11 +148,11 @@ def _cancel_on(now: Situation, twice: bool) -> Decision:
 def _cancel_releasing(now: Situation, twice: bool) -> Decision:
     plan = now.ledgered.plan
     found = _sorted_out(now)
-    if found[Evidence.UNKNOWN]:
-        return _unread(now, found[Evidence.UNKNOWN])
-    if found[Evidence.DELETED]:
-        return _deleted(now, found[Evidence.DELETED])
-    released = found[Evidence.RELEASED]
+    if found[ReleaseEvidence.UNKNOWN]:
+        return _unread(now, found[ReleaseEvidence.UNKNOWN])
+    if found[ReleaseEvidence.DELETED]:
+        return _deleted(now, found[ReleaseEvidence.DELETED])
+    released = found[ReleaseEvidence.RELEASED]
     if not released:
         return Close("cancelled before anything was moved")
     if now.live:
@@ -188,14 +188,14 @@ def _cancel_released(now: Situation, twice: bool) -> Decision:
     return objection or MoveBack(moves, again)
 
 
-def _not_where_released(now: Situation, again: tuple[Twice, ...]) -> Refuse | None:
+def _not_where_released(now: Situation, again: tuple[Reprocessed, ...]) -> Refuse | None:
     """Why a group of which nothing is delivered yet may have handled some of it: it is not where we put it."""
     plan, found = now.ledgered.plan, _sorted_out(now)
     if now.set_back or _not_at_end(now, plan.ranges):
         return _twice(now, f"{plan.group} has gone on from where {plan.id} released it", again)
-    if found[Evidence.UNKNOWN]:
-        return _unread(now, found[Evidence.UNKNOWN])
-    if found[Evidence.NOT_RELEASED] or found[Evidence.WENT_ON] or found[Evidence.DELETED]:
+    if found[ReleaseEvidence.UNKNOWN]:
+        return _unread(now, found[ReleaseEvidence.UNKNOWN])
+    if found[ReleaseEvidence.NOT_RELEASED] or found[ReleaseEvidence.WENT_ON] or found[ReleaseEvidence.DELETED]:
         return _twice(now, f"{plan.group} came to where it stands by itself, not by {plan.id}", again)
     return None
 
@@ -204,28 +204,28 @@ def _not_at_end(now: Situation, ranges: Iterable[GapRange]) -> bool:
     return any(_stands(now, item) != item.end for item in ranges)
 
 
-def _given_up(now: Situation) -> Iterator[GivenUp]:
+def _given_up(now: Situation) -> Iterator[Abandoned]:
     """What nobody handles any more: the group still has in front of it what was not released, or was moved back."""
     plan = now.ledgered.plan
-    if plan.group is not None and now.ledgered.state.state is State.PLANNED:
+    if plan.group is not None and now.ledgered.state.state is PlanState.PLANNED:
         return
     for row in undelivered(plan, now.ledgered.progress):
         evidence = now.evidence.get((row.topic, row.partition))
-        if evidence not in (Evidence.NOT_RELEASED, Evidence.WENT_ON):
-            unsure = " (whether it was released is not known)" if evidence is Evidence.UNKNOWN else ""
-            yield GivenUp(row.topic, row.partition, row.start, row.end, f"--give-up{unsure}")
+        if evidence not in (ReleaseEvidence.NOT_RELEASED, ReleaseEvidence.WENT_ON):
+            unsure = " (whether it was released is not known)" if evidence is ReleaseEvidence.UNKNOWN else ""
+            yield Abandoned(row.topic, row.partition, row.start, row.end, f"--give-up{unsure}")
 
 
-def _note(what: str, rows: Collection[GivenUp]) -> str:
+def _note(what: str, rows: Collection[Abandoned]) -> str:
     if not rows:
         return f"{what}: nothing was left to anybody"
     return f"{what}: " + ", ".join(f"{row.topic}:{row.partition} [{row.start}, {row.end})" for row in rows)
 
 
-def _sorted_out(now: Situation) -> dict[Evidence, list[GapRange]]:
-    found: dict[Evidence, list[GapRange]] = {evidence: [] for evidence in Evidence}
+def _sorted_out(now: Situation) -> dict[ReleaseEvidence, list[GapRange]]:
+    found: dict[ReleaseEvidence, list[GapRange]] = {evidence: [] for evidence in ReleaseEvidence}
     for item in now.ledgered.plan.ranges:
-        found[now.evidence.get(item.place, Evidence.UNKNOWN)].append(item)
+        found[now.evidence.get(item.place, ReleaseEvidence.UNKNOWN)].append(item)
     return found
 
 
@@ -287,7 +287,7 @@ def _deleted(now: Situation, ranges: Iterable[GapRange]) -> Refuse:
     )
 
 
-def _twice(now: Situation, why: str, again: Iterable[Twice]) -> Refuse:
+def _twice(now: Situation, why: str, again: Iterable[Reprocessed]) -> Refuse:
     plan = now.ledgered.plan
     rows = _few(f"{row.topic}:{row.partition} [{row.start}, {row.end}): {row.why}" for row in again)
     return _refuse(

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from kgroup.catchup.model import Chunk, Place, Plan, Progress
+from kgroup.catchup.model import CatchupPlan, Chunk, ChunkProgress, Place
 from kgroup.model.records import OffsetRange, merged
 
 
-def delivered_to(chunk: Chunk, progress: Mapping[int, Progress]) -> int:
+def delivered_to(chunk: Chunk, progress: Mapping[int, ChunkProgress]) -> int:
     """All of the chunk below this offset is delivered; its start where nothing is."""
     known = progress.get(chunk.number)
     return chunk.start if known is None else min(max(known.delivered_to, chunk.start), chunk.end)
 
 
-def unfinished(plan: Plan, progress: Mapping[int, Progress]) -> tuple[Chunk, ...]:
+def unfinished(plan: CatchupPlan, progress: Mapping[int, ChunkProgress]) -> tuple[Chunk, ...]:
     """The chunks that are not delivered to their end, in their order."""
     return tuple(chunk for chunk in plan.chunks if delivered_to(chunk, progress) < chunk.end)
 
 
-def undelivered(plan: Plan, progress: Mapping[int, Progress]) -> tuple[OffsetRange, ...]:
+def undelivered(plan: CatchupPlan, progress: Mapping[int, ChunkProgress]) -> tuple[OffsetRange, ...]:
     """What is still owed, in as few ranges as can be; what was found lost is not: it is over with."""
     return tuple(merged(row for chunk in unfinished(plan, progress) for row in undelivered_of(chunk, progress)))
 
 
-def undelivered_of(chunk: Chunk, progress: Mapping[int, Progress]) -> Iterator[OffsetRange]:
+def undelivered_of(chunk: Chunk, progress: Mapping[int, ChunkProgress]) -> Iterator[OffsetRange]:
     """What is still owed of a chunk, in order: all above ``delivered_to`` but what the target topic has kept."""
     start, known = delivered_to(chunk, progress), progress.get(chunk.number)
     for kept_start, kept_end in () if known is None else known.kept:
@@ -35,7 +35,7 @@ def undelivered_of(chunk: Chunk, progress: Mapping[int, Progress]) -> Iterator[O
         yield OffsetRange(chunk.topic, chunk.partition, start, chunk.end)
 
 
-def delivered(plan: Plan, progress: Mapping[int, Progress]) -> tuple[OffsetRange, ...]:
+def delivered(plan: CatchupPlan, progress: Mapping[int, ChunkProgress]) -> tuple[OffsetRange, ...]:
     """What is delivered, in as few ranges as can be."""
     done = (
         OffsetRange(chunk.topic, chunk.partition, chunk.start, delivered_to(chunk, progress)) for chunk in plan.chunks
@@ -43,7 +43,7 @@ def delivered(plan: Plan, progress: Mapping[int, Progress]) -> tuple[OffsetRange
     return tuple(merged(done))
 
 
-def lowest_undelivered(plan: Plan, progress: Mapping[int, Progress]) -> dict[Place, int]:
+def lowest_undelivered(plan: CatchupPlan, progress: Mapping[int, ChunkProgress]) -> dict[Place, int]:
     """The first offset of each partition that is still owed; one that is delivered whole is not in it."""
     lowest: dict[Place, int] = {}
     for owed in undelivered(plan, progress):
@@ -51,7 +51,7 @@ def lowest_undelivered(plan: Plan, progress: Mapping[int, Progress]) -> dict[Pla
     return lowest
 
 
-def touched(plan: Plan, progress: Mapping[int, Progress]) -> Iterator[Chunk]:
+def touched(plan: CatchupPlan, progress: Mapping[int, ChunkProgress]) -> Iterator[Chunk]:
     """The chunks of which something was, or may have been, handed over.
 
     A sink whose progress is not written in one transaction with its records has to write one with ``may_repeat`` before

@@ -10,9 +10,9 @@ from typing import Any
 from kgroup.catchup.buckets import done
 from kgroup.catchup.delivered import lowest_undelivered
 from kgroup.catchup.gap import Gap, NotMoved, total
-from kgroup.catchup.model import Chunk, GapRange, GivenUp, Ledgered, Place, Plan
+from kgroup.catchup.model import Abandoned, CatchupPlan, Chunk, GapRange, Place, PlanSnapshot
 from kgroup.catchup.risks import Risk
-from kgroup.catchup.verification import PartitionProof, Proof, gone_before
+from kgroup.catchup.verification import PartitionVerification, Verification, gone_before
 
 
 def gap_document(gap: Gap, chunks: Sequence[Chunk], risks: Iterable[Risk]) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def gap_document(gap: Gap, chunks: Sequence[Chunk], risks: Iterable[Risk]) -> di
 
 
 def plan_document(
-    ledgered: Ledgered, proof: Proof | None, risks: Iterable[Risk] = (), not_moved: Iterable[NotMoved] = ()
+    ledgered: PlanSnapshot, proof: Verification | None, risks: Iterable[Risk] = (), not_moved: Iterable[NotMoved] = ()
 ) -> dict[str, Any]:
     """A plan of the ledger, and what was delivered of it; ``proof`` None: not looked at."""
     plan, delivery = ledgered.plan, ledgered.delivery
@@ -86,7 +86,7 @@ def plan_document(
     }
 
 
-def _range(item: GapRange, proof: PartitionProof | None) -> dict[str, Any]:
+def _range(item: GapRange, proof: PartitionVerification | None) -> dict[str, Any]:
     return {
         "topic": item.topic,
         "partition": item.partition,
@@ -136,7 +136,7 @@ _UNPROVED = (
 )
 
 
-def _totals(ranges: Sequence[GapRange], chunks: int, proof: Proof | None) -> dict[str, Any]:
+def _totals(ranges: Sequence[GapRange], chunks: int, proof: Verification | None) -> dict[str, Any]:
     estimates = {
         "partitions": len(ranges),
         "offsets": sum(item.end - item.start for item in ranges),
@@ -150,7 +150,7 @@ def _totals(ranges: Sequence[GapRange], chunks: int, proof: Proof | None) -> dic
     return {**estimates, **{name: proved[name] for name in _UNPROVED}}
 
 
-def _given_up(row: GivenUp) -> dict[str, Any]:
+def _given_up(row: Abandoned) -> dict[str, Any]:
     return {
         "topic": row.topic,
         "partition": row.partition,
@@ -161,7 +161,7 @@ def _given_up(row: GivenUp) -> dict[str, Any]:
     }
 
 
-def next_deadline_ms(ledgered: Ledgered) -> int | None:
+def next_deadline_ms(ledgered: PlanSnapshot) -> int | None:
     """When retention may take the first record that is still owed, as it was known when the plan was made.
 
     None where nothing is owed, or no deadline is known. ``catchup list`` has the earliest first.
@@ -171,7 +171,7 @@ def next_deadline_ms(ledgered: Ledgered) -> int | None:
     return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
 
-def _owing(plan: Plan, owed: dict[Place, int]) -> Iterable[GapRange]:
+def _owing(plan: CatchupPlan, owed: dict[Place, int]) -> Iterable[GapRange]:
     return (item for item in plan.ranges if item.place in owed)
 
 

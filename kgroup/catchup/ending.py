@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from kgroup.catchup.plan_state import PlanState
+from kgroup.catchup.plan_state import VerifiedPlan
 from kgroup.catchup.steps import Close, Decision, MoveBack
 from kgroup.support.errors import KgroupError
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class Cancellation:
     """A plan, and what its cancelling comes to; ``refusal`` is why it can't be, ``executed`` whether it was done."""
 
-    state: PlanState
+    state: VerifiedPlan
     decision: Decision | None
     refusal: KgroupError | None
     executed: bool

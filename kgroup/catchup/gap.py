@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kgroup.catchup.gap_request import Choice as Choice
+from kgroup.catchup.gap_request import GapSelection as GapSelection
 from kgroup.catchup.gap_request import Missing as Missing
 from kgroup.catchup.gap_request import parse_ranges as parse_ranges
-from kgroup.catchup.model import GapRange, GivenUp, Place
+from kgroup.catchup.model import Abandoned, GapRange, Place
 from kgroup.groups.reset_targets import TopicChoice
 from kgroup.model.groups import Commit, Group
 from kgroup.model.records import OffsetRange
@@ -23,7 +23,7 @@ from kgroup.support.units import plural
 
 
 @dataclass(frozen=True, slots=True)
-class LogFacts:
+class PartitionLog:
     """What was read of one partition's log.
 
     ``start`` is the log start offset; ``last_stable`` the last stable offset (ListOffsets, read_committed) and
@@ -66,7 +66,7 @@ class LastCommit:
 
 
 @dataclass(frozen=True, slots=True)
-class LastWork:
+class LastActivity:
     """What ``__consumer_offsets`` tells of a crashed consumer's last minutes.
 
     ``stopped_ms`` is when its last member left or was fenced: it handled nothing later than that. None where that is
@@ -124,8 +124,8 @@ class Gap:
     group: str | None
     group_type: str | None
     ranges: tuple[GapRange, ...]
-    given_up: tuple[GivenUp, ...]
-    gone: tuple[GivenUp, ...]
+    given_up: tuple[Abandoned, ...]
+    gone: tuple[Abandoned, ...]
     not_moved: tuple[NotMoved, ...]
     released_at: str = "head"
 
@@ -168,7 +168,9 @@ def total(counts: Iterable[int | None]) -> int | None:
     return None if None in known else sum(count for count in known if count is not None)
 
 
-def plan_gap(group: Group | None, logs: Mapping[Place, LogFacts], choice: Choice, work: LastWork, now_ms: int) -> Gap:
+def plan_gap(
+    group: Group | None, logs: Mapping[Place, PartitionLog], choice: GapSelection, work: LastActivity, now_ms: int
+) -> Gap:
     """The gap of ``group``, or of the ranges that were named (``group`` may be None then, and is not looked at).
 
     ``logs`` has every partition of every topic that the group reads, and those of named ranges; one that is missing
@@ -196,8 +198,8 @@ class _Rows:
 
     def __init__(self) -> None:
         self._ranges: list[GapRange] = []
-        self._given_up: list[GivenUp] = []
-        self._gone: list[GivenUp] = []
+        self._given_up: list[Abandoned] = []
+        self._gone: list[Abandoned] = []
         self._stay: list[NotMoved] = []
 
     def gap(self, group: str | None, group_type: str | None, released_at: str) -> Gap:
@@ -236,7 +238,13 @@ class _Rows:
                         self.stays((choice.topic, number), "not-found", "there is no such partition", error=True)
 
     def partition(
-        self, place: Place, commit: Commit | None, log: LogFacts, choice: Choice, work: LastWork, now_ms: int
+        self,
+        place: Place,
+        commit: Commit | None,
+        log: PartitionLog,
+        choice: GapSelection,
+        work: LastActivity,
+        now_ms: int,
     ) -> None:
         """One partition of the group."""
         end = log.last_stable
@@ -261,18 +269,18 @@ class _Rows:
             self._nothing(place, commit, log, end, cut_off=cut_off)
             return
         if commit is not None and commit.offset < log.start:
-            self._gone.append(GivenUp(*place, commit.offset, log.start, _passed(log)))
+            self._gone.append(Abandoned(*place, commit.offset, log.start, _passed(log)))
         if latest and log.start < end:
-            self._given_up.append(GivenUp(*place, log.start, end, UNREAD))
+            self._given_up.append(Abandoned(*place, log.start, end, UNREAD))
         start = base
         if choice.skip_to is not None:
             start = min(max(base, choice.skip_to.get(place, end)), end)
             if start > base:
-                self._given_up.append(GivenUp(*place, base, start, SKIPPED))
+                self._given_up.append(Abandoned(*place, base, start, SKIPPED))
         maybe = None if commit is None else _maybe_processed(place, commit, start, end, work)
         self._ranges.append(_row(place, start, end, commit, log, maybe, now_ms, cut_off=cut_off))
 
-    def _without_commit(self, place: Place, log: LogFacts, missing: Missing | None) -> None:
+    def _without_commit(self, place: Place, log: PartitionLog, missing: Missing | None) -> None:
         if missing is Missing.LEAVE:
             self.stays(place, "left", "it has no commit, and --missing leave")
             return
@@ -280,7 +288,7 @@ class _Rows:
         hint = "--missing earliest | latest | leave says where it begins"
         self.stays(place, "no-commit", why, error=True, hint=hint)
 
-    def _nothing(self, place: Place, commit: Commit | None, log: LogFacts, end: int, *, cut_off: bool) -> None:
+    def _nothing(self, place: Place, commit: Commit | None, log: PartitionLog, end: int, *, cut_off: bool) -> None:
         at = f"its commit {commit.offset}" if commit else f"its log start {log.start}"
         if cut_off:
             self.stays(place, "nothing-to-do", f"--until is offset {end}, which is not above {at}")
@@ -289,7 +297,7 @@ class _Rows:
         else:
             self.stays(place, "nothing-to-do", f"nothing lies above {at}")
 
-    def named(self, wanted: OffsetRange, log: LogFacts | None, now_ms: int) -> None:
+    def named(self, wanted: OffsetRange, log: PartitionLog | None, now_ms: int) -> None:
         """A range that was named: no group is moved, so nothing but what is there can be read."""
         place = (wanted.topic, wanted.partition)
         if log is None:
@@ -303,7 +311,7 @@ class _Rows:
         else:
             start = min(max(wanted.start, log.start), wanted.end)
             if start > wanted.start:
-                self._gone.append(GivenUp(*place, wanted.start, start, _passed(log)))
+                self._gone.append(Abandoned(*place, wanted.start, start, _passed(log)))
             if start == wanted.end:
                 self.stays(place, "nothing-to-do", f"nothing of {wanted} is left: {_passed(log)}")
             else:
@@ -314,17 +322,17 @@ def _until_it_ends(place: Place) -> str:
     return f"wait until it ends, or look for a hanging one: {find_hanging(*place)}"
 
 
-def _hangs(log: LogFacts, end: int) -> bool:
+def _hangs(log: PartitionLog, end: int) -> bool:
     """Whether it is an open transaction that keeps the end where it is."""
     return end == log.last_stable < log.high_watermark
 
 
-def _hidden(log: LogFacts) -> str:
+def _hidden(log: PartitionLog) -> str:
     hidden = plural(log.high_watermark - log.last_stable, "offset")
     return f"an open transaction holds the last stable offset at {log.last_stable}, {hidden} below the log end"
 
 
-def _passed(log: LogFacts) -> str:
+def _passed(log: PartitionLog) -> str:
     return f"the log starts at {log.start}"
 
 
@@ -333,7 +341,7 @@ def _row(
     start: int,
     end: int,
     before: Commit | None,
-    log: LogFacts,
+    log: PartitionLog,
     maybe: int | None,
     now_ms: int,
     *,
@@ -360,7 +368,7 @@ def _row(
     )
 
 
-def _deadline(log: LogFacts, start: int, now_ms: int) -> int | None:
+def _deadline(log: PartitionLog, start: int, now_ms: int) -> int | None:
     """When retention may take the record at ``start``: by its age, or when enough is written behind it."""
     moments = []
     if log.retention_ms is not None and log.oldest_ms is not None:
@@ -372,7 +380,7 @@ def _deadline(log: LogFacts, start: int, now_ms: int) -> int | None:
     return min(moments, default=None)
 
 
-def _maybe_processed(place: Place, commit: Commit, start: int, end: int, work: LastWork) -> int | None:
+def _maybe_processed(place: Place, commit: Commit, start: int, end: int, work: LastActivity) -> int | None:
     """Below which offset records may have been handled, after the last commit and before the consumer stopped.
 
     At the rate of its last commits, and never past what was there when it stopped; without a rate all that was there.

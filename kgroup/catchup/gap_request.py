@@ -27,7 +27,7 @@ class Missing(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class GapRequest:
     """What is to be caught up, with the moments of ``--skip-before`` and ``--until`` still as times (ms)."""
 
     topics: tuple[TopicChoice, ...] = ()
@@ -38,7 +38,7 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class GapSelection:
     """What the user wants caught up.
 
     ``topics`` (``--topic t`` or ``t:0,3``) empty: all that the group has. ``ranges`` (``--range t:0=70-120``) are read

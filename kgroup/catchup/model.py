@@ -19,7 +19,7 @@ Place = tuple[str, int]
 """(topic, partition)"""
 
 
-class State(StrEnum):
+class PlanState(StrEnum):
     """How far a plan has come. Only PLANNED to CANCELLING are open; open plans never overlap."""
 
     PLANNED = "planned"
@@ -32,7 +32,7 @@ class State(StrEnum):
     @property
     def is_open(self) -> bool:
         """Whether something is still owed, or may be."""
-        return self not in (State.DONE, State.CANCELLED)
+        return self not in (PlanState.DONE, PlanState.CANCELLED)
 
 
 class Order(StrEnum):
@@ -75,7 +75,7 @@ class GapRange:
 
 
 @dataclass(frozen=True, slots=True)
-class GivenUp:
+class Abandoned:
     """Offsets [start, end) that are left to nobody, with the reason: ``--skip-before``, ``--give-up``."""
 
     topic: str
@@ -105,7 +105,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class CatchupPlan:
     """The plan's own record in the ledger, written once: nothing of it ever changes.
 
     ``group`` is None where ranges were named and no group is moved; ``group_type`` is classic or consumer then.
@@ -123,7 +123,7 @@ class Plan:
     command: tuple[str, ...]
     ranges: tuple[GapRange, ...]
     chunks: tuple[Chunk, ...]
-    given_up: tuple[GivenUp, ...] = ()
+    given_up: tuple[Abandoned, ...] = ()
     released_at: str = "head"
 
 
@@ -171,7 +171,7 @@ class StateRecord:
     offset it gets and the one that stood there. ``note`` says why a plan was closed.
     """
 
-    state: State
+    state: PlanState
     at_ms: int
     who: str
     epoch: int
@@ -182,7 +182,7 @@ class StateRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Epoch:
+class RunnerEpoch:
     """Who works on a plan: a task that finds none, or another's, stops. ``seen_ms`` is the last sign of the runner."""
 
     number: int
@@ -192,7 +192,7 @@ class Epoch:
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class LostOffsets:
     """Offsets [start, end) of a chunk that could not be read, and why: the log start had passed them."""
 
     start: int
@@ -201,7 +201,7 @@ class Lost:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class BucketShare:
     """What of a chunk fell to a bucket of keys: counts as in Progress, of which ``filtered`` were not the newest."""
 
     chunk: int
@@ -210,11 +210,11 @@ class Share:
     dead: int
     size: int
     may_repeat: int = 0
-    lost: tuple[Lost, ...] = ()
+    lost: tuple[LostOffsets, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class ChunkProgress:
     """How far a chunk is delivered: all below ``delivered_to``. It is written in the transaction that delivers.
 
     ``records`` were visible to a reader, of which ``filtered`` were not wanted and ``dead`` went to the dead-letter
@@ -237,23 +237,23 @@ class Progress:
     size: int
     at_ms: int
     epoch: int
-    lost: tuple[Lost, ...] = ()
+    lost: tuple[LostOffsets, ...] = ()
     may_repeat: int = 0
-    shares: tuple[Share, ...] = ()
+    shares: tuple[BucketShare, ...] = ()
     again: int = 0
     kept: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Ledgered:
+class PlanSnapshot:
     """All that the ledger says of one plan. ``offset`` is where the plan's own record stands in the ledger.
 
     ``progress`` is of chunks, and of buckets where there are some; a chunk's is what those tell of it then.
     """
 
-    plan: Plan
+    plan: CatchupPlan
     offset: int
     state: StateRecord
-    epoch: Epoch | None
+    epoch: RunnerEpoch | None
     delivery: Delivery | None
-    progress: dict[int, Progress]
+    progress: dict[int, ChunkProgress]

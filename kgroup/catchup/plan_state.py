@@ -8,8 +8,8 @@ from typing import Any
 
 from kgroup.catchup.buckets import done
 from kgroup.catchup.documents import next_deadline_ms, rfc3339
-from kgroup.catchup.model import Ledgered, State
-from kgroup.catchup.verification import Proof
+from kgroup.catchup.model import PlanSnapshot, PlanState
+from kgroup.catchup.verification import Verification
 from kgroup.support.redact import redact
 from kgroup.support.units import human_count, plural
 
@@ -17,7 +17,7 @@ _SEEN_LATELY_MS = 30_000
 
 
 @dataclass(frozen=True, slots=True)
-class Commands:
+class PlanCommands:
     """The command lines that a page names, with the connection as it was typed."""
 
     resume: str
@@ -28,11 +28,11 @@ class Commands:
 
 
 @dataclass(frozen=True, slots=True)
-class PlanState:
+class VerifiedPlan:
     """A plan with its proof, as it stands at ``now_ms``."""
 
-    found: Ledgered
-    proof: Proof
+    found: PlanSnapshot
+    proof: Verification
     now_ms: int
 
     @property
@@ -55,7 +55,7 @@ class PlanState:
     def word(self) -> str:
         """Its state in a word: a released plan is owed, being replayed, or stopped."""
         state = self.found.state.state
-        if state is not State.RELEASED:
+        if state is not PlanState.RELEASED:
             return state.value
         if self.found.delivery is None:
             return "owed"
@@ -112,26 +112,26 @@ def offsets_text(offsets: int) -> str:
     return f"{human_count(offsets)} offset{'s' * (offsets != 1)}"
 
 
-def list_order(state: PlanState) -> tuple[bool, bool, int, int]:
+def list_order(state: VerifiedPlan) -> tuple[bool, bool, int, int]:
     """Open plans first, those whose records go soonest at the top; then the newest."""
     deadline = next_deadline_ms(state.found)
     is_open = state.found.state.state.is_open
     return not is_open, deadline is None, deadline or 0, -state.found.plan.created_ms
 
 
-def owed_lines(states: Sequence[PlanState]) -> list[str]:
+def owed_lines(states: Sequence[VerifiedPlan]) -> list[str]:
     """What is owed to a group, for the first lines of its page: ``10.0M in cu-7f3a, until ...``."""
     lines = []
     for state in states:
         deadline = next_deadline_ms(state.found)
         until = f"; retention takes the first of it at {rfc3339(deadline)}" if deadline is not None else ""
         # Whether it was released is not known there, nor whether the group handles it by itself.
-        maybe = "" if state.found.state.state is State.RELEASED else "maybe "
+        maybe = "" if state.found.state.state is PlanState.RELEASED else "maybe "
         lines.append(f"{maybe}{human_count(state.owed)} in {state.found.plan.id} ({state.word}){until}")
     return lines
 
 
-def owed_documents(states: Sequence[PlanState]) -> list[dict[str, Any]]:
+def owed_documents(states: Sequence[VerifiedPlan]) -> list[dict[str, Any]]:
     """The same in JSON: the plans, and the offset ranges that they owe; null is unknown, or never."""
     documents = []
     for state in states:

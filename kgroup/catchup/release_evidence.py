@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from kgroup.catchup.model import GapRange, GivenUp, Place, Plan
-from kgroup.groups.commit_tags import Mark, Moved
+from kgroup.catchup.model import Abandoned, CatchupPlan, GapRange, Place
+from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
 from kgroup.model.groups import Commit
 
 
-class Evidence(StrEnum):
+class ReleaseEvidence(StrEnum):
     """What became of a partition's release."""
 
     RELEASED = "released"
@@ -53,7 +53,7 @@ class GroupCommit:
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class ReleaseHistory:
     """The group's commit records from a noted position to the end of the log at this moment, in the log's order.
 
     ``compacted`` is whether offsets are missing in between: older commits of a partition may be gone then, the newest
@@ -73,13 +73,13 @@ class History:
 
 
 def find_evidence(
-    plan: Plan,
-    history: History,
+    plan: CatchupPlan,
+    history: ReleaseHistory,
     committed: Mapping[Place, Commit | None],
     *,
     live: bool,
     assumed: Mapping[Place, bool] | None = None,
-) -> dict[Place, Evidence]:
+) -> dict[Place, ReleaseEvidence]:
     """What became of each partition of the plan.
 
     ``history`` is read from the position that was noted in ``releasing``; ``committed`` is what stands now, read after
@@ -88,27 +88,27 @@ def find_evidence(
     of which the history does not tell; of others it counts for nothing.
     """
     by_place = history.by_place()
-    found: dict[Place, Evidence] = {}
+    found: dict[Place, ReleaseEvidence] = {}
     for item in plan.ranges:
         now = committed.get(item.place)
         released = _was_released(plan.id, item, history, by_place.get(item.place, ()), now)
         if released is None and assumed is not None:
             released = assumed.get(item.place)
         if released is None:
-            found[item.place] = Evidence.UNKNOWN
+            found[item.place] = ReleaseEvidence.UNKNOWN
         elif released:
-            found[item.place] = Evidence.RELEASED
+            found[item.place] = ReleaseEvidence.RELEASED
         elif now is None and item.before is not None:
             # Whoever comes begins where its auto.offset.reset says, which may be behind the gap.
-            found[item.place] = Evidence.DELETED
+            found[item.place] = ReleaseEvidence.DELETED
         else:
             by_itself = live or not _stands_as_before(item, now)
-            found[item.place] = Evidence.WENT_ON if by_itself else Evidence.NOT_RELEASED
+            found[item.place] = ReleaseEvidence.WENT_ON if by_itself else ReleaseEvidence.NOT_RELEASED
     return found
 
 
 def _was_released(
-    plan_id: str, item: GapRange, history: History, commits: Sequence[GroupCommit], now: Commit | None
+    plan_id: str, item: GapRange, history: ReleaseHistory, commits: Sequence[GroupCommit], now: Commit | None
 ) -> bool | None:
     """Whether the plan's last own commit of a partition is a release; None where nothing tells."""
     # The commit that stands is the last one of all: where it is our own, no history is needed.
@@ -120,11 +120,11 @@ def _was_released(
     # tombstone goes too, a day later: then what stands is not what stood before.
     if own is None and history.compacted and (commits or not _stands_as_before(item, now)):
         return None
-    return own is not None and own.moved is Moved.RELEASE
+    return own is not None and own.moved is TagPurpose.RELEASE
 
 
-def _mark(plan_id: str, metadata: str) -> Mark | None:
-    mark = Mark.of(metadata)
+def _mark(plan_id: str, metadata: str) -> CatchupCommitTag | None:
+    mark = CatchupCommitTag.of(metadata)
     return mark if mark is not None and mark.plan_id == plan_id else None
 
 
@@ -134,7 +134,7 @@ def _stands_as_before(item: GapRange, now: Commit | None) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class SetBack:
+class OffsetRewind:
     """Somebody set a released partition back below its end: [start, end) comes to the group, and from the replay too.
 
     ``at_ms`` is when it first was. ``deleted`` is whether its commit was deleted, or has expired: then it went on from
@@ -149,21 +149,21 @@ class SetBack:
     deleted: bool = False
 
 
-def set_back(plan: Plan, history: History) -> tuple[SetBack, ...]:
+def set_back(plan: CatchupPlan, history: ReleaseHistory) -> tuple[OffsetRewind, ...]:
     """The partitions that were committed below their end after the release, or deleted, by anybody but kgroup.
 
     What was committed before the plan's own release does not count. A history that is compacted, or could not be read
     to its end, may lack some.
     """
     by_place = history.by_place()
-    found: list[SetBack] = []
+    found: list[OffsetRewind] = []
     for item in sorted(plan.ranges, key=lambda one: one.place):
         below = list(_below(plan.id, item, by_place.get(item.place, ())))
         if below:
             deleted = any(commit.offset is None for commit in below)
             lowest = min((commit.offset for commit in below if commit.offset is not None), default=item.start)
             start = item.start if deleted else max(lowest, item.start)
-            found.append(SetBack(*item.place, min(start, item.end), item.end, below[0].timestamp_ms, deleted))
+            found.append(OffsetRewind(*item.place, min(start, item.end), item.end, below[0].timestamp_ms, deleted))
     return tuple(row for row in found if row.start < row.end)
 
 
@@ -172,12 +172,12 @@ def _below(plan_id: str, item: GapRange, commits: Sequence[GroupCommit]) -> Iter
     for commit in commits:
         own = _mark(plan_id, commit.metadata)
         if own is not None:
-            released = own.moved is Moved.RELEASE
+            released = own.moved is TagPurpose.RELEASE
         elif released and (commit.offset is None or commit.offset < item.end):
             yield commit
 
 
-def origin(plan: Plan, item: GapRange) -> int:
+def origin(plan: CatchupPlan, item: GapRange) -> int:
     """Where a released partition of which nothing was delivered is put back to: its start, or what was given up below.
 
     A commit at 70 with [70, 90) given up by ``--skip-before`` and the range [90, 120) goes back to 70; one at 70 whose
@@ -192,5 +192,5 @@ def origin(plan: Plan, item: GapRange) -> int:
     return lowest
 
 
-def _given_up(plan: Plan, place: Place) -> list[GivenUp]:
+def _given_up(plan: CatchupPlan, place: Place) -> list[Abandoned]:
     return [row for row in plan.given_up if (row.topic, row.partition) == place]

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from kgroup.catchup.gap import Gap, LastWork, LogFacts
+from kgroup.catchup.gap import Gap, LastActivity, PartitionLog
 from kgroup.catchup.model import GapRange, Place
 from kgroup.model.acl_hint import acl_hint
 from kgroup.support.durations import format_duration
@@ -18,7 +18,7 @@ _SAFETY = 2.0
 """The replay is an estimate: less time than twice as long is worth a warning."""
 
 
-class Level(StrEnum):
+class RiskLevel(StrEnum):
     """READ: has to be known. WARNING: may go wrong. BLOCKED: will go wrong, so nothing is begun."""
 
     READ = "READ"
@@ -33,7 +33,7 @@ class Risk:
     ``partition`` are None where it is about the whole plan.
     """
 
-    level: Level
+    level: RiskLevel
     code: str
     message: str
     topic: str | None = None
@@ -53,7 +53,7 @@ class Risk:
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class ReplayPace:
     """How fast the replay is expected to be; a rate of None does not limit it.
 
     ``startup_s`` passes before the first record. ``guessed`` is whether nobody has measured it here.
@@ -65,7 +65,7 @@ class Pace:
     guessed: bool = False
 
 
-def duration_s(gap: Gap, pace: Pace) -> float | None:
+def duration_s(gap: Gap, pace: ReplayPace) -> float | None:
     """Seconds that the replay is expected to take, its start-up included; None where nothing tells.
 
     Offsets stand for records where their number is not known. 10,000 records at 500 a second and a start of 3 s: 23.0.
@@ -78,30 +78,32 @@ def duration_s(gap: Gap, pace: Pace) -> float | None:
     return pace.startup_s + max(times) if times else None
 
 
-def risks(gap: Gap, logs: Mapping[Place, LogFacts], work: LastWork, pace: Pace, now_ms: int) -> tuple[Risk, ...]:
+def risks(
+    gap: Gap, logs: Mapping[Place, PartitionLog], work: LastActivity, pace: ReplayPace, now_ms: int
+) -> tuple[Risk, ...]:
     """All that apply, what blocks first, then warnings, then what is to be read; by partition within each."""
     found = [*_of_plan(gap, work, pace), *_retention(gap, logs, pace, now_ms), *_rows(gap, logs)]
-    order = [Level.BLOCKED, Level.WARNING, Level.READ]
+    order = [RiskLevel.BLOCKED, RiskLevel.WARNING, RiskLevel.READ]
     return tuple(sorted(found, key=lambda risk: order.index(risk.level)))
 
 
-def _of_plan(gap: Gap, work: LastWork, pace: Pace) -> Iterator[Risk]:
+def _of_plan(gap: Gap, work: LastActivity, pace: ReplayPace) -> Iterator[Risk]:
     if gap.group is not None and gap.offsets:
         yield Risk(
-            Level.READ,
+            RiskLevel.READ,
             "order",
             f"The gap is NOT ordered against the head: {gap.group} handles new records while older ones of the same "
             "key are still on their way.",
         )
     if gap.group is not None and gap.released_at == "until":
-        yield Risk(Level.READ, "until", f"{gap.group} is released at --until and not at the head.")
+        yield Risk(RiskLevel.READ, "until", f"{gap.group} is released at --until and not at the head.")
     yield from _twice(gap, work)
     yield from _skew(gap)
     if pace.guessed and duration_s(gap, pace) is not None:
-        yield Risk(Level.WARNING, "guess", "the replay time is a guess: nothing was measured here")
+        yield Risk(RiskLevel.WARNING, "guess", "the replay time is a guess: nothing was measured here")
 
 
-def _twice(gap: Gap, work: LastWork) -> Iterator[Risk]:
+def _twice(gap: Gap, work: LastActivity) -> Iterator[Risk]:
     if gap.group is None or not gap.offsets:
         return
     count = sum(item.maybe_processed_until - item.start for item in gap.ranges if item.maybe_processed_until)
@@ -112,14 +114,14 @@ def _twice(gap: Gap, work: LastWork) -> Iterator[Risk]:
         when = "" if last is None else f" ({datetime.fromtimestamp(last / 1000, UTC):%H:%M:%SZ})"
         records = "record" if count == 1 else "records"
         yield Risk(
-            Level.READ,
+            RiskLevel.READ,
             "twice",
             f"Up to {human_count(count)} {records} after the last commit{when} may have been handled already; they "
             "carry the header kgroup.maybe-processed.",
         )
     if unknown:
         yield Risk(
-            Level.READ,
+            RiskLevel.READ,
             "twice",
             f"How much was handled after the last commit is not known for {plural(unknown, 'partition')}: records "
             "from there on may come twice, and carry no header.",
@@ -130,14 +132,14 @@ def _skew(gap: Gap) -> Iterator[Risk]:
     sizes = [item.end - item.start for item in gap.ranges if item.end > item.start]
     if len(sizes) > 1:
         yield Risk(
-            Level.READ,
+            RiskLevel.READ,
             "skew",
             f"the largest partition is {percent(max(sizes), sum(sizes))} of the gap "
             f"({percent(1, len(sizes))} would be even)",
         )
 
 
-def _retention(gap: Gap, logs: Mapping[Place, LogFacts], pace: Pace, now_ms: int) -> Iterator[Risk]:
+def _retention(gap: Gap, logs: Mapping[Place, PartitionLog], pace: ReplayPace, now_ms: int) -> Iterator[Risk]:
     """Whether retention takes records before the replay has read them.
 
     The first record of a partition is read when the replay has begun, the last one, which was written just now, when it
@@ -154,7 +156,7 @@ def _retention(gap: Gap, logs: Mapping[Place, LogFacts], pace: Pace, now_ms: int
     for topic, why in sorted(unread.items()):
         message = f"{topic}: whether retention takes records before they are replayed is unknown: {why}"
         hint = acl_hint("DescribeConfigs", "topic", topic)
-        yield Risk(Level.WARNING, "retention-unknown", message, topic, hint=hint if "CONFIGS" in why else None)
+        yield Risk(RiskLevel.WARNING, "retention-unknown", message, topic, hint=hint if "CONFIGS" in why else None)
     for item in gap.ranges:
         if item.retention_deadline_ms is None:
             continue
@@ -164,20 +166,22 @@ def _retention(gap: Gap, logs: Mapping[Place, LogFacts], pace: Pace, now_ms: int
         first = "retention takes the first record of the gap"
         if takes is not None and kept_s is not None and takes > kept_s:
             kept = f"retention keeps records for {format_duration(kept_s)}"
-            yield _overtaken(Level.BLOCKED, item, f"{kept}, and the replay takes about {format_duration(takes)}")
+            yield _overtaken(RiskLevel.BLOCKED, item, f"{kept}, and the replay takes about {format_duration(takes)}")
         elif left_s <= 0:
-            yield _overtaken(Level.WARNING, item, f"{first} at any moment: it has outlived it already")
+            yield _overtaken(RiskLevel.WARNING, item, f"{first} at any moment: it has outlived it already")
         elif left_s <= pace.startup_s:
-            yield _overtaken(Level.BLOCKED, item, f"{first} in {format_duration(left_s)}, before the replay can begin")
+            yield _overtaken(
+                RiskLevel.BLOCKED, item, f"{first} in {format_duration(left_s)}, before the replay can begin"
+            )
         elif takes is None:
             unknown = "how long the replay takes is not known"
-            yield _overtaken(Level.WARNING, item, f"{first} in {format_duration(left_s)}; {unknown}")
+            yield _overtaken(RiskLevel.WARNING, item, f"{first} in {format_duration(left_s)}; {unknown}")
         elif left_s < takes * _SAFETY:
             about = f"the replay takes about {format_duration(takes)}"
-            yield _overtaken(Level.WARNING, item, f"{first} in {format_duration(left_s)}; {about}")
+            yield _overtaken(RiskLevel.WARNING, item, f"{first} in {format_duration(left_s)}; {about}")
 
 
-def _overtaken(level: Level, item: GapRange, what: str) -> Risk:
+def _overtaken(level: RiskLevel, item: GapRange, what: str) -> Risk:
     return Risk(
         level,
         "retention",
@@ -187,21 +191,21 @@ def _overtaken(level: Level, item: GapRange, what: str) -> Risk:
     )
 
 
-def _rows(gap: Gap, logs: Mapping[Place, LogFacts]) -> Iterator[Risk]:
+def _rows(gap: Gap, logs: Mapping[Place, PartitionLog]) -> Iterator[Risk]:
     for row in gap.gone:
         lost = plural(row.end - row.start, "offset")
         message = f"{row.topic}:{row.partition}: [{row.start}, {row.end}) is gone ({lost}): {row.why}"
-        yield Risk(Level.WARNING, "gone", message, row.topic, row.partition)
+        yield Risk(RiskLevel.WARNING, "gone", message, row.topic, row.partition)
     for row in gap.given_up:
         lost = plural(row.end - row.start, "offset")
         message = f"{row.topic}:{row.partition}: [{row.start}, {row.end}) is left to nobody ({lost}): {row.why}"
-        yield Risk(Level.WARNING, "given-up", message, row.topic, row.partition)
+        yield Risk(RiskLevel.WARNING, "given-up", message, row.topic, row.partition)
     for item in gap.ranges:
         log = logs.get(item.place)
         if gap.group is not None and log is not None and item.end == log.last_stable < log.high_watermark:
             behind = plural(log.high_watermark - item.end, "offset")
             yield Risk(
-                Level.WARNING,
+                RiskLevel.WARNING,
                 "below-head",
                 f"{item.topic}:{item.partition}: an open transaction holds the last stable offset, so that the group "
                 f"is released at {item.end}, {behind} below the log end",

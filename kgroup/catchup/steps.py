@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kgroup.catchup.model import GivenUp, Ledgered, Place, State, StateRecord
-from kgroup.catchup.release_evidence import Evidence, SetBack
+from kgroup.catchup.model import Abandoned, Place, PlanSnapshot, PlanState, StateRecord
+from kgroup.catchup.release_evidence import OffsetRewind, ReleaseEvidence
 from kgroup.model.groups import Commit
 from kgroup.support.errors import NotFound, Refused
 
@@ -21,18 +21,18 @@ class Situation:
     offsets: nothing is moved below one; what is not in it is not looked at.
     """
 
-    ledgered: Ledgered
+    ledgered: PlanSnapshot
     epoch: int
-    evidence: Mapping[Place, Evidence] = field(default_factory=dict)
+    evidence: Mapping[Place, ReleaseEvidence] = field(default_factory=dict)
     committed: Mapping[Place, Commit | None] = field(default_factory=dict)
     live: bool = False
     pending: bool = False
-    set_back: tuple[SetBack, ...] = ()
+    set_back: tuple[OffsetRewind, ...] = ()
     log_starts: Mapping[Place, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class OffsetMove:
     """What is committed for one partition.
 
     ``stands`` is what was read there; where something else stands when the group is held, the attempt ends. ``commits``
@@ -57,7 +57,7 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
-class Twice:
+class Reprocessed:
     """Offsets [start, end) that come to the group though they, or some of them, were handled already, and by whom."""
 
     topic: str
@@ -75,7 +75,7 @@ class Release:
     that broke off lies behind that one; None: note it now.
     """
 
-    moves: tuple[Move, ...]
+    moves: tuple[OffsetMove, ...]
     log_position: int | None
 
 
@@ -95,8 +95,8 @@ class Replay:
 class MoveBack:
     """Write ``cancelling`` (where ``write``), commit these, read them back, write ``cancelled``."""
 
-    moves: tuple[Move, ...]
-    twice: tuple[Twice, ...] = ()
+    moves: tuple[OffsetMove, ...]
+    twice: tuple[Reprocessed, ...] = ()
     write: bool = True
 
 
@@ -108,8 +108,8 @@ class Close:
     """
 
     note: str
-    given_up: tuple[GivenUp, ...] = ()
-    restores: tuple[Move, ...] = ()
+    given_up: tuple[Abandoned, ...] = ()
+    restores: tuple[OffsetMove, ...] = ()
     refused: Refused | None = None
 
 
@@ -139,7 +139,7 @@ Decision = Release | WriteReleased | Replay | MoveBack | Close | Refuse | Wait |
 
 def next_state(
     before: StateRecord | None,
-    state: State,
+    state: PlanState,
     *,
     at_ms: int,
     who: str,

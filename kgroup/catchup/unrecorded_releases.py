@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from kgroup.catchup.model import Ledgered, State
-from kgroup.groups.commit_tags import Mark, Moved
+from kgroup.catchup.model import PlanSnapshot, PlanState
+from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
 from kgroup.model.groups import Group
 from kgroup.model.records import OffsetRange, merged
 
@@ -55,7 +55,7 @@ class Unledgered:
 
 
 def find_unledgered(
-    group: Group, knows: Callable[[str], bool], plans: Iterable[Ledgered] = ()
+    group: Group, knows: Callable[[str], bool], plans: Iterable[PlanSnapshot] = ()
 ) -> tuple[Unledgered, ...]:
     """The releases of a group that the ledger does not have, by plan id; ``knows`` says whether it has a plan.
 
@@ -65,8 +65,8 @@ def find_unledgered(
     unknown: dict[str, list[OffsetRange]] = {}
     taken = _taken(plans)
     for item in group.partitions:
-        mark = None if item.commit is None else Mark.of(item.commit.metadata)
-        if item.commit is None or mark is None or mark.moved is not Moved.RELEASE or knows(mark.plan_id):
+        mark = None if item.commit is None else CatchupCommitTag.of(item.commit.metadata)
+        if item.commit is None or mark is None or mark.moved is not TagPurpose.RELEASE or knows(mark.plan_id):
             continue
         end = item.commit.offset
         if mark.start is None:
@@ -87,8 +87,8 @@ def range_words(ranges: Iterable[OffsetRange]) -> tuple[str, ...]:
     return ("--range", words) if words else ()
 
 
-def _taken(plans: Iterable[Ledgered]) -> list[OffsetRange]:
-    kept = (found.plan for found in plans if found.plan.group is None and found.state.state is not State.CANCELLED)
+def _taken(plans: Iterable[PlanSnapshot]) -> list[OffsetRange]:
+    kept = (found.plan for found in plans if found.plan.group is None and found.state.state is not PlanState.CANCELLED)
     return merged(OffsetRange(*item.place, item.start, item.end) for plan in kept for item in plan.ranges)
 
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from kgroup.catchup.buckets import as_chunk, numbers
 from kgroup.catchup.delivered import delivered_to, undelivered_of
-from kgroup.catchup.model import Chunk, GapRange, GivenUp, Ledgered, Place, Plan, Progress
-from kgroup.catchup.release_evidence import SetBack, origin
+from kgroup.catchup.model import Abandoned, CatchupPlan, Chunk, ChunkProgress, GapRange, Place, PlanSnapshot
+from kgroup.catchup.release_evidence import OffsetRewind, origin
 from kgroup.model.records import OffsetRange, merged
 
 _NOT_PROVED = "not proved: "
@@ -65,7 +65,7 @@ class LostRange:
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionProof:
+class PartitionVerification:
     """One range of the plan: a partition, where a group is moved.
 
     ``records`` were visible; ``delivered``, ``filtered`` and ``dead`` of them add up to it. ``delivered_to``: all below
@@ -108,12 +108,12 @@ class PartitionProof:
 
 
 @dataclass(frozen=True, slots=True)
-class Proof:
+class Verification:
     """A plan's, by topic, partition and offset. ``twice`` is what the group got beside the replay: it was set back."""
 
     plan_id: str
-    partitions: tuple[PartitionProof, ...]
-    twice: tuple[SetBack, ...]
+    partitions: tuple[PartitionVerification, ...]
+    twice: tuple[OffsetRewind, ...]
     disputed: tuple[str, ...] = ()
     """Results that belong to no range."""
 
@@ -163,12 +163,12 @@ class Proof:
 
 
 def prove(
-    ledgered: Ledgered,
+    ledgered: PlanSnapshot,
     results: Iterable[ChunkResult] = (),
     *,
     log_starts: Mapping[Place, int] | None = None,
-    twice: Iterable[SetBack] = (),
-) -> Proof:
+    twice: Iterable[OffsetRewind] = (),
+) -> Verification:
     """What the ledger proves of a plan, at any time of its life.
 
     ``results`` are of this run's workers; the ledger tells of the others. ``log_starts`` are log start offsets as they
@@ -196,10 +196,10 @@ def prove(
     nowhere = [sentence for some in disputes.values() for sentence in some]
     if (note := ledgered.state.note or "").startswith(_NOT_PROVED):
         nowhere.append(note.removeprefix(_NOT_PROVED))
-    return Proof(plan.id, tuple(proofs), tuple(twice), tuple(nowhere))
+    return Verification(plan.id, tuple(proofs), tuple(twice), tuple(nowhere))
 
 
-def dispute(proof: Proof) -> str | None:
+def dispute(proof: Verification) -> str | None:
     """What the ledger has to say of a plan's state where results do not fit together; None: they do.
 
     Only the run that counted knows: without it a later one would find nothing wrong, and prove the plan.
@@ -209,8 +209,12 @@ def dispute(proof: Proof) -> str | None:
 
 
 def _of_range(
-    item: GapRange, chunks: list[Chunk], progress: Mapping[int, Progress], disputed: tuple[str, ...], log_start: int
-) -> PartitionProof:
+    item: GapRange,
+    chunks: list[Chunk],
+    progress: Mapping[int, ChunkProgress],
+    disputed: tuple[str, ...],
+    log_start: int,
+) -> PartitionVerification:
     place = item.place
     owed = merged(row for chunk in chunks for row in undelivered_of(chunk, progress))
     known = [progress[chunk.number] for chunk in chunks if chunk.number in progress]
@@ -221,7 +225,7 @@ def _of_range(
     records, filtered, dead = (sum(getattr(one, name) for one in known) for name in ("records", "filtered", "dead"))
     if records < filtered + dead:
         disputed += (f"{records} records were read, and {filtered + dead} filtered out or dead",)
-    return PartitionProof(
+    return PartitionVerification(
         *place,
         start=item.start,
         end=item.end,
@@ -252,7 +256,7 @@ def _merged(place: Place, lost: Iterable[tuple[int, int, str]]) -> Iterator[Lost
 
 
 def _disputed(
-    result: ChunkResult, chunk: Chunk | None, plan_id: str, progress: Mapping[int, Progress]
+    result: ChunkResult, chunk: Chunk | None, plan_id: str, progress: Mapping[int, ChunkProgress]
 ) -> Iterator[str]:
     """What does not fit in what a worker counted, and in what it wrote into the ledger."""
     if chunk is None:
@@ -267,14 +271,14 @@ def _disputed(
         yield f"{where}: the worker went on to {result.position}, and the ledger has {ledger}"
 
 
-def gone_before(plan: Plan) -> tuple[GivenUp, ...]:
+def gone_before(plan: CatchupPlan) -> tuple[Abandoned, ...]:
     """What the log start had passed before the plan was made: between the group's commits and what there was."""
     rows = (_gone(plan, item) for item in plan.ranges)
     return tuple(row for row in rows if row is not None)
 
 
-def _gone(plan: Plan, item: GapRange) -> GivenUp | None:
+def _gone(plan: CatchupPlan, item: GapRange) -> Abandoned | None:
     first = origin(plan, item)
     if item.before is None or item.before.offset >= first:
         return None
-    return GivenUp(*item.place, item.before.offset, first, f"the log started at {first}")
+    return Abandoned(*item.place, item.before.offset, first, f"the log started at {first}")

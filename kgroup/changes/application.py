@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from kgroup.groups.migration.assignor_names import server_assignor
 from kgroup.groups.migration.clients import known_client, parse_clients
-from kgroup.groups.migration.evidence import Evidence, Wanted
-from kgroup.groups.migration.rules import Rules
+from kgroup.groups.migration.evidence import MigrationEvidence, MigrationRequest
+from kgroup.groups.migration.rules import MigrationRules
 from kgroup.groups.selection import Groups, names_of, names_only
 from kgroup.model.migration_facts import SESSION_CONFIG
 from kgroup.queries.migration_evidence import Used
-from kgroup.support.atomic_file import WholeFile
+from kgroup.support.atomic_file import AtomicFile
 from kgroup.support.errors import UsageError
 from kgroup.support.input_file import read_bytes, read_text
 
@@ -30,7 +30,7 @@ class Clients:
     named: frozenset[str]
 
     @classmethod
-    def parsed(cls, texts: Sequence[str], rules: Rules) -> Clients:
+    def parsed(cls, texts: Sequence[str], rules: MigrationRules) -> Clients:
         """``@FILE`` is read. Raises UsageError for what can't be read, or no client is called."""
         used = parse_clients([line for text in texts for line in _lines(text)])
         for _, client in used:
@@ -60,11 +60,13 @@ class Configuration:
     name: str
     text: str
     encoding: str
-    wanted: Wanted
+    wanted: MigrationRequest
     write: str | None
 
     @classmethod
-    def given(cls, groups: Groups, path: str | None, write: str | None, wanted: Wanted) -> Configuration | None:
+    def given(
+        cls, groups: Groups, path: str | None, write: str | None, wanted: MigrationRequest
+    ) -> Configuration | None:
         """The file that was named, read; None where none was. Raises UsageError for what can't be meant or read."""
         if path is None:
             if write is not None:
@@ -73,7 +75,7 @@ class Configuration:
         if not names_only(groups) or len(names_of(groups)) != 1:
             raise UsageError("--client-config is one application's: name its group, and only that")
         if write is not None:
-            WholeFile(write, "--write").check()
+            AtomicFile(write, "--write").check()
         return cls(path, *_decoded(read_bytes(path, "--client-config")), wanted, write)
 
     @cached_property
@@ -81,7 +83,7 @@ class Configuration:
         """What it becomes whatever the group is. Raises ConfigError for what can't be read or changed."""
         return self._rewritten(None, None)
 
-    def rewritten(self, evidence: Evidence) -> Rewritten:
+    def rewritten(self, evidence: MigrationEvidence) -> Rewritten:
         """What it becomes, for this group: its assignor counts where the file names none; written to its file."""
         group, past, session_ms = evidence.group, evidence.past, (evidence.configs or {}).get(SESSION_CONFIG)
         used = group.assignor or (past.assignor if past else None) or ""
@@ -91,7 +93,7 @@ class Configuration:
             own = ", ".join(found.strategies)
             found = replace(found, notes=(*found.notes, f"the group itself used {used}; this file names {own}"))
         if self.write is not None:
-            with WholeFile(self.write, "--write") as file:
+            with AtomicFile(self.write, "--write") as file:
                 file.write(found.after.encode(self.encoding))
         return found
 

@@ -6,16 +6,16 @@ import json
 import sys
 
 from kgroup.changes.execution import Change
-from kgroup.groups.change_plan import Plan
+from kgroup.groups.change_plan import ChangePlan
 from kgroup.groups.offset_files import GroupOffsets
-from kgroup.support.atomic_file import WholeFile
+from kgroup.support.atomic_file import AtomicFile
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.errors import KgroupError
 
 _STDOUT = "-"
 
 
-def write_backup(how: Change, plan: Plan, cluster: ClusterRef) -> None:
+def write_backup(how: Change, plan: ChangePlan, cluster: ClusterRef) -> None:
     """Write the offsets that the plan is going to change to ``--backup``, complete before anything is changed.
 
     Raises UsageError where the file holds something already, KgroupError where it can't be written.
@@ -41,7 +41,7 @@ def write_backup(how: Change, plan: Plan, cluster: ClusterRef) -> None:
     }
     text = json.dumps(document, indent=2) + "\n"
     if how.backup != _STDOUT:
-        with WholeFile(how.backup, "--backup") as file:
+        with AtomicFile(how.backup, "--backup") as file:
             file.write(text.encode())
         return
     try:

@@ -10,18 +10,18 @@ from collections.abc import Mapping
 
 from kgroup.cluster.topics import TopicLayout
 from kgroup.cluster.writes import ChangingCluster
-from kgroup.groups.change_plan import Plan, Row, committed
-from kgroup.groups.selected_groups import Chosen
+from kgroup.groups.change_plan import ChangePlan, ChangeRow, committed
+from kgroup.groups.selected_groups import SelectedGroups
 from kgroup.model.groups import RowError
 from kgroup.support.errors import KgroupError, NotFound
 
 
 def plan_conversion(
     cluster: ChangingCluster,
-    found: Chosen,
+    found: SelectedGroups,
     targets: Mapping[str, str],
     configs: Mapping[str, Mapping[str, str | None]],
-) -> tuple[Plan, Mapping[str, TopicLayout | KgroupError]]:
+) -> tuple[ChangePlan, Mapping[str, TopicLayout | KgroupError]]:
     """Rows that leave each commit of these groups as it is, and the type that each group is to have.
 
     Commits on topics that do not exist any more can't be made again, and are left out.
@@ -30,14 +30,16 @@ def plan_conversion(
     commits = {group.name: committed(group) for group in groups}
     layouts = cluster.layouts({topic for own in commits.values() for topic, _ in own})
     rows = [
-        Row(name, *place, commit, commit)
+        ChangeRow(name, *place, commit, commit)
         for name, own in commits.items()
         for place, commit in sorted(own.items())
         if not isinstance(layouts.get(place[0]), NotFound)
     ]
-    return Plan(found.groups, tuple(rows), errors=_whole(found), converted=dict(targets), configs=configs), layouts
+    return ChangePlan(
+        found.groups, tuple(rows), errors=_whole(found), converted=dict(targets), configs=configs
+    ), layouts
 
 
-def _whole(found: Chosen) -> tuple[RowError, ...]:
+def _whole(found: SelectedGroups) -> tuple[RowError, ...]:
     """The failures that are a whole group's; a commit that can't be read is found again before it is written."""
     return tuple(error for error in found.errors if error.partition is None)

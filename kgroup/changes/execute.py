@@ -16,18 +16,24 @@ from kgroup.catchup.service.pending_warnings import warn_of_plans
 from kgroup.changes.backup import write_backup
 from kgroup.changes.execution import Change, Execution
 from kgroup.changes.guards import guard, protected
-from kgroup.changes.journal import Entry, Journal, JournalRow, Place, Writing, whoami
+from kgroup.changes.journal import Journal, JournalEntry, JournalRow, Place, Writing, whoami
 from kgroup.changes.rights import with_rights
-from kgroup.changes.verify import Standing, moved_meanwhile, read_back, still, unproved
+from kgroup.changes.verify import (
+    CommittedOffsets,
+    commits_changed_since_plan,
+    find_unverified_conversions,
+    read_back,
+    recheck_plan,
+)
 from kgroup.cluster.commit_requests import parts_of
 from kgroup.cluster.lost_responses import unknown_outcome
 from kgroup.cluster.snapshot import Want
 from kgroup.cluster.topics import TopicLayout
 from kgroup.cluster.writes import ChangingCluster
-from kgroup.groups.change_plan import Plan, Row
+from kgroup.groups.change_plan import ChangePlan, ChangeRow
 from kgroup.groups.change_result import UNKNOWN, Refusal, Result
 from kgroup.model.groups import RowError
-from kgroup.settings.invocation import Run
+from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_now
 from kgroup.support.errors import KgroupError, Refused
 from kgroup.support.signals import put_off
@@ -42,7 +48,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Doing:
+class ChangeContext:
     """How the journal calls a change, and what else the verb knows of it.
 
     ``what`` is the verb and ``subject`` what it is about (``pay-svc, 1 partition``). ``layouts`` are the topics
@@ -54,19 +60,19 @@ class Doing:
     what: str
     subject: str
     layouts: Mapping[str, TopicLayout | KgroupError] = field(default_factory=dict)
-    prepare: Callable[[Plan], None] | None = None
+    prepare: Callable[[ChangePlan], None] | None = None
     live: bool = False
     undoes: str | None = None
     hindered: str = "its offsets cannot be moved"
     configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
-def carry_out(
-    run: Run,
+def execute_plan(
+    run: Invocation,
     cluster: ChangingCluster,
     how: Change,
-    plan: Plan,
-    doing: Doing,
+    plan: ChangePlan,
+    doing: ChangeContext,
     refusals: Sequence[Refusal] = (),
 ) -> Result:
     """Guard the plan, and with ``--execute`` apply what may be; ``refusals`` are those that the verb found itself.
@@ -84,7 +90,7 @@ def carry_out(
     if doing.prepare:  # it may take minutes, in which others may go on
         doing.prepare(possible)
     with journaling(run, backup=how.backup is not None) as journal:
-        result = still(cluster, result)
+        result = recheck_plan(cluster, result)
         possible = result.possible
         if not possible.size or (result.errors and not how.partial):
             return result
@@ -100,7 +106,7 @@ def carry_out(
 
 
 @contextmanager
-def journaling(run: Run, *, backup: bool = False) -> Iterator[Journal | None]:
+def journaling(run: Invocation, *, backup: bool = False) -> Iterator[Journal | None]:
     """The journal, locked; None where it can't be written and a backup stands in for it. Else raises Refused."""
     journal = Journal()
     try:
@@ -115,7 +121,9 @@ def journaling(run: Run, *, backup: bool = False) -> Iterator[Journal | None]:
         yield journal
 
 
-def _entry(run: Run, cluster: ChangingCluster, how: Change, plan: Plan, doing: Doing, journal: Journal) -> Entry:
+def _entry(
+    run: Invocation, cluster: ChangingCluster, how: Change, plan: ChangePlan, doing: ChangeContext, journal: Journal
+) -> JournalEntry:
     types = {group.name: group.type for group in plan.groups}
     topics = sorted({row.topic for row in plan.rows})
     return replace(
@@ -136,9 +144,11 @@ def _entry(run: Run, cluster: ChangingCluster, how: Change, plan: Plan, doing: D
     )
 
 
-def new_entry(run: Run, cluster: ChangingCluster, how: Execution, doing: Doing, journal: Journal) -> Entry:
+def new_entry(
+    run: Invocation, cluster: ChangingCluster, how: Execution, doing: ChangeContext, journal: Journal
+) -> JournalEntry:
     """An entry of the journal without groups and rows: who, when, why, by which command."""
-    return Entry(
+    return JournalEntry(
         id=journal.new_id(),
         at=utc_now(),
         who=whoami(),
@@ -154,7 +164,7 @@ def new_entry(run: Run, cluster: ChangingCluster, how: Execution, doing: Doing, 
     )
 
 
-def _applied(run: Run, cluster: ChangingCluster, planned: Result, writing: Writing | None) -> Result:
+def _applied(run: Invocation, cluster: ChangingCluster, planned: Result, writing: Writing | None) -> Result:
     possible = planned.possible
     results: dict[Place, KgroupError | None] = {}
     whole: dict[str, RowError | None] = {}
@@ -177,7 +187,7 @@ def _applied(run: Run, cluster: ChangingCluster, planned: Result, writing: Writi
             if pending:
                 break
         back = None if pending else read_back(cluster, possible)
-        missing = {} if pending else unproved(possible, results, whole, back)
+        missing = {} if pending else find_unverified_conversions(possible, results, whole, back)
         if writing:
             writing.converted(missing)
             writing.close()
@@ -204,7 +214,7 @@ def _row_errors(results: Mapping[str, KgroupError | None]) -> dict[str, RowError
     return {group: RowError.of(error, group=group) if error else None for group, error in results.items()}
 
 
-def _sent(cluster: ChangingCluster, plan: Plan) -> Iterator[_Round]:
+def _sent(cluster: ChangingCluster, plan: ChangePlan) -> Iterator[_Round]:
     """One round of requests after the other: offsets first, then what is done to groups as a whole.
 
     A group is converted only after all its commits were made again: they would expire minutes later. What it had
@@ -220,7 +230,7 @@ def _sent(cluster: ChangingCluster, plan: Plan) -> Iterator[_Round]:
     ]
     failed: dict[str, KgroupError] = {}
     for batch in _batches(parts):
-        moved = moved_meanwhile(cluster, [part for part in batch if part.group in plan.converted])
+        moved = commits_changed_since_plan(cluster, [part for part in batch if part.group in plan.converted])
         sent = [part for part in batch if part.group not in moved]
         answers = zip(sent, cluster.write_offsets(sent), strict=True)
         rows = {(part.group, *place): error for part, found in answers for place, error in found.items()}
@@ -245,7 +255,7 @@ def _sent(cluster: ChangingCluster, plan: Plan) -> Iterator[_Round]:
         yield _configured(cluster, plan, names)
 
 
-def _configured(cluster: ChangingCluster, plan: Plan, names: Sequence[str]) -> _Round:
+def _configured(cluster: ChangingCluster, plan: ChangePlan, names: Sequence[str]) -> _Round:
     configs = {name: plan.configs[name] for name in names}
     try:
         return _Round(configured=cluster.set_group_configs(configs) if configs else {})
@@ -257,7 +267,7 @@ def _batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
     return (items[at : at + _AT_A_TIME] for at in range(0, len(items), _AT_A_TIME))
 
 
-def _ended(row: Row, results: Mapping[Place, KgroupError | None], back: Standing | None) -> Row:
+def _ended(row: ChangeRow, results: Mapping[Place, KgroupError | None], back: CommittedOffsets | None) -> ChangeRow:
     place = (row.group, *row.place)
     if place not in results:
         return replace(row.failing(_NOT_DONE), done=False)

@@ -10,15 +10,15 @@ from kgroup.changes.execution import Change, Execution
 from kgroup.changes.journal import Journal, our_commits
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.active_committers import active_committer, refuse_active_committer
-from kgroup.groups.change_plan import Plan
+from kgroup.groups.change_plan import ChangePlan
 from kgroup.groups.change_result import Refusal
-from kgroup.groups.commit_tags import Mark
+from kgroup.groups.commit_tags import CatchupCommitTag
 from kgroup.groups.foreign_owners import foreign_owner, refuse_foreign_owner
 from kgroup.model.acl_hint import acl_hint
 from kgroup.model.groups import Group
 from kgroup.model.hidden_commits import REMEDY, hidden_words
 from kgroup.queries.wait import DEFAULT_WITHIN, describe_members
-from kgroup.settings.invocation import Run
+from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_now
 from kgroup.support.errors import KgroupError, Refused
 from kgroup.support.units import plural
@@ -36,7 +36,7 @@ class Guarded:
     unknown: str | None
 
 
-def guard(run: Run, cluster: ChangingCluster, how: Change, plan: Plan, hindered: str | None) -> Guarded:
+def guard(run: Invocation, cluster: ChangingCluster, how: Change, plan: ChangePlan, hindered: str | None) -> Guarded:
     """The refusals of a plan, less those that ``--accept`` passes; groups that come into being have none.
 
     ``hindered`` is what live members stand in the way of; None for changes that the broker makes all the same.
@@ -78,7 +78,7 @@ def _hides(group: Group) -> Refusal:
     )
 
 
-def protected(run: Run, how: Execution, *, backup: bool = False) -> tuple[Refusal, ...]:
+def protected(run: Invocation, how: Execution, *, backup: bool = False) -> tuple[Refusal, ...]:
     """What refuses the execution of a plan whatever is in it: its context, a journal that can't be written.
 
     A ``backup`` stands in for the journal.
@@ -129,7 +129,7 @@ def _with_members(cluster: ChangingCluster, groups: Sequence[Group], refusals: l
     ]
 
 
-def _active(run: Run, cluster: ChangingCluster, groups: Sequence[Group]) -> tuple[list[Refusal], str | None]:
+def _active(run: Invocation, cluster: ChangingCluster, groups: Sequence[Group]) -> tuple[list[Refusal], str | None]:
     """(a refusal for each group that somebody commits to, why that is not known of all)."""
     if not groups:
         return [], None
@@ -151,7 +151,9 @@ def _active(run: Run, cluster: ChangingCluster, groups: Sequence[Group]) -> tupl
     for name, group in suspects.items():
         # A catch-up's own commits, or those that carry them on (a migration): they are in no journal, but marked.
         activity = activities.found[name]
-        activity = replace(activity, commits=tuple(c for c in activity.commits if Mark.of(c.metadata) is None))
+        activity = replace(
+            activity, commits=tuple(c for c in activity.commits if CatchupCommitTag.of(c.metadata) is None)
+        )
         finding = active_committer(activity, ours.get(name, ()), now_ms, simple=group.is_simple)
         if finding:
             found.append(Refusal(name, refuse_active_committer(name, finding, now_ms)))

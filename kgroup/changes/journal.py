@@ -58,7 +58,7 @@ class JournalRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class JournalEntry:
     """One change.
 
     ``command`` has no secrets. ``groups`` are the types of the groups by name, as they were; ``created`` and
@@ -109,7 +109,7 @@ class Entry:
 class Writing:
     """A change that is being made: results are added as they come."""
 
-    def __init__(self, path: Path, entry: Entry) -> None:
+    def __init__(self, path: Path, entry: JournalEntry) -> None:
         self.id = entry.id
         self.fault: str | None = None
         """Why results are missing in the file, in a sentence; None while none are.
@@ -216,7 +216,7 @@ class Journal:
         what = "another kgroup that changes something"
         return exclusive(self.directory / _LOCK, reporter.event, what, _LOCK_PATIENCE_S)
 
-    def begin(self, entry: Entry) -> Writing:
+    def begin(self, entry: JournalEntry) -> Writing:
         """Write the plan down, and come back when it is on disk. Raises Refused where it can't be."""
         path = self._path(entry.id)
         try:
@@ -238,10 +238,10 @@ class Journal:
             if not self._path(made).exists():
                 return made
 
-    def entries(self, cluster_id: str | None, since: datetime | None = None) -> list[Entry]:
+    def entries(self, cluster_id: str | None, since: datetime | None = None) -> list[JournalEntry]:
         """The changes of this cluster, newest first; a file that was cut off before the change is left out."""
         self.unreadable = 0
-        found: list[Entry] = []
+        found: list[JournalEntry] = []
         for path in self.files(since):
             try:
                 entry = _read(path)
@@ -252,7 +252,7 @@ class Journal:
                 found.append(entry)
         return sorted(found, key=lambda entry: entry.at, reverse=True)
 
-    def entry(self, change_id: str, cluster_id: str | None) -> Entry:
+    def entry(self, change_id: str, cluster_id: str | None) -> JournalEntry:
         """One change of this cluster.
 
         Raises NotFound, and Refused where it was another cluster's, or written by a newer kgroup.
@@ -270,7 +270,7 @@ class Journal:
             )
         return entry
 
-    def _found(self, path: Path) -> Entry | None:
+    def _found(self, path: Path) -> JournalEntry | None:
         if not _is_id(path.stem) or path.name not in self._names():
             return None
         try:
@@ -353,7 +353,7 @@ def our_commits(
     return found
 
 
-def _lines(entry: Entry) -> Iterator[dict[str, Any]]:
+def _lines(entry: JournalEntry) -> Iterator[dict[str, Any]]:
     yield {
         "kgroup_journal": _VERSION,
         "id": entry.id,
@@ -409,7 +409,7 @@ def _documents(path: Path) -> list[dict[str, Any]]:
     return found or [{}]
 
 
-def _read(path: Path) -> Entry | None:
+def _read(path: Path) -> JournalEntry | None:
     """None for a plan that was never complete: nothing was changed then.
 
     Raises OSError for what can't be read, and for what is no journal of this version.
@@ -432,7 +432,7 @@ def _read(path: Path) -> Entry | None:
             return None  # cut off before anything was changed
         done = [result for line in others for result in _results(line)]
         ended = next((line["ended"] for line in others if "ended" in line), None)
-        return Entry(
+        return JournalEntry(
             id=head["id"],
             at=datetime.fromisoformat(head["at"]),
             who=head["who"],
@@ -484,7 +484,7 @@ def _is_id(text: str) -> bool:
     return text.startswith("ch-") and text.removeprefix("ch-").isalnum() and text.isascii()
 
 
-def _of_cluster(entry: Entry, cluster_id: str | None) -> bool:
+def _of_cluster(entry: JournalEntry, cluster_id: str | None) -> bool:
     return entry.cluster.cluster_id == cluster_id
 
 

@@ -15,25 +15,25 @@ from kgroup.changes.stale_members import clear_leftovers
 from kgroup.cluster.snapshot import DESCRIBED_TYPES
 from kgroup.cluster.topics import TopicLayout
 from kgroup.cluster.writes import ChangingCluster
-from kgroup.groups.change_plan import Plan
+from kgroup.groups.change_plan import ChangePlan
 from kgroup.groups.change_result import Refusal
 from kgroup.groups.foreign_owners import Owner, foreign_owner, refuse_foreign_owner
-from kgroup.groups.migration.check import How, Readiness, Status, Verdict
-from kgroup.groups.migration.evidence import Evidence, Wanted
-from kgroup.groups.migration.rules import Rules
+from kgroup.groups.migration.check import CheckStatus, How, Readiness, ReadinessResult
+from kgroup.groups.migration.evidence import MigrationEvidence, MigrationRequest
+from kgroup.groups.migration.rules import MigrationRules
 from kgroup.groups.migration.verdict import readiness, worst_first
-from kgroup.groups.selected_groups import Chosen, readable
+from kgroup.groups.selected_groups import SelectedGroups, readable
 from kgroup.groups.selection import Groups, Selection, names_of, names_only
 from kgroup.model.groups import ListedGroup, is_of_consumers
 from kgroup.model.migration_facts import HEARTBEAT_CONFIG, SESSION_CONFIG
 from kgroup.queries.migration_evidence import gather
 from kgroup.queries.select_groups import choose_groups
 from kgroup.queries.snapshots import refuse_foreign
-from kgroup.settings.invocation import Run
+from kgroup.settings.invocation import Invocation
 from kgroup.support.errors import KgroupError, Refused
 from kgroup.support.units import plural
 
-_FIT = (Verdict.READY, Verdict.WARNING)
+_FIT = (ReadinessResult.READY, ReadinessResult.WARNING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +44,18 @@ class Intention:
     are not READY.
     """
 
-    wanted: Wanted
-    rules: Rules
+    wanted: MigrationRequest
+    rules: MigrationRules
     clients: Clients
     configured: tuple[str, ...]
     only_ready: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class MigrationCandidates:
     """The groups that are meant; ``others`` are of kinds that are not described (share, streams)."""
 
-    chosen: Chosen
+    chosen: SelectedGroups
     others: tuple[ListedGroup, ...]
 
     @property
@@ -72,29 +72,29 @@ class Migration:
     whether members of kgroup's own were removed, which a killed run had left.
     """
 
-    evidence: tuple[Evidence, ...]
+    evidence: tuple[MigrationEvidence, ...]
     judged: tuple[Readiness, ...]
     left: int
-    plan: Plan
+    plan: ChangePlan
     layouts: Mapping[str, TopicLayout | KgroupError]
     refusals: tuple[Refusal, ...]
     configs: Mapping[str, Mapping[str, str]]
     cleared: bool = False
 
     @property
-    def of_judged(self) -> tuple[Evidence, ...]:
+    def of_judged(self) -> tuple[MigrationEvidence, ...]:
         """The evidence of the groups that were not left alone, in the order of the verdicts."""
         by_name = {item.group.name: item for item in self.evidence}
         return tuple(by_name[item.group] for item in self.judged)
 
 
-def choose(run: Run, cluster: ChangingCluster, groups: Groups) -> Found:
+def choose(run: Invocation, cluster: ChangingCluster, groups: Groups) -> MigrationCandidates:
     """The groups that are meant.
 
     Raises as ``kgroup.queries.snapshots`` does, and of named ones of other kinds, Refused.
     """
     if names_only(groups):
-        return Found(chosen(run, cluster, groups), ())
+        return MigrationCandidates(chosen(run, cluster, groups), ())
     which = Selection(groups.names, groups.group, groups.all_groups, groups.regex, groups.in_state, groups.type)
     listed = choose_groups(run, cluster, which)
     refuse_foreign([group for group in listed.groups if group.name in names_of(groups)], run.verb)
@@ -102,10 +102,12 @@ def choose(run: Run, cluster: ChangingCluster, groups: Groups) -> Found:
     for note in snapshot.notes:
         run.reporter.note(note)
     others = tuple(group for group in listed.groups if group.type not in DESCRIBED_TYPES)
-    return Found(readable(snapshot.groups, (*listed.errors, *snapshot.errors)), others)
+    return MigrationCandidates(readable(snapshot.groups, (*listed.errors, *snapshot.errors)), others)
 
 
-def migration_of(run: Run, cluster: ChangingCluster, how: Change, groups: Groups, intention: Intention) -> Migration:
+def migration_of(
+    run: Invocation, cluster: ChangingCluster, how: Change, groups: Groups, intention: Intention
+) -> Migration:
     """Choose, look, judge and plan.
 
     With ``--wait-empty --execute`` that is done once more, after the wait for the groups that are to be converted.
@@ -124,7 +126,9 @@ def migration_of(run: Run, cluster: ChangingCluster, how: Change, groups: Groups
     return replace(plan_migration(run, cluster, how, found, intention), cleared=cleared)
 
 
-def plan_migration(run: Run, cluster: ChangingCluster, how: Change, found: Found, intention: Intention) -> Migration:
+def plan_migration(
+    run: Invocation, cluster: ChangingCluster, how: Change, found: MigrationCandidates, intention: Intention
+) -> Migration:
     """Look at everything that the checks want, judge, and plan; nothing is changed."""
     evidence = gather(run, cluster, found.chosen, found.others, intention.clients.used, intention.configured)
     wanted = intention.wanted
@@ -133,7 +137,7 @@ def plan_migration(run: Run, cluster: ChangingCluster, how: Change, found: Found
     targets = {item.group: wanted.target for item in kept if item.verdict in _FIT}
     values = _configs(wanted)
     empty = replace(found.chosen, groups=tuple(item.group for item in evidence if item.kind in DESCRIBED_TYPES))
-    arrived = {item.group for item in kept if item.verdict is Verdict.DONE}
+    arrived = {item.group for item in kept if item.verdict is ReadinessResult.DONE}
     configs = {item.group.name: item.configs or {} for item in evidence}
     unlike = {name for name in arrived if any(configs[name].get(key) != value for key, value in values.items())}
     set_for = dict.fromkeys([*targets, *sorted(unlike)], values) if values else {}
@@ -145,10 +149,10 @@ def plan_migration(run: Run, cluster: ChangingCluster, how: Change, found: Found
 
 def _stays(item: Readiness, how: Change) -> bool:
     """Whether ``--only ready`` means it: READY, and Empty, or waited for."""
-    return item.verdict is Verdict.READY and (item.how is How.NOW or how.wait_empty)
+    return item.verdict is ReadinessResult.READY and (item.how is How.NOW or how.wait_empty)
 
 
-def _configs(wanted: Wanted) -> dict[str, str | None]:
+def _configs(wanted: MigrationRequest) -> dict[str, str | None]:
     given = {SESSION_CONFIG: wanted.session_timeout_ms, HEARTBEAT_CONFIG: wanted.heartbeat_interval_ms}
     return {name: str(value) for name, value in given.items() if value is not None}
 
@@ -160,7 +164,7 @@ def _blocked(judged: Sequence[Readiness], guesses: Mapping[str, Owner]) -> list[
     """
     found = []
     for item in judged:
-        if item.verdict is not Verdict.BLOCKED:
+        if item.verdict is not ReadinessResult.BLOCKED:
             continue
         if owner := guesses.get(item.group):
             error = refuse_foreign_owner(item.group, owner)
@@ -173,7 +177,7 @@ def _blocked(judged: Sequence[Readiness], guesses: Mapping[str, Owner]) -> list[
     return found
 
 
-def _guesses(evidence: Sequence[Evidence]) -> dict[str, Owner]:
+def _guesses(evidence: Sequence[MigrationEvidence]) -> dict[str, Owner]:
     consumers = [item.group for item in evidence if item.kind in DESCRIBED_TYPES]
     guessed = {group.name: foreign_owner(group) for group in consumers if is_of_consumers(group.protocol_type)}
     return {name: owner for name, owner in guessed.items() if owner}
@@ -181,13 +185,13 @@ def _guesses(evidence: Sequence[Evidence]) -> dict[str, Owner]:
 
 def _lines(item: Readiness) -> Iterator[str]:
     for check in item.checks:
-        if check.status is Status.BLOCKED:
+        if check.status is CheckStatus.BLOCKED:
             yield f"{check.id}: {check.evidence}"
             if check.remedy:
                 yield f"  {check.remedy}"
 
 
-def _unread_configs(evidence: Sequence[Evidence], wanted: Collection[str]) -> list[Refusal]:
+def _unread_configs(evidence: Sequence[MigrationEvidence], wanted: Collection[str]) -> list[Refusal]:
     """Groups whose configs are to be set, and can't be read: they could not be put back."""
     return [
         Refusal(
@@ -203,7 +207,7 @@ def _unread_configs(evidence: Sequence[Evidence], wanted: Collection[str]) -> li
     ]
 
 
-def _unread(found: Chosen, targets: Mapping[str, str]) -> list[Refusal]:
+def _unread(found: SelectedGroups, targets: Mapping[str, str]) -> list[Refusal]:
     """Groups some of whose commits can't be read: they could not be made again, and might be lost."""
     unread: dict[str, list[str]] = {}
     for (group, topic, number), error in found.unread.items():

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from kgroup.changes.execution import ACCEPTED, Change, Execution
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.selection import Groups, names_of
-from kgroup.groups.wait_conditions import Session, evict_text, lines_of_members
+from kgroup.groups.wait_conditions import SessionBound, evict_text, lines_of_members
 from kgroup.model.groups import Group
 from kgroup.queries.wait import DEFAULT_WITHIN, EMPTY, wait_until
-from kgroup.settings.invocation import Run
-from kgroup.support.atomic_file import WholeFile
+from kgroup.settings.invocation import Invocation
+from kgroup.support.atomic_file import AtomicFile
 from kgroup.support.durations import parse_duration
 from kgroup.support.errors import Refused, UsageError
 
@@ -19,7 +19,7 @@ _NAMED_GROUPS = 3
 _NAMED_MEMBERS = 20
 
 
-def check_execution(run: Run, how: Execution, accepted: Sequence[str] = ACCEPTED) -> None:
+def check_execution(run: Invocation, how: Execution, accepted: Sequence[str] = ACCEPTED) -> None:
     """Refuse options that have no meaning, and contexts that must not be changed, before anything is asked.
 
     ``accepted`` are the refusals that ``--accept`` passes.
@@ -41,14 +41,14 @@ def check_execution(run: Run, how: Execution, accepted: Sequence[str] = ACCEPTED
         run.settings.require_change_allowed()
 
 
-def check_change(run: Run, how: Change, accepted: Sequence[str] = ACCEPTED) -> None:
+def check_change(run: Invocation, how: Change, accepted: Sequence[str] = ACCEPTED) -> None:
     """The same for verbs that change offsets."""
     if how.within is not None and not how.wait_empty:
         raise UsageError("--within is how long --wait-empty waits, and that is not given")
     if how.within is not None:
         parse_duration(how.within, "--within")
     if how.backup not in (None, "-"):
-        WholeFile(how.backup, "--backup").check()
+        AtomicFile(how.backup, "--backup").check()
     run.result.to_stderr = how.execute and how.backup == "-"
     check_execution(run, how, accepted)
 
@@ -59,7 +59,7 @@ def check_some_named(which: Groups) -> None:
         raise UsageError("no group is named", hint="name groups, or use --regex PATTERN or --all-groups")
 
 
-def wait_empty(run: Run, cluster: ChangingCluster, how: Change, groups: Sequence[str]) -> bool:
+def wait_empty(run: Invocation, cluster: ChangingCluster, how: Change, groups: Sequence[str]) -> bool:
     """With ``--wait-empty --execute``, wait until the groups are empty; whether that was asked for.
 
     Raises Refused where they are not in time.
@@ -82,7 +82,7 @@ def wait_empty(run: Run, cluster: ChangingCluster, how: Change, groups: Sequence
     return True
 
 
-def _who(group: Group, sessions: Mapping[str, Session]) -> tuple[str, ...]:
+def _who(group: Group, sessions: Mapping[str, SessionBound]) -> tuple[str, ...]:
     """The members that are left, and how a static one is removed."""
     static = evict_text(group, sessions)
     lines = lines_of_members(group, sessions)[:_NAMED_MEMBERS]

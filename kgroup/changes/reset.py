@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from kgroup.changes.select_groups import chosen
 from kgroup.cluster.topics import TopicLayout
 from kgroup.cluster.writes import ChangingCluster
-from kgroup.groups.change_plan import Plan, committed
+from kgroup.groups.change_plan import ChangePlan, committed
 from kgroup.groups.reset_plan import (
-    Request,
+    ResetRequest,
     missing_topics,
     out_of_range,
     places_of,
@@ -19,20 +19,25 @@ from kgroup.groups.reset_plan import (
     unusual,
     within,
 )
-from kgroup.groups.reset_targets import Scenario, TopicPartition, ToTime, ToWanted, Wanted
-from kgroup.groups.selected_groups import Chosen
+from kgroup.groups.reset_targets import RequestedOffset, ResetScenario, TopicPartition, ToTime, ToWanted
+from kgroup.groups.selected_groups import SelectedGroups
 from kgroup.groups.selection import Groups, Selection, names_of
 from kgroup.model.groups import RowError
 from kgroup.queries.log_bounds import FromLog
-from kgroup.settings.invocation import Run
+from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_ms
 from kgroup.support.errors import KgroupError, NotFound
 from kgroup.support.quoting import quote
 
 
 def plan_reset(
-    run: Run, cluster: ChangingCluster, groups: Groups, found: Chosen, request: Request, source: FromLog
-) -> tuple[Plan, Mapping[str, TopicLayout | KgroupError]]:
+    run: Invocation,
+    cluster: ChangingCluster,
+    groups: Groups,
+    found: SelectedGroups,
+    request: ResetRequest,
+    source: FromLog,
+) -> tuple[ChangePlan, Mapping[str, TopicLayout | KgroupError]]:
     """The rows of all chosen groups, their logs read once for all; ``source`` is how another group's are read."""
     commits = {group.name: committed(group) for group in found.groups}
     scenarios, errors = _scenarios(run, cluster, groups, found, request, source)
@@ -81,7 +86,7 @@ def plan_reset(
             about = {topic for topic, _ in commits.get(name, ())}
             rows += missing_topics(name, meant[name], partitions, about)
     created = found.created & {row.group for row in rows}
-    plan = Plan(
+    plan = ChangePlan(
         found.groups,
         tuple(rows),
         created,
@@ -92,8 +97,13 @@ def plan_reset(
 
 
 def _scenarios(
-    run: Run, cluster: ChangingCluster, groups: Groups, found: Chosen, request: Request, source: FromLog
-) -> tuple[dict[str, Scenario], list[RowError]]:
+    run: Invocation,
+    cluster: ChangingCluster,
+    groups: Groups,
+    found: SelectedGroups,
+    request: ResetRequest,
+    source: FromLog,
+) -> tuple[dict[str, ResetScenario], list[RowError]]:
     """Where the offsets of each group go; errors for groups of which a file says nothing."""
     if request.from_group is not None:
         of = _of_other_group if source == FromLog() else _of_logged_group
@@ -106,12 +116,12 @@ def _scenarios(
 
 
 def _of_other_group(
-    run: Run, cluster: ChangingCluster, name: str, source: FromLog
+    run: Invocation, cluster: ChangingCluster, name: str, source: FromLog
 ) -> tuple[ToWanted, tuple[RowError, ...]]:
     """The commits of another group, byte for byte, and what of them could not be read."""
     other = chosen(run, cluster, Groups(names=[name]))
     offsets = {
-        place: Wanted(commit.offset, commit.leader_epoch, commit.metadata)
+        place: RequestedOffset(commit.offset, commit.leader_epoch, commit.metadata)
         for group in other.groups
         for place, commit in committed(group).items()
     }
@@ -121,7 +131,7 @@ def _of_other_group(
 
 
 def _of_logged_group(
-    run: Run, cluster: ChangingCluster, name: str, source: FromLog
+    run: Invocation, cluster: ChangingCluster, name: str, source: FromLog
 ) -> tuple[ToWanted, tuple[RowError, ...]]:
     """The same out of ``__consumer_offsets``; its coordinator is not asked."""
     # Imported here: it takes a failed coordinator to need it.
@@ -134,7 +144,7 @@ def _of_logged_group(
         run.reporter.note(f"{name}: {log_line(state, utc_ms())}")
     say_open(run, logged.states.values())
     offsets = {
-        place: Wanted(commit.offset, commit.leader_epoch, commit.metadata)
+        place: RequestedOffset(commit.offset, commit.leader_epoch, commit.metadata)
         for state in logged.states.values()
         for place, commit in state.commits.items()
     }

@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterable, Mapping
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.rights import Operations, Rights
 from kgroup.cluster.writes import ChangingCluster
-from kgroup.groups.change_plan import Plan
+from kgroup.groups.change_plan import ChangePlan
 from kgroup.groups.change_result import Refusal
 from kgroup.model.acl_hint import acl_hint
 from kgroup.model.groups import RowError
-from kgroup.settings.invocation import Run
+from kgroup.settings.invocation import Invocation
 from kgroup.support.errors import NotAuthorized
 from kgroup.support.units import plural
 
@@ -19,7 +19,7 @@ _READ, _DELETE, _DESCRIBE, _ALTER_CONFIGS = "READ", "DELETE", "DESCRIBE", "ALTER
 _NAMED = 3
 
 
-def needed(plan: Plan) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
+def needed(plan: ChangePlan) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
     """(the operations on each group, the topics whose READ each group's rows need) of what can be done of a plan.
 
     OffsetCommit needs READ on the Group, OffsetDelete DELETE; both need READ on the Topic. DeleteGroups needs DELETE
@@ -37,7 +37,7 @@ def needed(plan: Plan) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
     return groups, topics
 
 
-def with_rights(run: Run, cluster: ChangingCluster, plan: Plan) -> tuple[Plan, tuple[Refusal, ...]]:
+def with_rights(run: Invocation, cluster: ChangingCluster, plan: ChangePlan) -> tuple[ChangePlan, tuple[Refusal, ...]]:
     """The plan whose rows have an error where READ on their Topic is missing, and a refusal for each group that may
     not be changed. A right that cannot be read is noted, and is no refusal.
     """
@@ -69,7 +69,7 @@ def with_rights(run: Run, cluster: ChangingCluster, plan: Plan) -> tuple[Plan, t
     return plan.with_rows(rows), tuple(refusals)
 
 
-def may_not_read(run: Run, cluster: ChangingCluster, group: str) -> NotAuthorized | None:
+def may_not_read(run: Invocation, cluster: ChangingCluster, group: str) -> NotAuthorized | None:
     """The error where READ on the group is missing, which removing a member needs; noted where it is unknown."""
     rights = cluster.rights([group], ())
     _note_unknown(run, rights)
@@ -77,7 +77,9 @@ def may_not_read(run: Run, cluster: ChangingCluster, group: str) -> NotAuthorize
     return lacks(missing, "group", group) if missing else None
 
 
-def may_not_release(run: Run, cluster: ChangingCluster, group: str, topics: Collection[str]) -> tuple[Refusal, ...]:
+def may_not_release(
+    run: Invocation, cluster: ChangingCluster, group: str, topics: Collection[str]
+) -> tuple[Refusal, ...]:
     """A refusal for each right that releasing a group from these topics lacks, before anything of it is written down.
 
     Where the group's commits end in ``__consumer_offsets`` is noted right before they are moved: DESCRIBE.
@@ -107,7 +109,7 @@ def _missing(may: Operations | None, wanted: Iterable[str]) -> list[str]:
     return [] if may is None else sorted(set(wanted) - may)
 
 
-def _note_unknown(run: Run, rights: Rights) -> None:
+def _note_unknown(run: Invocation, rights: Rights) -> None:
     unknown = [
         plural(count, kind)
         for kind, found in (("group", rights.groups), ("topic", rights.topics))

@@ -21,16 +21,16 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kgroup.model.blocks import Cell, Column, Table
-from kgroup.model.records import Headers, OffsetRange, StoredRecord, merged
+from kgroup.model.records import ConsumerRecord, Headers, OffsetRange, merged
 from kgroup.settings.clients import librdkafka_config
-from kgroup.support.atomic_file import WholeFile
+from kgroup.support.atomic_file import AtomicFile
 from kgroup.support.clock import utc_now
 from kgroup.support.durations import format_duration
 from kgroup.support.errors import KgroupError, Refused, UsageError
 from kgroup.support.units import plural
 
 if TYPE_CHECKING:
-    from kgroup.cluster.producer import Keeping
+    from kgroup.cluster.producer import RetentionPolicy
     from kgroup.model.reporter import Reporter
     from kgroup.settings.model import Settings
 
@@ -47,7 +47,7 @@ _BINARY_UNITS = ("KiB", "MiB", "GiB")
 class _Place(Protocol):
     """Where records are kept."""
 
-    def add(self, record: StoredRecord) -> None:
+    def add(self, record: ConsumerRecord) -> None:
         """Take one."""
 
 
@@ -70,7 +70,7 @@ def check_target(settings: Settings, target: str) -> None:
     if target == "-":
         raise UsageError(f"{OPTION} -: stdout has the result; write {OPTION} /dev/stdout if they may mix")
     if not target.startswith(_TOPIC):
-        WholeFile(target, OPTION).check()
+        AtomicFile(target, OPTION).check()
         return
     topic = target.removeprefix(_TOPIC)
     if not topic:
@@ -88,7 +88,7 @@ def check_apart(ranges: Sequence[OffsetRange], target: str) -> None:
 
 def preview(
     settings: Settings, ranges: Sequence[OffsetRange], limit: int = PREVIEW_LIMIT
-) -> tuple[StoredRecord, ...] | None:
+) -> tuple[ConsumerRecord, ...] | None:
     """The few records of the ranges, for the plan; None where they are more than ``limit`` offsets, or can't be
     read within two seconds for whatever reason: a plan stands without them.
     """
@@ -106,7 +106,7 @@ def preview(
     return tuple(sorted(found, key=lambda record: (record.topic, record.partition, record.offset)))
 
 
-def line(record: StoredRecord) -> bytes:
+def line(record: ConsumerRecord) -> bytes:
     """The record as a line of the file, its newline included."""
     at = _time(record.timestamp_ms)
     fields = {
@@ -122,7 +122,7 @@ def line(record: StoredRecord) -> bytes:
     return _JSON.encode(fields).encode() + b"\n"
 
 
-def skipped_rows(records: Sequence[StoredRecord]) -> list[tuple[Cell, ...]]:
+def skipped_rows(records: Sequence[ConsumerRecord]) -> list[tuple[Cell, ...]]:
     """(partition, offset, time, key, size of the value, headers) of each record, to be looked at.
 
     What is not printable is shown as its size: ``12 bytes``; a tombstone's value is ``null``, no key None.
@@ -140,7 +140,7 @@ def skipped_rows(records: Sequence[StoredRecord]) -> list[tuple[Cell, ...]]:
     ]
 
 
-def skipped_table(records: Sequence[StoredRecord]) -> Table:
+def skipped_table(records: Sequence[ConsumerRecord]) -> Table:
     """The table of the plan; the partition is named where they are of several."""
     columns = (
         Column("PARTITION"),
@@ -160,7 +160,7 @@ def _place(settings: Settings, ranges: Sequence[OffsetRange], target: str, repor
     check_target(settings, target)
     check_apart(ranges, target)
     if not target.startswith(_TOPIC):
-        whole = WholeFile(target, OPTION)
+        whole = AtomicFile(target, OPTION)
         with whole as file:
             yield _File(file.write, whole.failure)
         return
@@ -207,7 +207,7 @@ class _File:
     def __init__(self, write: Any, failure: Any) -> None:
         self._write, self._failure = write, failure
 
-    def add(self, record: StoredRecord) -> None:
+    def add(self, record: ConsumerRecord) -> None:
         try:
             self._write(line(record))
         except OSError as error:
@@ -215,11 +215,11 @@ class _File:
 
 
 class _Topic:
-    def __init__(self, write: Any, topic: str, keeping: Keeping | None) -> None:
+    def __init__(self, write: Any, topic: str, keeping: RetentionPolicy | None) -> None:
         self._write, self._topic = write, topic
         self._retention_ms = keeping.retention_ms if keeping else None
 
-    def add(self, record: StoredRecord) -> None:
+    def add(self, record: ConsumerRecord) -> None:
         if self._retention_ms is not None and record.timestamp_ms is not None:
             age_ms = utc_now().timestamp() * 1000 - record.timestamp_ms
             if age_ms > self._retention_ms:
@@ -233,7 +233,7 @@ class _Topic:
         self._write(record.key, record.value, record.timestamp_ms, (*record.headers, *_provenance(record)))
 
 
-def _provenance(record: StoredRecord) -> Headers:
+def _provenance(record: ConsumerRecord) -> Headers:
     return (
         ("kgroup.topic", record.topic.encode()),
         ("kgroup.partition", str(record.partition).encode()),

@@ -6,17 +6,19 @@ from collections.abc import Iterator, Sequence
 
 from kgroup.changes.execute import COMMITS
 from kgroup.cluster.snapshot import DESCRIBED_TYPES, Cluster, Snapshot
-from kgroup.groups.selected_groups import Chosen, readable
+from kgroup.groups.selected_groups import SelectedGroups, readable
 from kgroup.groups.selection import Groups, Selection, names_of, names_only
 from kgroup.model.groups import Group, RowError
 from kgroup.queries.snapshots import refuse_foreign, snapshots
-from kgroup.settings.invocation import Run
+from kgroup.settings.invocation import Invocation
 from kgroup.support.errors import NotFound, UsageError
 
 _CREATING = "reset"
 
 
-def chosen(run: Run, cluster: Cluster, which: Groups, topics: Sequence[str] = (), *, create: bool = False) -> Chosen:
+def chosen(
+    run: Invocation, cluster: Cluster, which: Groups, topics: Sequence[str] = (), *, create: bool = False
+) -> SelectedGroups:
     """The groups that ``which`` means; those that a pattern found only if they have to do with the topics.
 
     ``create`` lets named groups be that do not exist. Raises as ``kgroup.queries.snapshots`` does.
@@ -42,7 +44,7 @@ def chosen(run: Run, cluster: Cluster, which: Groups, topics: Sequence[str] = ()
     return readable(groups, errors)
 
 
-def _read(run: Run, cluster: Cluster, selection: Selection) -> Iterator[Snapshot]:
+def _read(run: Invocation, cluster: Cluster, selection: Selection) -> Iterator[Snapshot]:
     try:
         yield from snapshots(run, cluster, selection, COMMITS)
     except NotFound as error:
@@ -51,7 +53,7 @@ def _read(run: Run, cluster: Cluster, selection: Selection) -> Iterator[Snapshot
         raise
 
 
-def _with_new(run: Run, cluster: Cluster, names: Sequence[str]) -> Chosen:
+def _with_new(run: Invocation, cluster: Cluster, names: Sequence[str]) -> SelectedGroups:
     snapshot = cluster.describe(names, COMMITS)
     found = {group.name for group in snapshot.groups}
     missing = {e.group for e in snapshot.errors if e.code == NotFound.code and e.topic is None} - found
@@ -63,7 +65,7 @@ def _with_new(run: Run, cluster: Cluster, names: Sequence[str]) -> Chosen:
     return readable(snapshot.groups, errors, [name for name in missing if name])
 
 
-def again(run: Run, cluster: Cluster, before: Chosen, *, waited: bool) -> Chosen:
+def again(run: Invocation, cluster: Cluster, before: SelectedGroups, *, waited: bool) -> SelectedGroups:
     """The same groups as they are after a wait; as they were where nothing was waited for."""
     if not waited or not before.groups:
         return before

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.stale_members import leftovers
 from kgroup.model.groups import Group
-from kgroup.settings.invocation import Run
+from kgroup.settings.invocation import Invocation
 from kgroup.support.durations import format_duration
 from kgroup.support.errors import KgroupError
 
 
-def clear_leftovers(run: Run, cluster: ChangingCluster, groups: Sequence[Group], *, execute: bool) -> bool:
+def clear_leftovers(run: Invocation, cluster: ChangingCluster, groups: Sequence[Group], *, execute: bool) -> bool:
     """Say which groups hold such members and for how long, and with ``execute`` remove them; whether that was done."""
     own = leftovers(groups)
     if not own:

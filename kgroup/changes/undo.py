@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 
 from kgroup.changes.conversion_plan import plan_conversion
 from kgroup.changes.execute import COMMITS
-from kgroup.changes.journal import Entry, Journal, Place
+from kgroup.changes.journal import Journal, JournalEntry, Place
 from kgroup.cluster.topics import TopicLayout
 from kgroup.cluster.writes import ChangingCluster
-from kgroup.groups.change_plan import Plan, Row, committed
+from kgroup.groups.change_plan import ChangePlan, ChangeRow, committed
 from kgroup.groups.change_result import COMMITS_MISSING, NOT_VERIFIED, UNKNOWN
-from kgroup.groups.selected_groups import Chosen
+from kgroup.groups.selected_groups import SelectedGroups
 from kgroup.groups.undo_plan import Trace, emptied, undo_rows
 from kgroup.model.groups import Commit, Group, RowError
 from kgroup.support.errors import KgroupError, NotFound, Refused
@@ -29,13 +29,13 @@ class Undoing:
     ``configs`` are the groups' dynamic configs as they are, of those that are put back.
     """
 
-    plan: Plan
+    plan: ChangePlan
     traces: tuple[Trace, ...]
     layouts: Mapping[str, TopicLayout | KgroupError]
     configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
-def last_change(entries: Sequence[Entry], journal: Journal, cluster: ChangingCluster) -> Entry:
+def last_change(entries: Sequence[JournalEntry], journal: Journal, cluster: ChangingCluster) -> JournalEntry:
     """The newest change of which something is left to take back; an undo is taken back by its id alone.
 
     Raises NotFound, and Refused where the only ones are such that can't be taken back.
@@ -56,7 +56,7 @@ def last_change(entries: Sequence[Entry], journal: Journal, cluster: ChangingClu
     )
 
 
-def never(entry: Entry) -> Refused:
+def never(entry: JournalEntry) -> Refused:
     """The refusal to take back what can't be."""
     return Refused(
         f"{entry.id} can't be taken back: {entry.what} {entry.subject}",
@@ -69,7 +69,7 @@ CANNOT, FAILED, CAN_UNDO, UNFINISHED = "cannot", "failed", "can undo", "unfinish
 TAKEN_BACK, PARTLY = "taken back", "partly taken back"
 
 
-def state_of(entry: Entry, entries: Sequence[Entry]) -> str:
+def state_of(entry: JournalEntry, entries: Sequence[JournalEntry]) -> str:
     """What the list says of a change, as the journal alone tells it.
 
     A change is taken back when undos, none of them undone itself, have done all the rows that it did.
@@ -88,12 +88,12 @@ def state_of(entry: Entry, entries: Sequence[Entry]) -> str:
     return UNFINISHED if entry.ended is None or UNKNOWN in codes else CAN_UNDO
 
 
-def _undos(entry: Entry, entries: Sequence[Entry]) -> list[Entry]:
+def _undos(entry: JournalEntry, entries: Sequence[JournalEntry]) -> list[JournalEntry]:
     """The changes that took this one back and stand."""
     return [e for e in entries if e.undoes == entry.id and state_of(e, entries) not in (TAKEN_BACK, FAILED)]
 
 
-def taken_back(entry: Entry, entries: Sequence[Entry]) -> tuple[frozenset[Place], frozenset[Place]]:
+def taken_back(entry: JournalEntry, entries: Sequence[JournalEntry]) -> tuple[frozenset[Place], frozenset[Place]]:
     """(the partitions that an undo has put back, those that it may have: nobody knows)"""
     undos = _undos(entry, entries)
     done = frozenset(row.place for undo in undos for row in undo.rows if row.place in _done(undo))
@@ -101,7 +101,7 @@ def taken_back(entry: Entry, entries: Sequence[Entry]) -> tuple[frozenset[Place]
     return done, maybe - done
 
 
-def _done(entry: Entry) -> set[Place | str]:
+def _done(entry: JournalEntry) -> set[Place | str]:
     """The rows that it did; of a migration the groups, whose offsets it left as they were."""
     if entry.migrates:
         done = {**entry.configured, **entry.conversions}
@@ -109,7 +109,7 @@ def _done(entry: Entry) -> set[Place | str]:
     return {place for place, code in entry.results.items() if code is None}
 
 
-def _stands(cluster: ChangingCluster, entry: Entry) -> bool:
+def _stands(cluster: ChangingCluster, entry: JournalEntry) -> bool:
     """Whether something is as the change left it, or can't be read now."""
     seen = _look(cluster, entry)
     if entry.migrates:
@@ -118,7 +118,7 @@ def _stands(cluster: ChangingCluster, entry: Entry) -> bool:
     return any(trace.stands or trace.unread for trace in _traces(entry, seen))
 
 
-def plan_undo(cluster: ChangingCluster, entry: Entry) -> Undoing:
+def plan_undo(cluster: ChangingCluster, entry: JournalEntry) -> Undoing:
     """The plan to put back what a change has changed, as far as it was made and stands."""
     seen = _look(cluster, entry)
     if entry.migrates:
@@ -132,7 +132,7 @@ def plan_undo(cluster: ChangingCluster, entry: Entry) -> Undoing:
     rows = undo_rows(traces, logs, faults)
     there = {group.name for group in seen.chosen.groups}
     doubtful = {group for group, _, _ in seen.chosen.unread} | seen.unread.keys()
-    plan = Plan(
+    plan = ChangePlan(
         seen.chosen.groups,
         tuple(rows),
         created=frozenset(row.group for row in rows if not row.error) - there,
@@ -141,18 +141,18 @@ def plan_undo(cluster: ChangingCluster, entry: Entry) -> Undoing:
     return Undoing(plan, tuple(traces), layouts)
 
 
-def _to_convert_back(entry: Entry, groups: Sequence[Group]) -> dict[str, str]:
+def _to_convert_back(entry: JournalEntry, groups: Sequence[Group]) -> dict[str, str]:
     """The groups that have the type that the migration gave them, and the one that they had before."""
     maybe = {name: kinds for name, kinds in entry.converted.items() if _maybe(entry, entry.conversions, name)}
     return {group.name: maybe[group.name][0] for group in groups if group.type == maybe.get(group.name, ("", ""))[1]}
 
 
-def _maybe(entry: Entry, results: Mapping[str, str | None], name: str) -> bool:
+def _maybe(entry: JournalEntry, results: Mapping[str, str | None], name: str) -> bool:
     """Whether that was done to the group, or may have been: nobody lived to write it down."""
     return results[name] in _MAYBE_DONE if name in results else entry.ended is None
 
 
-def _conversion_back(cluster: ChangingCluster, entry: Entry, seen: _Seen) -> Undoing:
+def _conversion_back(cluster: ChangingCluster, entry: JournalEntry, seen: _Seen) -> Undoing:
     """The plan to give groups the type back that they had; their offsets stay where they are by now."""
     targets = _to_convert_back(entry, seen.chosen.groups)
     named = sorted(name for name in entry.configs if _maybe(entry, entry.configured, name))
@@ -175,7 +175,7 @@ def _conversion_back(cluster: ChangingCluster, entry: Entry, seen: _Seen) -> Und
     return Undoing(plan, (), layouts, now)
 
 
-def _missing_commits(entry: Entry, seen: _Seen) -> list[Row]:
+def _missing_commits(entry: JournalEntry, seen: _Seen) -> list[ChangeRow]:
     """What a migration could not find any more after it had converted a group, to be put back as it was.
 
     The same where nobody lived to look, and the group is gone.
@@ -184,13 +184,13 @@ def _missing_commits(entry: Entry, seen: _Seen) -> list[Row]:
     missing = {name for name, code in entry.conversions.items() if code == COMMITS_MISSING}
     missing |= {name for name in entry.converted if name not in entry.conversions and entry.ended is None} - there
     return [
-        Row(row.group, row.topic, row.partition, None, row.before)
+        ChangeRow(row.group, row.topic, row.partition, None, row.before)
         for row in entry.rows
         if row.group in missing - seen.unread.keys() and row.before is not None and row.place not in seen.now
     ]
 
 
-def _configs_back(entry: Entry, now: Mapping[str, Mapping[str, str]]) -> dict[str, Mapping[str, str | None]]:
+def _configs_back(entry: JournalEntry, now: Mapping[str, Mapping[str, str]]) -> dict[str, Mapping[str, str | None]]:
     """The dynamic configs that stand as the change set them, as they were before it."""
     back = {
         name: {key: old for key, (old, new) in entry.configs[name].items() if own.get(key) == new}
@@ -203,21 +203,21 @@ def _configs_back(entry: Entry, now: Mapping[str, Mapping[str, str]]) -> dict[st
 class _Seen:
     """The groups of a change as they are; ``unread`` are those of which nothing is known."""
 
-    chosen: Chosen
+    chosen: SelectedGroups
     now: Mapping[Place, Commit]
     unread: Mapping[str, RowError]
 
 
-def _look(cluster: ChangingCluster, entry: Entry) -> _Seen:
+def _look(cluster: ChangingCluster, entry: JournalEntry) -> _Seen:
     snapshot = cluster.describe(sorted(entry.groups), COMMITS)
     of_groups = [error for error in snapshot.errors if error.topic is None and error.group is not None]
     unread = {error.group: error for error in of_groups if error.group and error.code != NotFound.code}
     groups = tuple(group for group in snapshot.groups if group.name not in unread)
     now = {(group.name, *place): commit for group in groups for place, commit in committed(group).items()}
-    return _Seen(Chosen(groups, snapshot.errors), now, unread)
+    return _Seen(SelectedGroups(groups, snapshot.errors), now, unread)
 
 
-def _traces(entry: Entry, seen: _Seen) -> list[Trace]:
+def _traces(entry: JournalEntry, seen: _Seen) -> list[Trace]:
     """A trace for each row that was done, or may have been."""
     places = seen.chosen.unread
     return [
@@ -236,7 +236,7 @@ def _traces(entry: Entry, seen: _Seen) -> list[Trace]:
     ]
 
 
-def may_be_done(entry: Entry, place: Place) -> bool:
+def may_be_done(entry: JournalEntry, place: Place) -> bool:
     """Whether a row was done, or may have been.
 
     What was refused, or was not reached before kgroup was told to stop, was not done.
@@ -244,7 +244,7 @@ def may_be_done(entry: Entry, place: Place) -> bool:
     return entry.results[place] in _MAYBE_DONE if place in entry.results else entry.ended is None
 
 
-def fault_of(topic: str, entry: Entry, layouts: Mapping[str, TopicLayout | KgroupError]) -> KgroupError | None:
+def fault_of(topic: str, entry: JournalEntry, layouts: Mapping[str, TopicLayout | KgroupError]) -> KgroupError | None:
     """Why offsets on a topic can't be put back: it is gone, or is another one of the same name."""
     layout, was = layouts[topic], entry.topics.get(topic)
     if isinstance(layout, KgroupError):

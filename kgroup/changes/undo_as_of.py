@@ -9,14 +9,14 @@ from kgroup.changes.execute import COMMITS
 from kgroup.cluster.topics import TopicLayout
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.as_of_plan import COMMIT_UNKNOWN, as_of_rows, places_of
-from kgroup.groups.change_plan import Plan, committed
+from kgroup.groups.change_plan import ChangePlan, committed
 from kgroup.groups.selected_groups import readable
 from kgroup.groups.selection import Selection
 from kgroup.queries.clock_check import warn_of_clocks
 from kgroup.queries.from_log import choose_logged, say_open
 from kgroup.queries.log_bounds import LogBounds
 from kgroup.queries.snapshots import refuse_foreign
-from kgroup.settings.invocation import Run
+from kgroup.settings.invocation import Invocation
 from kgroup.support.errors import KgroupError, NotFound
 
 
@@ -24,11 +24,11 @@ from kgroup.support.errors import KgroupError, NotFound
 class AsOfPlan:
     """The plan, and the topics as they are now."""
 
-    plan: Plan
+    plan: ChangePlan
     layouts: Mapping[str, TopicLayout | KgroupError]
 
 
-def plan_as_of(run: Run, cluster: ChangingCluster, group: str, at_ms: int, bounds: LogBounds) -> AsOfPlan:
+def plan_as_of(run: Invocation, cluster: ChangingCluster, group: str, at_ms: int, bounds: LogBounds) -> AsOfPlan:
     """What stood then and does not stand now, partition by partition.
 
     A group that was deleted since comes into being again. Raises NotFound where the log holds nothing of the group up
@@ -43,7 +43,7 @@ def plan_as_of(run: Run, cluster: ChangingCluster, group: str, at_ms: int, bound
         refuse_foreign([found for found in cluster.list_groups().groups if found.name == group], run.verb)
     chosen = readable(snapshot.groups, [e for e in snapshot.errors if e.code != NotFound.code or e.topic is not None])
     if group not in logged.states or any(error.topic is None for error in chosen.errors):
-        return AsOfPlan(Plan(chosen.groups, (), errors=(*errors, *chosen.errors)), {})
+        return AsOfPlan(ChangePlan(chosen.groups, (), errors=(*errors, *chosen.errors)), {})
     state = logged.states[group]
     say_open(run, [state], at_ms)
     now = {place: commit for found in chosen.groups for place, commit in committed(found).items()}
@@ -56,7 +56,7 @@ def plan_as_of(run: Run, cluster: ChangingCluster, group: str, at_ms: int, bound
     logs = {place: found.range for place, found in positions.items() if not isinstance(found, KgroupError)}
     rows = as_of_rows(state, now, unread, logs, topics)
     there = {found.name for found in chosen.groups}
-    plan = Plan(
+    plan = ChangePlan(
         chosen.groups,
         tuple(rows),
         created=frozenset(row.group for row in rows if not row.error) - there,

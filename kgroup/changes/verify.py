@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kgroup.changes.journal import Place
-from kgroup.cluster.commit_requests import Part
+from kgroup.cluster.commit_requests import CommitPart
 from kgroup.cluster.snapshot import Want
 from kgroup.cluster.writes import ChangingCluster
-from kgroup.groups.change_plan import Plan, Row, committed
+from kgroup.groups.change_plan import ChangePlan, ChangeRow, committed
 from kgroup.groups.change_result import COMMITS_MISSING, Refusal, Result
 from kgroup.model.groups import Commit, RowError
 from kgroup.support.errors import ExitCode, KgroupError, NotFound, NotVerified, Refused
@@ -23,14 +23,14 @@ _NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class CommittedOffsets:
     """What is committed now, and what of it could not be read, by group, or by group and partition."""
 
     commits: Mapping[Place, Commit]
     errors: Mapping[str | Place, KgroupError]
 
     @classmethod
-    def of(cls, cluster: ChangingCluster, names: Sequence[str]) -> Standing:
+    def of(cls, cluster: ChangingCluster, names: Sequence[str]) -> CommittedOffsets:
         """Look at these groups; one that does not exist has no commits."""
         commits: dict[Place, Commit] = {}
         errors: dict[str | Place, KgroupError] = {}
@@ -46,27 +46,27 @@ class Standing:
                     errors[group, *place] = commit
         return cls(commits, errors)
 
-    def error(self, row: Row) -> KgroupError | None:
+    def error(self, row: ChangeRow) -> KgroupError | None:
         """Why it is not known what stands in the row's place; None where it is."""
         return self.errors.get(row.group) or self.errors.get((row.group, *row.place))
 
-    def commit(self, row: Row) -> Commit | None:
+    def commit(self, row: ChangeRow) -> Commit | None:
         """What stands in the row's place."""
         return self.commits.get((row.group, *row.place))
 
 
-def read_back(cluster: ChangingCluster, plan: Plan) -> Standing | None:
+def read_back(cluster: ChangingCluster, plan: ChangePlan) -> CommittedOffsets | None:
     """What is committed now; None where that could not be read."""
     try:
-        return Standing.of(cluster, [name for name in plan.concerned if name not in plan.deleted])
+        return CommittedOffsets.of(cluster, [name for name in plan.concerned if name not in plan.deleted])
     except KgroupError:
         return None
 
 
-def still(cluster: ChangingCluster, result: Result) -> Result:
+def recheck_plan(cluster: ChangingCluster, result: Result) -> Result:
     """The same result, with errors for what is no longer as the plan shows it: it is looked at under the lock."""
     possible = result.possible
-    now = Standing.of(cluster, possible.concerned)
+    now = CommittedOffsets.of(cluster, possible.concerned)
     faults: dict[int, RowError] = {}
     for row in possible.rows:
         if error := now.error(row):
@@ -88,7 +88,7 @@ def still(cluster: ChangingCluster, result: Result) -> Result:
     return replace(result, plan=result.plan.with_rows(rows), refusals=(*result.refusals, *refusals))
 
 
-def _converted_meanwhile(cluster: ChangingCluster, plan: Plan, others: Sequence[str]) -> list[Refusal]:
+def _converted_meanwhile(cluster: ChangingCluster, plan: ChangePlan, others: Sequence[str]) -> list[Refusal]:
     """Groups that have the type by now that they were to get: somebody else was quicker."""
     names = [name for name in plan.converted if name not in others]
     found = cluster.describe(names, TYPE_ONLY).groups if names else ()
@@ -114,7 +114,7 @@ def _used_again(group: str) -> Refused:
     )
 
 
-def moved_meanwhile(cluster: ChangingCluster, parts: Sequence[Part]) -> dict[str, KgroupError]:
+def commits_changed_since_plan(cluster: ChangingCluster, parts: Sequence[CommitPart]) -> dict[str, KgroupError]:
     """The groups of which somebody has moved a commit since the plan was made; nothing is asked without parts."""
     names = sorted({part.group for part in parts})
     try:
@@ -131,8 +131,11 @@ def moved_meanwhile(cluster: ChangingCluster, parts: Sequence[Part]) -> dict[str
     return found
 
 
-def unproved(
-    plan: Plan, results: Mapping[Place, KgroupError | None], whole: Mapping[str, RowError | None], back: Standing | None
+def find_unverified_conversions(
+    plan: ChangePlan,
+    results: Mapping[Place, KgroupError | None],
+    whole: Mapping[str, RowError | None],
+    back: CommittedOffsets | None,
 ) -> dict[str, KgroupError]:
     """Groups that were converted, whose commits are not there any more, or could not be read back."""
     lost: dict[str, list[str]] = {}

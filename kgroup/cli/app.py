@@ -28,7 +28,7 @@ from kgroup.model.output_format import Format
 from kgroup.output import streams
 from kgroup.output.reporter import StderrReporter
 from kgroup.settings.connection import Connection
-from kgroup.settings.invocation import Presentation, Run
+from kgroup.settings.invocation import Invocation, Presentation
 from kgroup.support.errors import ExitCode, KgroupError, UsageError
 from kgroup.support.quoting import join
 from kgroup.support.redact import redact_words
@@ -111,7 +111,7 @@ def kgroup_options(
     if version:
         streams.say(_versions())
         raise typer.Exit
-    ctx.obj = Run(connection, presentation, StderrReporter(sys.stderr), words=tuple(ctx.obj))
+    ctx.obj = Invocation(connection, presentation, StderrReporter(sys.stderr), words=tuple(ctx.obj))
     if ctx.invoked_subcommand is None:
         streams.say(ctx.get_help())
         raise typer.Exit
@@ -161,11 +161,11 @@ def run(arguments: Sequence[str]) -> ExitCode:
         return ExitCode.DONE
 
 
-def _execute(verb: str, run: Run, call: Callable[[Run], Result]) -> ExitCode:
+def _execute(verb: str, run: Invocation, call: Callable[[Invocation], Result]) -> ExitCode:
     """Do what the verb does and show what it returns; the one place where errors become exit codes."""
     from kgroup.model.outcome import Outcome
     from kgroup.output.present import present
-    from kgroup.output.watch.request import Watched
+    from kgroup.output.watch.request import WatchedVerb
 
     run = replace(run, verb=verb)
     reporter, path = run.reporter, f"kgroup {verb}"
@@ -177,7 +177,7 @@ def _execute(verb: str, run: Run, call: Callable[[Run], Result]) -> ExitCode:
     try:
         with run.debug_log():
             result = call(run)
-            if isinstance(result, Watched):
+            if isinstance(result, WatchedVerb):
                 from kgroup.output.watch.loop import watch
 
                 return watch(verb, result, reporter)
@@ -207,14 +207,14 @@ def _execute(verb: str, run: Run, call: Callable[[Run], Result]) -> ExitCode:
         return _fail(path, KgroupError(f"{where}{what}", code="file"), output, reporter)
 
 
-def _so_far(run: Run) -> str:
+def _so_far(run: Invocation) -> str:
     """What somebody who interrupts a change wants to know."""
     if run.result.touched is None:
         return ""
     return "; what was done is in the journal: kgroup undo" if run.result.touched else "; nothing was changed"
 
 
-def _where_it_belongs(run: Run) -> AbstractContextManager[object]:
+def _where_it_belongs(run: Invocation) -> AbstractContextManager[object]:
     """stdout, unless the verb has put something else there."""
     return redirect_stdout(sys.stderr) if run.result.to_stderr else nullcontext()
 

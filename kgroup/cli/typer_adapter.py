@@ -1,6 +1,6 @@
 """From a verb's function to its command: each dataclass among the parameters becomes its options.
 
-``def describe(run: Run, which: Selection, show: DescribeView) -> Outcome`` is given one command with the
+``def describe(run: Invocation, which: Selection, show: DescribeView) -> Outcome`` is given one command with the
 options of ``Selection`` and ``DescribeView``, and with those of ``Connection`` and ``Presentation``, which
 every verb has. How a field is typed, ``cli_options`` says.
 """
@@ -19,15 +19,15 @@ from typer.core import TyperCommand, TyperGroup
 
 from kgroup.cli.options import field_annotations
 from kgroup.settings.connection import Connection
-from kgroup.settings.invocation import Presentation, Run
+from kgroup.settings.invocation import Invocation, Presentation
 from kgroup.support.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from kgroup.model.outcome import Outcome, Outcomes
-    from kgroup.output.watch.request import Watched
+    from kgroup.output.watch.request import WatchedVerb
 
-Result: TypeAlias = "Outcome | Outcomes | Watched"
-Execute = Callable[[str, Run, Callable[[Run], Result]], ExitCode]
+Result: TypeAlias = "Outcome | Outcomes | WatchedVerb"
+Execute = Callable[[str, Invocation, Callable[[Invocation], Result]], ExitCode]
 """Runs a verb (its full name, the run, what calls it) and shows what it returns."""
 
 _UNSET = "Is a variable of the script not set?"
@@ -84,7 +84,7 @@ def _app(**settings: Any) -> typer.Typer:
 def _flat(name: str, verb: Callable[..., Result], execute: Execute) -> Callable[..., ExitCode]:
     """``verb`` as a function of single options, as Typer wants it."""
     hints = get_type_hints(verb, include_extras=True)
-    own = {key: hint for key, hint in hints.items() if key != "return" and hint is not Run}
+    own = {key: hint for key, hint in hints.items() if key != "return" and hint is not Invocation}
     bundles: dict[str, Any] = {key: hint for key, hint in own.items() if is_dataclass(hint)} | _COMMON
     plain = [key for key in own if key not in bundles]
     common = {field.name for bundle in _COMMON.values() for field in fields(bundle)}
@@ -96,7 +96,7 @@ def _flat(name: str, verb: Callable[..., Result], execute: Execute) -> Callable[
         typed = {key: value for key, value in values.items() if key not in common}
         run = replace(run, options=_options_as_words(ctx, typed))
 
-        def call(run: Run) -> Result:
+        def call(run: Invocation) -> Result:
             _check_values(ctx, typed)
             return verb(run, **arguments)
 
@@ -158,7 +158,7 @@ def _take_common(ctx: typer.Context, connection: Connection, presentation: Prese
     ctx.obj = _with_common(ctx.obj, connection, presentation)
 
 
-def _with_common(run: Run, connection: Connection, presentation: Presentation) -> Run:
+def _with_common(run: Invocation, connection: Connection, presentation: Presentation) -> Invocation:
     """The run with what was said further to the right, which goes first."""
     return replace(run, connection=connection.over(run.connection), presentation=presentation.over(run.presentation))
 

@@ -27,7 +27,7 @@ _IMPLY_DESCRIBE = frozenset({DESCRIBE, READ, WRITE, DELETE, ALTER, ALL})
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class AclRule:
     """One ACL, with Kafka's numbers; ``host`` is an address, a range of them (4.4) or ``*``."""
 
     resource_type: int
@@ -39,17 +39,17 @@ class Rule:
     permission: int
 
 
-class Rules:
+class AclRules:
     """All ACLs of a cluster. Super users are in none, so nothing is said of them.
 
     ``allow_without`` is whether what no ACL names may be open to everybody.
     """
 
-    def __init__(self, rules: Iterable[Rule], *, allow_without: bool) -> None:
+    def __init__(self, rules: Iterable[AclRule], *, allow_without: bool) -> None:
         self._allow_without = allow_without
-        self._literal: dict[tuple[int, str], list[Rule]] = {}
-        self._prefixed: dict[tuple[int, str], list[Rule]] = {}
-        self._topics: dict[str, Sequence[Rule]] = {}
+        self._literal: dict[tuple[int, str], list[AclRule]] = {}
+        self._prefixed: dict[tuple[int, str], list[AclRule]] = {}
+        self._topics: dict[str, Sequence[AclRule]] = {}
         for rule in rules:
             kept = self._prefixed if rule.pattern == PREFIXED else self._literal
             kept.setdefault((rule.resource_type, rule.name), []).append(rule)
@@ -77,7 +77,7 @@ class Rules:
                 found.append(BlindPrincipal(principal, hidden))
         return tuple(found)
 
-    def _hidden(self, on_group: Sequence[Rule], principal: str, topics: Collection[str]) -> tuple[str, ...]:
+    def _hidden(self, on_group: Sequence[AclRule], principal: str, topics: Collection[str]) -> tuple[str, ...]:
         """The topics that this reader of the group may not describe, from one of the hosts where it may read."""
         hosts = sorted({r.host for r in on_group if r.principal in (principal, EVERYBODY) and r.permission == ALLOW})
         reading = [host for host in hosts if _granted(on_group, principal, host, {READ, ALL}, READ)]
@@ -91,12 +91,12 @@ class Rules:
             return self._allow_without
         return _granted(rules, principal, host, _IMPLY_DESCRIBE, DESCRIBE)
 
-    def _about_topic(self, topic: str) -> Sequence[Rule]:
+    def _about_topic(self, topic: str) -> Sequence[AclRule]:
         if topic not in self._topics:
             self._topics[topic] = self._about(TOPIC, topic)
         return self._topics[topic]
 
-    def _about(self, resource_type: int, name: str) -> Sequence[Rule]:
+    def _about(self, resource_type: int, name: str) -> Sequence[AclRule]:
         return [
             *self._literal.get((resource_type, name), ()),
             *(self._literal.get((resource_type, _ANYTHING), ()) if name != _ANYTHING else ()),
@@ -104,7 +104,7 @@ class Rules:
         ]
 
 
-def _granted(rules: Iterable[Rule], principal: str, host: str, by: Collection[int], operation: int) -> bool:
+def _granted(rules: Iterable[AclRule], principal: str, host: str, by: Collection[int], operation: int) -> bool:
     """Whether one of the operations ``by`` is allowed and ``operation`` is not denied, which wins.
 
     A rule for one host counts for that host; ``*`` stands for any one of them, so a rule that allows it there is

@@ -7,9 +7,9 @@ from typing import Any
 
 from kafka.protocol.admin import DescribeAclsRequest, DescribeConfigsRequest
 
-from kgroup.cluster.acl_rules import GROUP, TOPIC, Rule, Rules
+from kgroup.cluster.acl_rules import GROUP, TOPIC, AclRule, AclRules
 from kgroup.cluster.broker_errors import CLUSTER_AUTHORIZATION_FAILED, NONE, SECURITY_DISABLED, of_group
-from kgroup.cluster.coordinator.client import Client
+from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.model.acl_hint import acl_hint
 from kgroup.model.migration_facts import Access
 from kgroup.support.errors import KgroupError, NotAuthorized
@@ -20,7 +20,7 @@ _BROKER = 4
 _EVERYONE = "allow.everyone.if.no.acl.found"
 
 
-async def access(client: Client, groups: Mapping[str, Collection[str]]) -> dict[str, Access] | KgroupError:
+async def access(client: CoordinatorClient, groups: Mapping[str, Collection[str]]) -> dict[str, Access] | KgroupError:
     """What the ACLs say of each group and its topics. Raises KgroupError where no broker answers."""
     request = DescribeAclsRequest(
         resource_type_filter=_ANY,
@@ -40,7 +40,7 @@ async def access(client: Client, groups: Mapping[str, Collection[str]]) -> dict[
         )
     if answer.error_code != NONE:
         return of_group(answer.error_code, "")
-    rules = Rules(map(_rule, _flat(answer)), allow_without=everyone)
+    rules = AclRules(map(_rule, _flat(answer)), allow_without=everyone)
     return {group: Access(authorizer=True, blind=rules.blind(group, topics)) for group, topics in groups.items()}
 
 
@@ -49,9 +49,9 @@ def _flat(answer: Any) -> list[tuple[Any, Any]]:
     return [(resource, acl) for resource in found for acl in resource.acls]
 
 
-def _rule(row: tuple[Any, Any]) -> Rule:
+def _rule(row: tuple[Any, Any]) -> AclRule:
     resource, acl = row
-    return Rule(
+    return AclRule(
         resource.resource_type,
         resource.resource_name,
         resource.pattern_type,
@@ -62,7 +62,7 @@ def _rule(row: tuple[Any, Any]) -> Rule:
     )
 
 
-async def may_allow_everyone(client: Client) -> bool:
+async def may_allow_everyone(client: CoordinatorClient) -> bool:
     """Whether what has no ACL may be open to all: the broker shows that the setting is there, and hides its value."""
     node = next(iter(client.brokers), None)
     if node is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from kgroup.cluster.coordinator.groups import Committed, Described
+from kgroup.cluster.coordinator.groups import Committed, GroupDescription
 from kgroup.cluster.topics import TopicLayout, TopicPartition
 from kgroup.model.groups import Commit, Coordinator, Group, LogRange, Member, Partition, RowError
 from kgroup.support.errors import KgroupError, NotFound
@@ -19,7 +19,7 @@ class GroupParts:
     """
 
     name: str
-    described: Described
+    described: GroupDescription
     committed: Committed | KgroupError
     coordinator: Coordinator | None
     hidden: tuple[TopicPartition, ...] | None = ()

@@ -12,7 +12,7 @@ from contextlib import suppress
 from kafka.protocol.admin import DescribeQuorumRequest
 
 from kgroup.cluster.broker_errors import NONE
-from kgroup.cluster.coordinator.client import Client
+from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.topics import newest_timestamp, topic_layouts
 from kgroup.model.clocks import Clocks
@@ -23,7 +23,7 @@ _METADATA_TOPIC = "__cluster_metadata"
 _DESCRIBE_QUORUM = 55
 
 
-async def clocks(client: Client) -> Clocks:
+async def clocks(client: CoordinatorClient) -> Clocks:
     """Both clocks at one moment."""
     with suppress(KgroupError):
         if client.supports(_DESCRIBE_QUORUM) and (now_ms := await _controllers_now(client)) is not None:
@@ -34,7 +34,7 @@ async def clocks(client: Client) -> Clocks:
     return Clocks(utc_ms(), None, exact=False)
 
 
-async def _controllers_now(client: Client) -> int | None:
+async def _controllers_now(client: CoordinatorClient) -> int | None:
     """The present moment of the active controller, in ms since 1970; None where it does not tell."""
     topic = DescribeQuorumRequest.TopicData
     partitions = [topic.PartitionData(partition_index=0)]

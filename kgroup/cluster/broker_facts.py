@@ -24,10 +24,10 @@ from kgroup.cluster.broker_errors import (
     UNSUPPORTED_VERSION,
     of_group,
 )
-from kgroup.cluster.coordinator.client import Client
+from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.coordinator.groups import ConsumerGroupDescribeRequest
 from kgroup.model.acl_hint import acl_hint
-from kgroup.model.migration_facts import Bounds, BrokerFacts
+from kgroup.model.migration_facts import BrokerFacts, ConfigBounds
 
 _BROKER = 4
 """org.apache.kafka.common.config.ConfigResource.Type.BROKER"""
@@ -77,8 +77,8 @@ def _assignors(text: str) -> tuple[str, ...]:
     return tuple(map(_assignor, _words(text)))
 
 
-def _bounds(default: str, least: str, most: str) -> Bounds:
-    return Bounds(int(default), int(least), int(most))
+def _bounds(default: str, least: str, most: str) -> ConfigBounds:
+    return ConfigBounds(int(default), int(least), int(most))
 
 
 def _minutes(text: str) -> int:
@@ -89,9 +89,9 @@ def _group_consumer(what: str) -> tuple[str, ...]:
     return tuple(f"group.consumer.{bound}{what}.ms" for bound in ("", "min.", "max."))
 
 
-def _classic_session(least: str, most: str) -> Bounds:
+def _classic_session(least: str, most: str) -> ConfigBounds:
     # There is no default: each classic member brings its own.
-    return Bounds(int(least), int(least), int(most))
+    return ConfigBounds(int(least), int(least), int(most))
 
 
 _SETTINGS: Mapping[str, _Setting] = {
@@ -108,14 +108,14 @@ _SETTINGS: Mapping[str, _Setting] = {
 }
 
 
-async def broker_facts(client: Client, brokers: Iterable[int]) -> dict[int, BrokerFacts]:
+async def broker_facts(client: CoordinatorClient, brokers: Iterable[int]) -> dict[int, BrokerFacts]:
     """The facts of each of the brokers, by number, in one round; a broker that does not answer has all fields None."""
     ids = sorted(set(brokers))
     found = await client.gather(_facts(client, node) for node in ids)
     return dict(zip(ids, found, strict=True))
 
 
-async def _facts(client: Client, node: int) -> BrokerFacts:
+async def _facts(client: CoordinatorClient, node: int) -> BrokerFacts:
     request = ApiVersionsRequest(client_software_name="kgroup", client_software_version=__version__)
     answer = await client.send(request, node)
     if isinstance(answer, BaseException):
@@ -161,7 +161,7 @@ def release_of(level: int) -> str:
     return releases[at] if at < len(releases) else f"{releases[-1]} or newer"
 
 
-async def _settings(client: Client, node: int) -> _Read:
+async def _settings(client: CoordinatorClient, node: int) -> _Read:
     entry = DescribeConfigsRequest.DescribeConfigsResource
     names = [name for setting in _SETTINGS.values() for name in setting.names]
     resource = entry(resource_type=_BROKER, resource_name=str(node), configuration_keys=names)
@@ -194,7 +194,7 @@ def settings_of(values: Mapping[str, str | None]) -> _Read:
     return found, unread
 
 
-async def _probe(client: Client, node: int, *, offered: bool) -> _Read:
+async def _probe(client: CoordinatorClient, node: int, *, offered: bool) -> _Read:
     """Whether consumer groups are served, by asking for one that nobody has: ApiVersions offers them all the same."""
     field = "serves_consumer"
     if not offered:

@@ -19,7 +19,7 @@ _RECORD_BYTES = 80
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class CommitPart:
     """What of one group goes into one request: what is to stand (None: no commit), and what stood before."""
 
     group: str
@@ -27,7 +27,7 @@ class Part:
     old: Offsets
 
 
-def parts_of(group: str, writes: Offsets, old: Offsets) -> Iterator[Part]:
+def parts_of(group: str, writes: Offsets, old: Offsets) -> Iterator[CommitPart]:
     """One part, or several where they are too large for one request.
 
     The coordinator appends a request's commits as one batch (1 MiB at most by its default), a record each, that has
@@ -38,12 +38,12 @@ def parts_of(group: str, writes: Offsets, old: Offsets) -> Iterator[Part]:
     for place, commit in sorted(writes.items()):
         more = _RECORD_BYTES + name_bytes + len(place[0].encode()) + (len(commit.metadata.encode()) if commit else 0)
         if chosen and size + more > _REQUEST_BYTES:
-            yield Part(group, chosen, {place: old.get(place) for place in chosen})
+            yield CommitPart(group, chosen, {place: old.get(place) for place in chosen})
             chosen, size = {}, 0
         chosen[place] = commit
         size += more
     if chosen:
-        yield Part(group, chosen, {place: old.get(place) for place in chosen})
+        yield CommitPart(group, chosen, {place: old.get(place) for place in chosen})
 
 
 def commit_request(

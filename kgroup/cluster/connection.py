@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Self, TypeVar
 
-from kgroup.cluster.coordinator.client import Client
+from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.coordinator.groups import GroupCoordinators
 from kgroup.cluster.deadline import Deadline
 from kgroup.settings.model import Settings
@@ -16,13 +16,13 @@ from kgroup.support.errors import KgroupError
 T = TypeVar("T")
 
 
-class Questions:
+class ClusterConnection:
     """The connection, to be closed; what can be asked is in the classes that stand on it."""
 
     def __init__(self, settings: Settings) -> None:
         """Connect. Raises Unreachable or AuthenticationFailed with the reason."""
         self._timeout_s = settings.timeout_s
-        self._client = Client(settings, Deadline.after(self._timeout_s))
+        self._client = CoordinatorClient(settings, Deadline.after(self._timeout_s))
         self._coordinators = GroupCoordinators(self._client)
 
     def __enter__(self) -> Self:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kgroup.cluster.primitives import FAULTS, MalformedRecord, Reader
+from kgroup.cluster.primitives import FAULTS, ByteReader, MalformedRecord
 from kgroup.model.groups import TopicPartitions
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
@@ -51,7 +51,7 @@ def decode_subscription(data: bytes, protocol_type: str = CONSUMER_PROTOCOL_TYPE
     if not data or protocol_type != CONSUMER_PROTOCOL_TYPE:
         return None
     try:
-        return _subscription(Reader(data))
+        return _subscription(ByteReader(data))
     except (MalformedRecord, *FAULTS):
         return None
 
@@ -64,19 +64,19 @@ def decode_assignment(data: bytes, protocol_type: str = CONSUMER_PROTOCOL_TYPE) 
     if not data or protocol_type != CONSUMER_PROTOCOL_TYPE:
         return None
     try:
-        return _assignment(Reader(data))
+        return _assignment(ByteReader(data))
     except (MalformedRecord, *FAULTS):
         return None
 
 
-def _version(reader: Reader) -> int:
+def _version(reader: ByteReader) -> int:
     version = reader.i16()
     if version < 0:
         raise MalformedRecord(f"the consumer protocol has no version {version}")
     return version
 
 
-def _subscription(reader: Reader) -> Subscription:
+def _subscription(reader: ByteReader) -> Subscription:
     version = _version(reader)
     topics = reader.array(reader.string)
     user_data = reader.nullable_bytes()
@@ -91,9 +91,9 @@ def _subscription(reader: Reader) -> Subscription:
     return Subscription(version, topics, user_data, owned, None if generation == -1 else generation, rack)
 
 
-def _assignment(reader: Reader) -> Assignment:
+def _assignment(reader: ByteReader) -> Assignment:
     return Assignment(_version(reader), _topic_partitions(reader), reader.nullable_bytes())
 
 
-def _topic_partitions(reader: Reader) -> tuple[TopicPartitions, ...]:
+def _topic_partitions(reader: ByteReader) -> tuple[TopicPartitions, ...]:
     return reader.array(lambda: TopicPartitions(reader.string(), reader.i32_array()))

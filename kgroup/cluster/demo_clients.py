@@ -56,7 +56,7 @@ def produce(bootstrap_servers: str, topic: str, offsets: range) -> None:
             raise KafkaException(errors[0] if errors else KafkaError(KafkaError._TIMED_OUT))
 
 
-class Writer:
+class OrderWriter:
     """Writes order after order while somebody reads at the head; the first is ``number``."""
 
     def __init__(self, bootstrap_servers: str, topic: str, number: int) -> None:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from kgroup.cluster.broker_errors import NONE, of_topic
-from kgroup.cluster.coordinator.client import Client
+from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.fetch import fetch_request
-from kgroup.cluster.offsets_topic.record_batches import Batch, batches, first_at
+from kgroup.cluster.offsets_topic.record_batches import RecordBatch, batches, first_at
 from kgroup.cluster.primitives import MalformedRecord
 from kgroup.cluster.topics import TopicLayout, TopicPartition, topic_layouts
 from kgroup.model.groups import LogRange
@@ -38,7 +38,7 @@ First = FirstRecord | KgroupError | None
 """None: the range holds no record, only markers, aborted records, or what compaction left of them."""
 
 
-async def first_timestamps(client: Client, wanted: Iterable[Span]) -> dict[Span, int | KgroupError | None]:
+async def first_timestamps(client: CoordinatorClient, wanted: Iterable[Span]) -> dict[Span, int | KgroupError | None]:
     """When the first record of each range was written, in ms since 1970, by the record's own timestamp.
 
     None where the range holds no record: transaction markers alone, or all was compacted away. A batch in a
@@ -57,7 +57,7 @@ def _time(first: First) -> int | KgroupError | None:
 
 
 async def first_records(
-    client: Client,
+    client: CoordinatorClient,
     layouts: Mapping[str, TopicLayout | KgroupError],
     wanted: Iterable[Span],
     *,
@@ -93,7 +93,7 @@ def _leader(layout: TopicLayout | KgroupError | None, place: TopicPartition) -> 
 
 
 async def _first_of_leader(
-    client: Client, leader: int, spans: Collection[Span], read_committed: bool
+    client: CoordinatorClient, leader: int, spans: Collection[Span], read_committed: bool
 ) -> dict[Span, First]:
     """All partitions in one small fetch; those of which it brought nothing one by one, until they have told."""
     results: dict[Span, First] = {}
@@ -151,7 +151,7 @@ class _Aborted:
         self._begins = sorted((row.first_offset, row.producer_id) for row in transactions)
         self._aborted: set[int] = set()
 
-    def skips(self, batch: Batch) -> bool:
+    def skips(self, batch: RecordBatch) -> bool:
         """Whether this one is none; asked of each in the log's order."""
         if batch.control:
             # Its transaction has ended, either way.
@@ -162,7 +162,7 @@ class _Aborted:
         return batch.transactional and batch.producer_id in self._aborted
 
 
-def _first_of(batch: Batch, start: int) -> FirstRecord | None:
+def _first_of(batch: RecordBatch, start: int) -> FirstRecord | None:
     """The batch's first record from ``start`` on; where it can't be unpacked, one for all that lie there."""
     try:
         found = first_at(batch, start)

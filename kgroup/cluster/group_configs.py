@@ -18,7 +18,7 @@ from kgroup.cluster.broker_errors import (
     UNSUPPORTED_VERSION,
     of_group,
 )
-from kgroup.cluster.coordinator.client import Client
+from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.deadline import Deadline
 from kgroup.model.acl_hint import acl_hint
 from kgroup.support.errors import KgroupError, NotAuthorized, Refused
@@ -36,7 +36,7 @@ _APPLIED_S, _LOOK_AGAIN_S = 2.0, 0.02
 """How long a broker may take to have what the controller has written; it is a few milliseconds."""
 
 
-async def group_configs(client: Client, groups: Iterable[str]) -> dict[str, Mapping[str, str] | KgroupError]:
+async def group_configs(client: CoordinatorClient, groups: Iterable[str]) -> dict[str, Mapping[str, str] | KgroupError]:
     """What is set for each group itself, by name; what the brokers' defaults are is left out.
 
     Raises KgroupError where no broker answers.
@@ -52,7 +52,7 @@ async def group_configs(client: Client, groups: Iterable[str]) -> dict[str, Mapp
     return {name: row if isinstance(row, KgroupError) else own(row) async for name, row in _rows(client, groups, None)}
 
 
-async def setting_in_force(client: Client, groups: Iterable[str], name: str) -> dict[str, str | KgroupError]:
+async def setting_in_force(client: CoordinatorClient, groups: Iterable[str], name: str) -> dict[str, str | KgroupError]:
     """One setting's value for each group, its own or the broker's; a group without any is left out."""
     found: dict[str, str | KgroupError] = {}
     async for group, row in _rows(client, groups, [name]):
@@ -62,7 +62,9 @@ async def setting_in_force(client: Client, groups: Iterable[str], name: str) -> 
     return found
 
 
-async def set_configs(client: Client, wanted: Mapping[str, Mapping[str, str | None]]) -> dict[str, KgroupError | None]:
+async def set_configs(
+    client: CoordinatorClient, wanted: Mapping[str, Mapping[str, str | None]]
+) -> dict[str, KgroupError | None]:
     """Set configs of groups, and delete those that are None (IncrementalAlterConfigs); None: done.
 
     A value that the broker does not take is Refused [invalid-config] with the broker's own words. Raises KgroupError
@@ -79,7 +81,7 @@ async def set_configs(client: Client, wanted: Mapping[str, Mapping[str, str | No
     return {group: results.get(group) for group in wanted}
 
 
-async def _applied(client: Client, wanted: Mapping[str, Mapping[str, str | None]]) -> None:
+async def _applied(client: CoordinatorClient, wanted: Mapping[str, Mapping[str, str | None]]) -> None:
     """Wait until the broker shows them: whoever looks next, as undo does, must not find what was there before.
 
     They are set however this ends.
@@ -100,7 +102,9 @@ def _differs(found: Mapping[str, str] | KgroupError | None, wanted: Mapping[str,
     return isinstance(found, Mapping) and any(found.get(name) != value for name, value in wanted.items())
 
 
-async def _rows(client: Client, groups: Iterable[str], keys: Sequence[str] | None) -> AsyncIterator[tuple[str, Any]]:
+async def _rows(
+    client: CoordinatorClient, groups: Iterable[str], keys: Sequence[str] | None
+) -> AsyncIterator[tuple[str, Any]]:
     entry = DescribeConfigsRequest.DescribeConfigsResource
     for names in _chunks(list(groups)):
         resources = [entry(resource_type=_GROUP, resource_name=name, configuration_keys=keys) for name in names]

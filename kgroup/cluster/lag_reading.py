@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from kgroup.cluster.coordinator.client import Client
-from kgroup.cluster.coordinator.groups import Committed, GroupCoordinators, Listing
+from kgroup.cluster.coordinator.client import CoordinatorClient
+from kgroup.cluster.coordinator.groups import Committed, GroupCoordinators, GroupListing
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.first_records import First, Span, first_records
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.offsets_topic.backwards import Bytes
-from kgroup.cluster.offsets_topic.group_log import Depth, GroupLogs, read_group_logs
+from kgroup.cluster.offsets_topic.group_log import GroupLogs, ReadDepth, read_group_logs
 from kgroup.cluster.topics import LogView, TopicLayout, TopicPartition, log_views, topic_layouts
 from kgroup.model.groups import Group, LogRange, Partition
 from kgroup.support.errors import KgroupError, NotAuthorized
@@ -23,7 +23,7 @@ from kgroup.support.units import plural
 
 if TYPE_CHECKING:
     from kgroup.cluster.open_transactions import Found
-    from kgroup.cluster.topic_retention import Keeping
+    from kgroup.cluster.topic_retention import TopicRetentions
 
 _MOST_OTHERS = 2000
 """Of so many groups the commits are read, to see which of them read the same topics: a request for each thousand."""
@@ -75,7 +75,7 @@ class LagFacts:
     logs: GroupLogs
     firsts: Mapping[Span, First]
     transactions: Found
-    keeping: Keeping | None = None
+    keeping: TopicRetentions | None = None
     others: Others | str | None = None
 
 
@@ -95,14 +95,15 @@ def unread_span(partition: Partition, view: LogView | KgroupError | None, *, rea
 
 
 async def read_lag_facts(
-    client: Client, coordinators: GroupCoordinators, groups: Sequence[Group], wants: LagWants
+    client: CoordinatorClient, coordinators: GroupCoordinators, groups: Sequence[Group], wants: LagWants
 ) -> LagFacts:
     """Read it before the client's deadline."""
     topics = {p.topic for group in groups for p in group.partitions}
     layouts = await topic_layouts(client, {*topics, OFFSETS_TOPIC})
     lowest = wants.floors
     depths = {
-        name: Depth(since, lowest.get(name, 0), wants.to_state, newest=True) for name, since in wants.since_ms.items()
+        name: ReadDepth(since, lowest.get(name, 0), wants.to_state, newest=True)
+        for name, since in wants.since_ms.items()
     }
     budget = Deadline.after(min(wants.log_budget_s, client.deadline.left_s))
     logs, facts = await client.gather(
@@ -116,7 +117,7 @@ async def read_lag_facts(
 
 
 async def _of_topics(
-    client: Client,
+    client: CoordinatorClient,
     coordinators: GroupCoordinators,
     groups: Sequence[Group],
     wants: LagWants,
@@ -151,7 +152,7 @@ async def _of_topics(
 
 
 async def _opened(
-    client: Client, layouts: Mapping[str, TopicLayout | KgroupError], held: Sequence[TopicPartition]
+    client: CoordinatorClient, layouts: Mapping[str, TopicLayout | KgroupError], held: Sequence[TopicPartition]
 ) -> Found:
     if not held:
         return {}
@@ -162,8 +163,8 @@ async def _opened(
 
 
 async def _kept(
-    client: Client, layouts: Mapping[str, TopicLayout | KgroupError], places: Mapping[TopicPartition, None]
-) -> Keeping | None:
+    client: CoordinatorClient, layouts: Mapping[str, TopicLayout | KgroupError], places: Mapping[TopicPartition, None]
+) -> TopicRetentions | None:
     if not places:
         return None
     from kgroup.cluster.topic_retention import keeping
@@ -172,7 +173,7 @@ async def _kept(
 
 
 async def _others(
-    client: Client, coordinators: GroupCoordinators, wants: LagWants, topics: set[str]
+    client: CoordinatorClient, coordinators: GroupCoordinators, wants: LagWants, topics: set[str]
 ) -> Others | str | None:
     """All groups that have commits on these topics; a string is why they are not known."""
     if not wants.surroundings or not topics:
@@ -202,7 +203,7 @@ async def _others(
     return Others(found, signs.found, unseen)
 
 
-def _unseen(listing: Listing, answers: Mapping[str, Committed | KgroupError]) -> str | None:
+def _unseen(listing: GroupListing, answers: Mapping[str, Committed | KgroupError]) -> str | None:
     failed = [error for error in answers.values() if isinstance(error, KgroupError)]
     if failed:
         why = "no DESCRIBE on them" if isinstance(failed[0], NotAuthorized) else failed[0].message

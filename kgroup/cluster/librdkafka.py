@@ -64,7 +64,7 @@ def may_pass(error: KafkaError) -> bool:
     return bool(error.retriable()) or error.code() in NOT_YET or error.code() in _MOVING
 
 
-class Watch:
+class ClientWatch:
     """How long a client has got nowhere, and what it says of its connections meanwhile.
 
     librdkafka retries everything for ever. A refused login or certificate is waited for only a second: of
@@ -116,7 +116,7 @@ class Watch:
         )
 
 
-def client(kind: Any, config: Mapping[str, Any], watch: Watch) -> Any:
+def client(kind: Any, config: Mapping[str, Any], watch: ClientWatch) -> Any:
     """A Consumer, Producer or AdminClient that is silent, unless a debug log is kept, and never creates a topic.
 
     Raises ConfigError.

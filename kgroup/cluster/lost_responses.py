@@ -13,7 +13,7 @@ from kgroup.cluster.broker_errors import (
     UNKNOWN_SERVER_ERROR,
     of_change,
 )
-from kgroup.cluster.coordinator.client import Client
+from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.coordinator.groups import GroupCoordinators
 from kgroup.support.errors import KgroupError, Unreachable
 
@@ -30,7 +30,7 @@ _TRIES = 3
 _LEAST_PATIENCE_MS = 1000
 
 
-class Lost:
+class NoResponse:
     """No answer came; the request may have been carried out, unless it was not even ``sent``.
 
     ``node`` is the broker that did not answer, None where there was none to ask.
@@ -48,7 +48,7 @@ class Lost:
 
 
 async def to_coordinator(
-    client: Client, coordinators: GroupCoordinators, group: str, request: Any, patience_ms: int | None = None
+    client: CoordinatorClient, coordinators: GroupCoordinators, group: str, request: Any, patience_ms: int | None = None
 ) -> Any:
     """The coordinator's answer, Lost where there was none, or the KgroupError that makes all trying vain.
 
@@ -57,19 +57,19 @@ async def to_coordinator(
     try:
         await coordinators.locate([group])
     except KgroupError as error:
-        return Lost(partial(_itself, error), sent=False)
+        return NoResponse(partial(_itself, error), sent=False)
     node = coordinators.node(group)
     if isinstance(node, KgroupError):
         return node
     if node is None:
-        return Lost(partial(of_change, COORDINATOR_NOT_AVAILABLE, group), sent=False)
+        return NoResponse(partial(of_change, COORDINATOR_NOT_AVAILABLE, group), sent=False)
     # A third of the time: what gets no answer is to be read back, and perhaps tried again, within it.
     third_ms = max(_LEAST_PATIENCE_MS, client.deadline.left_ms // _TRIES)
     answer = await client.send(request, node, third_ms if patience_ms is None else patience_ms)
     if isinstance(answer, BaseException):
         cause = partial(client.failure, answer, node)
         await client.refresh_brokers()
-        return Lost(cause, sent=True, node=node)
+        return NoResponse(cause, sent=True, node=node)
     return answer
 
 

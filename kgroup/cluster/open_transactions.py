@@ -14,7 +14,7 @@ from typing import Any
 from kafka.protocol.admin import DescribeProducersRequest, DescribeTransactionsRequest, ListTransactionsRequest
 
 from kgroup.cluster.broker_errors import NO_LEADER, NONE, UNKNOWN_TOPIC_OR_PARTITION, of_topic
-from kgroup.cluster.coordinator.client import Client
+from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.topics import TopicLayout, TopicPartition
 from kgroup.model.migration_facts import OpenTransaction
 from kgroup.support.errors import KgroupError
@@ -25,7 +25,7 @@ _NO_LEADER = min(NO_LEADER)
 
 
 async def open_transactions(
-    client: Client,
+    client: CoordinatorClient,
     layouts: Mapping[str, TopicLayout | KgroupError],
     places: Iterable[TopicPartition],
     *,
@@ -49,7 +49,7 @@ async def open_transactions(
 
 
 async def _of_partitions(
-    client: Client, layouts: Mapping[str, TopicLayout | KgroupError], places: Sequence[TopicPartition]
+    client: CoordinatorClient, layouts: Mapping[str, TopicLayout | KgroupError], places: Sequence[TopicPartition]
 ) -> Found:
     found: Found = {}
     by_leader: dict[int, dict[str, list[int]]] = {}
@@ -104,7 +104,7 @@ class _Told:
     places: frozenset[TopicPartition] | None
 
 
-async def _of_coordinators(client: Client, producers: Sequence[int]) -> tuple[dict[int, _Told], bool]:
+async def _of_coordinators(client: CoordinatorClient, producers: Sequence[int]) -> tuple[dict[int, _Told], bool]:
     """(what is known of these producers, whether every broker answered)."""
     nodes = sorted(client.brokers)
     listing = ListTransactionsRequest(state_filters=[], producer_id_filters=list(producers), max_version=0)

@@ -55,7 +55,7 @@ def raw_topic_id(text: str) -> bytes:
     return a2b_base64(text.encode("ascii").translate(_STANDARD) + b"==")
 
 
-class Reader:
+class ByteReader:
     """Reads values one after the other from ``data``; ``pos`` is where the next one begins.
 
     Every method raises MalformedRecord or one of FAULTS where the bytes don't hold what is asked for.

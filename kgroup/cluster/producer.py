@@ -10,7 +10,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource
 
-from kgroup.cluster.librdkafka import Watch, client, of_record
+from kgroup.cluster.librdkafka import ClientWatch, client, of_record
 from kgroup.model.records import Headers
 from kgroup.support.errors import KgroupError
 
@@ -32,16 +32,16 @@ _SETTINGS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Keeping:
+class RetentionPolicy:
     """How long a topic keeps what is written to it. ``retention_ms`` None: for ever; ``compacted``: needs keys."""
 
     retention_ms: int | None
     compacted: bool
 
 
-def keeping_of(config: Mapping[str, Any], topic: str, *, timeout_s: float) -> Keeping | None:
+def keeping_of(config: Mapping[str, Any], topic: str, *, timeout_s: float) -> RetentionPolicy | None:
     """What the topic's configuration says, None where it can't be read (it needs DESCRIBE_CONFIGS)."""
-    watch = Watch(timeout_s)
+    watch = ClientWatch(timeout_s)
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
     try:
         admin = client(AdminClient, config, watch)
@@ -52,7 +52,7 @@ def keeping_of(config: Mapping[str, Any], topic: str, *, timeout_s: float) -> Ke
     policy, retention_ms = values.get("cleanup.policy", "delete"), int(values.get("retention.ms") or -1)
     by_arrival = values.get("message.timestamp.type") == "LogAppendTime"
     for_ever = retention_ms < 0 or "delete" not in policy or by_arrival
-    return Keeping(None if for_ever else retention_ms, "compact" in policy)
+    return RetentionPolicy(None if for_ever else retention_ms, "compact" in policy)
 
 
 class TopicWriter:
@@ -65,7 +65,7 @@ class TopicWriter:
     def __init__(self, config: Mapping[str, Any], topic: str, *, timeout_s: float) -> None:
         self.topic = topic
         self.acknowledged = 0
-        self._watch = Watch(timeout_s)
+        self._watch = ClientWatch(timeout_s)
         self._failed: KafkaError | None = None
         self._producer = client(Producer, {**config, **_SETTINGS}, self._watch)
 

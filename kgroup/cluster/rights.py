@@ -13,7 +13,7 @@ from typing import Any
 from kafka.protocol.admin import DescribeGroupsRequest
 
 from kgroup.cluster.broker_errors import NONE, TOPIC_AUTHORIZATION_FAILED
-from kgroup.cluster.coordinator.client import Client
+from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.coordinator.groups import GroupCoordinators
 from kgroup.cluster.topics import metadata_request
 from kgroup.support.errors import KgroupError, NotAuthorized
@@ -47,7 +47,9 @@ class Rights:
     why: str | None = None
 
 
-async def rights(client: Client, coordinators: GroupCoordinators, groups: list[str], topics: Collection[str]) -> Rights:
+async def rights(
+    client: CoordinatorClient, coordinators: GroupCoordinators, groups: list[str], topics: Collection[str]
+) -> Rights:
     """The rights on these groups and topics: a request to each coordinator, and one for the topics, side by side."""
     answers = await client.gather([_of_groups(coordinators, groups), _of_topics(client, topics)])
     (of_groups, group_error), (of_topics, topic_error) = answers
@@ -84,7 +86,7 @@ async def _of_groups(
 
 
 async def _of_topics(
-    client: Client, topics: Collection[str]
+    client: CoordinatorClient, topics: Collection[str]
 ) -> tuple[dict[str, Operations | None], KgroupError | None]:
     if not topics:
         return {}, None

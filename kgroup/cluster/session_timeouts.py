@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kgroup.cluster.coordinator.client import Client
+from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_configs import setting_in_force
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
@@ -34,7 +34,7 @@ class Sessions:
         return {member_id: timeout for member_id, timeout in pairs if timeout is not None}
 
 
-async def session_timeouts(client: Client, groups: Sequence[Group]) -> Sessions:
+async def session_timeouts(client: CoordinatorClient, groups: Sequence[Group]) -> Sessions:
     """The session timeout of every member, as far as rights and a second of reading go; raises nothing for the rest.
 
     A classic member inside a consumer group (an online upgrade) keeps its own, which is not looked for.
@@ -54,7 +54,7 @@ async def session_timeouts(client: Client, groups: Sequence[Group]) -> Sessions:
     return Sessions(found, note)
 
 
-async def _classic(client: Client, groups: Sequence[Group]) -> tuple[dict[tuple[str, str], int], str | None]:
+async def _classic(client: CoordinatorClient, groups: Sequence[Group]) -> tuple[dict[tuple[str, str], int], str | None]:
     if not groups:
         return {}, None
     # Imported here: the decoders of all record types.
@@ -74,7 +74,7 @@ async def _classic(client: Client, groups: Sequence[Group]) -> tuple[dict[tuple[
     return found, generations.note and generations.note.replace("generation unknown", "session timeouts unknown", 1)
 
 
-async def consumer_sessions(client: Client, groups: Sequence[str]) -> dict[str, int]:
+async def consumer_sessions(client: CoordinatorClient, groups: Sequence[str]) -> dict[str, int]:
     """The timeout, in ms, of members of the consumer protocol, by group, of those that this user may ask for.
 
     Brokers before 3.8 have no such setting.

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kgroup.cluster.assembly import GroupParts, assemble, failures
 from kgroup.cluster.broker_errors import denied_group
-from kgroup.cluster.coordinator.groups import SETTLING_S, Committed, Described, Listing
+from kgroup.cluster.coordinator.groups import SETTLING_S, Committed, GroupDescription, GroupListing
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
-from kgroup.cluster.offsets_topic.questions import LogQuestions
+from kgroup.cluster.offsets_topic.questions import OffsetsTopicConnection
 from kgroup.cluster.topic_visibility import Hidden, hidden_commits, may_hide_topics
 from kgroup.cluster.topics import (
     ListedTopic,
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     from kgroup.cluster.first_records import Span
     from kgroup.cluster.lag_reading import LagFacts, LagWants
     from kgroup.cluster.offsets_topic.health import OffsetsTopic
-    from kgroup.cluster.offsets_topic.scan import Dated, Generations
+    from kgroup.cluster.offsets_topic.scan import Dated, GenerationResults
     from kgroup.cluster.rights import Rights
     from kgroup.cluster.session_timeouts import Sessions
     from kgroup.cluster.topic_metadata import TopicShape
-    from kgroup.cluster.topic_retention import Keeping
+    from kgroup.cluster.topic_retention import TopicRetentions
     from kgroup.groups.state_from_log import LoggedState
     from kgroup.model.migration_facts import Access, BrokerFacts, OpenTransaction
 
@@ -87,7 +87,7 @@ class _Searched:
     at_s: float
 
 
-class Cluster(LogQuestions):
+class Cluster(OffsetsTopicConnection):
     """An open connection to a cluster, for reading."""
 
     def __init__(self, settings: Settings) -> None:
@@ -96,7 +96,7 @@ class Cluster(LogQuestions):
         self._dates: dict[str, Dated] = {}
         self._hidden: dict[str, _Searched] = {}
 
-    def list_groups(self) -> Listing:
+    def list_groups(self) -> GroupListing:
         """All groups of all kinds, without their members."""
         return self._ask(self._coordinators.list_groups)
 
@@ -152,7 +152,9 @@ class Cluster(LogQuestions):
         """The same with last stable offsets, and with any number of moments."""
         return self._ask(log_views, self._client, layouts, places, moments_ms)
 
-    def keeping(self, layouts: Mapping[str, TopicLayout | KgroupError], places: Iterable[TopicPartition]) -> Keeping:
+    def keeping(
+        self, layouts: Mapping[str, TopicLayout | KgroupError], places: Iterable[TopicPartition]
+    ) -> TopicRetentions:
         """How long topics keep their records, and the bytes of their partitions' logs."""
         from kgroup.cluster.topic_retention import keeping
 
@@ -404,7 +406,7 @@ class Cluster(LogQuestions):
 
     async def _generations(
         self, layout: TopicLayout | KgroupError | None, groups: Sequence[str], budget_s: float
-    ) -> Generations | None:
+    ) -> GenerationResults | None:
         """What the log tells of classic groups; None where nothing is to be asked."""
         if not groups or layout is None:
             return None
@@ -415,7 +417,9 @@ class Cluster(LogQuestions):
         self._dates = {group: self._dates[group] for group in groups if group in self._dates}
         return await latest_generations(self._client, layout, groups, budget, self._dates)
 
-    async def _describe(self, classic: Sequence[str], consumer: Sequence[str]) -> dict[str, Described | KgroupError]:
+    async def _describe(
+        self, classic: Sequence[str], consumer: Sequence[str]
+    ) -> dict[str, GroupDescription | KgroupError]:
         """The description that fits the group's type; of a group asked for as both, the one that exists."""
         as_classic, as_consumer = await self._client.gather(
             [self._coordinators.describe_classic(classic), self._coordinators.describe_consumer(consumer)]
@@ -433,7 +437,7 @@ async def _no() -> bool:
 
 
 def _logged_parts(state: LoggedState, leader: Coordinator | None) -> GroupParts:
-    described = Described(
+    described = GroupDescription(
         state.type or "classic",
         state.state or "Unknown",
         state.protocol_type,
@@ -451,15 +455,15 @@ def _of_type(kind: str, names: Sequence[str], listed: Mapping[str, ListedGroup])
     return [name for name in names if name not in listed or listed[name].type == kind]
 
 
-def _from_listing(listed: ListedGroup | None, error: KgroupError) -> Described | None:
+def _from_listing(listed: ListedGroup | None, error: KgroupError) -> GroupDescription | None:
     """What is left of a group whose members may not be seen; None where nothing is known of it."""
     if listed is None or isinstance(error, NotFound):
         return None
-    return Described(listed.type, listed.state, listed.protocol_type, None, None, None, None)
+    return GroupDescription(listed.type, listed.state, listed.protocol_type, None, None, None, None)
 
 
-def _with_members(group: ListedGroup, described: Described | KgroupError | None) -> ListedGroup:
-    if not isinstance(described, Described):
+def _with_members(group: ListedGroup, described: GroupDescription | KgroupError | None) -> ListedGroup:
+    if not isinstance(described, GroupDescription):
         return group
     members = None if described.members is None else len(described.members)
     return replace(group, state=described.state, members=members)

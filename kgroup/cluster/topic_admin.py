@@ -11,7 +11,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource, NewTopic
 
-from kgroup.cluster.librdkafka import NOT_YET, Watch, client, of_topic
+from kgroup.cluster.librdkafka import NOT_YET, ClientWatch, client, of_topic
 from kgroup.support.errors import KgroupError
 
 _PAUSE_S = 0.02
@@ -20,7 +20,7 @@ _NOT_ALLOWED = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUS
 
 
 @dataclass(frozen=True, slots=True)
-class TopicFacts:
+class TopicDescription:
     """A topic as its brokers describe it.
 
     ``replicas`` is the least of its partitions; ``led`` whether each partition has a leader. ``operations`` are what
@@ -48,18 +48,18 @@ class TopicAdmin:
     """Asks and makes. ``timeout_s`` is how long an answer may take."""
 
     def __init__(self, config: Mapping[str, Any], *, timeout_s: float) -> None:
-        self._watch = Watch(timeout_s)
+        self._watch = ClientWatch(timeout_s)
         self._timeout_s = timeout_s
         self._admin = client(AdminClient, config, self._watch)
 
-    def facts(self, topic: str) -> TopicFacts | None:
+    def facts(self, topic: str) -> TopicDescription | None:
         """What a topic is like, None where there is none. Raises NotAuthorized, AuthenticationFailed, Unreachable."""
         found = self.facts_of([topic])[topic]
         if isinstance(found, KgroupError):
             raise found
         return found
 
-    def facts_of(self, topics: Collection[str]) -> dict[str, TopicFacts | KgroupError | None]:
+    def facts_of(self, topics: Collection[str]) -> dict[str, TopicDescription | KgroupError | None]:
         """The same of several in two requests, or why it can't be told; none of them costs another."""
         if not topics:
             return {}
@@ -68,7 +68,7 @@ class TopicAdmin:
             TopicCollection(list(topics)), include_authorized_operations=True, request_timeout=self._timeout_s
         )
         configs = self._admin.describe_configs(resources, request_timeout=self._timeout_s)
-        found: dict[str, TopicFacts | KgroupError | None] = {}
+        found: dict[str, TopicDescription | KgroupError | None] = {}
         for topic, resource in zip(topics, resources, strict=True):
             try:
                 found[topic] = self._facts(topic, described[topic], configs[resource])
@@ -76,7 +76,7 @@ class TopicAdmin:
                 found[topic] = error
         return found
 
-    def _facts(self, topic: str, described: Future[Any], configs: Future[Any]) -> TopicFacts | None:
+    def _facts(self, topic: str, described: Future[Any], configs: Future[Any]) -> TopicDescription | None:
         try:
             found = self._answer(described, f"{topic} could not be described")
         except KafkaException as error:
@@ -91,7 +91,7 @@ class TopicAdmin:
                 raise of_topic(error.args[0], topic, topic, "DescribeConfigs") from error
             config = None
         operations = found.authorized_operations
-        return TopicFacts(
+        return TopicDescription(
             len(found.partitions),
             min((len(partition.replicas) for partition in found.partitions), default=0),
             all(partition.leader is not None for partition in found.partitions),

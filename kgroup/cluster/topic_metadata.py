@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kgroup.cluster.broker_errors import NONE, of_topic
-from kgroup.cluster.coordinator.client import Client
+from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.topics import metadata_request
 from kgroup.support.errors import KgroupError
 
@@ -25,7 +25,7 @@ class TopicShape:
     replica_racks: tuple[frozenset[str], ...] | None
 
 
-async def topic_shapes(client: Client, topics: Iterable[str]) -> dict[str, TopicShape | KgroupError]:
+async def topic_shapes(client: CoordinatorClient, topics: Iterable[str]) -> dict[str, TopicShape | KgroupError]:
     """The shapes of the named topics in one request; nothing is created. Raises where no broker answers."""
     names = sorted(set(topics))
     if not names:

@@ -13,7 +13,7 @@ from typing import Any
 from kafka.protocol.admin import DescribeConfigsRequest, DescribeLogDirsRequest
 
 from kgroup.cluster.broker_errors import NONE
-from kgroup.cluster.coordinator.client import Client
+from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.topics import TopicLayout, TopicPartition
 from kgroup.support.errors import KgroupError
 
@@ -24,7 +24,7 @@ _KEYS = ("cleanup.policy", "retention.ms", "retention.bytes", "message.timestamp
 
 
 @dataclass(frozen=True, slots=True)
-class Keeping:
+class TopicRetentions:
     """Of some topics: their settings, None where they may not be read, and the bytes of their partitions' logs."""
 
     settings: Mapping[str, Mapping[str, str] | None] = field(default_factory=dict)
@@ -32,17 +32,17 @@ class Keeping:
 
 
 async def keeping(
-    client: Client, layouts: Mapping[str, TopicLayout | KgroupError], places: Iterable[TopicPartition]
-) -> Keeping:
+    client: CoordinatorClient, layouts: Mapping[str, TopicLayout | KgroupError], places: Iterable[TopicPartition]
+) -> TopicRetentions:
     """What the brokers tell; a request for all topics, and one for each leader."""
     wanted = sorted(set(places))
     settings, sizes = await client.gather(
         [_settings(client, sorted({topic for topic, _ in wanted})), _sizes(client, layouts, wanted)]
     )
-    return Keeping(settings, sizes)
+    return TopicRetentions(settings, sizes)
 
 
-async def _settings(client: Client, topics: list[str]) -> dict[str, Mapping[str, str] | None]:
+async def _settings(client: CoordinatorClient, topics: list[str]) -> dict[str, Mapping[str, str] | None]:
     if not topics:
         return {}
     entry = DescribeConfigsRequest.DescribeConfigsResource
@@ -57,7 +57,7 @@ async def _settings(client: Client, topics: list[str]) -> dict[str, Mapping[str,
 
 
 async def _sizes(
-    client: Client, layouts: Mapping[str, TopicLayout | KgroupError], places: list[TopicPartition]
+    client: CoordinatorClient, layouts: Mapping[str, TopicLayout | KgroupError], places: list[TopicPartition]
 ) -> dict[TopicPartition, int]:
     by_leader: dict[int, dict[str, list[int]]] = {}
     for topic, number in places:

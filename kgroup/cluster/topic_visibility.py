@@ -15,7 +15,7 @@ from kafka.protocol.admin import DescribeAclsRequest
 from kgroup.cluster.acl_rules import ALL, DENY, DESCRIBE, PREFIXED, TOPIC
 from kgroup.cluster.acls import may_allow_everyone
 from kgroup.cluster.broker_errors import NONE, SECURITY_DISABLED
-from kgroup.cluster.coordinator.client import Client
+from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.coordinator.groups import Committed
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
@@ -32,7 +32,7 @@ Hidden = tuple[TopicPartition, ...] | None
 """The commits that the broker left out; None: whether there are some could not be determined."""
 
 
-async def may_hide_topics(client: Client) -> bool:
+async def may_hide_topics(client: CoordinatorClient) -> bool:
     """Whether there may be a topic that this user may not describe. One request where the cluster has no authorizer.
 
     Nothing is hidden where names that no topic has may be described, and where no ACL takes that back for others:
@@ -59,7 +59,7 @@ async def may_hide_topics(client: Client) -> bool:
     return await _any_hidden(client, [_example(resource) for resource in patterns])
 
 
-async def _any_hidden(client: Client, names: Sequence[str]) -> bool:
+async def _any_hidden(client: CoordinatorClient, names: Sequence[str]) -> bool:
     return any(isinstance(found, NotAuthorized) for found in (await topic_layouts(client, names)).values())
 
 
@@ -84,7 +84,7 @@ def _acls(name: str | None = None, permission: int = _ANY) -> DescribeAclsReques
 
 
 async def hidden_commits(
-    client: Client, committed: Mapping[str, Committed | KgroupError], budget: Deadline
+    client: CoordinatorClient, committed: Mapping[str, Committed | KgroupError], budget: Deadline
 ) -> dict[str, Hidden]:
     """What ``__consumer_offsets`` holds of the groups and the broker did not show, read before ``budget`` ends."""
     # Imported here: most users may see all topics.
@@ -103,11 +103,11 @@ async def hidden_commits(
 
 
 def _wanted(name: str, found: Committed | KgroupError) -> Any:
-    from kgroup.cluster.offsets_topic.last_generation import Wanted
+    from kgroup.cluster.offsets_topic.last_generation import LastGenerationQuery
 
     shown = {} if isinstance(found, KgroupError) else found
     commits = frozenset(place for place, commit in shown.items() if isinstance(commit, Commit))
-    return Wanted(name, commits, had_members=False, unread=frozenset(shown.keys() - commits))
+    return LastGenerationQuery(name, commits, had_members=False, unread=frozenset(shown.keys() - commits))
 
 
 def _topics(places: Iterable[Sequence[TopicPartition]]) -> set[str]:

@@ -13,7 +13,7 @@ from kafka.protocol.consumer import ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
 
 from kgroup.cluster.broker_errors import NO_LEADER, NONE, UNKNOWN_TOPIC_OR_PARTITION, of_topic
-from kgroup.cluster.coordinator.client import RETRY_PAUSE_S, Client
+from kgroup.cluster.coordinator.client import RETRY_PAUSE_S, CoordinatorClient
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.primitives import raw_topic_id, topic_id
@@ -57,14 +57,14 @@ class ListedTopic:
     internal: bool
 
 
-async def list_topics(client: Client) -> tuple[ListedTopic, ...]:
+async def list_topics(client: CoordinatorClient) -> tuple[ListedTopic, ...]:
     """All topics that this user may see, by name. Raises where no broker answers."""
     answer = await client.send_any(metadata_request(None))
     found = (ListedTopic(topic.name, bool(topic.is_internal)) for topic in answer.topics if topic.error_code == NONE)
     return tuple(sorted(found, key=lambda topic: topic.name))
 
 
-async def topic_layouts(client: Client, topics: Iterable[str]) -> dict[str, TopicLayout | KgroupError]:
+async def topic_layouts(client: CoordinatorClient, topics: Iterable[str]) -> dict[str, TopicLayout | KgroupError]:
     """The layouts of the named topics in one request; nothing is created. Raises where no broker answers."""
     names = sorted(set(topics))
     if not names:
@@ -73,7 +73,7 @@ async def topic_layouts(client: Client, topics: Iterable[str]) -> dict[str, Topi
     return {topic.name: _layout(topic) for topic in answer.topics}
 
 
-async def names_of_topics(client: Client, ids: Collection[str]) -> dict[str, str]:
+async def names_of_topics(client: CoordinatorClient, ids: Collection[str]) -> dict[str, str]:
     """Topic id -> name, of those that there are and that this user may see. Raises where no broker answers."""
     if not ids:
         return {}
@@ -112,7 +112,7 @@ def _layout(topic: Any) -> TopicLayout | KgroupError:
 
 
 async def log_ranges(
-    client: Client,
+    client: CoordinatorClient,
     layouts: Mapping[str, TopicLayout | KgroupError],
     wanted: Iterable[TopicPartition],
     deadline: Deadline | None = None,
@@ -129,7 +129,7 @@ async def log_ranges(
 
 
 async def log_positions(
-    client: Client,
+    client: CoordinatorClient,
     layouts: Mapping[str, TopicLayout | KgroupError],
     wanted: Iterable[TopicPartition],
     timestamp_ms: int | None,
@@ -162,7 +162,7 @@ class LogView:
 
 
 async def log_views(
-    client: Client,
+    client: CoordinatorClient,
     layouts: Mapping[str, TopicLayout | KgroupError],
     wanted: Iterable[TopicPartition],
     moments_ms: Sequence[int],
@@ -186,7 +186,7 @@ def _view(answer: Sequence[_Listed]) -> LogView:
 
 
 async def _listed_offsets(
-    client: Client,
+    client: CoordinatorClient,
     layouts: Mapping[str, TopicLayout | KgroupError],
     wanted: Iterable[TopicPartition],
     queries: Sequence[_Query],
@@ -231,7 +231,10 @@ def _leader(layouts: Mapping[str, TopicLayout | KgroupError], partition: TopicPa
 
 
 async def _ask_leaders(
-    client: Client, by_leader: Mapping[int, list[TopicPartition]], queries: Sequence[_Query], patience_ms: int
+    client: CoordinatorClient,
+    by_leader: Mapping[int, list[TopicPartition]],
+    queries: Sequence[_Query],
+    patience_ms: int,
 ) -> tuple[dict[TopicPartition, list[_Listed] | KgroupError], dict[TopicPartition, Cause]]:
     """(what is known now, what may be known when asked again) of the partitions of each leader."""
     requests = [
@@ -259,7 +262,7 @@ async def _ask_leaders(
     return found, failed
 
 
-async def newest_timestamp(client: Client, topic: str, layout: TopicLayout | KgroupError) -> int | None:
+async def newest_timestamp(client: CoordinatorClient, topic: str, layout: TopicLayout | KgroupError) -> int | None:
     """The newest timestamp of a topic's records, in ms, of the partitions that answer (KIP-734); None of none."""
     if isinstance(layout, KgroupError):
         return None

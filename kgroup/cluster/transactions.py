@@ -20,7 +20,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from kgroup.cluster.librdkafka import NOT_YET, Watch, client, of_record
+from kgroup.cluster.librdkafka import NOT_YET, ClientWatch, client, of_record
 from kgroup.model.acl_hint import acl_hint
 from kgroup.support.errors import KgroupError, NotAuthorized, Refused, Unreachable
 from kgroup.support.units import plural
@@ -106,7 +106,7 @@ class Transactions:
         self._prefix = prefix
         self._topic = topic
         self._longest_s = longest_s
-        self._watch = Watch(timeout_s)
+        self._watch = ClientWatch(timeout_s)
         self._stage = _Stage.NEW
         self._connected = False
         self._began_at = 0.0

@@ -16,11 +16,11 @@ from kafka.protocol.admin import DeleteGroupsRequest
 from kafka.protocol.consumer import LeaveGroupRequest, OffsetDeleteRequest
 
 from kgroup.cluster.broker_errors import NONE, UNKNOWN_MEMBER_ID, of_change
-from kgroup.cluster.commit_requests import Offsets, Part, commit_request, commit_rows
+from kgroup.cluster.commit_requests import CommitPart, Offsets, commit_request, commit_rows
 from kgroup.cluster.coordinator.client import RETRY_PAUSE_S
 from kgroup.cluster.coordinator.groups import SETTLING_S, Committed
 from kgroup.cluster.deadline import Deadline
-from kgroup.cluster.lost_responses import MAYBE_LATER, MAYBE_STORED, UNSURE, Lost, to_coordinator, unknown_outcome
+from kgroup.cluster.lost_responses import MAYBE_LATER, MAYBE_STORED, UNSURE, NoResponse, to_coordinator, unknown_outcome
 from kgroup.cluster.snapshot import Cluster
 from kgroup.cluster.topics import TopicPartition
 from kgroup.model.groups import Commit, Leaver
@@ -28,7 +28,7 @@ from kgroup.support.errors import KgroupError, NotFound, Refused
 
 if TYPE_CHECKING:
     from kgroup.cluster.membership.conversion import Conversion
-    from kgroup.cluster.membership.exclusive import Holding
+    from kgroup.cluster.membership.exclusive import ExclusiveMembership
 
 Result = KgroupError | None
 """None: it was done."""
@@ -37,7 +37,7 @@ Result = KgroupError | None
 class ChangingCluster(Cluster):
     """An open connection to a cluster, for changing it too; only verbs that were told to have one."""
 
-    def write_offsets(self, parts: Sequence[Part]) -> list[dict[TopicPartition, Result]]:
+    def write_offsets(self, parts: Sequence[CommitPart]) -> list[dict[TopicPartition, Result]]:
         """Commit, or delete where the wanted commit is None, side by side; the results by partition."""
         results: list[dict[TopicPartition, Result]] = self._ask(self._side_by_side, self._write, parts)
         return results
@@ -68,18 +68,18 @@ class ChangingCluster(Cluster):
 
         return self._ask(set_configs, self._client, wanted)
 
-    def hold(self, group: str, kind: str | None, places: Iterable[TopicPartition]) -> Holding:
+    def hold(self, group: str, kind: str | None, places: Iterable[TopicPartition]) -> ExclusiveMembership:
         """A block in which we are the only member of an Empty group, and these partitions are ours.
 
         ``kind`` is the type that it must have, None: any.
         """
         # Imported here: only a catch-up needs it.
-        from kgroup.cluster.membership.exclusive import Hands, Holding
+        from kgroup.cluster.membership.exclusive import ExclusiveMembership, Hands
 
         hands = Hands(
             self._client, self._coordinators, self._describe, self._settled_commits, self._ask, self._timeout_s
         )
-        return Holding(hands, group, kind, places)
+        return ExclusiveMembership(hands, group, kind, places)
 
     def _conversion(self) -> Conversion:
         # Imported here: only migrate and its undoing need it.
@@ -90,7 +90,7 @@ class ChangingCluster(Cluster):
     async def _side_by_side(self, one: Callable[[Any], Any], subjects: Iterable[Any]) -> list[Any]:
         return await self._client.gather(one(subject) for subject in subjects)
 
-    async def _write(self, part: Part) -> dict[TopicPartition, Result]:
+    async def _write(self, part: CommitPart) -> dict[TopicPartition, Result]:
         commits = {place: commit for place, commit in part.writes.items() if commit is not None}
         deletions = [place for place, commit in part.writes.items() if commit is None]
         results: dict[TopicPartition, Result] = {}
@@ -110,7 +110,7 @@ class ChangingCluster(Cluster):
 
     async def _until_known(
         self,
-        part: Part,
+        part: CommitPart,
         places: Iterable[TopicPartition],
         make_request: Callable[[list[TopicPartition]], Any],
         rows: Callable[[Any, list[TopicPartition]], Iterable[tuple[TopicPartition, int]]],
@@ -126,7 +126,7 @@ class ChangingCluster(Cluster):
             if isinstance(answer, KgroupError):
                 return results | dict.fromkeys(pending, answer)
             unsure: dict[TopicPartition, KgroupError] = {}
-            if isinstance(answer, Lost):
+            if isinstance(answer, NoResponse):
                 unsure = dict.fromkeys(pending, answer.reason)
                 maybe_stored, late = maybe_stored or answer.sent, late or answer.sent
             else:
@@ -150,7 +150,7 @@ class ChangingCluster(Cluster):
         return results
 
     async def _read_back(
-        self, part: Part, unsure: Mapping[TopicPartition, KgroupError], deadline: Deadline, *, late: bool
+        self, part: CommitPart, unsure: Mapping[TopicPartition, KgroupError], deadline: Deadline, *, late: bool
     ) -> tuple[list[TopicPartition], dict[TopicPartition, Result]]:
         """(what was not stored and may be tried again, what is known) of writes without an answer.
 
@@ -173,7 +173,7 @@ class ChangingCluster(Cluster):
                 again.append(place)
         return again, known
 
-    async def _stored(self, part: Part, places: Iterable[TopicPartition]) -> Committed | KgroupError:
+    async def _stored(self, part: CommitPart, places: Iterable[TopicPartition]) -> Committed | KgroupError:
         """What stands there now; a second look, a second later, where it is not what was written.
 
         The coordinator's successor may not know at once what was acknowledged.
@@ -201,11 +201,11 @@ class ChangingCluster(Cluster):
             answer = await self._to_coordinator(group, DeleteGroupsRequest(groups_names=[group]))
             if isinstance(answer, KgroupError):
                 return answer
-            if not isinstance(answer, Lost):
+            if not isinstance(answer, NoResponse):
                 code = answer.results[0].error_code
                 if code not in UNSURE:
                     return None if code == NONE else of_change(code, group, operation="Delete")
-                answer = Lost(partial(of_change, code, group), sent=code in MAYBE_LATER)
+                answer = NoResponse(partial(of_change, code, group), sent=code in MAYBE_LATER)
             late = late or answer.sent
             self._coordinators.forget(group)
             await self._client.sleep(RETRY_PAUSE_S)
@@ -220,7 +220,7 @@ class ChangingCluster(Cluster):
 
         A group of that name which came back meanwhile is not ours to delete.
         """
-        found = await self._stored(Part(group, dict.fromkeys(old), old), old)
+        found = await self._stored(CommitPart(group, dict.fromkeys(old), old), old)
         if isinstance(found, KgroupError):
             return unknown_outcome(reason)
         stands = {place: commit for place, commit in found.items() if isinstance(commit, Commit)}
@@ -240,8 +240,8 @@ class ChangingCluster(Cluster):
             answer = await self._to_coordinator(group, _leave_request(group, pending))
             if isinstance(answer, KgroupError):
                 return results | dict.fromkeys(pending, answer)
-            if isinstance(answer, Lost) or answer.error_code in UNSURE:
-                reason = answer.reason if isinstance(answer, Lost) else of_change(answer.error_code, group)
+            if isinstance(answer, NoResponse) or answer.error_code in UNSURE:
+                reason = answer.reason if isinstance(answer, NoResponse) else of_change(answer.error_code, group)
                 if self._client.deadline.passed:
                     return results | dict.fromkeys(pending, reason)
                 lost = True

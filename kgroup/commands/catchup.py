@@ -12,14 +12,14 @@ from kgroup.catchup.service.lookup import opened
 from kgroup.catchup.service.replay_request import Speed, To
 from kgroup.catchup.service.show import followed, list_outcome, show_outcome
 from kgroup.catchup.service.skipped_by import skipped_intent
-from kgroup.catchup.service.start_and_resume import Doing, resume_outcome, start_outcome
+from kgroup.catchup.service.start_and_resume import RunOptions, resume_outcome, start_outcome
 from kgroup.catchup.service.start_plan import Intent
 from kgroup.changes.execution import ACCEPTED_BY_CANCEL, ACCEPTED_BY_START, Execution
 from kgroup.changes.preconditions import check_change, check_execution
 from kgroup.cli.help_parts import SAFETY, WHAT, accept_help
 from kgroup.model.outcome import Outcome
-from kgroup.settings.invocation import Run
-from kgroup.support.atomic_file import WholeFile
+from kgroup.settings.invocation import Invocation
+from kgroup.support.atomic_file import AtomicFile
 from kgroup.support.errors import UsageError
 
 GROUP = typer.Argument(metavar="[GROUP]", help="The group; --range and --skipped-by do without.", show_default=False)
@@ -28,7 +28,7 @@ VERBOSE = typer.Option("--verbose", rich_help_panel=WHAT, help="Show every row."
 
 
 def start(
-    run: Run,
+    run: Invocation,
     to: To,
     part: Part,
     speed: Speed,
@@ -66,7 +66,7 @@ def start(
         raise UsageError("where do the records go?", hint="--to-topic TOPIC, ...; or --release-only, and resume later")
     check_change(run, how, ACCEPTED_BY_START)
     _check_report(speed)
-    doing = Doing(how.execute, speed.spark_log, speed.report)
+    doing = RunOptions(how.execute, speed.spark_log, speed.report)
     with opened(run, books.ledger_topic) as engine:
         intent = Intent(group, wish, how)
         if part.skipped_by is not None:
@@ -77,11 +77,11 @@ def start(
 def _check_report(speed: Speed) -> None:
     """A report that can't be written is found out before anything moves."""
     if speed.report is not None:
-        WholeFile(speed.report, "--report").check()
+        AtomicFile(speed.report, "--report").check()
 
 
 def list_(
-    run: Run,
+    run: Invocation,
     books: Books,
     groups: Annotated[
         list[str] | None, typer.Argument(metavar="[GROUP]...", help="Only plans of these.", show_default=False)
@@ -101,7 +101,7 @@ def list_(
 
 
 def show(
-    run: Run,
+    run: Invocation,
     books: Books,
     plan: Annotated[str, PLAN],
     watch: Annotated[
@@ -133,7 +133,7 @@ ASSUME = typer.Option(
 )
 
 
-def stop(run: Run, how: Decided, books: Books, plan: Annotated[str, PLAN]) -> Outcome:
+def stop(run: Invocation, how: Decided, books: Books, plan: Annotated[str, PLAN]) -> Outcome:
     """End a replay, from any machine; nothing is lost.
 
     Whoever works on it can deliver nothing more, and ends. resume goes on with what is left, with another rate or
@@ -150,7 +150,7 @@ def stop(run: Run, how: Decided, books: Books, plan: Annotated[str, PLAN]) -> Ou
 
 
 def resume(
-    run: Run,
+    run: Invocation,
     to: To,
     speed: Speed,
     how: Decided,
@@ -182,12 +182,12 @@ def resume(
     with opened(run, books.ledger_topic) as engine:
         if release_only:
             return release_outcome(run, engine, plan, assume or (), execute=how.execute)
-        doing = Doing(how.execute, speed.spark_log, speed.report)
+        doing = RunOptions(how.execute, speed.spark_log, speed.report)
         return resume_outcome(run, engine, plan, wanted, assume or (), doing)
 
 
 def cancel(
-    run: Run,
+    run: Invocation,
     how: Decided,
     books: Books,
     plan: Annotated[str, PLAN],
@@ -223,7 +223,7 @@ def cancel(
 
 
 def prune(
-    run: Run,
+    run: Invocation,
     how: Decided,
     books: Books,
     plans: Annotated[

@@ -13,7 +13,7 @@ from kgroup.cli.completion.tree import read_tree
 from kgroup.cli.verbs import VERBS
 from kgroup.model.blocks import Records, Screen, Text
 from kgroup.model.outcome import Outcome
-from kgroup.settings.invocation import Run
+from kgroup.settings.invocation import Invocation
 from kgroup.support.errors import UsageError
 
 SHELLS = {"bash": bash.script, "zsh": zsh.script, "fish": fish.script}
@@ -27,7 +27,7 @@ class Script:
     text: str
 
     def document(self) -> Mapping[str, Any]:
-        """See ``kgroup.model.groups.Document``."""
+        """See ``kgroup.model.outcome.Document``."""
         return {"shell": self.shell, "script": self.text}
 
 
@@ -40,7 +40,7 @@ def _write(ctx: typer.Context, shell: str) -> str:
 
 
 def completion(
-    run: Run, script: Annotated[str, typer.Argument(metavar="SHELL", help="|".join(SHELLS), callback=_write)]
+    run: Invocation, script: Annotated[str, typer.Argument(metavar="SHELL", help="|".join(SHELLS), callback=_write)]
 ) -> Outcome:
     """Print the completion script of a shell.
 

@@ -10,12 +10,12 @@ from typing import Annotated, Any
 
 import typer
 
-from kgroup.model.blocks import Column, Gap, Records, Screen, Table, Text, Title
+from kgroup.model.blocks import BlankLine, Column, Records, Screen, Table, Text, Title
 from kgroup.model.outcome import Outcome
 from kgroup.settings import contexts, paths
 from kgroup.settings.connection import Connection
 from kgroup.settings.contexts import Context, tidy
-from kgroup.settings.invocation import Run
+from kgroup.settings.invocation import Invocation
 from kgroup.settings.model import Setting, Settings
 from kgroup.settings.sources import resolve
 from kgroup.support.cluster_ref import ClusterRef
@@ -56,7 +56,7 @@ class ContextRow:
         return " ".join(word for word, holds in named if holds) or None
 
     def document(self) -> Mapping[str, Any]:
-        """See ``kgroup.model.groups.Document``."""
+        """See ``kgroup.model.outcome.Document``."""
         return {
             "name": self.context.name,
             "chosen": self.chosen,
@@ -69,7 +69,7 @@ class ContextRow:
         }
 
 
-def list_(run: Run) -> Outcome:
+def list_(run: Invocation) -> Outcome:
     """The named clusters, and which one is chosen.
 
     They stand in the file that KGROUP_CONFIG names, else in config.yaml in your configuration directory;
@@ -131,7 +131,7 @@ def list_(run: Run) -> Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ContextChoice:
     """What was chosen, and before."""
 
     name: str
@@ -139,11 +139,11 @@ class Choice:
     bootstrap_servers: str | None
 
     def document(self) -> Mapping[str, Any]:
-        """See ``kgroup.model.groups.Document``."""
+        """See ``kgroup.model.outcome.Document``."""
         return {"name": self.name, "previous": self.previous, "bootstrap_servers": self.bootstrap_servers}
 
 
-def use(run: Run, name: Annotated[str, typer.Argument(metavar="NAME", help="A context's name.")]) -> Outcome:
+def use(run: Invocation, name: Annotated[str, typer.Argument(metavar="NAME", help="A context's name.")]) -> Outcome:
     """Choose the cluster that commands take when none is named.
 
     The choice is kept in the state directory (KGROUP_STATE_DIR). --context, KGROUP_CONTEXT and any address
@@ -162,7 +162,7 @@ def use(run: Run, name: Annotated[str, typer.Argument(metavar="NAME", help="A co
         run.reporter.warn(f'KGROUP_CONTEXT is set, so commands in this shell go on using "{overruled}"')
     elif os.environ.get("KGROUP_BOOTSTRAP_SERVER"):
         run.reporter.warn("KGROUP_BOOTSTRAP_SERVER is set, so commands in this shell do not use the context")
-    choice = Choice(name, previous, ContextRow(context, chosen=True).bootstrap_servers)
+    choice = ContextChoice(name, previous, ContextRow(context, chosen=True).bootstrap_servers)
     before = "" if previous in (None, name) else f"  Before: {previous}."
     line = f'Commands now use "{name}" ({choice.bootstrap_servers or "no address"}).{before}'
     return Outcome(
@@ -174,7 +174,7 @@ def use(run: Run, name: Annotated[str, typer.Argument(metavar="NAME", help="A co
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownSettings:
     """Resolved settings, for human eyes: secrets are hidden."""
 
     settings: Settings
@@ -190,7 +190,7 @@ class Shown:
         return rows
 
     def document(self) -> Mapping[str, Any]:
-        """See ``kgroup.model.groups.Document``."""
+        """See ``kgroup.model.outcome.Document``."""
         settings = self.settings
         return {
             "context": settings.context,
@@ -212,7 +212,7 @@ class Shown:
 
 
 def show(
-    run: Run,
+    run: Invocation,
     name: Annotated[
         str | None, typer.Argument(metavar="[NAME]", help="A context; without it, what is in force now.")
     ] = None,
@@ -229,12 +229,12 @@ def show(
     if name is not None and run.connection.context not in (None, name):
         raise UsageError(f"two contexts are named: {name} and --context {run.connection.context}")
     settings = resolve(Connection(context=name).over(run.connection), run.reporter)
-    shown = Shown(settings)
+    shown = ShownSettings(settings)
     subject = f'context "{settings.context}"' if settings.context else "no context"
 
     def screen() -> Screen:
         columns = (Column("SETTING"), Column("VALUE", fold=True), Column("FROM", fold=True))
-        return Screen((Title(subject), Gap(), Table(columns, shown.rows())))
+        return Screen((Title(subject), BlankLine(), Table(columns, shown.rows())))
 
     return Outcome(
         data=(shown,),

@@ -9,15 +9,15 @@ from typing import Annotated, Any
 
 import typer
 
-from kgroup.changes.execute import Doing, carry_out
+from kgroup.changes.execute import ChangeContext, execute_plan
 from kgroup.changes.execution import Change
 from kgroup.changes.preconditions import check_change, check_some_named, wait_empty
 from kgroup.changes.select_groups import again, chosen
 from kgroup.cli.help_parts import WHICH
 from kgroup.cluster.writes import ChangingCluster
-from kgroup.groups.change_plan import Plan, Row, committed
+from kgroup.groups.change_plan import ChangePlan, ChangeRow, committed
 from kgroup.groups.change_result import Refusal, Result
-from kgroup.groups.selected_groups import Chosen
+from kgroup.groups.selected_groups import SelectedGroups
 from kgroup.groups.selection import Groups, check_groups
 from kgroup.model.blocks import Block, Cell, Column, Records, Styled, Table, Text
 from kgroup.model.clocks import CLOCK_SKEW
@@ -25,7 +25,7 @@ from kgroup.model.groups import Group, places_document
 from kgroup.model.outcome import Outcome
 from kgroup.output.pages.change import ROWS_ON_A_PAGE, Wording
 from kgroup.output.pages.change_outcome import outcome, with_rows
-from kgroup.settings.invocation import Run
+from kgroup.settings.invocation import Invocation
 from kgroup.support.durations import format_duration, parse_duration
 from kgroup.support.errors import Refused
 from kgroup.support.units import plural
@@ -94,7 +94,7 @@ class Deletion:
 
 
 def delete(
-    run: Run,
+    run: Invocation,
     groups: Groups,
     how: Change,
     idle_for: Annotated[
@@ -137,20 +137,20 @@ def delete(
         unread = {group for group, _, _ in found.unread}
         found = replace(found, groups=tuple(group for group in found.groups if group.name not in unread))
         rows = [
-            Row(group.name, *place, commit, None)
+            ChangeRow(group.name, *place, commit, None)
             for group in found.groups
             for place, commit in sorted(committed(group).items())
         ]
         layouts = cluster.layouts({row.topic for row in rows}) if how.execute else {}
         names = frozenset(group.name for group in found.groups)
-        plan = Plan(found.groups, tuple(rows), deleted=names, errors=found.errors)
-        doing = Doing("delete", _subject(found.groups), layouts, hindered="it cannot be deleted")
+        plan = ChangePlan(found.groups, tuple(rows), deleted=names, errors=found.errors)
+        doing = ChangeContext("delete", _subject(found.groups), layouts, hindered="it cannot be deleted")
         refusals = (
             []
             if CLOCK_SKEW in (how.accept or ())
             else [Refusal(n, doubtful[n]) for n in sorted(names & doubtful.keys())]
         )
-        result = carry_out(run, cluster, how, plan, doing, refusals)
+        result = execute_plan(run, cluster, how, plan, doing, refusals)
     deletions = _deletions(result, signs)
     shown = outcome(
         result,
@@ -165,8 +165,8 @@ def delete(
 
 
 def _idle(
-    run: Run, cluster: ChangingCluster, found: Chosen, idle_s: float
-) -> tuple[Chosen, Mapping[str, int | None], Mapping[str, Refused]]:
+    run: Invocation, cluster: ChangingCluster, found: SelectedGroups, idle_s: float
+) -> tuple[SelectedGroups, Mapping[str, int | None], Mapping[str, Refused]]:
     """Those of the groups that gave no sign of life for so long, as far as that can be told; their last signs; and
     those that did so by this machine's clock alone.
     """

@@ -8,14 +8,14 @@ from typing import Annotated
 
 import typer
 
-from kgroup.changes.execute import Doing, carry_out
+from kgroup.changes.execute import ChangeContext, execute_plan
 from kgroup.changes.execution import Change
 from kgroup.changes.preconditions import check_change, check_some_named, wait_empty
 from kgroup.changes.select_groups import again, chosen
 from kgroup.cli.help_parts import WHAT
 from kgroup.cluster.topics import TopicLayout
 from kgroup.cluster.writes import ChangingCluster
-from kgroup.groups.change_plan import Plan, Row, committed
+from kgroup.groups.change_plan import ChangePlan, ChangeRow, committed
 from kgroup.groups.reset_plan import within
 from kgroup.groups.reset_targets import TopicChoice, parse_topics
 from kgroup.groups.selection import Groups, check_groups, check_topics, names_of
@@ -23,7 +23,7 @@ from kgroup.model.groups import Group, Member, RowError
 from kgroup.model.outcome import Outcome
 from kgroup.output.pages.change import Wording
 from kgroup.output.pages.change_outcome import outcome
-from kgroup.settings.invocation import Run
+from kgroup.settings.invocation import Invocation
 from kgroup.support.errors import KgroupError, NotFound, Refused, UsageError
 from kgroup.support.units import plural
 
@@ -31,7 +31,7 @@ _NAMED = 10
 
 
 def delete_offsets(
-    run: Run,
+    run: Invocation,
     groups: Groups,
     how: Change,
     topic: Annotated[
@@ -73,9 +73,9 @@ def delete_offsets(
         logs = {place: log.range for place, log in ranges.items() if not isinstance(log, KgroupError)}
         rows = [replace(row, log=logs.get(row.place)) for row in rows]
         errors = (*found.errors, *_nothing_there(found.groups, names_of(groups), topics, rows))
-        doing = Doing("delete-offsets", _subject(rows), layouts, live=True)
-        plan = Plan(found.groups, tuple(rows), errors=errors)
-        result = carry_out(run, cluster, how, plan, doing)
+        doing = ChangeContext("delete-offsets", _subject(rows), layouts, live=True)
+        plan = ChangePlan(found.groups, tuple(rows), errors=errors)
+        result = execute_plan(run, cluster, how, plan, doing)
     wording = Wording("delete-offsets", _subject(rows), run.typed, verbose=verbose)
     return outcome(
         result,
@@ -87,7 +87,7 @@ def delete_offsets(
     )
 
 
-def _rows(group: Group, topics: Sequence[TopicChoice], named: Collection[str]) -> Iterator[Row]:
+def _rows(group: Group, topics: Sequence[TopicChoice], named: Collection[str]) -> Iterator[ChangeRow]:
     """A row for each commit that is to be forgotten; with an error where a live member reads the topic.
 
     A partition that was named, of a group that was named, has one too where there is no commit.
@@ -98,7 +98,7 @@ def _rows(group: Group, topics: Sequence[TopicChoice], named: Collection[str]) -
     if group.name in named and places:
         places |= {(choice.topic, number) for choice in topics for number in choice.partitions or ()}
     for place in sorted(places):
-        row = Row(group.name, *place, commits.get(place), None)
+        row = ChangeRow(group.name, *place, commits.get(place), None)
         readers = [member for member in members if place[0] in (member.subscription or ())]
         if place not in commits:
             row = row.failing(RowError.of(NotFound(f"{group.name} has no commit there")))
@@ -118,7 +118,7 @@ def _subscribed(group: Group, topic: str, readers: Sequence[Member]) -> Refused:
 
 
 def _nothing_there(
-    groups: Sequence[Group], named: Sequence[str], topics: Sequence[TopicChoice], rows: Sequence[Row]
+    groups: Sequence[Group], named: Sequence[str], topics: Sequence[TopicChoice], rows: Sequence[ChangeRow]
 ) -> Iterator[RowError]:
     """An error for each named group that has no such commit: a typo in the topic looks like that."""
     with_rows = {row.group for row in rows}
@@ -135,7 +135,7 @@ def _nothing_there(
             yield RowError.of(NotFound(f"{group.name} has committed nothing on {what}", hint=has), group=group.name)
 
 
-def _subject(rows: Sequence[Row]) -> str:
+def _subject(rows: Sequence[ChangeRow]) -> str:
     names = list(dict.fromkeys(row.group for row in rows))
     if not names:
         return ""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgroup.catchup.service.pending import Owed, OwedMemory
+from kgroup.catchup.service.pending import PendingCatchups, PendingCatchupsCache
 from kgroup.cli.help_parts import WHAT
 from kgroup.cluster.snapshot import Cluster, Snapshot, Want
 from kgroup.groups.selection import Selection, check
@@ -17,25 +17,25 @@ from kgroup.model.groups import Group
 from kgroup.model.outcome import Outcomes
 from kgroup.model.output_format import Format
 from kgroup.output.pages.describe import LogSource, outcome
-from kgroup.output.pages.describe_records import Part
-from kgroup.output.watch.request import Look, Watch, Watched, watched
+from kgroup.output.pages.describe_records import DescribePart
+from kgroup.output.watch.request import Look, Watch, WatchedVerb, watched
 from kgroup.queries.log_bounds import FromLog
 from kgroup.queries.snapshots import snapshots
-from kgroup.queries.verdicts import Judgement, judged
-from kgroup.settings.invocation import Run
+from kgroup.queries.verdicts import GroupVerdicts, read_verdicts
+from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_ms
 from kgroup.support.durations import parse_duration
 from kgroup.support.errors import UsageError
 
 if TYPE_CHECKING:
-    from kgroup.queries.lag_cache import LagMemory
+    from kgroup.queries.lag_cache import LagCache
 
 _GROUPS_AT_A_TIME = 250
 _DEFAULT_BUDGET = "1s"
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class DescribeView:
     """What of a group is shown, and how long its generation may be searched for."""
 
     members: Annotated[bool, typer.Option("--members", rich_help_panel=WHAT, help="Only the members.")] = False
@@ -66,18 +66,20 @@ class View:
     ] = _DEFAULT_BUDGET
 
     @property
-    def part(self) -> Part:
+    def part(self) -> DescribePart:
         """The part that was asked for. Raises UsageError where two were."""
-        asked = [part for part in (Part.MEMBERS, Part.OFFSETS, Part.STATE) if getattr(self, part)]
+        asked = [
+            part for part in (DescribePart.MEMBERS, DescribePart.OFFSETS, DescribePart.STATE) if getattr(self, part)
+        ]
         if len(asked) > 1:
             raise UsageError(f"--{asked[0]} and --{asked[1]}: one of them")
-        return asked[0] if asked else Part.PAGE
+        return asked[0] if asked else DescribePart.PAGE
 
     def want(self, output: Format) -> Want:
         """What has to be read to show it."""
-        offsets = self.part in (Part.PAGE, Part.OFFSETS) or output in (Format.JSON, Format.YAML)
+        offsets = self.part in (DescribePart.PAGE, DescribePart.OFFSETS) or output in (Format.JSON, Format.YAML)
         # A flat table of partitions or members has no column for it.
-        dated = not self.no_generation and not (output is Format.CSV and self.part is not Part.STATE)
+        dated = not self.no_generation and not (output is Format.CSV and self.part is not DescribePart.STATE)
         budget = parse_duration(self.generation_budget, "--generation-budget") if dated else 0
         return Want(offsets=offsets, logs=offsets, generation_budget_s=budget)
 
@@ -85,10 +87,12 @@ class View:
         """Whether what is shown has a place for a verdict."""
         if output in (Format.JSON, Format.YAML):
             return True
-        return self.part is Part.PAGE and output in (Format.TABLE, Format.WIDE, Format.MARKDOWN)
+        return self.part is DescribePart.PAGE and output in (Format.TABLE, Format.WIDE, Format.MARKDOWN)
 
 
-def describe(run: Run, which: Selection, view: View, watch: Watch, source: FromLog) -> Outcomes | Watched:
+def describe(
+    run: Invocation, which: Selection, view: DescribeView, watch: Watch, source: FromLog
+) -> Outcomes | WatchedVerb:
     """Show a group: state, generation or epochs, members, partitions, lag.
 
     The page has the 20 partitions with the largest lag; json and csv always have all rows. Without a group,
@@ -113,13 +117,13 @@ def describe(run: Run, which: Selection, view: View, watch: Watch, source: FromL
     return watched(run, watch, lambda run: _opened(run, which, view)) or _once(run, which, view)
 
 
-def _reading(run: Run, view: View) -> Want:
+def _reading(run: Invocation, view: DescribeView) -> Want:
     """What is read with the groups; where a verdict is made, the log is read for that, and once."""
     want = view.want(run.format)
     return replace(want, generation_budget_s=0) if view.judges(run.format) else want
 
 
-def _from_log(run: Run, which: Selection, view: View, source: FromLog) -> Outcomes:
+def _from_log(run: Invocation, which: Selection, view: DescribeView, source: FromLog) -> Outcomes:
     """The groups as ``__consumer_offsets`` tells them: a page each for people, all at once otherwise."""
     # Imported here: few look at a group this way.
     from kgroup.groups.state_from_log import log_line
@@ -132,10 +136,10 @@ def _from_log(run: Run, which: Selection, view: View, source: FromLog) -> Outcom
         snapshot, states = found.snapshot, found.states
         groups, now_ms = list(snapshot.groups), utc_ms()
         pages = [groups]
-        if run.format in (Format.TABLE, Format.WIDE, Format.MARKDOWN) and view.part is not Part.STATE:
+        if run.format in (Format.TABLE, Format.WIDE, Format.MARKDOWN) and view.part is not DescribePart.STATE:
             groups.sort(key=lambda group: -(group.totals.lag or 0))
             pages = [[group] for group in groups] or [[]]
-        if view.part is Part.STATE or run.format is Format.CSV:
+        if view.part is DescribePart.STATE or run.format is Format.CSV:
             for group in groups:
                 run.reporter.note(f"{group.name}: {log_line(states[group.name], now_ms)}")
         for number, page in enumerate(pages):
@@ -152,7 +156,7 @@ def _from_log(run: Run, which: Selection, view: View, source: FromLog) -> Outcom
         run.reporter.note("no group is chosen: nothing to do")
 
 
-def _once(run: Run, which: Selection, view: View) -> Outcomes:
+def _once(run: Invocation, which: Selection, view: DescribeView) -> Outcomes:
     want = _reading(run, view)
     with Cluster(run.settings) as cluster:
         # Many rows are written as they come; what is asked once for all groups is not asked in parts.
@@ -161,24 +165,26 @@ def _once(run: Run, which: Selection, view: View) -> Outcomes:
 
 
 @contextmanager
-def _opened(run: Run, which: Selection, view: View) -> Iterator[Look]:
+def _opened(run: Invocation, which: Selection, view: DescribeView) -> Iterator[Look]:
     # Imported here: who looks once has nothing to remember.
-    from kgroup.queries.lag_cache import LagMemory
+    from kgroup.queries.lag_cache import LagCache
 
-    want, kept = _reading(run, view), _Kept(LagMemory())
+    want, kept = _reading(run, view), _Kept(LagCache())
     with Cluster(run.settings) as cluster:
         yield lambda: _outcomes(run, view, cluster, snapshots(run, cluster, which, want), kept)
 
 
-def _outcomes(run: Run, view: View, cluster: Cluster, found: Iterable[Snapshot], kept: _Kept) -> Outcomes:
+def _outcomes(
+    run: Invocation, view: DescribeView, cluster: Cluster, found: Iterable[Snapshot], kept: _Kept
+) -> Outcomes:
     """One outcome for each batch of groups; for people, one for each group, worst first."""
     something = False
     said: set[str] = set()
     for snapshot in found:
         something = something or bool(snapshot.groups or snapshot.errors)
-        judgement = Judgement(snapshot.groups)
+        judgement = GroupVerdicts(snapshot.groups)
         if view.judges(run.format):
-            judgement = judged(cluster, snapshot.groups, view.want(run.format).generation_budget_s, kept.memory)
+            judgement = read_verdicts(cluster, snapshot.groups, view.want(run.format).generation_budget_s, kept.memory)
         for note in (*snapshot.notes, *judgement.notes):
             if note not in said:
                 run.reporter.note(note)
@@ -187,8 +193,8 @@ def _outcomes(run: Run, view: View, cluster: Cluster, found: Iterable[Snapshot],
         pages = [groups]
         if run.format in (Format.TABLE, Format.WIDE, Format.MARKDOWN):
             groups.sort(key=lambda group: -(group.totals.lag or 0))
-            pages = [groups] if view.part is Part.STATE else [[group] for group in groups]
-        shown = _owed(run, view, cluster, groups, kept) if groups else Owed()
+            pages = [groups] if view.part is DescribePart.STATE else [[group] for group in groups]
+        shown = _owed(run, view, cluster, groups, kept) if groups else PendingCatchups()
         shown.note(run, (group.name for group in groups))
         for number, page in enumerate(pages or [[]]):
             errors = snapshot.errors if number == 0 else ()
@@ -206,16 +212,18 @@ def _outcomes(run: Run, view: View, cluster: Cluster, found: Iterable[Snapshot],
         run.reporter.note("no group is chosen: nothing to do")
 
 
-def _owed(run: Run, view: View, cluster: Cluster, groups: Sequence[Group], kept: _Kept) -> Owed:
+def _owed(
+    run: Invocation, view: DescribeView, cluster: Cluster, groups: Sequence[Group], kept: _Kept
+) -> PendingCatchups:
     """What catch-ups owe, where it is shown at all."""
-    if run.format not in (Format.JSON, Format.YAML) and view.part not in (Part.PAGE, Part.OFFSETS):
-        return Owed()
-    return kept.owed.read(run, cluster, groups, on_page=view.part is Part.PAGE)
+    if run.format not in (Format.JSON, Format.YAML) and view.part not in (DescribePart.PAGE, DescribePart.OFFSETS):
+        return PendingCatchups()
+    return kept.owed.read(run, cluster, groups, on_page=view.part is DescribePart.PAGE)
 
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
     """What one look leaves for the next, under ``--watch``; ``memory`` is None for a single look."""
 
-    memory: LagMemory | None = None
-    owed: OwedMemory = field(default_factory=OwedMemory)
+    memory: LagCache | None = None
+    owed: PendingCatchupsCache = field(default_factory=PendingCatchupsCache)

@@ -17,10 +17,10 @@ from kgroup.groups.selection import Selection, check
 from kgroup.model.groups import RowError, is_of_consumers
 from kgroup.model.outcome import Outcome
 from kgroup.output.pages.doctor import explained, outcome, rules_outcome
-from kgroup.queries.doctor import Depth, cluster_snapshot, group_snapshots
+from kgroup.queries.doctor import ScanDepth, cluster_snapshot, group_snapshots
 from kgroup.queries.doctor_explanations import explain, explanations
 from kgroup.queries.snapshots import snapshots
-from kgroup.settings.invocation import Run
+from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_now
 from kgroup.support.durations import parse_duration
 from kgroup.support.errors import NotFound, UsageError
@@ -79,15 +79,15 @@ class Looking:
         return Severity(self.fail_on)
 
     @property
-    def depth(self) -> Depth:
+    def depth(self) -> ScanDepth:
         """How far back. Raises UsageError."""
         since_s = parse_duration(self.since or _SINCE, "--since")
         budget_s = parse_duration(self.log_budget or _BUDGET, "--log-budget")
-        return Depth(round((utc_now().timestamp() - since_s) * 1000), budget_s)
+        return ScanDepth(round((utc_now().timestamp() - since_s) * 1000), budget_s)
 
 
 def doctor(
-    run: Run,
+    run: Invocation,
     which: Selection,
     looking: Looking,
     explain_rule: Annotated[
@@ -148,7 +148,7 @@ def _explained(which: Selection, looking: Looking, rule: str | None, *, rules: b
     return explained(explain(rule))
 
 
-def _found(run: Run, cluster: Cluster, which: Selection) -> Snapshot:
+def _found(run: Invocation, cluster: Cluster, which: Selection) -> Snapshot:
     """All chosen groups in one; notes are said."""
     parts = list(snapshots(run, cluster, which, _WANT))
     for note in dict.fromkeys(note for part in parts for note in part.notes):
@@ -163,7 +163,7 @@ def _failures(errors: Sequence[RowError]) -> tuple[RowError, ...]:
     return tuple(error for error in errors if error.code not in ("unknown-topic", "pending-transaction"))
 
 
-def _consumers(run: Run, found: Snapshot) -> Snapshot:
+def _consumers(run: Invocation, found: Snapshot) -> Snapshot:
     """Without the groups of other frameworks, whose members and offsets follow rules of their own."""
     others = [group for group in found.groups if not is_of_consumers(group.protocol_type)]
     if others:
@@ -172,15 +172,15 @@ def _consumers(run: Run, found: Snapshot) -> Snapshot:
     return replace(found, groups=tuple(group for group in found.groups if is_of_consumers(group.protocol_type)))
 
 
-def _finished(run: Run, diagnosis: Diagnosis) -> Diagnosis:
+def _finished(run: Invocation, diagnosis: Diagnosis) -> Diagnosis:
     """With commands that reach this cluster as they stand."""
     return replace(diagnosis, findings=tuple(_with_connection(run, finding) for finding in diagnosis.findings))
 
 
-def _with_connection(run: Run, finding: Finding) -> Finding:
+def _with_connection(run: Invocation, finding: Finding) -> Finding:
     commands = tuple(_own(run, command) if command.startswith(_OWN) else command for command in finding.commands)
     return replace(finding, commands=commands)
 
 
-def _own(run: Run, command: str) -> str:
+def _own(run: Invocation, command: str) -> str:
     return run.command(*shlex.split(command)[1:])

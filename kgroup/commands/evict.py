@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kgroup.changes.execute import COMMITS, Doing, journaling, new_entry
+from kgroup.changes.execute import COMMITS, ChangeContext, journaling, new_entry
 from kgroup.changes.execution import Execution
 from kgroup.changes.guards import protected
 from kgroup.changes.preconditions import check_execution
@@ -20,12 +20,24 @@ from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_result import UNKNOWN
 from kgroup.groups.foreign_owners import foreign_owner, refuse_foreign_owner
 from kgroup.groups.selection import Selection, check_groups
-from kgroup.model.blocks import Block, Cell, Column, Gap, Records, Screen, Styled, Table, Text, Title, Verdict
+from kgroup.model.blocks import (
+    BlankLine,
+    Block,
+    Cell,
+    Column,
+    LabelledLine,
+    Records,
+    Screen,
+    Styled,
+    Table,
+    Text,
+    Title,
+)
 from kgroup.model.groups import Group, Leaver, Member, RowError
 from kgroup.model.outcome import Outcome
 from kgroup.output.pages.describe import LEFT_FOR_A_MOMENT
 from kgroup.queries.snapshots import snapshots
-from kgroup.settings.invocation import Run
+from kgroup.settings.invocation import Invocation
 from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, NotFound, Refused, Unreachable, UsageError
 from kgroup.support.quoting import quote, to_apply
 from kgroup.support.signals import put_off
@@ -93,7 +105,7 @@ class Eviction:
 
 
 def evict(
-    run: Run,
+    run: Invocation,
     group: Annotated[str, typer.Argument(metavar="GROUP", help="The group.")],
     how: Execution,
     instance: Annotated[
@@ -178,7 +190,7 @@ def _plan(group: Group, instances: Sequence[str], members: Sequence[str]) -> tup
     return tuple(Eviction(group.name, m) for m in dict.fromkeys(chosen if instances or members else group.members))
 
 
-def _refusal(run: Run, group: Group, plan: Sequence[Eviction], how: Execution) -> KgroupError | None:
+def _refusal(run: Invocation, group: Group, plan: Sequence[Eviction], how: Execution) -> KgroupError | None:
     if guarded := protected(run, how):
         return guarded[0].error
     owner = foreign_owner(group) if "foreign-owner" not in (how.accept or ()) else None
@@ -191,10 +203,10 @@ def _refusal(run: Run, group: Group, plan: Sequence[Eviction], how: Execution) -
 
 
 def _executed(
-    run: Run, cluster: ChangingCluster, how: Execution, group: Group, plan: tuple[Eviction, ...]
+    run: Invocation, cluster: ChangingCluster, how: Execution, group: Group, plan: tuple[Eviction, ...]
 ) -> tuple[tuple[Eviction, ...], ExitCode | None]:
     """What came of it, and the exit code of the signal that arrived meanwhile, None where none did."""
-    doing = Doing("evict", f"{group.name}, {', '.join(str(eviction.leaver) for eviction in plan[:3])}")
+    doing = ChangeContext("evict", f"{group.name}, {', '.join(str(eviction.leaver) for eviction in plan[:3])}")
     with journaling(run) as journal, put_off() as pending:
         assert journal
         entry = replace(new_entry(run, cluster, how, doing, journal), groups={group.name: group.type}, undoable=False)
@@ -219,7 +231,7 @@ def _executed(
 
 
 def _outcome(
-    run: Run,
+    run: Invocation,
     cluster: ChangingCluster,
     group: Group,
     evictions: tuple[Eviction, ...],
@@ -241,9 +253,9 @@ def _outcome(
         word = _headline(evictions) if executed else "PLAN"
         title = Title(f"{word}  evict {plural(len(evictions), 'member')} of {group.name}, which is {group.state}")
         table = Table(_COLUMNS, [e.cells for e in evictions], sparse=frozenset({"INSTANCE", "NOTE"}))
-        blocks: list[Block] = [title, *([table] if evictions else []), Gap()]
+        blocks: list[Block] = [title, *([table] if evictions else []), BlankLine()]
         if refusal:
-            blocks.append(Verdict("REFUSED", f"{refusal.message} [{refusal.code}]", "bad"))
+            blocks.append(LabelledLine("REFUSED", f"{refusal.message} [{refusal.code}]", "bad"))
         blocks.append(
             Text(
                 (
@@ -258,12 +270,12 @@ def _outcome(
             return Screen(
                 (
                     *blocks,
-                    Gap(),
+                    BlankLine(),
                     Text((left, f"See who comes back:  {run.command('describe', group.name, '--members')}")),
                 )
             )
         typed = Text(("Nothing was changed. To apply:", f"  {to_apply(run.typed)}"))
-        return Screen((*blocks, Gap(), typed))
+        return Screen((*blocks, BlankLine(), typed))
 
     return Outcome(
         data=evictions,

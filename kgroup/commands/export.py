@@ -14,7 +14,7 @@ from kgroup.model.outcome import Outcome, Outcomes
 from kgroup.model.output_format import Format
 from kgroup.queries.log_bounds import AsOf, FromLog
 from kgroup.queries.snapshots import snapshots
-from kgroup.settings.invocation import Run
+from kgroup.settings.invocation import Invocation
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.errors import ExitCode, NotFound
 from kgroup.support.units import plural
@@ -34,7 +34,7 @@ _COLUMNS = (
 _Row = tuple[str | int | None, ...]
 
 
-def export(run: Run, which: Selection, when: AsOf, source: FromLog) -> Outcomes:
+def export(run: Invocation, which: Selection, when: AsOf, source: FromLog) -> Outcomes:
     """Write committed offsets to stdout, for reset --from-file.
 
     The default, -o kcg, is the CSV without a header of kafka-consumer-groups.sh: topic,partition,offset where
@@ -73,7 +73,7 @@ def export(run: Run, which: Selection, when: AsOf, source: FromLog) -> Outcomes:
     notes.say_last()
 
 
-def _from_log(run: Run, which: Selection, when: AsOf, source: FromLog) -> Outcomes:
+def _from_log(run: Invocation, which: Selection, when: AsOf, source: FromLog) -> Outcomes:
     """The same out of ``__consumer_offsets``, all groups at once."""
     # Imported here: few export groups this way.
     from kgroup.queries.clock_check import warn_of_clocks
@@ -99,7 +99,7 @@ def _from_log(run: Run, which: Selection, when: AsOf, source: FromLog) -> Outcom
 class _Notes:
     """What the file will not show, said on stderr: at once where it is about rights, else when all is written."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Invocation) -> None:
         self._run = run
         self._said: set[str] = set()
         self._groups = 0

@@ -12,12 +12,12 @@ from kgroup.cli.help_topics import TOPICS
 from kgroup.cli.verbs import BY_NAME
 from kgroup.model.blocks import Records, Screen, Text
 from kgroup.model.outcome import Outcome
-from kgroup.settings.invocation import Run
+from kgroup.settings.invocation import Invocation
 from kgroup.support.errors import NotFound
 
 
 @dataclass(frozen=True, slots=True)
-class Topic:
+class HelpTopic:
     """A help text and its name."""
 
     name: str
@@ -29,7 +29,7 @@ class Topic:
 
 
 def help_(
-    run: Run, topic: Annotated[str, typer.Argument(metavar="TOPIC", help="|".join(TOPICS))] = "exit-codes"
+    run: Invocation, topic: Annotated[str, typer.Argument(metavar="TOPIC", help="|".join(TOPICS))] = "exit-codes"
 ) -> Outcome:
     """Explain exit codes, output formats or the connection.
 
@@ -42,7 +42,7 @@ def help_(
     if topic not in TOPICS:
         page = f"kgroup {topic} --help" if topic in BY_NAME else "kgroup --help"
         raise NotFound(f"no help topic {topic!r}", details=(f"There are {', '.join(TOPICS)}.",), hint=page)
-    chosen = Topic(topic, TOPICS[topic])
+    chosen = HelpTopic(topic, TOPICS[topic])
     return Outcome(
         (chosen,),
         lambda: Screen((Text(tuple(chosen.text.splitlines())),)),

@@ -13,8 +13,8 @@ import typer
 from kgroup.cli.help_parts import SAFETY, WHAT, WHICH
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.snapshot import Cluster
-from kgroup.groups.history.delta import Told
-from kgroup.groups.history.summary import History
+from kgroup.groups.history.delta import FollowCursor
+from kgroup.groups.history.summary import GroupHistory
 from kgroup.groups.reset_targets import TopicChoice, parse_ago, parse_moment, parse_topics
 from kgroup.groups.selection import Groups, Selection, check, check_expected, names_of, names_only, unknown_groups
 from kgroup.model.group_log import LOG_INCOMPLETE
@@ -22,10 +22,10 @@ from kgroup.model.groups import ListedGroup, RowError
 from kgroup.model.outcome import Outcomes
 from kgroup.model.output_format import Format
 from kgroup.output.pages.history import followed, outcome, quiet_outcome
-from kgroup.queries.history import STATE_ONLY, Histories, Wish
+from kgroup.queries.history import STATE_ONLY, Histories, HistoryRequest
 from kgroup.queries.scan_progress import scan_progress
 from kgroup.queries.snapshots import refuse_foreign, snapshots
-from kgroup.settings.invocation import Run
+from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_now
 from kgroup.support.durations import parse_duration
 from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, NotFound, UsageError
@@ -37,7 +37,7 @@ _FOLLOW_EVERY_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Which(Groups):
+class HistoryFilter(Groups):
     """Which groups, and which of their commits."""
 
     topic: Annotated[
@@ -63,7 +63,7 @@ class Which(Groups):
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class HistorySpan:
     """Which span of time, and how long the log may be read for it."""
 
     since: Annotated[
@@ -86,7 +86,7 @@ class Span:
         ),
     ] = "10s"
 
-    def wish(self, topics: Sequence[TopicChoice], *, commits: bool) -> Wish:
+    def wish(self, topics: Sequence[TopicChoice], *, commits: bool) -> HistoryRequest:
         """What is to be read. Raises UsageError."""
         now = utc_now()
         since_ms = _moment(self.since, now, "--since")
@@ -98,11 +98,11 @@ class Span:
             raise UsageError(f"--until {self.until}: in the future")
         budget_s = parse_duration(self.log_budget, "--log-budget")
         moves_on_ms = None if until_ms is not None or _is_time(self.since) else last_ms - since_ms
-        return Wish(since_ms, until_ms, budget_s, moves_on_ms, commits, _chosen_by(topics))
+        return HistoryRequest(since_ms, until_ms, budget_s, moves_on_ms, commits, _chosen_by(topics))
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class HistoryView:
     """What of it is shown."""
 
     commits: Annotated[
@@ -124,7 +124,7 @@ class View:
     ] = False
 
 
-def history(run: Run, which: Which, span: Span, view: View) -> Outcomes:
+def history(run: Invocation, which: HistoryFilter, span: HistorySpan, view: HistoryView) -> Outcomes:
     """Show when and why a group rebalanced, who caused it, what moved.
 
     It is read from __consumer_offsets: no coordinator tells it. The page says how far back the log reaches and what
@@ -214,7 +214,9 @@ def _chosen_by(topics: Sequence[TopicChoice]) -> Callable[[str, int], bool]:
     return is_chosen
 
 
-def _states(run: Run, cluster: Cluster, selection: Selection) -> tuple[dict[str, str | None], tuple[RowError, ...]]:
+def _states(
+    run: Invocation, cluster: Cluster, selection: Selection
+) -> tuple[dict[str, str | None], tuple[RowError, ...]]:
     """The state of each chosen group; None: the coordinator knows none of that name, but the log may."""
     if names_only(selection) and not selection.topic:
         names = names_of(selection)
@@ -234,7 +236,7 @@ def _states(run: Run, cluster: Cluster, selection: Selection) -> tuple[dict[str,
     return states, errors
 
 
-def _note_bounds(run: Run, found: Sequence[History]) -> None:
+def _note_bounds(run: Invocation, found: Sequence[GroupHistory]) -> None:
     """A page says by itself how far the log was read; rows do not."""
     if run.format is Format.CSV:
         for stopped in dict.fromkeys(one.reach.stopped for one in found if one.reach.stopped):
@@ -242,11 +244,11 @@ def _note_bounds(run: Run, found: Sequence[History]) -> None:
 
 
 def _pages(
-    run: Run,
+    run: Invocation,
     cluster: Cluster,
     selection: Selection,
-    view: View,
-    found: Sequence[History],
+    view: HistoryView,
+    found: Sequence[GroupHistory],
     errors: tuple[RowError, ...],
 ) -> Outcomes:
     """For people an outcome for each group, the most restless first; those that were not named and did nothing last."""
@@ -264,13 +266,13 @@ def _pages(
         yield quiet_outcome(quiet, cluster.ref, () if loud else errors)
 
 
-def _jumped(one: History) -> bool:
+def _jumped(one: GroupHistory) -> bool:
     return one.commits is not None and bool(one.commits.jumps)
 
 
-def _follow(run: Run, cluster: Cluster, histories: Histories, found: Sequence[History]) -> Outcomes:
+def _follow(run: Invocation, cluster: Cluster, histories: Histories, found: Sequence[GroupHistory]) -> Outcomes:
     """What happens from now on, until ctrl-C; a cluster that does not answer for a while is waited for."""
-    told = {one.group: Told(one) for one in found}
+    told = {one.group: FollowCursor(one) for one in found}
     failing = False
     while True:
         pause(_FOLLOW_EVERY_S)

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgroup.catchup.service.pending import Owed, OwedMemory
+from kgroup.catchup.service.pending import PendingCatchups, PendingCatchupsCache
 from kgroup.cli.help_parts import WHAT
 from kgroup.cluster.snapshot import Cluster, Snapshot, Want
-from kgroup.groups.lag.checks import Bounds, Violation, check, check_hidden, parse_status
+from kgroup.groups.lag.checks import LagBounds, Violation, check, check_hidden, parse_status
 from kgroup.groups.lag.evidence import Isolation
 from kgroup.groups.lag.measure import measure
-from kgroup.groups.lag.order import Level, SortBy, ordered, rows_of
+from kgroup.groups.lag.order import RowLevel, SortBy, ordered, rows_of
 from kgroup.groups.lag.report import GroupLag
 from kgroup.groups.selection import Selection, names_of, names_only
 from kgroup.groups.selection import check as check_selection
@@ -24,14 +24,14 @@ from kgroup.model.groups import Group
 from kgroup.model.metrics import Exported, Metric
 from kgroup.model.outcome import Outcome
 from kgroup.model.output_format import Format
-from kgroup.output.pages.lag import Found, View, outcome
+from kgroup.output.pages.lag import LagRows, LagView, outcome
 from kgroup.output.pages.sparkline import BLOCKS, PLAIN, Looks
-from kgroup.output.watch.request import Look, Watch, Watched, draws_blocks, watched
+from kgroup.output.watch.request import Look, Watch, WatchedVerb, draws_blocks, watched
 from kgroup.queries.clock_check import warn_of_clocks
 from kgroup.queries.lag import Ask, Read, read_evidence
 from kgroup.queries.snapshots import snapshots
-from kgroup.settings.invocation import Run
-from kgroup.support.atomic_file import WholeFile
+from kgroup.settings.invocation import Invocation
+from kgroup.support.atomic_file import AtomicFile
 from kgroup.support.clock import utc_ms
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.durations import parse_duration
@@ -40,7 +40,7 @@ from kgroup.support.units import plural
 
 if TYPE_CHECKING:
     from kgroup.groups.verdict.group import GroupVerdict
-    from kgroup.queries.lag_cache import LagMemory
+    from kgroup.queries.lag_cache import LagCache
 
 CHECK = "As a check (exit 8)"
 
@@ -56,7 +56,7 @@ class Measuring:
     """What is measured, and which rows are shown in what order."""
 
     by: Annotated[
-        Level | None,
+        RowLevel | None,
         typer.Option(
             "--by",
             metavar="LEVEL",
@@ -144,18 +144,18 @@ class Checks:
         ),
     ] = None
 
-    def bounds(self, measuring: Measuring) -> Bounds:
+    def bounds(self, measuring: Measuring) -> LagBounds:
         """The same, parsed. Raises UsageError."""
         if self.max_lag_time is not None and measuring.no_time:
             raise UsageError("--max-lag-time and --no-time: one of them", hint="the age is read from the records")
-        return Bounds(
+        return LagBounds(
             self.max_lag,
             None if self.max_lag_time is None else parse_duration(self.max_lag_time, "--max-lag-time"),
             None if self.fail_on is None else parse_status(self.fail_on),
         )
 
 
-def lag(run: Run, which: Selection, measuring: Measuring, checks: Checks, watch: Watch) -> Outcome | Watched:
+def lag(run: Invocation, which: Selection, measuring: Measuring, checks: Checks, watch: Watch) -> Outcome | WatchedVerb:
     """Show how far groups are behind, and check that it is within bounds.
 
     In records and in time (the age of the first unread record), with a status after Burrow's rules: OK; WARN, it never
@@ -181,21 +181,21 @@ def lag(run: Run, which: Selection, measuring: Measuring, checks: Checks, watch:
         return looking.look(run, cluster)
 
 
-def _check_file(run: Run, measuring: Measuring) -> None:
+def _check_file(run: Invocation, measuring: Measuring) -> None:
     path = measuring.metrics_file
     if path is None:
         return
     if run.format is not Format.PROMETHEUS:
         raise UsageError("--metrics-file is for -o prometheus", hint="add -o prometheus")
-    WholeFile(path, "--metrics-file", replaces=True).check()
+    AtomicFile(path, "--metrics-file", replaces=True).check()
 
 
 @contextmanager
-def _opened(run: Run, looking: _Looking) -> Iterator[Look]:
+def _opened(run: Invocation, looking: _Looking) -> Iterator[Look]:
     # Imported here: who looks once has nothing to remember.
-    from kgroup.queries.lag_cache import LagMemory
+    from kgroup.queries.lag_cache import LagCache
 
-    looking.memory = LagMemory()
+    looking.memory = LagCache()
     with Cluster(run.settings) as cluster:
         looking.compare_clocks(run, cluster)
         yield lambda: [looking.look(run, cluster)]
@@ -207,17 +207,17 @@ class _Looking:
 
     which: Selection
     measuring: Measuring
-    bounds: Bounds
+    bounds: LagBounds
     looks: Looks = field(default_factory=Looks)
-    memory: LagMemory | None = None
-    owed: OwedMemory = field(default_factory=OwedMemory)
+    memory: LagCache | None = None
+    owed: PendingCatchupsCache = field(default_factory=PendingCatchupsCache)
 
-    def compare_clocks(self, run: Run, cluster: Cluster) -> None:
+    def compare_clocks(self, run: Invocation, cluster: Cluster) -> None:
         """Warn where ages would be wrong, unless none is shown."""
         if not self.measuring.no_time:
             warn_of_clocks(run.reporter, cluster)
 
-    def look(self, run: Run, cluster: Cluster) -> Outcome:
+    def look(self, run: Invocation, cluster: Cluster) -> Outcome:
         """The chosen groups as they are now."""
         alone = names_only(self.which) and len(names_of(self.which)) == 1
         ask = self.measuring.ask(alone=alone and run.format in _WITH_VERDICT)
@@ -235,7 +235,7 @@ class _Looking:
         totals = ordered([report.total for report in reports], self.measuring.sort)
         by_name = {report.group: report for report in reports}
         reports = [by_name[total.group] for total in totals]
-        shown = self.measuring.by or (Level.PARTITION if alone else Level.GROUP)
+        shown = self.measuring.by or (RowLevel.PARTITION if alone else RowLevel.GROUP)
         rows = rows_of(reports, shown)
         self.looks = self.looks.and_then({row.name: row.lag for row in rows})
         violations = self._violations(reports)
@@ -243,11 +243,11 @@ class _Looking:
             for violation in violations:
                 run.reporter.warn(f"FAILED  {violation}")
         # A group that was released shows no lag; what is owed to it is unread all the same.
-        owed = self.owed.read(run, cluster, groups, on_page=ask.surroundings) if groups else Owed()
+        owed = self.owed.read(run, cluster, groups, on_page=ask.surroundings) if groups else PendingCatchups()
         owed.note(run, (report.group for report in reports))
         verdicts = _verdicts(groups, by_name, read) if ask.surroundings else {}
-        found = Found(reports, violations, verdicts, self.looks, owed.lines_of(by_name), owed.owing_of(by_name))
-        view = View(shown, self.measuring.sort, self.measuring.top, BLOCKS if draws_blocks() else PLAIN)
+        found = LagRows(reports, violations, verdicts, self.looks, owed.lines_of(by_name), owed.owing_of(by_name))
+        view = LagView(shown, self.measuring.sort, self.measuring.top, BLOCKS if draws_blocks() else PLAIN)
         made = outcome(found, view, cluster.ref, snapshot.errors)
         if run.format is not Format.PROMETHEUS:
             return made
@@ -256,7 +256,7 @@ class _Looking:
     def _violations(self, reports: Sequence[GroupLag]) -> tuple[Violation, ...]:
         if not self.bounds.is_set or not reports:
             return ()
-        level = self.measuring.by or Level.GROUP
+        level = self.measuring.by or RowLevel.GROUP
         # A group without a partition is a row all the same: what has nothing to show must not pass unseen.
         rows = [row for report in reports for row in rows_of([report], level) or [report.total]]
         found = check(rows, self.bounds, reports[0].now_ms)
@@ -264,7 +264,7 @@ class _Looking:
         return (*found, *(v for r in reports if r.group not in said for v in check_hidden(r)))
 
 
-def _joined(run: Run, found: Sequence[Snapshot]) -> Snapshot:
+def _joined(run: Invocation, found: Sequence[Snapshot]) -> Snapshot:
     for note in dict.fromkeys(note for snapshot in found for note in snapshot.notes):
         run.reporter.note(note)
     return Snapshot(
@@ -281,7 +281,7 @@ def _of_topics(group: Group, topics: Sequence[str] | None) -> Group:
     return replace(group, partitions=tuple(p for p in group.partitions if p.topic in topics))
 
 
-def _note_unread(run: Run, read: dict[str, Read]) -> None:
+def _note_unread(run: Invocation, read: dict[str, Read]) -> None:
     """Whose commits could not be read, or not as far back as they should, in a line each."""
     for reasons, what in (
         ({name: each.unread for name, each in read.items() if each.unread}, "status and rates are unknown"),

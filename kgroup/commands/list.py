@@ -17,7 +17,7 @@ from kgroup.model.outcome import Outcome
 from kgroup.output.pages.describe_records import coordinator_text
 from kgroup.queries.log_bounds import FromLog
 from kgroup.queries.select_groups import choose_groups
-from kgroup.settings.invocation import Run
+from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_now
 from kgroup.support.durations import format_duration
 from kgroup.support.errors import NotFound
@@ -53,7 +53,7 @@ class Keeper:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ListRow:
     """A group of the list; ``at_ms`` is the time of its newest record where it was read out of the log, else None."""
 
     group: ListedGroup
@@ -65,7 +65,7 @@ class Line:
         return self.group.document() | {"source": source, "as_of": rfc3339(self.at_ms)}
 
 
-def list_(run: Run, which: Selection, keeper: Keeper, source: FromLog) -> Outcome:
+def list_(run: Invocation, which: Selection, keeper: Keeper, source: FromLog) -> Outcome:
     """List groups: type, state, members.
 
     Share and streams groups are listed as what they are. --coordinator BROKER is what a broker's failure concerns;
@@ -93,10 +93,10 @@ def list_(run: Run, which: Selection, keeper: Keeper, source: FromLog) -> Outcom
         check_expected(which, len(kept))
         groups, failed = cluster.member_counts(kept)
         # Members that may not be seen are found out twice: when a topic's groups are chosen, and when they are counted.
-        return _outcome([Line(group) for group in groups], cluster, tuple(dict.fromkeys(chosen.errors + failed)))
+        return _outcome([ListRow(group) for group in groups], cluster, tuple(dict.fromkeys(chosen.errors + failed)))
 
 
-def _from_log(run: Run, which: Selection, broker: int | None, source: FromLog) -> Outcome:
+def _from_log(run: Invocation, which: Selection, broker: int | None, source: FromLog) -> Outcome:
     # Imported here: few list groups this way.
     from kgroup.queries.from_log import check_bounds, choose_logged, coordinators_of, kept_by, listed_group
 
@@ -114,7 +114,7 @@ def _from_log(run: Run, which: Selection, broker: int | None, source: FromLog) -
         logged = choose_logged(run, cluster, which, source, numbers=numbers, foreign=True)
         coordinators = coordinators_of(logged.states, keepers, cluster.brokers)
         lines = [
-            Line(replace(listed_group(state), coordinator=coordinators[name]), state.newest_ms)
+            ListRow(replace(listed_group(state), coordinator=coordinators[name]), state.newest_ms)
             for name, state in sorted(logged.states.items())
         ]
         return _outcome(lines, cluster, logged.errors)
@@ -124,7 +124,7 @@ def _no_broker(broker: int, known: Iterable[int], hint: str | None = None) -> No
     return NotFound(f"there is no broker {broker}, only {', '.join(map(str, sorted(known)))}", hint=hint)
 
 
-def _outcome(lines: Sequence[Line], cluster: Cluster, errors: tuple[RowError, ...]) -> Outcome:
+def _outcome(lines: Sequence[ListRow], cluster: Cluster, errors: tuple[RowError, ...]) -> Outcome:
     at = utc_now()
     return Outcome(
         data=tuple(lines),
@@ -136,7 +136,7 @@ def _outcome(lines: Sequence[Line], cluster: Cluster, errors: tuple[RowError, ..
     )
 
 
-def _screen(lines: Sequence[Line], now_ms: int) -> Screen:
+def _screen(lines: Sequence[ListRow], now_ms: int) -> Screen:
     from_log = any(line.at_ms is not None for line in lines)
     title = Title(
         plural(len(lines), "group") + (", from __consumer_offsets" if from_log else ""), in_terminal_only=not from_log
@@ -147,7 +147,7 @@ def _screen(lines: Sequence[Line], now_ms: int) -> Screen:
     return Screen((title, Table(_COLUMNS, rows, frozenset({_AGE}))))
 
 
-def _age(line: Line, now_ms: int) -> str | None:
+def _age(line: ListRow, now_ms: int) -> str | None:
     return None if line.at_ms is None else format_duration(max(0, now_ms - line.at_ms) // 1000)
 
 

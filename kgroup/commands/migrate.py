@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from kgroup.changes.application import Clients, Configuration
-from kgroup.changes.execute import Doing, carry_out
+from kgroup.changes.execute import ChangeContext, execute_plan
 from kgroup.changes.execution import Change
 from kgroup.changes.migrate import Intention, choose, migration_of
 from kgroup.changes.preconditions import check_change, check_some_named
@@ -19,12 +19,12 @@ from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_result import Result
 from kgroup.groups.migration.about_brokers import protocol_available
 from kgroup.groups.migration.case import Case
-from kgroup.groups.migration.check import Status, Verdict
+from kgroup.groups.migration.check import CheckStatus, ReadinessResult
 from kgroup.groups.migration.clients import minimum_versions
-from kgroup.groups.migration.evidence import Evidence, Wanted
+from kgroup.groups.migration.evidence import MigrationEvidence, MigrationRequest
 from kgroup.groups.migration.migrated import Migrated, migrated
 from kgroup.groups.migration.rolling import rolling_steps
-from kgroup.groups.migration.rules import Rules
+from kgroup.groups.migration.rules import MigrationRules
 from kgroup.groups.migration.summary import summary
 from kgroup.groups.migration.verdict import cluster_notes
 from kgroup.groups.selection import Groups, check_groups
@@ -40,7 +40,7 @@ from kgroup.output.pages.client_config import document as config_document
 from kgroup.output.pages.migrate import HEADER, TOLD, Page, about, nothing_to_do, ready_now, record, table
 from kgroup.queries.migration_data import load_rules
 from kgroup.queries.rollout import follow
-from kgroup.settings.invocation import Run
+from kgroup.settings.invocation import Invocation
 from kgroup.support.durations import parse_duration
 from kgroup.support.errors import ExitCode, Refused, UsageError
 from kgroup.support.quoting import to_apply
@@ -52,7 +52,7 @@ _NAMED = 3
 _UNSEEN = (ExitCode.NOT_AUTHORIZED, ExitCode.UNREACHABLE, ExitCode.NOT_FOUND)
 
 
-class Protocol(StrEnum):
+class TargetProtocol(StrEnum):
     """The rebalance protocols."""
 
     CONSUMER = "consumer"
@@ -60,7 +60,7 @@ class Protocol(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Application:
+class ApplicationOptions:
     """What the application uses, and what its own configuration becomes."""
 
     client: Annotated[
@@ -94,9 +94,9 @@ class Goal:
     """Where the groups are to go."""
 
     protocol: Annotated[
-        Protocol,
+        TargetProtocol,
         typer.Option("--protocol", metavar="consumer|classic", rich_help_panel=WHAT, help="consumer by default."),
-    ] = Protocol.CONSUMER
+    ] = TargetProtocol.CONSUMER
     session_timeout: Annotated[
         str | None,
         typer.Option(
@@ -116,17 +116,17 @@ class Goal:
         ),
     ] = None
 
-    def wanted(self, how: Change) -> Wanted:
+    def wanted(self, how: Change) -> MigrationRequest:
         """The same in ms. Raises UsageError for what has no meaning."""
         given = {"--session-timeout": self.session_timeout, "--heartbeat-interval": self.heartbeat_interval}
         said = {option: parse_duration(text, option) for option, text in given.items() if text is not None}
         for option, seconds in said.items():
-            if self.protocol is Protocol.CLASSIC:
+            if self.protocol is TargetProtocol.CLASSIC:
                 raise UsageError(f"{option}: a classic group has none of its own; its members bring theirs")
             if seconds * 1000 < 1:
                 raise UsageError(f"{option} {given[option]}: at least a millisecond")
         session_s, heartbeat_s = (said.get(option) for option in given)
-        return Wanted(
+        return MigrationRequest(
             self.protocol.value,
             None if session_s is None else round(session_s * 1000),
             None if heartbeat_s is None else round(heartbeat_s * 1000),
@@ -135,11 +135,11 @@ class Goal:
 
 
 def migrate(
-    run: Run,
+    run: Invocation,
     groups: Groups,
     how: Change,
     goal: Goal,
-    application: Application,
+    application: ApplicationOptions,
     only: Annotated[
         str | None,
         typer.Option(
@@ -190,8 +190,8 @@ def migrate(
         config = configuration.rewritten(migration.of_judged[0]) if configuration and migration.judged else None
         subject = about(migration.judged, [item.kind for item in migration.of_judged], wanted.target)
         hindered = "it can't be converted now"
-        doing = Doing("migrate", subject, migration.layouts, hindered=hindered, configs=migration.configs)
-        result = carry_out(run, cluster, how, migration.plan, doing, migration.refusals)
+        doing = ChangeContext("migrate", subject, migration.layouts, hindered=hindered, configs=migration.configs)
+        result = execute_plan(run, cluster, how, migration.plan, doing, migration.refusals)
     rows = migrated(migration.of_judged, migration.judged, wanted.target, result)
     if migration.left:
         run.reporter.note(f"left alone, not ready now: {plural(migration.left, 'group')} (--only ready)")
@@ -212,7 +212,7 @@ def migrate(
 
 
 def _outcome(
-    run: Run, cluster: ChangingCluster, result: Result, rows: tuple[Migrated, ...], subject: str, shown: Page
+    run: Invocation, cluster: ChangingCluster, result: Result, rows: tuple[Migrated, ...], subject: str, shown: Page
 ) -> Outcome:
     several = len(rows) != 1
     wording = Wording(
@@ -233,14 +233,16 @@ def _outcome(
     )
     if rows and not result.plan.size and not result.errors:
         made = replace(made, screen=lambda: nothing_to_do(rows, subject, shown))
-    if made.decided in _UNSEEN and any(row.readiness.verdict is Verdict.DONE for row in rows):
+    if made.decided in _UNSEEN and any(row.readiness.verdict is ReadinessResult.DONE for row in rows):
         made = replace(made, decided=ExitCode.PARTLY)  # what could be looked at is there already
     return with_rows(made, rows, lambda: Records(HEADER, [record(row) for row in rows]))
 
 
-def _facts(rows: Sequence[Migrated], clients: Clients, wanted: Wanted, rules: Rules) -> tuple[str, ...]:
+def _facts(
+    rows: Sequence[Migrated], clients: Clients, wanted: MigrationRequest, rules: MigrationRules
+) -> tuple[str, ...]:
     """What is to be known of groups that can move: which clients are needed, which defects their brokers have."""
-    fit = [row for row in rows if row.readiness.verdict in (Verdict.READY, Verdict.WARNING)]
+    fit = [row for row in rows if row.readiness.verdict in (ReadinessResult.READY, ReadinessResult.WARNING)]
     if not fit:
         return ()
     defects = tuple(dict.fromkeys(note for row in fit for note in cluster_notes(row.evidence, wanted, rules)))
@@ -252,10 +254,10 @@ def _facts(rows: Sequence[Migrated], clients: Clients, wanted: Wanted, rules: Ru
     return (versions, *defects)
 
 
-def _ready_only(run: Run, rows: Sequence[Migrated]) -> str | None:
+def _ready_only(run: Invocation, rows: Sequence[Migrated]) -> str | None:
     """The command that converts what can be converted at once, where something else is in the way of the others."""
     count = ready_now(rows)
-    hindered = sum(row.readiness.verdict is not Verdict.DONE for row in rows) - count
+    hindered = sum(row.readiness.verdict is not ReadinessResult.DONE for row in rows) - count
     if not (count and hindered) or "--only" in run.options:
         return None
     words = [word for word in run.typed if word != "--partial"]
@@ -274,7 +276,7 @@ def _some_names(rows: Sequence[Migrated]) -> tuple[str, ...]:
     return tuple(converted) if len(converted) <= _NAMED else ("GROUP",)
 
 
-def _check_watching(how: Change, goal: Goal, application: Application, only: str | None) -> None:
+def _check_watching(how: Change, goal: Goal, application: ApplicationOptions, only: str | None) -> None:
     """Refuse what has no meaning beside ``--watch``: a setting is never ignored."""
     given = {
         "--execute": how.execute,
@@ -292,20 +294,20 @@ def _check_watching(how: Change, goal: Goal, application: Application, only: str
         raise UsageError(f"--watch only looks: without {', '.join(said)}")
 
 
-def _refuse_unavailable(cluster: ChangingCluster, groups: Sequence[Group], wanted: Wanted) -> None:
+def _refuse_unavailable(cluster: ChangingCluster, groups: Sequence[Group], wanted: MigrationRequest) -> None:
     """Raise Refused [blocked] where the brokers do not speak the protocol: the rollout can never come."""
     facts = cluster.broker_facts({group.coordinator.id for group in groups if group.coordinator})
     rules = load_rules()
     for group in groups:
         broker = facts[group.coordinator.id] if group.coordinator else BrokerFacts()
-        evidence = Evidence(group, group.type, broker, past=None, configs=None, access=None, now_ms=0)
+        evidence = MigrationEvidence(group, group.type, broker, past=None, configs=None, access=None, now_ms=0)
         check = protocol_available(Case(evidence, wanted, rules))
-        if check is not None and check.status is Status.BLOCKED:
+        if check is not None and check.status is CheckStatus.BLOCKED:
             text = f"{group.name} cannot move to the {wanted.target} protocol: {check.evidence}"
             raise Refused(text, hint=check.remedy, code="blocked")
 
 
-def _watched(run: Run, groups: Groups, how: Change, wanted: Wanted) -> Outcome:
+def _watched(run: Invocation, groups: Groups, how: Change, wanted: MigrationRequest) -> Outcome:
     """Follow a rollout; nothing is changed."""
     within_s = parse_duration(how.within, "--within") if how.within is not None else None
     with ChangingCluster(run.settings) as cluster:

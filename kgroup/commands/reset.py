@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from kgroup.changes.execute import Doing, carry_out
+from kgroup.changes.execute import ChangeContext, execute_plan
 from kgroup.changes.execution import Change
 from kgroup.changes.preconditions import check_change, check_some_named, wait_empty
 from kgroup.changes.reset import plan_reset
@@ -17,12 +17,12 @@ from kgroup.changes.select_groups import again, chosen
 from kgroup.cli.help_parts import WHAT
 from kgroup.cluster.topics import TopicLayout
 from kgroup.cluster.writes import ChangingCluster
-from kgroup.groups.change_plan import Plan, committed
+from kgroup.groups.change_plan import ChangePlan, committed
 from kgroup.groups.change_result import Refusal, Result
 from kgroup.groups.foreign_owners import foreign_owner, refuse_foreign_owner
-from kgroup.groups.reset_plan import Request, within
+from kgroup.groups.reset_plan import ResetRequest, within
 from kgroup.groups.reset_targets import (
-    Scenario,
+    ResetScenario,
     ShiftBy,
     ToCurrent,
     ToEarliest,
@@ -43,7 +43,7 @@ from kgroup.output.pages.change_outcome import outcome
 from kgroup.output.pages.reset import moment_meant, repeatable, subject
 from kgroup.queries.log_bounds import FromLog
 from kgroup.queries.offset_file import read_offsets
-from kgroup.settings.invocation import Run
+from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_now
 from kgroup.support.errors import KgroupError, UsageError
 from kgroup.support.units import plural
@@ -107,7 +107,7 @@ class Where:
         typer.Option("--from-group", metavar="OTHER", rich_help_panel=WHERE, help="As another group has committed."),
     ] = None
 
-    def scenario(self) -> Scenario | None:
+    def scenario(self) -> ResetScenario | None:
         """Where to, None where a file or a group is to say it. Raises UsageError unless just one was said."""
         given = {
             "--to-earliest": self.to_earliest,
@@ -143,7 +143,7 @@ class Where:
 
 
 @dataclass(frozen=True, slots=True)
-class Which:
+class PartitionSelection:
     """Which partitions are moved."""
 
     topic: Annotated[
@@ -182,7 +182,9 @@ class Which:
     verbose: Annotated[bool, typer.Option("--verbose", rich_help_panel=WHAT, help="Show every partition.")] = False
 
 
-def reset(run: Run, groups: Groups, where: Where, which: Which, how: Change, source: FromLog) -> Outcome:
+def reset(
+    run: Invocation, groups: Groups, where: Where, which: PartitionSelection, how: Change, source: FromLog
+) -> Outcome:
     """Move committed offsets.
 
     Without --execute the plan is shown: old and new offset of each partition, records skipped and read again.
@@ -217,7 +219,7 @@ def reset(run: Run, groups: Groups, where: Where, which: Which, how: Change, sou
         return _carried_out(run, cluster, how, plan, layouts, request, which, refusals)
 
 
-def _without_offsets(plan: Plan, named: Collection[str]) -> list[Refusal]:
+def _without_offsets(plan: ChangePlan, named: Collection[str]) -> list[Refusal]:
     """A refusal for each named group of a framework that has nothing to be moved, such as Connect's workers."""
     concerned = {*plan.concerned, *(group.name for group in plan.groups if committed(group))}
     idle = (group for group in plan.groups if group.name in named and group.name not in concerned)
@@ -225,7 +227,7 @@ def _without_offsets(plan: Plan, named: Collection[str]) -> list[Refusal]:
     return [Refusal(name, refuse_foreign_owner(name, owner)) for name, owner in owned if owner]
 
 
-def _checked(where: Where, which: Which) -> Request:
+def _checked(where: Where, which: PartitionSelection) -> ResetRequest:
     """Raise UsageError for what has no meaning, before the cluster is asked."""
     scenario = where.scenario()
     topics = parse_topics(which.topic) if which.topic else None
@@ -252,31 +254,31 @@ def _checked(where: Where, which: Which) -> Request:
     if topics is None and not which.all_topics and not own_places:
         raise UsageError("which partitions?", hint="--topic TOPIC, --topic TOPIC:0,1 or --all-topics")
     rows = read_offsets(where.from_file) if where.from_file is not None else ()
-    return Request(scenario, topics, which.only is not None, where.from_group, rows)
+    return ResetRequest(scenario, topics, which.only is not None, where.from_group, rows)
 
 
 def _carried_out(
-    run: Run,
+    run: Invocation,
     cluster: ChangingCluster,
     how: Change,
-    plan: Plan,
+    plan: ChangePlan,
     layouts: Mapping[str, TopicLayout | KgroupError],
-    request: Request,
-    which: Which,
+    request: ResetRequest,
+    which: PartitionSelection,
     refusals: Sequence[Refusal],
 ) -> Outcome:
     kept: list[Block] = []
     target = which.save_skipped
 
-    def save(possible: Plan) -> None:
+    def save(possible: ChangePlan) -> None:
         assert target is not None
         count = save_skipped(run.settings, possible.skipped_ranges, target, run.reporter)
         kept.append(Text((f"{plural(count, 'record')} kept in {target.removeprefix('topic:')}.",)))
 
     if target is not None:
         check_apart(plan.skipped_ranges, target)
-    doing = Doing("reset", _journaled(plan), layouts, prepare=save if target is not None else None)
-    result = carry_out(run, cluster, how, plan, doing, refusals)
+    doing = ChangeContext("reset", _journaled(plan), layouts, prepare=save if target is not None else None)
+    result = execute_plan(run, cluster, how, plan, doing, refusals)
     for_people = run.format in (Format.TABLE, Format.WIDE, Format.MARKDOWN)
     before_end = tuple(kept) or (_preview(run, result, target) if for_people and not result.executed else ())
     wording = Wording(
@@ -291,13 +293,13 @@ def _carried_out(
     return outcome(result, wording, cluster.ref, run.reporter, run.command, nothing=_nothing(request))
 
 
-def _nothing(request: Request) -> str:
+def _nothing(request: ResetRequest) -> str:
     if request.only_out_of_range:
         return "no committed offset is out of range: nothing to do"
     return "no partition is chosen: nothing to do"
 
 
-def _preview(run: Run, result: Result, target: str | None) -> tuple[Block, ...]:
+def _preview(run: Invocation, result: Result, target: str | None) -> tuple[Block, ...]:
     """The few records that are skipped, to be looked at."""
     ranges = result.plan.skipped_ranges
     few = preview(run.settings, ranges) if ranges else None
@@ -307,7 +309,7 @@ def _preview(run: Run, result: Result, target: str | None) -> tuple[Block, ...]:
     return (Text((f"SKIPPED RECORDS  ({keeps})",)), skipped_table(few))
 
 
-def _journaled(plan: Plan) -> str:
+def _journaled(plan: ChangePlan) -> str:
     names = plan.concerned
     what = names[0] if len(names) == 1 else plural(len(names), "group")
     return f"{what}, {plural(len(plan.rows), 'partition')}"

@@ -11,21 +11,21 @@ import typer
 
 from kgroup.model.blocks import Block, Column, Records, Screen, Style, Styled, Table, Text, Title
 from kgroup.model.outcome import Outcome, Outcomes
-from kgroup.sandbox import BrokerStatus, Sandbox, SandboxStatus, State
-from kgroup.settings.invocation import Run
+from kgroup.sandbox import BrokerStatus, ProcessState, Sandbox, SandboxStatus
+from kgroup.settings.invocation import Invocation
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.errors import UsageError
 
-_STYLES: Mapping[State, Style] = {
-    State.RUNNING: "good",
-    State.STARTING: "warn",
-    State.DEGRADED: "bad",
-    State.DIED: "bad",
+_STYLES: Mapping[ProcessState, Style] = {
+    ProcessState.RUNNING: "good",
+    ProcessState.STARTING: "warn",
+    ProcessState.DEGRADED: "bad",
+    ProcessState.DIED: "bad",
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SandboxOptions:
     """What to start. None: as the sandbox was before, else the default."""
 
     brokers: Annotated[int | None, typer.Option("--brokers", metavar="1|3", help="How many brokers; 1 by default.")] = (
@@ -57,7 +57,7 @@ class Wanted:
     ] = None
 
 
-def up(run: Run, wanted: Wanted) -> Outcome:
+def up(run: Invocation, wanted: SandboxOptions) -> Outcome:
     """Start a real Kafka on loopback and print its address.
 
     Returns when it answers group requests; does nothing where it runs already. What was killed is started
@@ -84,7 +84,7 @@ def up(run: Run, wanted: Wanted) -> Outcome:
     return _outcome(status)
 
 
-def status(run: Run) -> Outcome:
+def status(run: Invocation) -> Outcome:
     """Show what of the sandbox runs, and where.
 
     Examples:
@@ -97,7 +97,7 @@ def status(run: Run) -> Outcome:
 
 
 def down(
-    run: Run,
+    run: Invocation,
     wipe: Annotated[bool, typer.Option("--wipe", help="Remove the data too; the fetched Kafka stays.")] = False,
 ) -> Outcome:
     """Stop the sandbox; its data stays, unless --wipe.
@@ -119,7 +119,7 @@ def down(
 
 
 def demo(
-    run: Run,
+    run: Invocation,
     crash_only: Annotated[
         bool, typer.Option("--crash-only", help="Stop after the crash: the rest is for you to try.")
     ] = False,
@@ -196,9 +196,9 @@ def _row(broker: BrokerStatus) -> tuple[str | int | Styled | None, ...]:
 def _closing(status: SandboxStatus) -> tuple[str, ...]:
     where = (f"data and logs: {status.directory}", f"Kafka itself:  {status.cache_directory}")
     match status.state:
-        case State.ABSENT | State.STOPPED:
+        case ProcessState.ABSENT | ProcessState.STOPPED:
             return ("start it: kgroup sandbox up",)
-        case State.DIED | State.DEGRADED:
+        case ProcessState.DIED | ProcessState.DEGRADED:
             return (*where, "start what is gone, with its data: kgroup sandbox up")
         case _:
             return (*where, f"try: kgroup list -b {status.bootstrap_servers}")

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kgroup.cli.help_parts import WHAT, WHICH
-from kgroup.groups.assignors.model import Topic
+from kgroup.groups.assignors.model import AssignorTopic
 from kgroup.groups.selection import Selection, check, check_expected, choose, concerns_topic, names_of, names_only
 from kgroup.groups.simulation.asked import growth, removed
 from kgroup.groups.simulation.durations import Durations, Timed, timed
-from kgroup.groups.simulation.model import Change, Restart, SimulatedGroup, known_assignors
+from kgroup.groups.simulation.model import GroupChange, RestartStrategy, SimulatedGroup, known_assignors
 from kgroup.groups.simulation.report import Report
-from kgroup.groups.simulation.scenarios import Played, Scenario, check_assignor, play, scenarios, work
+from kgroup.groups.simulation.scenarios import Played, SimulationScenario, check_assignor, play, scenarios, work
 from kgroup.groups.simulation.subject import (
     check_grown,
     check_numbers,
@@ -29,7 +29,7 @@ from kgroup.groups.simulation.subject import (
 from kgroup.model.groups import Group, ListedGroup, RowError
 from kgroup.model.outcome import Outcomes
 from kgroup.output.pages.simulate import outcome
-from kgroup.settings.invocation import Run
+from kgroup.settings.invocation import Invocation
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.durations import parse_duration
 from kgroup.support.errors import KgroupError, NotFound, UsageError
@@ -138,7 +138,7 @@ class WhatIf:
         ),
     ] = None
 
-    def change(self) -> Change:
+    def change(self) -> GroupChange:
         """What is done, as far as the command line tells. Raises UsageError."""
         count, names = removed(self.remove or ())
         more, grown = growth(self.partitions or ())
@@ -151,8 +151,10 @@ class WhatIf:
                 "nothing is to be simulated",
                 hint="--add N, --remove N, --restart-rolling, --partitions +K or --assignor NAME",
             )
-        restart = (Restart.STATIC if self.static else Restart.AS_THEY_ARE) if self.restart_rolling else None
-        return Change(
+        restart = (
+            (RestartStrategy.STATIC if self.static else RestartStrategy.AS_THEY_ARE) if self.restart_rolling else None
+        )
+        return GroupChange(
             add=self.add or 0,
             remove=count,
             kill=self.kill or 0,
@@ -171,7 +173,7 @@ class WhatIf:
         )
 
 
-def simulate(run: Run, which: Selection, what_if: WhatIf) -> Outcomes:
+def simulate(run: Invocation, which: Selection, what_if: WhatIf) -> Outcomes:
     """Show what a change of members, partitions or assignor would do.
 
     Plays it through from the live assignment, with Kafka's own assignors, and compares ways to go about it: how
@@ -218,14 +220,14 @@ def simulate(run: Run, which: Selection, what_if: WhatIf) -> Outcomes:
 class _Subjects:
     """Groups with their topics, and what is known of them; ``cluster`` is None where they come from a file."""
 
-    found: Sequence[tuple[Group, Sequence[Topic]]]
+    found: Sequence[tuple[Group, Sequence[AssignorTopic]]]
     exact_ids: bool
     times: Mapping[str, Durations] = field(default_factory=dict)
     cluster: ClusterRef | None = None
     errors: tuple[RowError, ...] = ()
 
 
-def _outcomes(run: Run, what_if: WhatIf, subjects: _Subjects) -> Outcomes:
+def _outcomes(run: Invocation, what_if: WhatIf, subjects: _Subjects) -> Outcomes:
     """One outcome for each group, and one for what failed."""
     change, given, errors = what_if.change(), what_if.durations(), subjects.errors
     for group, topics in subjects.found:
@@ -245,8 +247,8 @@ def _outcomes(run: Run, what_if: WhatIf, subjects: _Subjects) -> Outcomes:
 
 
 def _ways(
-    group: Group, topics: Sequence[Topic], change: Change, assignor: str | None
-) -> tuple[Change, tuple[Scenario, ...]]:
+    group: Group, topics: Sequence[AssignorTopic], change: GroupChange, assignor: str | None
+) -> tuple[GroupChange, tuple[SimulationScenario, ...]]:
     """The change with the members that are meant, and the ways to compare. Raises what makes it impossible."""
     subject = subject_of(group, topics, assignor)
     if not subject.members and (_needs_members(change) or not change.add):
@@ -261,7 +263,7 @@ def _ways(
     return exactly, scenarios(subject, exactly, assignor, _is_known(group, subject))
 
 
-def _play(run: Run, group: Group, ways: Sequence[Scenario], timing: Timed) -> tuple[Played, ...]:
+def _play(run: Invocation, group: Group, ways: Sequence[SimulationScenario], timing: Timed) -> tuple[Played, ...]:
     """Each way played through, with progress where that takes seconds."""
     slow = sum(work(way) for way in ways) > _SLOW
     shows = run.reporter.progress(f"simulating {group.name}", len(ways), "ways") if slow else nullcontext()
@@ -274,7 +276,7 @@ def _play(run: Run, group: Group, ways: Sequence[Scenario], timing: Timed) -> tu
     return tuple(played)
 
 
-def _needs_members(change: Change) -> bool:
+def _needs_members(change: GroupChange) -> bool:
     return bool(change.remove or change.leaving or change.kill or change.restart)
 
 
@@ -282,7 +284,7 @@ def _is_known(group: Group, subject: SimulatedGroup) -> bool:
     return group.assignor in known_assignors(subject.protocol)
 
 
-def _worth(run: Run, which: Selection, groups: Sequence[Group]) -> list[Group]:
+def _worth(run: Invocation, which: Selection, groups: Sequence[Group]) -> list[Group]:
     """The groups, but for those without members where they are not named: nobody could be restarted there."""
     if names_only(which):
         return list(groups)
@@ -292,11 +294,11 @@ def _worth(run: Run, which: Selection, groups: Sequence[Group]) -> list[Group]:
     return there
 
 
-def _topics(cluster: Cluster, groups: Iterable[Group]) -> tuple[dict[str, list[Topic]], tuple[RowError, ...]]:
+def _topics(cluster: Cluster, groups: Iterable[Group]) -> tuple[dict[str, list[AssignorTopic]], tuple[RowError, ...]]:
     """The topics of each group; a group of which one may not be seen is left out, with an error."""
     wanted = {group.name: topics_of(group) for group in groups}
     shapes = cluster.topic_shapes({topic for topics in wanted.values() for topic in topics})
-    found: dict[str, list[Topic]] = {}
+    found: dict[str, list[AssignorTopic]] = {}
     errors = []
     for group, names in wanted.items():
         answers = {name: shapes[name] for name in names if name in shapes}
@@ -308,16 +310,16 @@ def _topics(cluster: Cluster, groups: Iterable[Group]) -> tuple[dict[str, list[T
         errors += [RowError.of(error, group=group, topic=name) for name, error in hidden.items()]
         if not hidden:
             found[group] = [
-                Topic(shape.name, shape.partitions, shape.replica_racks, shape.id)
+                AssignorTopic(shape.name, shape.partitions, shape.replica_racks, shape.id)
                 for shape in answers.values()
                 if not isinstance(shape, KgroupError)
             ]
     return found, tuple(errors)
 
 
-def _times(run: Run, cluster: Cluster, groups: Sequence[Group], given: Durations) -> dict[str, Durations]:
+def _times(run: Invocation, cluster: Cluster, groups: Sequence[Group], given: Durations) -> dict[str, Durations]:
     """What the cluster tells of durations, by group; a session timeout or a rebalance that was given is not read."""
-    from kgroup.groups.history.summary import Asked, history
+    from kgroup.groups.history.summary import HistoryQuery, history
     from kgroup.groups.simulation.durations import of_history
     from kgroup.support.clock import utc_ms
 
@@ -335,7 +337,7 @@ def _times(run: Run, cluster: Cluster, groups: Sequence[Group], given: Durations
         timeouts = sessions.of(group).values() if sessions is not None else ()
         past = None
         if logs is not None and (log := logs.found.get(group.name)):
-            asked = Asked(since_ms=now_ms - _LOG_BACK_MS, until_ms=now_ms, now_ms=now_ms)
+            asked = HistoryQuery(since_ms=now_ms - _LOG_BACK_MS, until_ms=now_ms, now_ms=now_ms)
             past = of_history(group.type, history(group.name, log.events, log.reach, asked).steps)
         found[group.name] = Durations(
             session_s=max(timeouts) / 1000 if timeouts else None,

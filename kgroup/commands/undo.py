@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from kgroup.changes.execute import Doing, carry_out
+from kgroup.changes.execute import ChangeContext, execute_plan
 from kgroup.changes.execution import Change
-from kgroup.changes.journal import Entry, Journal
+from kgroup.changes.journal import Journal, JournalEntry
 from kgroup.changes.preconditions import check_change, wait_empty
 from kgroup.changes.stale_members import clear_leftovers
 from kgroup.changes.undo import last_change, never, plan_undo, state_of
@@ -27,7 +27,7 @@ from kgroup.output.pages.change import Wording
 from kgroup.output.pages.change_outcome import outcome, with_rows
 from kgroup.output.pages.undo import before_after_now, other_changes, put_back, types_records, types_table
 from kgroup.queries.log_bounds import AsOf, LogBounds
-from kgroup.settings.invocation import Run
+from kgroup.settings.invocation import Invocation
 from kgroup.support.errors import ExitCode, Refused, UsageError
 from kgroup.support.instants import rfc3339
 from kgroup.support.quoting import join
@@ -35,7 +35,7 @@ from kgroup.support.units import plural
 
 
 def undo(
-    run: Run,
+    run: Invocation,
     how: Change,
     when: AsOf,
     bounds: LogBounds,
@@ -88,7 +88,7 @@ def undo(
         if change is None and not entry.mine:
             refusals.append(Refusal(None, _not_yours(entry)))
         hindered = "it can't be converted back now" if entry.migrates else "its offsets cannot be moved"
-        doing = Doing(
+        doing = ChangeContext(
             "undo",
             f"{entry.id}: {entry.what} {entry.subject}",
             undoing.layouts,
@@ -96,7 +96,7 @@ def undo(
             hindered=hindered,
             configs=undoing.configs,
         )
-        result = carry_out(run, cluster, how, undoing.plan, doing, refusals)
+        result = execute_plan(run, cluster, how, undoing.plan, doing, refusals)
     if doubtful := sum(trace.doubtful for trace in undoing.traces):
         run.reporter.note(
             f"left as they are, {plural(doubtful, 'partition')}: nobody knows whether that change got so far, "
@@ -134,7 +134,7 @@ def undo(
     return with_rows(shown, types, lambda: types_records(types)) if types else shown
 
 
-def _as_of(run: Run, how: Change, group: str | None, when: AsOf, bounds: LogBounds, verbose: bool) -> Outcome:
+def _as_of(run: Invocation, how: Change, group: str | None, when: AsOf, bounds: LogBounds, verbose: bool) -> Outcome:
     """Put a group's offsets back as they stood at a moment."""
     # Imported here: most changes are in the journal.
     from kgroup.changes.undo_as_of import plan_as_of
@@ -149,7 +149,9 @@ def _as_of(run: Run, how: Change, group: str | None, when: AsOf, bounds: LogBoun
     with ChangingCluster(run.settings) as cluster:
         wait_empty(run, cluster, how, [group])
         found = plan_as_of(run, cluster, group, at_ms, bounds)
-        result = carry_out(run, cluster, how, found.plan, Doing("undo", f"{group} as of {then}", found.layouts))
+        result = execute_plan(
+            run, cluster, how, found.plan, ChangeContext("undo", f"{group} as of {then}", found.layouts)
+        )
         wording = Wording("take back", f"{group} as of {then}", run.typed, verbose=verbose)
         return outcome(
             result,
@@ -161,7 +163,7 @@ def _as_of(run: Run, how: Change, group: str | None, when: AsOf, bounds: LogBoun
         )
 
 
-def _not_yours(entry: Entry) -> Refused:
+def _not_yours(entry: JournalEntry) -> Refused:
     return Refused(
         f"the last change is {entry.who}'s",
         hint=f"If you mean that one, name it: kgroup undo {entry.id}",
@@ -169,12 +171,12 @@ def _not_yours(entry: Entry) -> Refused:
     )
 
 
-def _told(entry: Entry) -> tuple[str, ...]:
+def _told(entry: JournalEntry) -> tuple[str, ...]:
     reason = f'  "{entry.reason}"' if entry.reason else ""
     unfinished = "  (kgroup could not finish it)" if entry.ended is None else ""
     return (f"  {entry.at:%Y-%m-%d %H:%M:%SZ}  {entry.who}{reason}{unfinished}", f"  {join(entry.command)}")
 
 
-def _listed(entry: Entry, entries: Sequence[Entry]) -> tuple[str, ...]:
+def _listed(entry: JournalEntry, entries: Sequence[JournalEntry]) -> tuple[str, ...]:
     what = f"{entry.what} {entry.subject}"
     return entry.id, f"{entry.at:%m-%d %H:%M:%S}", entry.who, what, state_of(entry, entries)

@@ -20,11 +20,11 @@ from kgroup.groups.wait_conditions import (
     parse_conditions,
     session_text,
 )
-from kgroup.model.blocks import Block, Cell, Column, Gap, Records, Screen, Table, Text, Title
+from kgroup.model.blocks import BlankLine, Block, Cell, Column, Records, Screen, Table, Text, Title
 from kgroup.model.outcome import Outcome
 from kgroup.queries.snapshots import snapshots
 from kgroup.queries.wait import DEFAULT_WITHIN, Waited, WaitedFor, raised, wait_until
-from kgroup.settings.invocation import Run
+from kgroup.settings.invocation import Invocation
 from kgroup.support.durations import format_duration, parse_duration
 from kgroup.support.errors import NotFound, UsageError
 from kgroup.support.units import plural
@@ -85,7 +85,7 @@ class Until:
     ] = False
 
 
-def wait(run: Run, which: Selection, until: Until) -> Outcome:
+def wait(run: Invocation, which: Selection, until: Until) -> Outcome:
     """Wait until all groups are as --for says.
 
     Exit code 0 when it is so, 8 when it is not so in time, 3 when the cluster did not answer at the end. What
@@ -130,7 +130,7 @@ def _check_choice(which: Selection, conditions: Sequence[Condition], *, new: boo
         raise UsageError(f"--new: {both} is so of a group that does not exist; there is nothing to wait for")
 
 
-def _names(run: Run, cluster: Cluster, which: Selection, *, new: bool) -> tuple[str, ...]:
+def _names(run: Invocation, cluster: Cluster, which: Selection, *, new: bool) -> tuple[str, ...]:
     """The groups that are waited for, from now on. Raises NotFound for one that is named and does not exist."""
     try:
         chosen = list(snapshots(run, cluster, which, _STATE_ONLY))
@@ -214,7 +214,7 @@ def _member_blocks(waited: Waited) -> Iterator[Block]:
         if text := evict_text(found.group, found.sessions):
             evicting.append(text)
     if rows:
-        yield Gap()
+        yield BlankLine()
         yield Table(_MEMBERS, rows[:_ROWS])
     if len(rows) > _ROWS:
         yield Text((f"{len(rows) - _ROWS} more members: -o json names them all",))

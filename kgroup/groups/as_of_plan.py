@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kgroup.groups.change_plan import Row
+from kgroup.groups.change_plan import ChangeRow
 from kgroup.groups.state_from_log import LoggedState, Stood
 from kgroup.groups.undo_plan import outside_note
 from kgroup.model.group_log import TopicPartition
@@ -22,7 +22,7 @@ def as_of_rows(
     unread: Mapping[TopicPartition, RowError],
     logs: Mapping[TopicPartition, LogRange],
     topics: Mapping[str, str | KgroupError | None],
-) -> list[Row]:
+) -> list[ChangeRow]:
     """A row for each partition that does not stand as it did then, or of which that can't be told: an error of its own.
 
     ``now`` is what stands there now, ``unread`` why that is not known; ``topics`` are the ids of the topics as they are
@@ -31,11 +31,13 @@ def as_of_rows(
     rows = []
     for place in places_of(state, now, unread):
         stood, old = state.partitions.get(place, _NO_RECORD), now.get(place)
-        row = Row(state.name, *place, old, stood.commit, logs.get(place))
+        row = ChangeRow(state.name, *place, old, stood.commit, logs.get(place))
         if error := unread.get(place):
             rows.append(row.failing(error))
         elif stood.unknown is not None:
-            rows.append(Row(state.name, *place, old, None, logs.get(place)).failing(unknown_commit(stood.unknown)))
+            rows.append(
+                ChangeRow(state.name, *place, old, None, logs.get(place)).failing(unknown_commit(stood.unknown))
+            )
         elif stood.commit != old:
             rows.append(_row(row, stood, topics.get(place[0])))
     return rows
@@ -60,10 +62,10 @@ def made_anew(stood: Stood, topic_id: str | None) -> RowError | None:
     return RowError("topic-recreated", _MADE_ANEW, exit_code=ExitCode.REFUSED)
 
 
-def _row(row: Row, stood: Stood, topic: str | KgroupError | None) -> Row:
+def _row(row: ChangeRow, stood: Stood, topic: str | KgroupError | None) -> ChangeRow:
     if isinstance(topic, KgroupError):
         return row.failing(RowError.of(topic))
     if error := made_anew(stood, topic):
         return row.failing(error)
     note = "no commit then: it is deleted" if stood.commit is None else outside_note(stood.commit, row.log)
-    return Row(row.group, *row.place, row.old, row.new, row.log, note=note)
+    return ChangeRow(row.group, *row.place, row.old, row.new, row.log, note=note)

@@ -18,7 +18,7 @@ _NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ChangeRow:
     """One partition's commit before and after; ``new`` None is no commit (or, with ``error``, no change).
 
     ``partition`` is None where a whole topic is not there, which is an error. ``clamped`` is why the offset is
@@ -86,9 +86,9 @@ class Row:
         """Whether the commit is another one afterwards; what is written again as it is keeps it from expiring."""
         return self.old != self.new
 
-    def ended(self, read_back: Commit | None, *, unread: bool = False) -> Row:
+    def ended(self, read_back: Commit | None, *, unread: bool = False) -> ChangeRow:
         """The same, done. Spelled out: ``replace`` takes ten times as long, and there may be 10,000 rows."""
-        return Row(
+        return ChangeRow(
             self.group,
             self.topic,
             self.partition,
@@ -103,7 +103,7 @@ class Row:
             unread=unread,
         )
 
-    def failing(self, error: RowError) -> Row:
+    def failing(self, error: RowError) -> ChangeRow:
         """The same, but it can't be done."""
         return replace(self, error=replace(error, group=self.group, topic=self.topic, partition=self.partition))
 
@@ -130,7 +130,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ChangePlan:
     """What a verb is going to do.
 
     ``groups`` are those that were read, as they are now; ``created`` and ``deleted`` the names of those that
@@ -140,7 +140,7 @@ class Plan:
     """
 
     groups: tuple[Group, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[ChangeRow, ...]
     created: frozenset[str] = frozenset()
     deleted: frozenset[str] = frozenset()
     errors: tuple[RowError, ...] = ()
@@ -169,20 +169,20 @@ class Plan:
         """The groups that it changes, each once."""
         return tuple(dict.fromkeys((*(row.group for row in self.rows), *sorted(self.whole))))
 
-    def without(self, groups: Collection[str]) -> Plan:
+    def without(self, groups: Collection[str]) -> ChangePlan:
         """What of it nothing stands in the way of: neither a row's own error nor those of these groups."""
         rows = tuple(row for row in self.rows if row.error is None and row.group not in groups)
         converted = {name: kind for name, kind in self.converted.items() if name not in groups}
         configs = {name: own for name, own in self.configs.items() if name not in groups}
         return replace(self, rows=rows, deleted=self.deleted - frozenset(groups), converted=converted, configs=configs)
 
-    def with_rows(self, rows: Iterable[Row]) -> Plan:
+    def with_rows(self, rows: Iterable[ChangeRow]) -> ChangePlan:
         """The same plan with other rows."""
         return replace(self, rows=tuple(rows))
 
-    def by_group(self) -> dict[str, list[Row]]:
+    def by_group(self) -> dict[str, list[ChangeRow]]:
         """The rows of each group."""
-        found: dict[str, list[Row]] = {}
+        found: dict[str, list[ChangeRow]] = {}
         for row in self.rows:
             found.setdefault(row.group, []).append(row)
         return found
@@ -224,7 +224,7 @@ def stalled(group: Group, logs: Mapping[TopicPartition, LogRange]) -> set[TopicP
     return behind if 0 < 2 * len(behind) <= known else set()
 
 
-def unusual_shift(rows: Sequence[Row], stuck: Collection[tuple[str, str, int]]) -> tuple[str, ...]:
+def unusual_shift(rows: Sequence[ChangeRow], stuck: Collection[tuple[str, str, int]]) -> tuple[str, ...]:
     """What a person who meant one poison pill would want to know: good records of other partitions are skipped."""
     moved = [row for row in rows if not row.error and row.changes]
     hit = [row for row in moved if (row.group, *row.place) in stuck]
@@ -245,7 +245,7 @@ def unusual_shift(rows: Sequence[Row], stuck: Collection[tuple[str, str, int]]) 
     )
 
 
-def unusual_commits(rows: Iterable[Row], created: Collection[str]) -> tuple[str, ...]:
+def unusual_commits(rows: Iterable[ChangeRow], created: Collection[str]) -> tuple[str, ...]:
     """Partitions that get a first commit: what a topic that was put on many groups by mistake looks like."""
     new = [row for row in rows if row.old is None and row.new and not row.error and row.group not in created]
     if not new:
@@ -256,7 +256,7 @@ def unusual_commits(rows: Iterable[Row], created: Collection[str]) -> tuple[str,
     return (f"{len(new)} {has}: {', '.join(topics[:_NAMED])}{more}",)
 
 
-def _places(rows: Iterable[Row]) -> list[str]:
+def _places(rows: Iterable[ChangeRow]) -> list[str]:
     """``orders:0,3``, a word a topic, as --topic takes it."""
     by_topic: dict[str, list[str]] = {}
     for row in rows:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kgroup.groups.change_plan import Plan, Row
+from kgroup.groups.change_plan import ChangePlan, ChangeRow
 from kgroup.model.groups import RowError
 from kgroup.support.errors import ExitCode, KgroupError, NotVerified
 
@@ -33,7 +33,7 @@ class Refusal:
 class ChangedRow:
     """A row of a plan, with the id of its change."""
 
-    row: Row
+    row: ChangeRow
     change_id: str | None
 
     def document(self) -> dict[str, Any]:
@@ -53,7 +53,7 @@ class Result:
     configs. ``partial`` is whether what can be done is done though the rest can't.
     """
 
-    plan: Plan
+    plan: ChangePlan
     refusals: tuple[Refusal, ...]
     partial: bool = False
     waits: bool = False
@@ -83,7 +83,7 @@ class Result:
         return (*standing, *self.plan.errors, *rows, *gone, *unset)
 
     @property
-    def possible(self) -> Plan:
+    def possible(self) -> ChangePlan:
         """What of the plan nothing stands in the way of."""
         refused = {refusal.group for refusal in self.refusals}
         if None in refused:

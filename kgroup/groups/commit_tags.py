@@ -16,7 +16,7 @@ _NUMBER = "(0|[1-9][0-9]{0,18})"
 _MARK = rf"kgroup ({_ID}) (0|[1-9][0-9]{{0,17}}) (?:(release|back)|(release) {_NUMBER})"
 
 
-class Moved(StrEnum):
+class TagPurpose(StrEnum):
     """What a commit of kgroup's did: moved the group to the head, or back into its gap."""
 
     RELEASE = "release"
@@ -24,7 +24,7 @@ class Moved(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class CatchupCommitTag:
     """Which plan's runner made a commit, in which epoch, and what for. What stood there before is in the plan.
 
     ``start`` is, with a release, where the gap begins that ends at the commit's own offset: it says what is pending
@@ -33,7 +33,7 @@ class Mark:
 
     plan_id: str
     epoch: int
-    moved: Moved
+    moved: TagPurpose
     start: int | None = None
 
     @property
@@ -43,12 +43,14 @@ class Mark:
         return f"kgroup {self.plan_id} {self.epoch} {self.moved}{start}"
 
     @classmethod
-    def of(cls, metadata: str) -> Mark | None:
+    def of(cls, metadata: str) -> CatchupCommitTag | None:
         """The mark that a commit carries; None where it is not kgroup's."""
         found = re.fullmatch(_MARK, metadata)
         if found is None:
             return None
-        return cls(found[1], int(found[2]), Moved(found[3] or found[4]), None if found[5] is None else int(found[5]))
+        return cls(
+            found[1], int(found[2]), TagPurpose(found[3] or found[4]), None if found[5] is None else int(found[5])
+        )
 
 
 def new_plan_id(taken: Collection[str] = ()) -> str:

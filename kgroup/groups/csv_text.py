@@ -12,7 +12,7 @@ _AFTER_FIELD = re.compile(r",|\r?\n|\Z")
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CsvRow:
     """The fields of a row; ``line`` is where it begins, from 1, and ``starts`` where each field does, from 0.
 
     ``said_empty`` are the numbers of the fields that are written as ``""``, and not left out.
@@ -32,7 +32,7 @@ class Fault:
     at: int
 
 
-def read_rows(text: str) -> Iterator[Row | Fault]:
+def read_rows(text: str) -> Iterator[CsvRow | Fault]:
     """The rows of RFC 4180 text, with LF or CR LF, empty lines left out; after a fault it goes on a line later."""
     at, line = 0, 1
     while at < len(text):
@@ -60,7 +60,7 @@ def read_rows(text: str) -> Iterator[Row | Fault]:
             if end[0] != ",":
                 line += 1
                 if fields != [""] or quoted is not None:
-                    yield Row(tuple(fields), first_line, tuple(starts), frozenset(said_empty))
+                    yield CsvRow(tuple(fields), first_line, tuple(starts), frozenset(said_empty))
                 break
 
 

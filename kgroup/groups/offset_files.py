@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from kgroup.groups.csv_text import Fault, Row, place, read_rows
+from kgroup.groups.csv_text import CsvRow, Fault, place, read_rows
 from kgroup.model.groups import Commit, places_document
 from kgroup.support.errors import UsageError
 
@@ -214,7 +214,7 @@ class _Layout:
     line: int
 
     @classmethod
-    def of(cls, row: Row) -> _Layout:
+    def of(cls, row: CsvRow) -> _Layout:
         """By the first row: its header, or as many columns as it has. Raises _BadValue."""
         names = _header(row)
         if names is None:
@@ -229,7 +229,7 @@ class _Layout:
             raise _BadValue(twice, f"a header with two columns {twice}")
         return cls(columns | {"offset": columns[offset]}, len(names), row.line)
 
-    def row(self, row: Row) -> FileRow:
+    def row(self, row: CsvRow) -> FileRow:
         """What the row says. Raises _BadValue."""
         group, epoch, metadata = (self._text(row, name) for name in ("group", "leader_epoch", "metadata"))
         offset = self._offset(row)
@@ -244,12 +244,12 @@ class _Layout:
             line=row.line,
         )
 
-    def start(self, row: Row, name: str) -> int:
+    def start(self, row: CsvRow, name: str) -> int:
         """Where the field of this name stands in the text."""
         index = self.columns.get(name, 0)
         return row.starts[min(index, len(row.starts) - 1)]
 
-    def _offset(self, row: Row) -> int | None:
+    def _offset(self, row: CsvRow) -> int | None:
         """None in a file with a header, where the field is empty and nothing says that it could not be read."""
         text = row.fields[self.columns["offset"]]
         if text or "committed" not in self.columns:
@@ -258,23 +258,23 @@ class _Layout:
             raise _BadValue("offset", f"the offset could not be read when the file was written: {_shown(error)}")
         return None
 
-    def _text(self, row: Row, name: str) -> str | None:
+    def _text(self, row: CsvRow, name: str) -> str | None:
         index = self.columns.get(name)
         return None if index is None else row.fields[index]
 
 
-def _is_csv(first: Row | Fault | None) -> bool:
+def _is_csv(first: CsvRow | Fault | None) -> bool:
     """Whether the first row can only be one of offsets, or a header of them."""
-    if not isinstance(first, Row):
+    if not isinstance(first, CsvRow):
         return False
     return _has_numbers(first) or _header(first) is not None
 
 
-def _has_numbers(row: Row) -> bool:
+def _has_numbers(row: CsvRow) -> bool:
     return len(row.fields) in (3, 4) and all(re.fullmatch("[0-9]+", text) for text in row.fields[-2:])
 
 
-def _header(row: Row) -> list[str] | None:
+def _header(row: CsvRow) -> list[str] | None:
     """The names of the columns. Numbers make it a row, though its group be ``topic`` and its topic ``partition``."""
     if _has_numbers(row):
         return None

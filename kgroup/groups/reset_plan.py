@@ -6,9 +6,17 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
-from kgroup.groups.change_plan import Row, stalled, unusual_commits, unusual_shift
+from kgroup.groups.change_plan import ChangeRow, stalled, unusual_commits, unusual_shift
 from kgroup.groups.offset_files import FileRow
-from kgroup.groups.reset_targets import Scenario, ShiftBy, Target, TopicChoice, TopicPartition, ToWanted, Wanted
+from kgroup.groups.reset_targets import (
+    RequestedOffset,
+    ResetScenario,
+    ResetTarget,
+    ShiftBy,
+    TopicChoice,
+    TopicPartition,
+    ToWanted,
+)
 from kgroup.groups.selection import Groups, names_of, names_only
 from kgroup.model.groups import Commit, Group, LogRange, Positions, RowError
 from kgroup.support.errors import ExitCode, KgroupError, NotFound, UsageError
@@ -52,22 +60,22 @@ def within(topics: Sequence[TopicChoice] | None, places: Iterable[TopicPartition
 def reset_row(
     group: str,
     place: TopicPartition,
-    scenario: Scenario,
+    scenario: ResetScenario,
     old: Commit | None,
     log: Positions | KgroupError | None,
     partitions: Partitions,
-) -> Row:
+) -> ChangeRow:
     """One partition's row; with an error where it can't be moved."""
     if missing := _missing(place, partitions):
-        return Row(group, *place, old, None).failing(missing)
+        return ChangeRow(group, *place, old, None).failing(missing)
     if log is None or isinstance(log, KgroupError):
         reason = log or KgroupError("its log could not be read")
-        return Row(group, *place, old, None).failing(RowError.of(reason))
+        return ChangeRow(group, *place, old, None).failing(RowError.of(reason))
     target = scenario.target(place, old, log)
     span = log.range
-    if not isinstance(target, Target):
-        return Row(group, *place, old, None, span).failing(target)
-    return Row(group, *place, old, target.commit, span, target.clamped, target.note)
+    if not isinstance(target, ResetTarget):
+        return ChangeRow(group, *place, old, None, span).failing(target)
+    return ChangeRow(group, *place, old, target.commit, span, target.clamped, target.note)
 
 
 def _missing(place: TopicPartition, partitions: Partitions) -> RowError | None:
@@ -86,7 +94,7 @@ def _missing(place: TopicPartition, partitions: Partitions) -> RowError | None:
 
 def missing_topics(
     group: str, topics: Sequence[TopicChoice] | None, partitions: Partitions, committed: Iterable[str]
-) -> Iterator[Row]:
+) -> Iterator[ChangeRow]:
     """Rows, with their errors, for topics that are named without partitions and are not there.
 
     ``committed`` are the topics that the group has to do with: a typo comes near one of them.
@@ -101,10 +109,10 @@ def missing_topics(
             near = get_close_matches(choice.topic, known, n=3)
             details = (f"Near: {', '.join(near)}",) if near else ()
             error = replace(error, message=f"there is no topic {choice.topic}", details=details)
-        yield Row(group, choice.topic, None, None, None).failing(error)
+        yield ChangeRow(group, choice.topic, None, None, None).failing(error)
 
 
-def out_of_range(rows: Iterable[Row]) -> list[Row]:
+def out_of_range(rows: Iterable[ChangeRow]) -> list[ChangeRow]:
     """The rows whose old commit lies outside the log, with what is gone and what can still be read."""
     found = []
     for row in rows:
@@ -113,7 +121,7 @@ def out_of_range(rows: Iterable[Row]) -> list[Row]:
     return found
 
 
-def _loss(row: Row) -> str | None:
+def _loss(row: ChangeRow) -> str | None:
     if row.log is None or row.old is None:
         return None
     readable = f"[{row.log.start}, {row.log.end}) still readable"
@@ -123,14 +131,14 @@ def _loss(row: Row) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ResetRequest:
     """What was asked for, checked.
 
     ``scenario`` is None where a file or another group (``from_group``) says where to; ``topics`` None is all that
     is committed; ``only_out_of_range`` leaves out what the log still has.
     """
 
-    scenario: Scenario | None
+    scenario: ResetScenario | None
     topics: tuple[TopicChoice, ...] | None
     only_out_of_range: bool = False
     from_group: str | None = None
@@ -149,12 +157,12 @@ def topics_of(
 
 def scenarios_of_file(
     rows: Sequence[FileRow], groups: Groups, names: Sequence[str], place: str
-) -> tuple[dict[str, Scenario], list[RowError]]:
+) -> tuple[dict[str, ResetScenario], list[RowError]]:
     """What the file says of each of ``names``, and errors; one without groups is about the only one that is named.
 
     ``place`` is what the cluster is called.
     """
-    by_group: dict[str, dict[TopicPartition, Wanted]] = {}
+    by_group: dict[str, dict[TopicPartition, RequestedOffset]] = {}
     only = names[0] if len(names) == 1 and names_only(groups) else None
     for row in rows:
         name = row.group if row.group is not None else only
@@ -165,8 +173,10 @@ def scenarios_of_file(
             )
         if row.offset is None and row.line:  # csv: a partition without a commit, of which nothing is said
             continue
-        by_group.setdefault(name, {})[row.topic, row.partition] = Wanted(row.offset, row.leader_epoch, row.metadata)
-    scenarios: dict[str, Scenario] = {name: ToWanted(by_group[name]) for name in names if name in by_group}
+        by_group.setdefault(name, {})[row.topic, row.partition] = RequestedOffset(
+            row.offset, row.leader_epoch, row.metadata
+        )
+    scenarios: dict[str, ResetScenario] = {name: ToWanted(by_group[name]) for name in names if name in by_group}
     errors = []
     if names_of(groups):
         for name in names_of(groups):
@@ -181,7 +191,7 @@ def scenarios_of_file(
 
 
 def unusual(
-    groups: Sequence[Group], created: Collection[str], rows: Sequence[Row], scenario: Scenario | None
+    groups: Sequence[Group], created: Collection[str], rows: Sequence[ChangeRow], scenario: ResetScenario | None
 ) -> tuple[str, ...]:
     """What somebody who meant one partition, or another group, would like to know before."""
     if scenario is None or isinstance(scenario, ToWanted):

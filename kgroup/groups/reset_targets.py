@@ -27,7 +27,7 @@ _ISO_DURATION = (
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ResetTarget:
     """What is to be committed, None for no commit; ``clamped`` and ``note`` say how it came about."""
 
     commit: Commit | None
@@ -35,14 +35,14 @@ class Target:
     note: str | None = None
 
 
-class Scenario(Protocol):
+class ResetScenario(Protocol):
     """Where a partition's committed offset goes.
 
     The leader epoch is set where the offset came from the log. An offset that stays keeps its commit byte for
     byte; one that moves loses the old metadata, which was about another record.
     """
 
-    def target(self, place: TopicPartition, old: Commit | None, log: Positions) -> Target | RowError:
+    def target(self, place: TopicPartition, old: Commit | None, log: Positions) -> ResetTarget | RowError:
         """Where it goes, or why it can't."""
 
 
@@ -50,27 +50,27 @@ class Scenario(Protocol):
 class ToEarliest:
     """The log start offset."""
 
-    def target(self, place: TopicPartition, old: Commit | None, log: Positions) -> Target:
+    def target(self, place: TopicPartition, old: Commit | None, log: Positions) -> ResetTarget:
         """See Scenario."""
-        return Target(_at(log.start, old))
+        return ResetTarget(_at(log.start, old))
 
 
 @dataclass(frozen=True, slots=True)
 class ToLatest:
     """The log end offset."""
 
-    def target(self, place: TopicPartition, old: Commit | None, log: Positions) -> Target:
+    def target(self, place: TopicPartition, old: Commit | None, log: Positions) -> ResetTarget:
         """See Scenario."""
-        return Target(_at(log.end, old))
+        return ResetTarget(_at(log.end, old))
 
 
 @dataclass(frozen=True, slots=True)
 class ToCurrent:
     """The committed offset as it is; the log end where there is no commit."""
 
-    def target(self, place: TopicPartition, old: Commit | None, log: Positions) -> Target:
+    def target(self, place: TopicPartition, old: Commit | None, log: Positions) -> ResetTarget:
         """See Scenario."""
-        return Target(old) if old else Target(_at(log.end, None), note="no commit: the log end")
+        return ResetTarget(old) if old else ResetTarget(_at(log.end, None), note="no commit: the log end")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +79,11 @@ class ToTime:
 
     timestamp_ms: int
 
-    def target(self, place: TopicPartition, old: Commit | None, log: Positions) -> Target:
+    def target(self, place: TopicPartition, old: Commit | None, log: Positions) -> ResetTarget:
         """See Scenario."""
         if log.at_time is None:
-            return Target(_at(log.end, old), note="no record since then: the log end")
-        return Target(_at(log.at_time, old))
+            return ResetTarget(_at(log.end, old), note="no record since then: the log end")
+        return ResetTarget(_at(log.at_time, old))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +92,9 @@ class ToOffset:
 
     offset: int
 
-    def target(self, place: TopicPartition, old: Commit | None, log: Positions) -> Target:
+    def target(self, place: TopicPartition, old: Commit | None, log: Positions) -> ResetTarget:
         """See Scenario."""
-        return _clamped(Wanted(self.offset), self.offset, old, log)
+        return _clamped(RequestedOffset(self.offset), self.offset, old, log)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class ShiftBy:
 
     records: int
 
-    def target(self, place: TopicPartition, old: Commit | None, log: Positions) -> Target | RowError:
+    def target(self, place: TopicPartition, old: Commit | None, log: Positions) -> ResetTarget | RowError:
         """See Scenario; without a commit there is nothing to shift."""
         if old is None:
             return RowError(
@@ -114,11 +114,11 @@ class ShiftBy:
                 hint="--to-offset, --to-earliest or --to-latest need none",
                 exit_code=ExitCode.REFUSED,
             )
-        return _clamped(Wanted(None), old.offset + self.records, old, log)
+        return _clamped(RequestedOffset(None), old.offset + self.records, old, log)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RequestedOffset:
     """What a file or another group says of one partition.
 
     ``offset`` None: there is to be no commit. ``metadata`` None: it says nothing of it.
@@ -133,22 +133,22 @@ class Wanted:
 class ToWanted:
     """Each partition's own, by (topic, partition)."""
 
-    offsets: Mapping[TopicPartition, Wanted]
+    offsets: Mapping[TopicPartition, RequestedOffset]
 
-    def target(self, place: TopicPartition, old: Commit | None, log: Positions) -> Target:
+    def target(self, place: TopicPartition, old: Commit | None, log: Positions) -> ResetTarget:
         """See Scenario."""
         wanted = self.offsets[place]
         if wanted.offset is None:
-            return Target(None, note="the commit is taken away" if old else None)
+            return ResetTarget(None, note="the commit is taken away" if old else None)
         return _clamped(wanted, wanted.offset, old, log)
 
 
-def _clamped(wanted: Wanted, offset: int, old: Commit | None, log: Positions) -> Target:
+def _clamped(wanted: RequestedOffset, offset: int, old: Commit | None, log: Positions) -> ResetTarget:
     if offset > log.end.offset:
-        return Target(_at(log.end, old, wanted.metadata), f"{offset} is above the log end {log.end.offset}")
+        return ResetTarget(_at(log.end, old, wanted.metadata), f"{offset} is above the log end {log.end.offset}")
     if offset < log.start.offset:
-        return Target(_at(log.start, old, wanted.metadata), f"{offset} is below the log start {log.start.offset}")
-    return Target(_at(Position(offset, wanted.leader_epoch), old, wanted.metadata))
+        return ResetTarget(_at(log.start, old, wanted.metadata), f"{offset} is below the log start {log.start.offset}")
+    return ResetTarget(_at(Position(offset, wanted.leader_epoch), old, wanted.metadata))
 
 
 def _at(position: Position, old: Commit | None, metadata: str | None = None) -> Commit:
@@ -189,7 +189,7 @@ def parse_offset(given: Sequence[str]) -> ToOffset | ToWanted:
     """``["17"]``, or ``["orders:0=17,orders:1=20"]`` for each partition its own. Raises UsageError."""
     if len(given) == 1 and "=" not in given[0]:
         return ToOffset(_offset(given[0], "--to-offset"))
-    offsets: dict[TopicPartition, Wanted] = {}
+    offsets: dict[TopicPartition, RequestedOffset] = {}
     for word in given:
         for item in word.split(","):
             found = re.fullmatch(r"\s*([^:=,]+):(\d+)=(-?\d+)\s*", item)
@@ -198,7 +198,7 @@ def parse_offset(given: Sequence[str]) -> ToOffset | ToWanted:
             place = (found[1], _partition(found[2], f"--to-offset {item}"))
             if place in offsets:
                 raise UsageError(f"--to-offset names {place[0]}:{place[1]} twice")
-            offsets[place] = Wanted(_offset(found[3], f"--to-offset {item}"))
+            offsets[place] = RequestedOffset(_offset(found[3], f"--to-offset {item}"))
     return ToWanted(offsets)
 
 

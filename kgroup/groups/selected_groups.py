@@ -9,7 +9,7 @@ from kgroup.model.groups import Group, RowError
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class SelectedGroups:
     """Groups with their commits, and failures. ``created`` are the names of groups that do not exist yet."""
 
     groups: tuple[Group, ...]
@@ -31,7 +31,9 @@ class Chosen:
         return (*(group.name for group in self.groups), *sorted(self.created))
 
 
-def readable(groups: Iterable[Group], errors: Sequence[RowError], created: Collection[str] = ()) -> Chosen:
+def readable(groups: Iterable[Group], errors: Sequence[RowError], created: Collection[str] = ()) -> SelectedGroups:
     """The groups without those of which too little could be read to change them, even with --partial."""
     unread = {error.group for error in errors if error.topic is None}
-    return Chosen(tuple(group for group in groups if group.name not in unread), tuple(errors), frozenset(created))
+    return SelectedGroups(
+        tuple(group for group in groups if group.name not in unread), tuple(errors), frozenset(created)
+    )

@@ -97,7 +97,7 @@ def check_groups(selection: Groups) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class GroupChoice:
     """The groups that are meant; ``missing`` is the error for names that no group has, None if none is missing."""
 
     groups: tuple[ListedGroup, ...]
@@ -114,7 +114,7 @@ def _check_name(name: str) -> None:
         raise UsageError(f"{name[:20]}... is longer than a name can be: {len(encoded)} bytes")
 
 
-def choose(selection: Groups, listed: Sequence[ListedGroup], place: str) -> Choice:
+def choose(selection: Groups, listed: Sequence[ListedGroup], place: str) -> GroupChoice:
     """The groups of the listing that are meant, in its order; ``place`` is what the cluster is called.
 
     Raises NotFound, with names that come near, for a pattern that matches nothing, and for names of which no
@@ -142,7 +142,7 @@ def choose(selection: Groups, listed: Sequence[ListedGroup], place: str) -> Choi
         for group in chosen
         if (not states or _folded(group.state) in states) and (not types or group.type in types)
     )
-    return Choice(tuple(kept), missing)
+    return GroupChoice(tuple(kept), missing)
 
 
 def concerns_topic(group: Group, topics: Iterable[str]) -> bool:

@@ -13,23 +13,23 @@ from typing import TypeVar
 
 from kgroup.model.group_log import (
     CommitWritten,
-    Ending,
     EpochWritten,
     Event,
     ForeignGroupWritten,
     GenerationMember,
     GenerationWritten,
     GroupGone,
-    Holding,
-    HoldingWritten,
+    MemberAssignment,
+    MemberAssignmentWritten,
     MemberDetails,
     MemberWritten,
     Partitions,
-    Protocol,
-    Reach,
+    RebalanceProtocol,
+    ScannedRange,
     TargetEpochWritten,
     TargetWritten,
     TopicPartition,
+    TransactionEnd,
     Unreadable,
 )
 from kgroup.model.groups import Assignment, Commit, Member, TopicPartitions
@@ -37,7 +37,7 @@ from kgroup.support.durations import format_duration
 
 T = TypeVar("T")
 
-_COUNTED = frozenset({Ending.PLAIN, Ending.COMMITTED})
+_COUNTED = frozenset({TransactionEnd.PLAIN, TransactionEnd.COMMITTED})
 _OF_COMMITS = frozenset({0, 1, None})
 """The types of records that hold commits; a key too short to have a type may have been one."""
 
@@ -92,7 +92,7 @@ class LoggedState:
         return {place: stood.commit for place, stood in self.partitions.items() if stood.commit and not stood.unknown}
 
 
-def state_at(name: str, events: Iterable[Event], reach: Reach, at_ms: int | None = None) -> LoggedState | None:
+def state_at(name: str, events: Iterable[Event], reach: ScannedRange, at_ms: int | None = None) -> LoggedState | None:
     """The group as it was at ``at_ms`` (None: at the end of the log); None where there was no such group.
 
     ``events`` are in the log's order; of each key at least the newest one that counted at ``at_ms``, and the newest one
@@ -145,7 +145,7 @@ class _Kept:
     target_epoch: int | None = None
     details: dict[str, MemberDetails] = field(default_factory=dict)
     targets: dict[str, Partitions] = field(default_factory=dict)
-    holdings: dict[str, Holding] = field(default_factory=dict)
+    holdings: dict[str, MemberAssignment] = field(default_factory=dict)
     open: set[TopicPartition] = field(default_factory=set)
     state_is_lost: bool = False
     _stood: dict[TopicPartition, CommitWritten] = field(default_factory=dict)
@@ -177,7 +177,7 @@ class _Kept:
     def _take_commit(self, event: CommitWritten) -> None:
         place = (event.topic, event.partition)
         if event.ending not in _COUNTED:
-            if event.ending is Ending.OPEN:
+            if event.ending is TransactionEnd.OPEN:
                 self.open.add(place)
             return
         if self.at_ms is not None and event.ended_ms is not None and event.ended_ms > self.at_ms:
@@ -200,7 +200,7 @@ class _Kept:
                 self.foreign = event
             case ForeignGroupWritten():
                 self.foreign, self.gone_at = None, event.log_offset
-            case GroupGone(protocol=Protocol.CLASSIC):
+            case GroupGone(protocol=RebalanceProtocol.CLASSIC):
                 self.classic, self.gone_at = None, event.log_offset
             case GroupGone():
                 self.consumer, self.target_epoch, self.gone_at = None, None, event.log_offset
@@ -217,7 +217,7 @@ class _Kept:
                 self.target_epoch = epoch
             case TargetWritten(member_id=member_id, partitions=partitions):
                 _put(self.targets, member_id, partitions)
-            case HoldingWritten(member_id=member_id, holding=holding):
+            case MemberAssignmentWritten(member_id=member_id, holding=holding):
                 _put(self.holdings, member_id, holding)
             case _:
                 pass
@@ -233,12 +233,12 @@ class _Kept:
         stood = self._stood.get(place)
         return stood is None or self.gone_at is None or stood.log_offset > self.gone_at
 
-    def partitions(self, reach: Reach) -> dict[TopicPartition, Stood]:
+    def partitions(self, reach: ScannedRange) -> dict[TopicPartition, Stood]:
         """What stood for each partition of which the log has a record that counts, ascending."""
         places = sorted(self._stood.keys() | self._later.keys())
         return {place: self._of(place, reach) for place in places}
 
-    def _of(self, place: TopicPartition, reach: Reach) -> Stood:
+    def _of(self, place: TopicPartition, reach: ScannedRange) -> Stood:
         found, broken = self._stood.get(place), self._unreadable
         if broken is not None and (found is None or found.log_offset < broken.log_offset):
             return Stood(None, unknown=f"{broken.why}: it may be this partition's commit")
@@ -254,7 +254,7 @@ class _Kept:
         return Stood(None, unknown="its commit of then, if there was one, is gone from the log: compaction took it")
 
 
-def _is_whole(reach: Reach) -> bool:
+def _is_whole(reach: ScannedRange) -> bool:
     """Whether all that was ever written is there, from the very first record on."""
     return reach.to_log_start and reach.start == 0 and reach.whole_from == 0
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kgroup.changes.journal import Entry
-from kgroup.groups.change_plan import Row
+from kgroup.changes.journal import JournalEntry
+from kgroup.groups.change_plan import ChangeRow
 from kgroup.groups.change_result import UNKNOWN, Refusal, Result
 from kgroup.model.groups import Commit, LogRange, RowError
 from kgroup.support.errors import ExitCode, KgroupError, Refused
@@ -110,7 +110,7 @@ def types_back(result: Result) -> tuple[TypeBack, ...]:
     return tuple(found)
 
 
-def never_seen(entry: Entry) -> tuple[RowError, ...]:
+def never_seen(entry: JournalEntry) -> tuple[RowError, ...]:
     """The commits that a deletion took with it and that nobody could read: no undo has them."""
     return tuple(
         RowError(
@@ -130,14 +130,14 @@ def undo_rows(
     traces: Sequence[Trace],
     logs: Mapping[tuple[str, int], LogRange],
     topics: Mapping[str, KgroupError | None],
-) -> list[Row]:
+) -> list[ChangeRow]:
     """A row for each partition that does not stand as before; ``topics`` has why a topic's can't be put back."""
     rows = []
     for trace in traces:
         if trace.is_back:
             continue
         log = logs.get((trace.topic, trace.partition))
-        row = Row(trace.group, trace.topic, trace.partition, trace.now, trace.before, log, note=_note(trace, log))
+        row = ChangeRow(trace.group, trace.topic, trace.partition, trace.now, trace.before, log, note=_note(trace, log))
         fault = topics.get(trace.topic)
         error = trace.unread or (RowError.of(fault) if fault else None)
         rows.append(row.failing(error) if error else row)
@@ -187,7 +187,7 @@ def _offset(commit: Commit | None) -> str:
     return "none" if commit is None else str(commit.offset)
 
 
-def emptied(created: frozenset[str], rows: Sequence[Row], now: Mapping[Place, Commit]) -> frozenset[str]:
+def emptied(created: frozenset[str], rows: Sequence[ChangeRow], now: Mapping[Place, Commit]) -> frozenset[str]:
     """The groups that the change made and that would be left without any commit: they go as a whole."""
     left = {place[0] for place in now.keys() - {(row.group, *row.place) for row in rows if row.new is None}}
     return frozenset(name for name in created if name not in left and any(row.group == name for row in rows))

@@ -46,7 +46,7 @@ class Sight:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class ConditionResult:
     """Whether a condition holds, and what was seen; ``known`` is False where too little could be read to tell."""
 
     condition: Condition
@@ -70,7 +70,7 @@ class Condition(Protocol):
     def about_members(self) -> bool:
         """Whether members that come and go between two looks matter to it."""
 
-    def judge(self, sight: Sight) -> Judgement:
+    def judge(self, sight: Sight) -> ConditionResult:
         """Whether it holds."""
 
     def too_many(self, sight: Sight) -> bool:
@@ -85,9 +85,9 @@ class Empty:
     reads_lag: bool = False
     about_members: bool = True
 
-    def judge(self, sight: Sight) -> Judgement:
+    def judge(self, sight: Sight) -> ConditionResult:
         """A static member that has left for a moment is a member."""
-        return Judgement(self, sight.group is None or sight.group.state in ("Empty", "Dead"), state_text(sight))
+        return ConditionResult(self, sight.group is None or sight.group.state in ("Empty", "Dead"), state_text(sight))
 
     def too_many(self, sight: Sight) -> bool:
         """Any member is one too many."""
@@ -102,21 +102,23 @@ class Stable:
     reads_lag: bool = False
     about_members: bool = True
 
-    def judge(self, sight: Sight) -> Judgement:
+    def judge(self, sight: Sight) -> ConditionResult:
         """Where members may not be seen, the broker's word for it counts."""
         group = sight.group
         if group is None or group.state != "Stable":
-            return Judgement(self, False, state_text(sight))
+            return ConditionResult(self, False, state_text(sight))
         if group.type == "consumer":
             if group.group_epoch != group.assignment_epoch:
                 seen = f"group epoch {group.group_epoch}, assignment epoch {group.assignment_epoch}"
-                return Judgement(self, False, seen)
+                return ConditionResult(self, False, seen)
             behind = [m for m in group.members or () if m.epoch is not None and m.epoch != group.group_epoch]
             if behind:
                 names = labels(group)
                 epoch = "has left for a moment" if _has_left(behind[0]) else f"is at epoch {behind[0].epoch}"
-                return Judgement(self, False, f"{names[behind[0].member_id]} {epoch}, the group at {group.group_epoch}")
-        return Judgement(self, True, state_text(sight))
+                return ConditionResult(
+                    self, False, f"{names[behind[0].member_id]} {epoch}, the group at {group.group_epoch}"
+                )
+        return ConditionResult(self, True, state_text(sight))
 
     def too_many(self, sight: Sight) -> bool:
         """It never waits for members to go."""
@@ -136,13 +138,13 @@ class LagAtMost:
         """``lag=20000``."""
         return f"lag={self.bound}"
 
-    def judge(self, sight: Sight) -> Judgement:
+    def judge(self, sight: Sight) -> ConditionResult:
         """A partition without a commit counts with its whole log."""
         unknown = _lag_unknown(sight)
         if unknown:
-            return Judgement(self, False, unknown, known=sight.group is None)
+            return ConditionResult(self, False, unknown, known=sight.group is None)
         lag = total_lag(sight.group)
-        return Judgement(self, lag is not None and lag <= self.bound, f"lag {lag}")
+        return ConditionResult(self, lag is not None and lag <= self.bound, f"lag {lag}")
 
     def too_many(self, sight: Sight) -> bool:
         """It never waits for members to go."""
@@ -162,21 +164,23 @@ class LagTimeBelow:
         """``lag-time=30s``."""
         return f"lag-time={format_duration(self.bound_s)}"
 
-    def judge(self, sight: Sight) -> Judgement:
+    def judge(self, sight: Sight) -> ConditionResult:
         """By the records' own timestamps, against the clock of this machine."""
         unknown = _lag_unknown(sight)
         if unknown:
-            return Judgement(self, False, unknown, known=sight.group is None)
+            return ConditionResult(self, False, unknown, known=sight.group is None)
         oldest: tuple[int, str] | None = None
         for place, timestamp_ms in sorted(sight.unread_ms.items()):
             where = f"{place[0]}:{place[1]}"
             if timestamp_ms is None or timestamp_ms < 0:
-                return Judgement(self, False, f"age of the oldest unread record of {where} unknown", known=False)
+                return ConditionResult(self, False, f"age of the oldest unread record of {where} unknown", known=False)
             oldest = min(oldest or (timestamp_ms, where), (timestamp_ms, where))
         if oldest is None:
-            return Judgement(self, True, "nothing unread")
+            return ConditionResult(self, True, "nothing unread")
         age_s = max(0, sight.now_ms - oldest[0]) / 1000
-        return Judgement(self, age_s < self.bound_s, f"oldest unread record {format_duration(age_s)}, {oldest[1]}")
+        return ConditionResult(
+            self, age_s < self.bound_s, f"oldest unread record {format_duration(age_s)}, {oldest[1]}"
+        )
 
     def too_many(self, sight: Sight) -> bool:
         """It never waits for members to go."""
@@ -196,12 +200,12 @@ class MemberCount:
         """``members=6``."""
         return f"members={self.number}"
 
-    def judge(self, sight: Sight) -> Judgement:
+    def judge(self, sight: Sight) -> ConditionResult:
         """A static member that has left for a moment is a member."""
         count = _count(sight)
         if count is None:
-            return Judgement(self, False, "members unknown", known=False)
-        return Judgement(self, count == self.number, state_text(sight))
+            return ConditionResult(self, False, "members unknown", known=False)
+        return ConditionResult(self, count == self.number, state_text(sight))
 
     def too_many(self, sight: Sight) -> bool:
         """Whether there are more."""
@@ -221,11 +225,11 @@ class OfType:
         """``type=consumer``."""
         return f"type={self.type}"
 
-    def judge(self, sight: Sight) -> Judgement:
+    def judge(self, sight: Sight) -> ConditionResult:
         """A group that does not exist has no type."""
         if sight.group is None:
-            return Judgement(self, False, state_text(sight))
-        return Judgement(self, sight.group.type == self.type, f"type {sight.group.type}")
+            return ConditionResult(self, False, state_text(sight))
+        return ConditionResult(self, sight.group.type == self.type, f"type {sight.group.type}")
 
     def too_many(self, sight: Sight) -> bool:
         """It never waits for members to go."""
@@ -375,7 +379,7 @@ class Life(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class SessionBound:
     """Whether a member lives; ``ends_in_s`` is the most that a dead one stays, None where that is not known."""
 
     life: Life
@@ -383,7 +387,7 @@ class Session:
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class ObservedMembers:
     """Since when, in seconds of a monotonic clock, each member of a group has been in sight.
 
     Nobody can see a heartbeat. But a member that was dead when it was listed at t goes by t + its session
@@ -398,10 +402,10 @@ class Watched:
     left: frozenset[str] = frozenset()
     """Static members that have left for a moment; nothing renews their sessions any more."""
 
-    def step(self, group: Group | None, now_s: float) -> Watched:
+    def step(self, group: Group | None, now_s: float) -> ObservedMembers:
         """With another look, whose answer came at ``now_s``."""
         if group is None:
-            return Watched()
+            return ObservedMembers()
         coordinator = group.coordinator.id if group.coordinator else self.coordinator
         rebalancing = group.type == "classic" and group.state in _CLASSIC_REBALANCE
         anew = rebalancing or self.rebalancing or coordinator != self.coordinator
@@ -410,20 +414,20 @@ class Watched:
             leaving = _has_left(member) and member.member_id not in self.left
             since[member.member_id] = now_s if anew or leaving else self.since_s.get(member.member_id, now_s)
             left |= {member.member_id} if _has_left(member) else set()
-        return Watched(coordinator, rebalancing, since, frozenset(left))
+        return ObservedMembers(coordinator, rebalancing, since, frozenset(left))
 
-    def session(self, member: Member, timeout_ms: int | None, now_s: float) -> Session:
+    def session(self, member: Member, timeout_ms: int | None, now_s: float) -> SessionBound:
         """What is known of a member whose session timeout is ``timeout_ms``, None where that is unknown."""
         since = self.since_s.get(member.member_id)
         if timeout_ms is None or since is None:
-            return Session(Life.UNKNOWN)
+            return SessionBound(Life.UNKNOWN)
         if self.rebalancing:
-            return Session(Life.REBALANCING, timeout_ms / 1000)
+            return SessionBound(Life.REBALANCING, timeout_ms / 1000)
         left_s = since + timeout_ms / 1000 - now_s
-        return Session(Life.COUNTING, left_s) if left_s > 0 else Session(Life.ALIVE, timeout_ms / 1000)
+        return SessionBound(Life.COUNTING, left_s) if left_s > 0 else SessionBound(Life.ALIVE, timeout_ms / 1000)
 
 
-def session_text(member: Member, session: Session) -> str:
+def session_text(member: Member, session: SessionBound) -> str:
     """``static, session ends within 4m12s if it is gone``: only what can be known."""
     parts = ["static"] if member.instance_id is not None else []
     if _has_left(member):
@@ -444,7 +448,7 @@ def session_text(member: Member, session: Session) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class EventLine:
     """What is to be said of a group. Lines with one ``key`` differ in counts alone, which are no event."""
 
     key: Hashable
@@ -453,16 +457,16 @@ class Line:
 
 def line_of(
     sight: Sight,
-    judgements: Sequence[Judgement],
-    sessions: Mapping[str, Session],
+    judgements: Sequence[ConditionResult],
+    sessions: Mapping[str, SessionBound],
     hold_s: float = 0.0,
-) -> Line:
+) -> EventLine:
     """The WAIT line of a group; ``sessions`` by member id, ``hold_s`` is how long all has to hold."""
     failing = [judgement for judgement in judgements if not judgement.holds]
     if not failing:
         so = "; ".join(dict.fromkeys(_so(judgement) for judgement in judgements))
         more = f", to hold for {format_duration(hold_s)}" if hold_s > 0 else ""
-        return Line((sight.name, "so"), f"{sight.name} {so}{more}")
+        return EventLine((sight.name, "so"), f"{sight.name} {so}{more}")
     group = sight.group
     parts: dict[str, None] = {}
     keys: list[Hashable] = [sight.name]
@@ -478,10 +482,10 @@ def line_of(
         else:
             parts[judgement.seen] = None
             keys.append(judgement.seen)
-    return Line(tuple(keys), f"{sight.name} {'; '.join(parts)}")
+    return EventLine(tuple(keys), f"{sight.name} {'; '.join(parts)}")
 
 
-def _so(judgement: Judgement) -> str:
+def _so(judgement: ConditionResult) -> str:
     match judgement.condition:
         case Empty():
             return "is Empty" if judgement.seen in ("Empty", "Dead") else judgement.seen
@@ -493,11 +497,11 @@ def _so(judgement: Judgement) -> str:
             return judgement.seen
 
 
-def _life(sessions: Mapping[str, Session], member: Member) -> Session:
-    return sessions.get(member.member_id, Session(Life.UNKNOWN))
+def _life(sessions: Mapping[str, SessionBound], member: Member) -> SessionBound:
+    return sessions.get(member.member_id, SessionBound(Life.UNKNOWN))
 
 
-def _remaining_text(group: Group, sessions: Mapping[str, Session]) -> str:
+def _remaining_text(group: Group, sessions: Mapping[str, SessionBound]) -> str:
     """``1 member: pay-4 10.0.7.6, session ends within 31s if it is gone``."""
     members = group.members or ()
     names = labels(group)
@@ -506,7 +510,7 @@ def _remaining_text(group: Group, sessions: Mapping[str, Session]) -> str:
     return f"{plural(len(members), 'member')}: {'; '.join(said)}" + (f"; {evicting}" if evicting else "")
 
 
-def evict_text(group: Group, sessions: Mapping[str, Session]) -> str | None:
+def evict_text(group: Group, sessions: Mapping[str, SessionBound]) -> str | None:
     """The command that removes static members which may be gone, None where there is none of them."""
     gone = [
         m.instance_id
@@ -519,7 +523,7 @@ def evict_text(group: Group, sessions: Mapping[str, Session]) -> str | None:
     return f"kgroup evict {quote(group.name)} {instances} removes {'it' if len(gone) == 1 else 'them'} now"
 
 
-def lines_of_members(group: Group, sessions: Mapping[str, Session]) -> tuple[str, ...]:
+def lines_of_members(group: Group, sessions: Mapping[str, SessionBound]) -> tuple[str, ...]:
     """The members as a refusal lists them: label, host, what is known of the session; labels and hosts in columns."""
     names = labels(group)
     members = group.members or ()
@@ -530,11 +534,11 @@ def lines_of_members(group: Group, sessions: Mapping[str, Session]) -> tuple[str
     )
 
 
-def summary(waiting: Sequence[str], of: int) -> Line:
+def summary(waiting: Sequence[str], of: int) -> EventLine:
     """One line for many groups: ``7 of 12 groups are not there yet: a, b, c and 4 more``."""
     verb = "is" if len(waiting) == 1 else "are"
     text = f"{len(waiting)} of {plural(of, 'group')} {verb} not there yet: {some_of(waiting)}"
-    return Line(("many", *waiting), text)
+    return EventLine(("many", *waiting), text)
 
 
 def some_of(names: Sequence[str]) -> str:
@@ -544,20 +548,20 @@ def some_of(names: Sequence[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
+class GroupVersion:
     """What changes whenever a member was there: the group epoch, or a classic group's generation; None unknown."""
 
     type: str | None = None
     number: int | None = None
 
     @classmethod
-    def of(cls, group: Group | None) -> Trace:
+    def of(cls, group: Group | None) -> GroupVersion:
         """The trace of a group as it was seen."""
         if group is None:
             return cls()
         return cls(group.type, group.group_epoch if group.type == "consumer" else group.generation)
 
-    def differs(self, other: Trace) -> bool:
+    def differs(self, other: GroupVersion) -> bool:
         """Whether somebody was there between the two; what is unknown shows nothing."""
         if self.type != other.type:
             return True
@@ -574,10 +578,10 @@ class Hold:
 
     for_s: float
     since_s: float | None = None
-    traces: tuple[Trace, ...] = ()
+    traces: tuple[GroupVersion, ...] = ()
     broken: bool = False
 
-    def step(self, now_s: float, holds: bool, traces: Sequence[Trace]) -> Hold:
+    def step(self, now_s: float, holds: bool, traces: Sequence[GroupVersion]) -> Hold:
         """After another look; ``traces`` of all groups, none of them where members do not matter."""
         if not holds:
             return Hold(self.for_s)

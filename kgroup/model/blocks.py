@@ -50,7 +50,7 @@ class Title:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class LabelledLine:
     """A line that begins with a fixed upper-case word (LAG, STUCK, RATE, ...)."""
 
     word: str
@@ -76,11 +76,11 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class BlankLine:
     """An empty line."""
 
 
-Block = Title | Verdict | Table | Text | Gap
+Block = Title | LabelledLine | Table | Text | BlankLine
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,14 +21,14 @@ LOG_INCOMPLETE = "log-incomplete"
 """The code of the error that what is asked for may stand in a part of the log that was not read."""
 
 
-class Protocol(StrEnum):
+class RebalanceProtocol(StrEnum):
     """The rebalance protocol that a group follows."""
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
 
 
-class Ending(StrEnum):
+class TransactionEnd(StrEnum):
     """How the transaction of a commit ended; PLAIN commits belong to none, of OPEN ones no end is in the log yet."""
 
     PLAIN = "plain"
@@ -79,7 +79,7 @@ class GroupGone:
 
     log_offset: int
     at_ms: int
-    protocol: Protocol
+    protocol: RebalanceProtocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ class TargetWritten:
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class MemberAssignment:
     """What a member of a consumer group has; ``pending`` it still must give back. ``epoch`` -2: it left for a moment.
 
     ``stable`` is whether it has nothing to give back and waits for nothing.
@@ -161,13 +161,13 @@ class Holding:
 
 
 @dataclass(frozen=True, slots=True)
-class HoldingWritten:
+class MemberAssignmentWritten:
     """A member's current assignment, which its own heartbeat brought about; None: it left, or was fenced."""
 
     log_offset: int
     at_ms: int
     member_id: str
-    holding: Holding | None
+    holding: MemberAssignment | None
 
 
 class CommitWritten(NamedTuple):
@@ -187,7 +187,7 @@ class CommitWritten(NamedTuple):
     metadata: str
     topic_id: str | None
     producer_id: int | None
-    ending: Ending
+    ending: TransactionEnd
     leader_epoch: int | None = None
     ended_ms: int | None = None
 
@@ -226,7 +226,7 @@ Event: TypeAlias = (
     | PatternResolved
     | TargetEpochWritten
     | TargetWritten
-    | HoldingWritten
+    | MemberAssignmentWritten
     | CommitWritten
     | ForeignGroupWritten
     | Unreadable
@@ -234,7 +234,7 @@ Event: TypeAlias = (
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class ScannedRange:
     """How much of the group's partition of ``__consumer_offsets`` was read: offsets [start, end).
 
     ``oldest_ms`` is the time of the oldest record there, of whatever group; None where there is none. From offset

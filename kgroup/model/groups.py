@@ -239,7 +239,7 @@ class Partition:
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
+class GroupTotals:
     """Sums over a group.
 
     None: no partition's lag is known; the members may not be seen; or they do not tell what they hold, so that
@@ -295,11 +295,11 @@ class Group:
         return self.state in ("Empty", "Dead") and not self.members
 
     @property
-    def totals(self) -> Totals:
+    def totals(self) -> GroupTotals:
         """Counts of members and partitions, and the lag of all partitions whose lag is known."""
         lags = [lag for partition in self.partitions if (lag := partition.lag) is not None]
         members = self.members
-        return Totals(
+        return GroupTotals(
             members=None if members is None else len(members),
             idle_members=None
             if members is None

@@ -25,7 +25,7 @@ def is_own_member(member: Member) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class ConfigBounds:
     """A setting's value in force and what a group's own may be, in ms."""
 
     default_ms: int
@@ -57,9 +57,9 @@ class BrokerFacts:
     assignors: tuple[str, ...] | None = None
     consumer_max_size: int | None = None
     classic_max_size: int | None = None
-    session: Bounds | None = None
-    heartbeat: Bounds | None = None
-    classic_session: Bounds | None = None
+    session: ConfigBounds | None = None
+    heartbeat: ConfigBounds | None = None
+    classic_session: ConfigBounds | None = None
     offsets_retention_ms: int | None = None
     transaction_max_ms: int | None = None
     unread: Mapping[str, str] = field(default_factory=dict)
@@ -80,7 +80,7 @@ class PastMember:
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class GroupPast:
     """What ``__consumer_offsets`` tells of a group.
 
     ``members`` are those of the newest generation that had some, ``assignor`` is its; empty and None where none is

@@ -29,7 +29,7 @@ class OffsetRange:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredRecord:
+class ConsumerRecord:
     """A record and where it lies. ``timestamp_ms`` is None in logs older than Kafka 0.10; ``value`` None is a
     tombstone, which is something else than an empty value.
     """

@@ -49,7 +49,7 @@ class Reporter(Protocol):
         """
 
 
-class Silent:
+class NullReporter:
     """A Reporter that says nothing and shows no bar: for a prompt, or for a tool that only runs another one."""
 
     def event(self, word: str, text: str) -> None:

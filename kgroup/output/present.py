@@ -144,14 +144,14 @@ def _write_line(verb: str, outcome: Outcome, output: Format, reporter: StderrRep
 
 def _write_metrics(outcome: Outcome) -> None:
     from kgroup.output.formats.prometheus import exposition
-    from kgroup.support.atomic_file import WholeFile
+    from kgroup.support.atomic_file import AtomicFile
 
     assert outcome.exported is not None
     text = exposition(outcome.exported.metrics())
     if outcome.exported.path is None:
         sys.stdout.write(text)
         return
-    with WholeFile(outcome.exported.path, "--metrics-file", replaces=True) as file:
+    with AtomicFile(outcome.exported.path, "--metrics-file", replaces=True) as file:
         file.write(text.encode())
 
 

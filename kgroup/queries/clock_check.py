@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from kgroup.cluster.offsets_topic.questions import LogQuestions
+from kgroup.cluster.offsets_topic.questions import OffsetsTopicConnection
 from kgroup.model.reporter import Reporter
 
 
-def warn_of_clocks(reporter: Reporter, cluster: LogQuestions) -> None:
+def warn_of_clocks(reporter: Reporter, cluster: OffsetsTopicConnection) -> None:
     """Compare the two, which is one small request, and warn where they are known to differ."""
     if warning := cluster.clocks().warning:
         reporter.warn(warning)

@@ -5,34 +5,34 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from kgroup.cluster.coordinator.groups import Listing
+from kgroup.cluster.coordinator.groups import GroupListing
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.offsets_topic.group_log import GroupLogs
 from kgroup.cluster.snapshot import Cluster, Snapshot
 from kgroup.cluster.topics import LogView, TopicLayout
 from kgroup.groups.doctor.about_lag import stalls_of
-from kgroup.groups.doctor.from_log import FromLog, from_log
+from kgroup.groups.doctor.from_log import DoctorLogFacts, from_log
 from kgroup.groups.doctor.snapshot import (
     ClusterSnapshot,
     CommitPoint,
-    Commits,
+    CommitSeries,
     GroupSnapshot,
-    LogFacts,
+    LogDetails,
     MemberSettings,
     OffsetsPartition,
     Production,
-    TopicFacts,
+    TopicDetails,
     TopicPartition,
 )
-from kgroup.groups.history.summary import Asked
-from kgroup.groups.migration.evidence import Evidence, Wanted
+from kgroup.groups.history.summary import HistoryQuery
+from kgroup.groups.migration.evidence import MigrationEvidence, MigrationRequest
 from kgroup.groups.migration.verdict import readiness
 from kgroup.groups.selected_groups import readable
 from kgroup.model.groups import Group, LogRange, Partition, RowError
 from kgroup.model.migration_facts import SESSION_CONFIG, BrokerFacts, OpenTransaction
 from kgroup.queries.migration_data import load_rules
 from kgroup.queries.migration_evidence import gather, topics_of
-from kgroup.settings.invocation import Run
+from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_ms
 from kgroup.support.errors import KgroupError, NotFound
 from kgroup.support.units import plural
@@ -48,7 +48,7 @@ Opened = Mapping[TopicPartition, tuple[OpenTransaction, ...] | KgroupError]
 
 
 @dataclass(frozen=True, slots=True)
-class Depth:
+class ScanDepth:
     """How far ``__consumer_offsets`` is read back, and for how long at most."""
 
     since_ms: int
@@ -64,15 +64,15 @@ class _Logs:
     held_ms: Mapping[TopicPartition, int | KgroupError | None]
     opened: Opened
 
-    def facts(self, place: TopicPartition) -> LogFacts:
+    def facts(self, place: TopicPartition) -> LogDetails:
         """Of one partition; nothing where its log could not be read."""
         view = self.views.get(place)
         if not isinstance(view, LogView):
-            return LogFacts()
+            return LogDetails()
         (since,) = view.at_times
         arrived = 0 if since is None else view.end - since
         held = self.held_ms.get(place)
-        return LogFacts(
+        return LogDetails(
             last_stable=view.last_stable.offset,
             held_since_ms=self._began(place, view.last_stable.offset) or (held if isinstance(held, int) else None),
             production=Production(arrived, PRODUCTION_MS),
@@ -86,7 +86,7 @@ class _Logs:
         return next((one.began_ms for one in holders if one.began_ms is not None), None)
 
 
-def group_snapshots(run: Run, cluster: Cluster, found: Snapshot, depth: Depth) -> tuple[GroupSnapshot, ...]:
+def group_snapshots(run: Invocation, cluster: Cluster, found: Snapshot, depth: ScanDepth) -> tuple[GroupSnapshot, ...]:
     """All that can be read of these groups, in their order; why the rest could not be is in ``unread``."""
     if not found.groups:
         return ()
@@ -110,15 +110,15 @@ def group_snapshots(run: Run, cluster: Cluster, found: Snapshot, depth: Depth) -
     snapshots = []
     for group in groups:
         item = by_name.get(group.name)
-        asked = Asked(depth.since_ms, now_ms, now_ms, _session(item))
+        asked = HistoryQuery(depth.since_ms, now_ms, now_ms, _session(item))
         made = _snapshot(_with_logs(group, logs.views), item, past, logs, names, asked)
-        judged = readiness(item, Wanted("consumer"), rules) if item and group.type == "classic" else None
+        judged = readiness(item, MigrationRequest("consumer"), rules) if item and group.type == "classic" else None
         made = replace(made, unread={**_unread_logs(group, found.errors, logs.views), **made.unread})
         snapshots.append(replace(made, readiness=judged, bootstrap=run.settings.bootstrap_servers))
     return _with_first_unread(cluster, snapshots)
 
 
-def _group_logs(cluster: Cluster, groups: Sequence[Group], depth: Depth) -> GroupLogs:
+def _group_logs(cluster: Cluster, groups: Sequence[Group], depth: ScanDepth) -> GroupLogs:
     """What the log tells of them; all the rest stands without it."""
     since_ms = {group.name: depth.since_ms for group in groups}
     if depth.budget_s <= 0:
@@ -151,7 +151,7 @@ def _with_first_unread(cluster: Cluster, made: Sequence[GroupSnapshot]) -> tuple
 
 def _told(
     one: GroupSnapshot, found: Mapping[tuple[str, TopicPartition], int | KgroupError | None]
-) -> Mapping[TopicPartition, LogFacts]:
+) -> Mapping[TopicPartition, LogDetails]:
     logs = dict(one.logs)
     for place, facts in one.logs.items():
         answer = found.get((one.group.name, place), _NOT_ASKED)
@@ -168,7 +168,7 @@ def _topic_names(cluster: Cluster) -> tuple[str, ...]:
         return ()
 
 
-def _session(item: Evidence | None) -> int | None:
+def _session(item: MigrationEvidence | None) -> int | None:
     """The session timeout of the group's members of the consumer protocol."""
     if item is None or item.configs is None:
         return None
@@ -177,7 +177,12 @@ def _session(item: Evidence | None) -> int | None:
 
 
 def _snapshot(
-    group: Group, item: Evidence | None, past: GroupLogs, logs: _Logs, names: Sequence[str], asked: Asked
+    group: Group,
+    item: MigrationEvidence | None,
+    past: GroupLogs,
+    logs: _Logs,
+    names: Sequence[str],
+    asked: HistoryQuery,
 ) -> GroupSnapshot:
     log = past.found.get(group.name)
     told = None if log is None else from_log(log.events, log.reach, group, asked)
@@ -203,7 +208,7 @@ def _snapshot(
         commits=_commits(told, item, group),
         commits_since_ms=told.commits_since_ms if told else None,
         logs={place: logs.facts(place) for place in places},
-        topics={topic: TopicFacts(len(layout.leaders), layout.id) for topic, layout in topics.items()},
+        topics={topic: TopicDetails(len(layout.leaders), layout.id) for topic, layout in topics.items()},
         gone=frozenset(gone),
         state_topics=tuple(_state_topics(group.name, names)),
         history=told.history if told else None,
@@ -228,7 +233,7 @@ def _unread_logs(group: Group, errors: Sequence[RowError], views: Views) -> dict
     return dict.fromkeys(("logs", "last_stable", "production"), whys[0]) if whys else {}
 
 
-def _settings(told: FromLog | None, group: Group) -> Mapping[str, MemberSettings] | None:
+def _settings(told: DoctorLogFacts | None, group: Group) -> Mapping[str, MemberSettings] | None:
     """Of the members that are there now; None where the log shows none of them."""
     if told is None:
         return None
@@ -236,7 +241,9 @@ def _settings(told: FromLog | None, group: Group) -> Mapping[str, MemberSettings
     return {who: found for who, found in told.settings.items() if who in here}
 
 
-def _commits(told: FromLog | None, item: Evidence | None, group: Group) -> Mapping[TopicPartition, Commits] | None:
+def _commits(
+    told: DoctorLogFacts | None, item: MigrationEvidence | None, group: Group
+) -> Mapping[TopicPartition, CommitSeries] | None:
     """Those of the log, and of commits that are older than what was read of it, the standing one alone."""
     past = item.past if item else None
     if told is None and past is None:
@@ -246,7 +253,7 @@ def _commits(told: FromLog | None, item: Evidence | None, group: Group) -> Mappi
         place = (partition.topic, partition.partition)
         at_ms = past.commits_ms.get(place) if past else None
         if past and at_ms is not None and partition.commit is not None and place not in found:
-            found[place] = Commits((CommitPoint(partition.commit.offset, at_ms),), past.topic_ids.get(place))
+            found[place] = CommitSeries((CommitPoint(partition.commit.offset, at_ms),), past.topic_ids.get(place))
     return found
 
 
@@ -316,7 +323,7 @@ def _looked_at(cluster: Cluster, layouts: Layouts, places: Collection[TopicParti
     return _Logs(layouts, views, held_ms, opened)
 
 
-def cluster_snapshot(run: Run, cluster: Cluster, listing: Listing) -> ClusterSnapshot:
+def cluster_snapshot(run: Invocation, cluster: Cluster, listing: GroupListing) -> ClusterSnapshot:
     """What concerns every group; ``listing`` are all groups there are."""
     now_ms = utc_ms()
     unread: dict[str, str] = {}

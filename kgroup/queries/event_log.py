@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 
-from kgroup.groups.wait_conditions import Line
+from kgroup.groups.wait_conditions import EventLine
 from kgroup.model.reporter import Reporter
 
 _COUNTS_EVERY_S = 10.0
@@ -19,7 +19,7 @@ class _Said:
     at_s: float
 
 
-class Telling:
+class EventLog:
     """Says lines once, each about something: a group, all of them, the cluster.
 
     A line with another key than the last about the same thing is said at once; one that differs in its counts
@@ -31,7 +31,7 @@ class Telling:
         self._said: dict[Hashable, _Said] = {}
         self.changes = 0
 
-    def say(self, word: str, about: Hashable, line: Line, now_s: float) -> None:
+    def say(self, word: str, about: Hashable, line: EventLine, now_s: float) -> None:
         """Say it if it is news; ``now_s`` is of a monotonic clock."""
         last = self._said.get(about)
         known = last is not None and last.key == line.key
@@ -48,7 +48,7 @@ class Telling:
     def no_answer(self, word: str, message: str, now_s: float) -> None:
         """The cluster does not answer; whatever is seen afterwards is news."""
         self._said = {about: said for about, said in self._said.items() if about == _NO_ANSWER}
-        self.say(word, _NO_ANSWER, Line(_NO_ANSWER, f"no answer: {message}"), now_s)
+        self.say(word, _NO_ANSWER, EventLine(_NO_ANSWER, f"no answer: {message}"), now_s)
 
     def answered(self) -> None:
         """The cluster answers (again)."""

@@ -12,7 +12,7 @@ from kgroup.cluster.snapshot import Cluster, Snapshot, Want
 from kgroup.groups.as_of_plan import COMMIT_UNKNOWN, made_anew, unknown_commit
 from kgroup.groups.offset_files import GroupOffsets
 from kgroup.groups.reset_targets import parse_moment
-from kgroup.groups.selection import Choice, Selection, check_expected, choose, concerns_topic, names_of, names_only
+from kgroup.groups.selection import GroupChoice, Selection, check_expected, choose, concerns_topic, names_of, names_only
 from kgroup.groups.state_from_log import LoggedState, Stood, state_at
 from kgroup.model.acl_hint import acl_hint
 from kgroup.model.group_log import LOG_INCOMPLETE
@@ -20,7 +20,7 @@ from kgroup.model.groups import Coordinator, Group, ListedGroup, RowError
 from kgroup.queries.log_bounds import FromLog, LogBounds
 from kgroup.queries.scan_progress import scan_progress
 from kgroup.queries.snapshots import foreign_left_out
-from kgroup.settings.invocation import Run
+from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_ms, utc_now
 from kgroup.support.durations import parse_duration
 from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, NotFound, UsageError
@@ -58,7 +58,7 @@ def check_bounds(bounds: LogBounds, *, reads: bool, missing: str = "--from-log")
 
 
 def read_logged(
-    run: Run,
+    run: Invocation,
     cluster: Cluster,
     names: Collection[str] | None,
     bounds: LogBounds,
@@ -104,7 +104,7 @@ def read_logged(
     return Logged(states, tuple(missing) if names is not None else (), tuple(errors))
 
 
-def logged_snapshot(run: Run, cluster: Cluster, which: Selection, source: FromLog, want: Want) -> LoggedSnapshot:
+def logged_snapshot(run: Invocation, cluster: Cluster, which: Selection, source: FromLog, want: Want) -> LoggedSnapshot:
     """The groups that ``which`` means, out of the log, with the logs of their partitions where ``want`` has them.
 
     Raises NotFound, Refused and NotAuthorized as ``kgroup.queries.snapshots`` does.
@@ -125,7 +125,7 @@ class LoggedSnapshot:
 
 
 def choose_logged(
-    run: Run,
+    run: Invocation,
     cluster: Cluster,
     which: Selection,
     bounds: LogBounds,
@@ -157,7 +157,7 @@ def choose_logged(
         except NotFound:
             if not logged.errors:
                 raise
-            choice = Choice((), None)  # it may be in what was not read, of which the errors tell
+            choice = GroupChoice((), None)  # it may be in what was not read, of which the errors tell
         chosen = {group.name: logged.states[group.name] for group in choice.groups}
         errors = tuple(error for error in logged.errors if error.group is None or error.group in chosen)
         if choice.missing and not any(error.group is None for error in errors):
@@ -246,7 +246,7 @@ def with_errors(group: Group, state: LoggedState) -> Group:
 _NONE = Stood(None)
 
 
-def say_open(run: Run, states: Collection[LoggedState], at_ms: int | None = None) -> None:
+def say_open(run: Invocation, states: Collection[LoggedState], at_ms: int | None = None) -> None:
     """Say for which partitions commits of a transaction that was open then (None: is open) stand in the log."""
     places = [f"{state.name} {topic}:{number}" for state in states for topic, number in sorted(state.open)]
     if places:
@@ -276,7 +276,7 @@ def stood_at(state: LoggedState, topics: Sequence[str] | None, at_ms: int | None
     return GroupOffsets(state.name, state.type, state.state, commits, rfc3339(at_ms or state.newest_ms))
 
 
-def _say_untraced(run: Run, at_ms: int, *, compacted: bool) -> None:
+def _say_untraced(run: Invocation, at_ms: int, *, compacted: bool) -> None:
     """Say of which commits not even an error can be shown: nothing of them is left."""
     if compacted and utc_ms() - at_ms > _MARKS_KEPT_MS:
         run.reporter.note(

@@ -7,18 +7,18 @@ from dataclasses import dataclass, replace
 
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.snapshot import Cluster, Want
-from kgroup.groups.commit_tags import Mark
-from kgroup.groups.history.summary import Asked, History, history
+from kgroup.groups.commit_tags import CatchupCommitTag
+from kgroup.groups.history.summary import GroupHistory, HistoryQuery, history
 from kgroup.model.acl_hint import acl_hint
 from kgroup.model.group_log import (
     CommitWritten,
-    Ending,
     EpochWritten,
     Event,
     ForeignGroupWritten,
     GenerationWritten,
     GroupGone,
-    Reach,
+    ScannedRange,
+    TransactionEnd,
 )
 from kgroup.model.groups import ListedGroup, RowError
 from kgroup.support.clock import utc_ms
@@ -35,7 +35,7 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class HistoryRequest:
     """What of the histories is wanted: from ``since_ms`` until ``until_ms`` (None: now), read for ``budget_s``.
 
     ``moves_on_ms`` is how long the span is where it ends now, whenever that is; None where it begins at a fixed time.
@@ -52,12 +52,12 @@ class Wish:
 class Histories:
     """The logs of groups, and what they tell. ``states`` are what coordinators say, None: there is no such group."""
 
-    def __init__(self, cluster: Cluster, wish: Wish, states: Mapping[str, str | None]) -> None:
+    def __init__(self, cluster: Cluster, wish: HistoryRequest, states: Mapping[str, str | None]) -> None:
         self._cluster = cluster
         self._wish = wish
         self._states = dict(states)
         self._events: dict[str, tuple[Event, ...]] = {}
-        self._reach: dict[str, Reach] = {}
+        self._reach: dict[str, ScannedRange] = {}
         self._sessions_ms = cluster.consumer_sessions(list(states))
 
     def read(self, progress: Progress | None = None) -> tuple[RowError, ...]:
@@ -124,7 +124,7 @@ class Histories:
         """Why the log was not read as far back as it had to be; None: it was. Of a group that was read."""
         return self._reach[group].stopped
 
-    def found(self) -> tuple[History, ...]:
+    def found(self) -> tuple[GroupHistory, ...]:
         """The histories of all groups that were read, in the order in which they were asked for."""
         return tuple(self._history(group) for group in self._states if group in self._events)
 
@@ -132,10 +132,10 @@ class Histories:
         wish = self._wish
         return wish.since_ms if wish.moves_on_ms is None else now_ms - wish.moves_on_ms
 
-    def _history(self, group: str) -> History:
+    def _history(self, group: str) -> GroupHistory:
         wish = self._wish
         now_ms = utc_ms()
-        asked = Asked(
+        asked = HistoryQuery(
             since_ms=self._since_ms(now_ms),
             # What was written while it was read belongs to it, whatever the brokers' clocks say.
             until_ms=_last_ms(self._events[group], now_ms) if wish.until_ms is None else wish.until_ms,
@@ -159,17 +159,17 @@ def _last_ms(events: Sequence[Event], now_ms: int) -> int:
 
 
 def _plan_of(metadata: str) -> str | None:
-    mark = Mark.of(metadata)
+    mark = CatchupCommitTag.of(metadata)
     return None if mark is None else mark.plan_id
 
 
-def _floor(events: Iterable[Event], reach: Reach) -> int:
+def _floor(events: Iterable[Event], reach: ScannedRange) -> int:
     """From where on the log may tell something new: from the oldest commit of a transaction that was open."""
-    pending = (e.log_offset for e in events if isinstance(e, CommitWritten) and e.ending is Ending.OPEN)
+    pending = (e.log_offset for e in events if isinstance(e, CommitWritten) and e.ending is TransactionEnd.OPEN)
     return min(pending, default=reach.end)
 
 
-def _longer(reach: Reach, more: Reach, floor: int) -> Reach:
+def _longer(reach: ScannedRange, more: ScannedRange, floor: int) -> ScannedRange:
     """What was read, with what was read on from ``floor``: compaction may have been there first."""
     whole = more.whole_from is not None and more.whole_from <= floor
     return replace(

@@ -12,26 +12,26 @@ from kgroup.cluster.lag_reading import LagFacts, LagWants, Others, unread_span
 from kgroup.cluster.snapshot import Cluster
 from kgroup.cluster.topics import LogView, TopicLayout
 from kgroup.groups.lag.evidence import (
-    Evidence,
+    BlockingTransaction,
     FirstUnread,
     Isolation,
+    LagEvidence,
     LogPoint,
-    OpenTransaction,
     PartitionEvidence,
     Retention,
     Sibling,
     Source,
     TopicPartition,
 )
-from kgroup.groups.lag.from_log import FromLog, from_log
+from kgroup.groups.lag.from_log import LagLogFacts, from_log
 from kgroup.model.group_log import GenerationWritten, GroupGone
 from kgroup.model.groups import Commit, Group, LogRange, Partition
 from kgroup.support.errors import KgroupError, NotAuthorized
 
 if TYPE_CHECKING:
-    from kgroup.cluster.topic_retention import Keeping
+    from kgroup.cluster.topic_retention import TopicRetentions
     from kgroup.model import migration_facts as told_facts
-    from kgroup.queries.lag_cache import LagMemory
+    from kgroup.queries.lag_cache import LagCache
 
 _RATES_MS = (600_000, 60_000)
 _SPAN_MS = 3_600_000
@@ -63,7 +63,7 @@ class Read:
     ``stopped`` is why its log was read no further back than ``read_since_ms``; None: far enough.
     """
 
-    evidence: Evidence
+    evidence: LagEvidence
     generation: int | None = None
     leader: str | None = None
     stopped: str | None = None
@@ -71,7 +71,7 @@ class Read:
 
 
 def read_evidence(
-    cluster: Cluster, groups: Sequence[Group], ask: Ask, now_ms: int, memory: LagMemory | None = None
+    cluster: Cluster, groups: Sequence[Group], ask: Ask, now_ms: int, memory: LagCache | None = None
 ) -> dict[str, Read]:
     """The evidence of each group, by name. ``now_ms`` is our clock, and gives way to a broker's that is ahead.
 
@@ -108,7 +108,7 @@ def _of_group(group: Group, facts: LagFacts, ask: Ask, wants: LagWants, now_ms: 
     told = None if log is None else from_log(log.events, log.reach, group, now_ms)
     unread = facts.logs.unread.get(group.name)
     firsts = dict(_firsts(group, facts, wants))
-    evidence = Evidence(
+    evidence = LagEvidence(
         now_ms=now_ms,
         isolation=ask.isolation,
         partitions={(p.topic, p.partition): _of_partition(p, facts, firsts, told, wants) for p in group.partitions},
@@ -131,7 +131,7 @@ def _of_group(group: Group, facts: LagFacts, ask: Ask, wants: LagWants, now_ms: 
 
 
 def _unknown(
-    group: Group, facts: LagFacts, ask: Ask, firsts: Mapping[TopicPartition, First], told: FromLog | None
+    group: Group, facts: LagFacts, ask: Ask, firsts: Mapping[TopicPartition, First], told: LagLogFacts | None
 ) -> Iterator[tuple[Source, str]]:
     """What could not be read, and why."""
     if told is None:
@@ -171,7 +171,7 @@ def _firsts(group: Group, facts: LagFacts, wants: LagWants) -> Iterator[tuple[To
 
 
 def _of_partition(
-    p: Partition, facts: LagFacts, firsts: Mapping[TopicPartition, First], told: FromLog | None, wants: LagWants
+    p: Partition, facts: LagFacts, firsts: Mapping[TopicPartition, First], told: LagLogFacts | None, wants: LagWants
 ) -> PartitionEvidence:
     place = (p.topic, p.partition)
     view, layout = facts.views.get(place), facts.layouts.get(p.topic)
@@ -200,13 +200,13 @@ def _first_unread(first: First) -> FirstUnread | None:
     return FirstUnread(None) if first is None else FirstUnread(first.offset, first.timestamp_ms)
 
 
-def _oldest(found: tuple[told_facts.OpenTransaction, ...] | KgroupError | None) -> OpenTransaction | None:
+def _oldest(found: tuple[told_facts.OpenTransaction, ...] | KgroupError | None) -> BlockingTransaction | None:
     """The transaction that keeps the last stable offset back; one that no coordinator knows began then or earlier."""
     if not found or isinstance(found, KgroupError):
         return None
     first = found[0]
     since_ms = first.last_ms if first.began_ms is None else first.began_ms
-    return OpenTransaction(
+    return BlockingTransaction(
         first.producer_id,
         first.producer_epoch,
         first.start_offset,
@@ -216,7 +216,7 @@ def _oldest(found: tuple[told_facts.OpenTransaction, ...] | KgroupError | None) 
     )
 
 
-def _retention(keeping: Keeping | None, place: TopicPartition) -> Retention | None:
+def _retention(keeping: TopicRetentions | None, place: TopicPartition) -> Retention | None:
     settings = None if keeping is None else keeping.settings.get(place[0])
     if keeping is None or settings is None:
         return None

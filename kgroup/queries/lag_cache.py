@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from kgroup.cluster.lag_reading import LagFacts, LagWants
 from kgroup.cluster.offsets_topic.group_log import GroupLog, GroupLogs
 from kgroup.groups.lag.from_log import whole_since
-from kgroup.model.group_log import CommitWritten, Ending, Event, Reach
+from kgroup.model.group_log import CommitWritten, Event, ScannedRange, TransactionEnd
 from kgroup.model.groups import Group
 
 SURROUNDINGS_EVERY_S = 15.0
@@ -20,7 +20,7 @@ _LEAST_EVENTS, _EVENTS_A_PARTITION = 10_000, 40
 
 
 @dataclass(slots=True)
-class LagMemory:
+class LagCache:
     """The logs that earlier looks read, and what is around the groups; of no more groups than the last look had."""
 
     _logs: dict[str, GroupLog] = field(default_factory=dict)
@@ -94,7 +94,7 @@ def _young(events: Collection[Event], since_ms: int) -> int:
 
 def _floor(log: GroupLog) -> int:
     """From where to read on: how an open transaction has ended may be told by what comes."""
-    opened = (e.log_offset for e in log.events if isinstance(e, CommitWritten) and e.ending is Ending.OPEN)
+    opened = (e.log_offset for e in log.events if isinstance(e, CommitWritten) and e.ending is TransactionEnd.OPEN)
     return min(opened, default=log.reach.end)
 
 
@@ -112,16 +112,16 @@ def _about(event: Event) -> tuple[object, ...]:
 
 def _counts(event: Event) -> bool:
     """A commit does not while its transaction is open, nor when that was aborted."""
-    return not isinstance(event, CommitWritten) or event.ending in (Ending.PLAIN, Ending.COMMITTED)
+    return not isinstance(event, CommitWritten) or event.ending in (TransactionEnd.PLAIN, TransactionEnd.COMMITTED)
 
 
 def _open_ms(events: Iterable[Event]) -> int | None:
     return min(
-        (e.at_ms for e in events if isinstance(e, CommitWritten) and e.ending is Ending.OPEN),
+        (e.at_ms for e in events if isinstance(e, CommitWritten) and e.ending is TransactionEnd.OPEN),
         default=None,
     )
 
 
-def _stopped(reach: Reach, whole_ms: int | None, since_ms: int) -> str | None:
+def _stopped(reach: ScannedRange, whole_ms: int | None, since_ms: int) -> str | None:
     """Time passes: what was not read an hour back at first is an hour old some day."""
     return None if whole_ms is not None and whole_ms <= since_ms else reach.stopped

@@ -8,7 +8,16 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, TypeVar
 
-from kgroup.groups.migration.rules import BrokerDefect, Certainty, ClientRow, Defect, Level, Product, Rules, Support
+from kgroup.groups.migration.rules import (
+    BrokerDefect,
+    Certainty,
+    ClientRow,
+    Defect,
+    DefectLevel,
+    MigrationRules,
+    Product,
+    Support,
+)
 from kgroup.groups.migration.versions import parse_version
 from kgroup.support.errors import KgroupError
 
@@ -21,16 +30,16 @@ _Row = TypeVar("_Row")
 
 
 @cache
-def load_rules() -> Rules:
+def load_rules() -> MigrationRules:
     """The tables of this release of kgroup; raises KgroupError, naming file and row, where they are broken."""
     return parse_rules(_text(CLIENTS_FILE), _text(DEFECTS_FILE))
 
 
-def parse_rules(clients: str, defects: str) -> Rules:
+def parse_rules(clients: str, defects: str) -> MigrationRules:
     """The tables from the text of the two files; raises KgroupError, naming file and row, for what they may not say."""
     first = _File(CLIENTS_FILE, clients, ("clients", "monitors"))
     second = _File(DEFECTS_FILE, defects, ("defects", "services", "proxies"))
-    rules = Rules(
+    rules = MigrationRules(
         clients=first.rows("clients", _client),
         monitors=first.rows("monitors", _product),
         broker_defects=second.rows("defects", _broker_defect, key="id"),
@@ -82,7 +91,7 @@ def _defect(fields: _Fields) -> Defect:
         id=fields.text("id"),
         what=fields.text("what"),
         fixed_in=fields.versions("fixed_in"),
-        level=fields.word("level", Level),
+        level=fields.word("level", DefectLevel),
         certainty=fields.word("certainty", Certainty),
     )
     fields.check_all_read()
@@ -95,7 +104,7 @@ def _broker_defect(fields: _Fields) -> BrokerDefect:
         what=fields.text("what"),
         since=fields.version("since"),
         fixed_in=fields.versions("fixed_in"),
-        level=fields.word("level", Level),
+        level=fields.word("level", DefectLevel),
         targets=fields.some_of("targets", _PROTOCOLS, least=1),
         live=fields.flag("live"),
         static=fields.flag("static"),

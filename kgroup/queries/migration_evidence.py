@@ -6,30 +6,30 @@ from collections.abc import Mapping, Sequence
 
 from kgroup.cluster.snapshot import Cluster
 from kgroup.groups.change_plan import committed
-from kgroup.groups.migration.evidence import Client, Evidence
-from kgroup.groups.selected_groups import Chosen
+from kgroup.groups.migration.evidence import ApplicationClient, MigrationEvidence
+from kgroup.groups.selected_groups import SelectedGroups
 from kgroup.groups.stale_members import without_leftovers
 from kgroup.model.groups import Group, ListedGroup
 from kgroup.model.migration_facts import Access, BrokerFacts, TopicPartition
-from kgroup.settings.invocation import Run
+from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_ms
 from kgroup.support.errors import KgroupError, NotAuthorized, NotFound
 
 _PAST_BUDGET_S = 2.0
 _PENDING = "pending-transaction"
 
-Used = Sequence[tuple[str | None, Client]]
+Used = Sequence[tuple[str | None, ApplicationClient]]
 """What applications use: the group that it is about (None: all), and the client."""
 
 
 def gather(
-    run: Run,
+    run: Invocation,
     cluster: Cluster,
-    found: Chosen,
+    found: SelectedGroups,
     others: Sequence[ListedGroup],
     clients: Used,
     configured: tuple[str, ...] = (),
-) -> tuple[Evidence, ...]:
+) -> tuple[MigrationEvidence, ...]:
     """All that can be read of these groups, in their order; what can't be is None in the evidence, with the reason.
 
     ``others`` are groups of kinds that can't be described; ``configured`` are the assignors of the application's own
@@ -62,7 +62,7 @@ def gather(
         if isinstance(own_access, KgroupError):
             unread["access"] = own_access.message
         evidence.append(
-            Evidence(
+            MigrationEvidence(
                 group=without_leftovers(group),
                 kind=group.type,
                 broker=facts.get(group.coordinator.id, BrokerFacts()) if group.coordinator else BrokerFacts(),
@@ -94,7 +94,7 @@ def topics_of(group: Group) -> set[str]:
     return subscribed | {partition.topic for partition in group.partitions}
 
 
-def _of_other_kind(listed: ListedGroup, now_ms: int) -> Evidence:
+def _of_other_kind(listed: ListedGroup, now_ms: int) -> MigrationEvidence:
     """A share or streams group: nothing of it is read."""
     group = Group(
         name=listed.name,
@@ -110,4 +110,4 @@ def _of_other_kind(listed: ListedGroup, now_ms: int) -> Evidence:
         members=None,
         partitions=(),
     )
-    return Evidence(group, listed.type, BrokerFacts(), None, None, None, now_ms)
+    return MigrationEvidence(group, listed.type, BrokerFacts(), None, None, None, now_ms)

@@ -16,7 +16,7 @@ from kgroup.groups.migration.rollout import Followed, finished_line, line_of, su
 from kgroup.groups.wait_conditions import FIRST_PAUSE_S, next_pause_s
 from kgroup.model.groups import Group, Member
 from kgroup.model.reporter import Reporter
-from kgroup.queries.event_log import Telling
+from kgroup.queries.event_log import EventLog
 from kgroup.queries.wait import LINES_AT_ONCE, SHORTEST_LOOK_S, raised
 from kgroup.support.errors import ExitCode, KgroupError, NotFound, Unreachable
 from kgroup.support.stdout_reader import pause
@@ -123,7 +123,7 @@ class _Follow:
         settled_s: float,
     ) -> None:
         self._reporter = reporter
-        self._telling = Telling(reporter)
+        self._telling = EventLog(reporter)
         self._cluster = cluster
         self._within_s = within_s
         self._settled_s = settled_s

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kgroup.cluster.coordinator.groups import Listing
+from kgroup.cluster.coordinator.groups import GroupListing
 from kgroup.cluster.snapshot import Cluster, Want
-from kgroup.groups.selection import Choice, Selection, check_expected, choose, concerns_topic, visibility_note
+from kgroup.groups.selection import GroupChoice, Selection, check_expected, choose, concerns_topic, visibility_note
 from kgroup.model.groups import ListedGroup, RowError
-from kgroup.settings.invocation import Run
+from kgroup.settings.invocation import Invocation
 from kgroup.support.errors import NotFound
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ListedGroups:
     """The groups, and what could not be seen of the others."""
 
     groups: tuple[ListedGroup, ...]
     errors: tuple[RowError, ...]
 
 
-def choose_groups(run: Run, cluster: Cluster, which: Selection) -> Chosen:
+def choose_groups(run: Invocation, cluster: Cluster, which: Selection) -> ListedGroups:
     """The groups that ``which`` means, in the order of their names.
 
     Raises NotFound and NotAuthorized as ``kgroup.groups.selection`` does, and Refused where ``--expect`` says
@@ -41,10 +41,10 @@ def choose_groups(run: Run, cluster: Cluster, which: Selection) -> Chosen:
         groups = tuple(group for group in groups if group.name in about)
         errors += snapshot.errors
     check_expected(which, len(groups))
-    return Chosen(groups, errors)
+    return ListedGroups(groups, errors)
 
 
-def _choice(which: Selection, listing: Listing, place: str) -> Choice:
+def _choice(which: Selection, listing: GroupListing, place: str) -> GroupChoice:
     try:
         return choose(which, listing.groups, place)
     except NotFound:

@@ -9,14 +9,14 @@ from kgroup.cluster.snapshot import DESCRIBED_TYPES, Cluster, Snapshot, Want
 from kgroup.groups.selection import Selection, check_expected, names_of, names_only, unknown_groups
 from kgroup.model.groups import ListedGroup, RowError
 from kgroup.queries.select_groups import choose_groups
-from kgroup.settings.invocation import Run
+from kgroup.settings.invocation import Invocation
 from kgroup.support.errors import NotFound, Refused
 from kgroup.support.quoting import quote
 from kgroup.support.units import plural
 
 
 def snapshots(
-    run: Run, cluster: Cluster, which: Selection, want: Want, at_a_time: int | None = None
+    run: Invocation, cluster: Cluster, which: Selection, want: Want, at_a_time: int | None = None
 ) -> Iterator[Snapshot]:
     """The groups that ``which`` means, ``at_a_time`` of them in each snapshot (None: all in one).
 
@@ -35,7 +35,7 @@ def snapshots(
         yield _without_vanished(cluster, cluster.describe(described[at : at + step], want))
 
 
-def _by_name(run: Run, cluster: Cluster, which: Selection, want: Want) -> Snapshot:
+def _by_name(run: Invocation, cluster: Cluster, which: Selection, want: Want) -> Snapshot:
     """The named groups, without asking which others there are, unless one is missing."""
     names = names_of(which)
     snapshot = cluster.describe(names, want)
@@ -54,13 +54,15 @@ def _by_name(run: Run, cluster: Cluster, which: Selection, want: Want) -> Snapsh
     return replace(snapshot, errors=(*others, RowError.of(unknown)))
 
 
-def _described(run: Run, which: Selection, groups: Sequence[ListedGroup]) -> tuple[ListedGroup, ...]:
+def _described(run: Invocation, which: Selection, groups: Sequence[ListedGroup]) -> tuple[ListedGroup, ...]:
     """Those of the groups that kgroup describes. Raises Refused for a named one that it does not."""
     foreign = foreign_left_out(run, which, groups)
     return tuple(group for group in groups if group.name not in foreign)
 
 
-def foreign_left_out(run: Run, which: Selection, groups: Sequence[ListedGroup], source: str = "") -> frozenset[str]:
+def foreign_left_out(
+    run: Invocation, which: Selection, groups: Sequence[ListedGroup], source: str = ""
+) -> frozenset[str]:
     """The names of the share and streams groups among these, after a note. Raises Refused for a named one."""
     foreign = [group for group in groups if group.type not in DESCRIBED_TYPES]
     refuse_foreign([group for group in foreign if group.name in names_of(which)], run.verb)

@@ -15,7 +15,7 @@ from kgroup.support.errors import KgroupError
 if TYPE_CHECKING:
     from kgroup.groups.verdict.group import GroupVerdict
     from kgroup.queries.lag import Read
-    from kgroup.queries.lag_cache import LagMemory
+    from kgroup.queries.lag_cache import LagCache
 
 MOST_GROUPS = 20
 """A verdict reads records of each group; whoever describes more of them looks for the worst one first."""
@@ -24,7 +24,7 @@ _BUDGET_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class GroupVerdicts:
     """The groups, classic ones with generation and leader, and their verdicts: none where there are too many."""
 
     groups: tuple[Group, ...]
@@ -32,10 +32,12 @@ class Judgement:
     notes: tuple[str, ...] = ()
 
 
-def judged(cluster: Cluster, groups: Sequence[Group], budget_s: float, memory: LagMemory | None = None) -> Judgement:
+def read_verdicts(
+    cluster: Cluster, groups: Sequence[Group], budget_s: float, memory: LagCache | None = None
+) -> GroupVerdicts:
     """Judge few groups; of many, only find the generations. ``budget_s`` 0 reads nothing of ``__consumer_offsets``."""
     if not groups:
-        return Judgement(())
+        return GroupVerdicts(())
     if len(groups) > MOST_GROUPS:
         return _dated(cluster, groups, budget_s)
     # Imported here: pages of many groups have no verdict.
@@ -47,9 +49,9 @@ def judged(cluster: Cluster, groups: Sequence[Group], budget_s: float, memory: L
         with cluster.at_most(budget_s or _BUDGET_S):
             read = read_evidence(cluster, groups, ask, utc_ms(), memory)
     except KgroupError as error:
-        return Judgement(tuple(groups), notes=(f"no verdict: {error.message}",))
+        return GroupVerdicts(tuple(groups), notes=(f"no verdict: {error.message}",))
     named = tuple(_with_generation(group, read[group.name]) if _has_generation(group) else group for group in groups)
-    return Judgement(
+    return GroupVerdicts(
         named,
         {group.name: verdict(group, read[group.name].evidence) for group in named},
         () if budget_s == 0 else (*_notes(named, read), *_clock_notes(read)),
@@ -64,11 +66,11 @@ def _clock_notes(read: Mapping[str, Read]) -> tuple[str, ...]:
     return () if warning is None else (warning,)
 
 
-def _dated(cluster: Cluster, groups: Sequence[Group], budget_s: float) -> Judgement:
+def _dated(cluster: Cluster, groups: Sequence[Group], budget_s: float) -> GroupVerdicts:
     if budget_s == 0:
-        return Judgement(tuple(groups))
+        return GroupVerdicts(tuple(groups))
     dated, note = cluster.dated(groups, budget_s)
-    return Judgement(dated, notes=() if note is None else (note,))
+    return GroupVerdicts(dated, notes=() if note is None else (note,))
 
 
 def _has_generation(group: Group) -> bool:

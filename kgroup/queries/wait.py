@@ -15,17 +15,17 @@ from kgroup.groups.wait_conditions import (
     FIRST_PAUSE_S,
     SHORTEST_PAUSE_S,
     Condition,
+    ConditionResult,
     Empty,
+    EventLine,
+    GroupVersion,
     Hold,
-    Judgement,
     LagTimeBelow,
     Life,
-    Line,
-    Session,
+    ObservedMembers,
+    SessionBound,
     Sight,
     TopicPartition,
-    Trace,
-    Watched,
     evict_text,
     line_of,
     lines_of_members,
@@ -38,7 +38,7 @@ from kgroup.model.groups import Group, LogRange, Member, RowError, places_docume
 from kgroup.model.hidden_commits import not_all_shown
 from kgroup.model.reporter import Reporter
 from kgroup.queries.clock_check import warn_of_clocks
-from kgroup.queries.event_log import Telling
+from kgroup.queries.event_log import EventLog
 from kgroup.support.clock import utc_ms
 from kgroup.support.durations import format_duration
 from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, NotFound, Unreachable
@@ -69,7 +69,7 @@ class Remaining:
     """A member that is still there though it was waited for its leaving."""
 
     member: Member
-    session: Session
+    session: SessionBound
 
     def document(self) -> dict[str, Any]:
         """Its JSON form; ``session_ends_in_ms`` is the most that a dead member stays, null where not known."""
@@ -92,7 +92,7 @@ class WaitedFor:
 
     name: str
     group: Group | None
-    judgements: tuple[Judgement, ...]
+    judgements: tuple[ConditionResult, ...]
     waited_s: float
     remaining: tuple[Remaining, ...]
 
@@ -118,7 +118,7 @@ class WaitedFor:
         return any(judgement.condition.reads_lag for judgement in self.judgements)
 
     @property
-    def sessions(self) -> dict[str, Session]:
+    def sessions(self) -> dict[str, SessionBound]:
         """What is known of the remaining members, by member id."""
         return {item.member.member_id: item.session for item in self.remaining}
 
@@ -179,7 +179,7 @@ def describe_members(group: Group, sessions: Sessions) -> tuple[str, ...]:
     """A line for each member, for refusals: label, host, and what can be known of its session at first sight; and
     the command that removes static ones, where there are some.
     """
-    timeouts, watched = sessions.of(group), Watched().step(group, 0.0)
+    timeouts, watched = sessions.of(group), ObservedMembers().step(group, 0.0)
     known = {m.member_id: watched.session(m, timeouts.get(m.member_id), 0.0) for m in group.members or ()}
     evict = evict_text(group, known)
     return (*lines_of_members(group, known), *((evict,) if evict else ()))
@@ -198,7 +198,7 @@ class _Wait:
         hold_s: float,
     ) -> None:
         self._reporter = reporter
-        self._telling = Telling(reporter)
+        self._telling = EventLog(reporter)
         self._cluster = cluster
         self._names = names
         self._conditions = conditions
@@ -209,9 +209,9 @@ class _Wait:
         self._reads_ages = any(isinstance(condition, LagTimeBelow) for condition in conditions)
         self._about_members = any(condition.about_members for condition in conditions)
         self._sights: tuple[Sight, ...] = ()
-        self._judged: dict[str, tuple[Judgement, ...]] = {}
+        self._judged: dict[str, tuple[ConditionResult, ...]] = {}
         self._since_s: dict[str, float] = {}
-        self._watched: dict[str, Watched] = {}
+        self._watched: dict[str, ObservedMembers] = {}
         self._timeouts_ms: dict[str, int] = {}
         self._timeouts_asked_s: float | None = None
         self._ages: dict[tuple[TopicPartition, int], int] = {}
@@ -226,7 +226,7 @@ class _Wait:
             failure = self._look(dated)
             now_s = time.monotonic()
             holding = failure is None and self._all_hold()
-            traces = [Trace.of(sight.group) for sight in self._sights] if self._about_members else []
+            traces = [GroupVersion.of(sight.group) for sight in self._sights] if self._about_members else []
             self._hold = self._hold.step(now_s, holding and (dated or not needs_date), traces)
             changes = self._telling.changes
             self._say(now_s, failure)
@@ -276,7 +276,7 @@ class _Wait:
                 self._reporter.note(note)
         self._sights, self._judged = sights, judged
         for sight in sights:
-            self._watched[sight.name] = self._watched.get(sight.name, Watched()).step(sight.group, now_s)
+            self._watched[sight.name] = self._watched.get(sight.name, ObservedMembers()).step(sight.group, now_s)
             if not all(judgement.holds for judgement in judged[sight.name]):
                 self._since_s.pop(sight.name, None)
             else:
@@ -309,8 +309,8 @@ class _Wait:
                 ages.setdefault(name, {})[place] = None if isinstance(answer, KgroupError) else answer
         return ages
 
-    def _sessions_of(self, sight: Sight, now_s: float) -> dict[str, Session]:
-        watched = self._watched.get(sight.name, Watched())
+    def _sessions_of(self, sight: Sight, now_s: float) -> dict[str, SessionBound]:
+        watched = self._watched.get(sight.name, ObservedMembers())
         members = sight.group.members if sight.group else None
         return {m.member_id: watched.session(m, self._timeouts_ms.get(m.member_id), now_s) for m in members or ()}
 
@@ -346,18 +346,20 @@ class _Wait:
         going = [s for s in waiting if s.group and any(c.too_many(s) for c in self._conditions)]
         self._learn_timeouts(going, now_s=now_s)
         if self._hold.broken:
-            self._line("broken", Line(now_s, f"somebody was there meanwhile: {self._hold_text()} begins anew"), now_s)
+            self._line(
+                "broken", EventLine(now_s, f"somebody was there meanwhile: {self._hold_text()} begins anew"), now_s
+            )
         many = len(self._sights) > LINES_AT_ONCE
         for sight in self._sights if not many else waiting:
             line = line_of(sight, self._judged[sight.name], self._sessions_of(sight, now_s), self._hold.for_s)
             self._line(sight.name, line, now_s)
         if many and not waiting:
-            self._line("all", Line("so", f"all {plural(len(self._sights), 'group')} are as wanted"), now_s)
+            self._line("all", EventLine("so", f"all {plural(len(self._sights), 'group')} are as wanted"), now_s)
 
     def _hold_text(self) -> str:
         return f"the hold of {format_duration(self._hold.for_s)}"
 
-    def _line(self, about: Hashable, line: Line, now_s: float) -> None:
+    def _line(self, about: Hashable, line: EventLine, now_s: float) -> None:
         self._telling.say("WAIT", about, line, now_s)
 
     def _ended(self, now_s: float, *, reached: bool) -> Waited:
@@ -369,7 +371,7 @@ class _Wait:
             remaining: tuple[Remaining, ...] = ()
             if sight in going and sight.group:
                 known = self._sessions_of(sight, now_s)
-                unknown = Session(Life.UNKNOWN)
+                unknown = SessionBound(Life.UNKNOWN)
                 remaining = tuple(Remaining(m, known.get(m.member_id, unknown)) for m in sight.group.members or ())
             until_s = self._since_s.get(sight.name, waited_s)
             groups.append(WaitedFor(sight.name, sight.group, self._judged[sight.name], until_s, remaining))
@@ -377,7 +379,7 @@ class _Wait:
         return Waited(tuple(groups), reached, waited_s, held_s)
 
 
-def _fault(sight: Sight, judged: Sequence[Judgement], errors: Sequence[RowError]) -> KgroupError | None:
+def _fault(sight: Sight, judged: Sequence[ConditionResult], errors: Sequence[RowError]) -> KgroupError | None:
     """Why nothing can be said of a group at this look; None where enough was read, and where there is no group."""
     rows = [row for row in errors if row.group == sight.name]
     final = (ExitCode.NOT_AUTHORIZED, ExitCode.UNREACHABLE)

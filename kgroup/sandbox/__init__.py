@@ -4,6 +4,6 @@
 """
 
 from kgroup.sandbox.cluster import Sandbox
-from kgroup.sandbox.status import BrokerStatus, SandboxStatus, State
+from kgroup.sandbox.status import BrokerStatus, ProcessState, SandboxStatus
 
-__all__ = ["BrokerStatus", "Sandbox", "SandboxStatus", "State"]
+__all__ = ["BrokerStatus", "ProcessState", "Sandbox", "SandboxStatus"]

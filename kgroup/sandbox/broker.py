@@ -21,7 +21,7 @@ _KILLED_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Broker:
+class BrokerProcess:
     """A node's process. ``directory`` is the sandbox's."""
 
     node_id: int

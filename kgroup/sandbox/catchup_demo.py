@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kgroup.catchup.gap_request import Wish
+from kgroup.catchup.gap_request import GapRequest
 from kgroup.catchup.model import LEDGER_TOPIC
-from kgroup.catchup.service.engine import Engine
+from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.lookup import opened
-from kgroup.catchup.service.replay import Wanted
-from kgroup.catchup.service.start_and_resume import Doing, resume_outcome, start_outcome
+from kgroup.catchup.service.replay import ReplayOptions
+from kgroup.catchup.service.start_and_resume import RunOptions, resume_outcome, start_outcome
 from kgroup.catchup.service.start_plan import Intent
 from kgroup.catchup.spark.ready import check
 from kgroup.catchup.worker.provenance_headers import MAYBE_PROCESSED
@@ -27,12 +27,12 @@ from kgroup.model.outcome import Outcome, Outcomes
 from kgroup.model.output_format import Format
 from kgroup.model.records import OffsetRange
 from kgroup.output.pages import describe
-from kgroup.output.pages.describe_records import Part
-from kgroup.sandbox.demo import END, Application, Crashed
+from kgroup.output.pages.describe_records import DescribePart
+from kgroup.sandbox.demo import END, Crashed, DemoApplication
 from kgroup.sandbox.demo_consumer import COMMITTED, PROCESSED
 from kgroup.settings.clients import librdkafka_config
 from kgroup.settings.connection import Connection
-from kgroup.settings.invocation import Run
+from kgroup.settings.invocation import Invocation
 from kgroup.settings.sources import resolve
 from kgroup.support.errors import ExitCode, KgroupError, Refused, SandboxError
 from kgroup.support.units import plural
@@ -40,7 +40,7 @@ from kgroup.support.units import plural
 _REASON = "kgroup sandbox demo"
 
 
-def demo_outcomes(run: Run, crashed: Crashed, *, crash_only: bool) -> Outcomes:
+def demo_outcomes(run: Invocation, crashed: Crashed, *, crash_only: bool) -> Outcomes:
     """The pages of the demo, one by one; where they are not for people the last one alone, which is the proof.
 
     It ends early where a step is refused. Raises what the steps do.
@@ -61,20 +61,20 @@ def demo_outcomes(run: Run, crashed: Crashed, *, crash_only: bool) -> Outcomes:
 
 
 class _Play:
-    def __init__(self, run: Run, crashed: Crashed) -> None:
+    def __init__(self, run: Invocation, crashed: Crashed) -> None:
         self._run, self._crashed = run, crashed
         self._connection = Connection(bootstrap_server=crashed.bootstrap_servers)
         # An empty environment: what is set for another cluster (a context, its passwords) has no place here.
         self._settings = resolve(self._connection, run.reporter, environ={})
-        self._wanted = Wanted("topic", {"topic": crashed.target})
+        self._wanted = ReplayOptions("topic", {"topic": crashed.target})
 
-    def typed(self, *words: str) -> Run:
+    def typed(self, *words: str) -> Invocation:
         """The run as if that had been typed for the sandbox."""
         return self._run.of(
             self._connection, self._settings, (*words, "-b", self._crashed.bootstrap_servers) if words else ()
         )
 
-    def pages(self, engine: Engine) -> Outcomes:
+    def pages(self, engine: CatchupEngine) -> Outcomes:
         """All of it: the crash, the plan, the release, the group as it goes on, the proof."""
         try:
             check(self._wanted.spark, timeout_s=self._settings.timeout_s)
@@ -84,18 +84,18 @@ class _Play:
             yield replace(page, errors=(*page.errors, RowError.of(error)), decided=error.exit_code)
             return
         yield self.page(engine)
-        crashed, doing = self._crashed, Doing(execute=True)
+        crashed, doing = self._crashed, RunOptions(execute=True)
         demo_clients.create_topic(crashed.bootstrap_servers, crashed.target)
         start = ("catchup", "start", crashed.group)
         planned = self._started(engine, self._wanted, (*start, "--to-topic", crashed.target), execute=False)
         yield planned
         if planned.exit_code is not ExitCode.DONE:
             return
-        released = self._started(engine, Wanted(), (*start, "--release-only", "--execute"), execute=True)
+        released = self._started(engine, ReplayOptions(), (*start, "--release-only", "--execute"), execute=True)
         yield released
         if released.exit_code is not ExitCode.DONE:
             return
-        with Application(crashed) as application:
+        with DemoApplication(crashed) as application:
             first = application.await_more()[0]
             self._run.reporter.event("CONSUME", f"{crashed.group} runs again; the first that it handles is {first}")
             run = self._said("catchup", "resume", crashed.group, "--to-topic", crashed.target, "--execute")
@@ -112,22 +112,22 @@ class _Play:
             proved = replace(proved, errors=(*proved.errors, *faults), decided=ExitCode.CHECK_FAILED)
         yield proved
 
-    def page(self, engine: Engine) -> Outcome:
+    def page(self, engine: CatchupEngine) -> Outcome:
         """The group as ``kgroup describe`` shows it."""
         snapshot = engine.cluster.describe((self._crashed.group,), Want())
-        return describe.outcome(Part.PAGE, snapshot.groups, engine.cluster.ref, snapshot.errors)
+        return describe.outcome(DescribePart.PAGE, snapshot.groups, engine.cluster.ref, snapshot.errors)
 
-    def _said(self, *words: str) -> Run:
+    def _said(self, *words: str) -> Invocation:
         run = self.typed(*words)
         self._run.reporter.event("RUN", run.command(*words))
         return run
 
-    def _started(self, engine: Engine, wanted: Wanted, words: Sequence[str], *, execute: bool) -> Outcome:
+    def _started(self, engine: CatchupEngine, wanted: ReplayOptions, words: Sequence[str], *, execute: bool) -> Outcome:
         run = self._said(*words)
-        intent = Intent(self._crashed.group, Wish(), Change(execute=execute, reason=_REASON))
-        return start_outcome(run, engine, intent, wanted, Doing(execute=execute), verbose=False)
+        intent = Intent(self._crashed.group, GapRequest(), Change(execute=execute, reason=_REASON))
+        return start_outcome(run, engine, intent, wanted, RunOptions(execute=execute), verbose=False)
 
-    def _faults(self, engine: Engine, first: int, meanwhile: int) -> list[RowError]:
+    def _faults(self, engine: CatchupEngine, first: int, meanwhile: int) -> list[RowError]:
         """What of it does not hold, though the replay says that all was delivered."""
         crashed = self._crashed
         faults = []
@@ -148,7 +148,9 @@ class _Play:
         return [RowError(SandboxError.code, fault, crashed.group, exit_code=ExitCode.CHECK_FAILED) for fault in faults]
 
 
-def _read(engine: Engine, config: dict[str, object], topic: str, timeout_s: float) -> tuple[list[bytes | None], int]:
+def _read(
+    engine: CatchupEngine, config: dict[str, object], topic: str, timeout_s: float
+) -> tuple[list[bytes | None], int]:
     """(the values in a topic of one partition, how many of them are marked as maybe handled before)"""
     (log,) = engine.cluster.positions(engine.cluster.layouts([topic]), [(topic, 0)]).values()
     if isinstance(log, KgroupError):

@@ -10,14 +10,14 @@ from pathlib import Path
 
 from kgroup.model.reporter import Reporter
 from kgroup.sandbox import ports, ready
-from kgroup.sandbox.broker import Broker
+from kgroup.sandbox.broker import BrokerProcess
 from kgroup.sandbox.config import CLIENTS, CONTROLLER, CONTROLLER_ID, Layout, Node, Role
 from kgroup.sandbox.distribution import Distribution, fetched, given
 from kgroup.sandbox.launch import Launch, PortTakenError, await_ready
 from kgroup.sandbox.prepare import prepare
-from kgroup.sandbox.request import Request
+from kgroup.sandbox.request import SandboxRequest
 from kgroup.sandbox.state import read_layout, write_layout
-from kgroup.sandbox.status import BrokerStatus, SandboxStatus, State, overall
+from kgroup.sandbox.status import BrokerStatus, ProcessState, SandboxStatus, overall
 from kgroup.settings import paths
 from kgroup.support.errors import SandboxError
 from kgroup.support.file_lock import exclusive
@@ -78,7 +78,7 @@ class Sandbox:
         listeners to security protocols, ``format_arguments`` go to StorageTool when the data is made.
         Raises SandboxError, and Refused [sandbox-differs], [port-taken], [no-java], [no-pyspark], [no-kafka].
         """
-        request = Request(brokers, port, properties, listeners, str(jars_dir.absolute()) if jars_dir else None)
+        request = SandboxRequest(brokers, port, properties, listeners, str(jars_dir.absolute()) if jars_dir else None)
         with self._locked(reporter):
             before = self._layout()
             layout = request.applied_to(before)
@@ -113,11 +113,11 @@ class Sandbox:
 
     def kill(self, broker_id: int) -> None:
         """Kill -9 one process, as a crash would."""
-        Broker(broker_id, self.directory).kill()
+        BrokerProcess(broker_id, self.directory).kill()
 
     def stop(self, broker_id: int) -> None:
         """Stop one process cleanly."""
-        _stop([Broker(broker_id, self.directory)], at_once=False)
+        _stop([BrokerProcess(broker_id, self.directory)], at_once=False)
 
     def restart(self, broker_id: int, *, reporter: Reporter) -> None:
         """Start one process again, on its ports and data, and wait until it and all that run are ready."""
@@ -131,13 +131,13 @@ class Sandbox:
 
     def log(self, broker_id: int) -> Path:
         """The log file of a process."""
-        return Broker(broker_id, self.directory).log
+        return BrokerProcess(broker_id, self.directory).log
 
     def _start(
         self,
         before: Layout | None,
         layout: Layout,
-        request: Request,
+        request: SandboxRequest,
         format_arguments: tuple[str, ...],
         reporter: Reporter,
     ) -> Layout:
@@ -177,7 +177,7 @@ class Sandbox:
     def _status(self, layout: Layout | None) -> SandboxStatus:
         directory, cache = str(self.directory), str(cache_directory())
         if layout is None:
-            return SandboxStatus(State.ABSENT, directory, cache)
+            return SandboxStatus(ProcessState.ABSENT, directory, cache)
         brokers = tuple(self._broker_status(node) for node in layout.nodes)
         runs = any(broker.pid is not None for broker in brokers)
         return SandboxStatus(
@@ -196,11 +196,11 @@ class Sandbox:
         pid = broker.daemon.pid
         port = node.ports[CLIENTS if node.role.serves_clients else CONTROLLER]
         if pid is None:
-            state = State.DIED if broker.daemon.died else State.STOPPED
+            state = ProcessState.DIED if broker.daemon.died else ProcessState.STOPPED
         elif node.role is Role.CONTROLLER or ready.answers(ports.HOST, port):
-            state = State.RUNNING
+            state = ProcessState.RUNNING
         else:
-            state = State.STARTING
+            state = ProcessState.STARTING
         return BrokerStatus(
             id=node.node_id,
             role=node.role.value,
@@ -220,13 +220,13 @@ class Sandbox:
     def _layout(self) -> Layout | None:
         return read_layout(self.directory / _STATE)
 
-    def _broker(self, node: Node) -> Broker:
-        return Broker(node.node_id, self.directory)
+    def _broker(self, node: Node) -> BrokerProcess:
+        return BrokerProcess(node.node_id, self.directory)
 
-    def _on_disk(self) -> list[Broker]:
+    def _on_disk(self) -> list[BrokerProcess]:
         """By what is there: the state file may be damaged, and its brokers must still be stoppable."""
         numbers = (path.name.removeprefix("node-") for path in self.directory.glob("node-*"))
-        return [Broker(int(number), self.directory) for number in sorted(numbers) if number.isdecimal()]
+        return [BrokerProcess(int(number), self.directory) for number in sorted(numbers) if number.isdecimal()]
 
     @contextmanager
     def _locked(self, reporter: Reporter) -> Iterator[None]:
@@ -234,7 +234,7 @@ class Sandbox:
             yield
 
 
-def _stop(brokers: Iterable[Broker], *, at_once: bool) -> None:
+def _stop(brokers: Iterable[BrokerProcess], *, at_once: bool) -> None:
     """Brokers first, side by side; then the controller, which they need for that. ``at_once``: kill -9."""
     chosen = list(brokers)
     for wave in (

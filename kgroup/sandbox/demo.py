@@ -18,11 +18,11 @@ from typing import IO, TYPE_CHECKING
 
 from kgroup.model.reporter import Reporter
 from kgroup.sandbox.demo_consumer import COMMITTED, PROCESSED
-from kgroup.sandbox.wire import Connection
+from kgroup.sandbox.wire import BrokerSocket
 from kgroup.support.errors import SandboxError
 
 if TYPE_CHECKING:
-    from kgroup.cluster.demo_clients import Writer
+    from kgroup.cluster.demo_clients import OrderWriter
 
 END = 120
 TOPIC = "demo-orders"
@@ -68,7 +68,7 @@ def crash(bootstrap_servers: str, reporter: Reporter) -> Crashed:
     return Crashed(bootstrap_servers, topic, group, target)
 
 
-class Application:
+class DemoApplication:
     """The group's application after the crash: somebody goes on writing orders, and its consumer handles them.
 
     A context manager, which ends both. ``handled`` are the offsets that the consumer has processed so far.
@@ -82,7 +82,7 @@ class Application:
         self._fault: SandboxError | None = None
         self._running = ExitStack()
 
-    def __enter__(self) -> Application:
+    def __enter__(self) -> DemoApplication:
         from kgroup.cluster import demo_clients
 
         crashed = self._crashed
@@ -91,7 +91,7 @@ class Application:
                 _process(crashed.bootstrap_servers, crashed.topic, crashed.group, "live")
             )
             self._errors = errors
-            writer = demo_clients.Writer(crashed.bootstrap_servers, crashed.topic, END)
+            writer = demo_clients.OrderWriter(crashed.bootstrap_servers, crashed.topic, END)
             threads = [
                 threading.Thread(target=self._listen, args=(process.stdout,), daemon=True),
                 threading.Thread(target=self._write, args=(writer,), daemon=True),
@@ -127,7 +127,7 @@ class Application:
             with self._lock:
                 self._handled.append(int(line))
 
-    def _write(self, writer: Writer) -> None:
+    def _write(self, writer: OrderWriter) -> None:
         try:
             while not self._ended.wait(_WRITE_EVERY_S):
                 writer.write()
@@ -194,10 +194,10 @@ def _await_empty(bootstrap_servers: str, group: str) -> None:
     deadline = time.monotonic() + _EMPTY_S
     state = None
     while time.monotonic() < deadline:
-        with Connection(host, int(port)) as connection:
+        with BrokerSocket(host, int(port)) as connection:
             error, coordinator = connection.coordinator(group)
         if not error:
-            with Connection(coordinator.host, coordinator.port) as connection:
+            with BrokerSocket(coordinator.host, coordinator.port) as connection:
                 error, state = connection.group_state(group)
             if not error and state == "Empty":
                 return

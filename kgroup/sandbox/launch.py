@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kgroup.sandbox import ports, ready
-from kgroup.sandbox.broker import PORT_TAKEN, Broker
+from kgroup.sandbox.broker import PORT_TAKEN, BrokerProcess
 from kgroup.sandbox.config import CLIENTS, Layout, Node
 from kgroup.sandbox.distribution import Distribution
 from kgroup.support.errors import SandboxError
@@ -27,12 +27,12 @@ class Launch:
 
     sandbox: Path
     kafka: Distribution
-    started: dict[Broker, int] = field(default_factory=dict)
+    started: dict[BrokerProcess, int] = field(default_factory=dict)
 
     def start(self, layout: Layout, format_arguments: tuple[str, ...] = (), only: Iterable[Node] | None = None) -> None:
         """Configure, format and start what does not run of the layout, or ``only`` these; does not wait."""
         for node in layout.nodes if only is None else only:
-            broker = Broker(node.node_id, self.sandbox)
+            broker = BrokerProcess(node.node_id, self.sandbox)
             if broker.daemon.pid is None:
                 broker.configure(layout, node)
                 broker.format(self.kafka, layout.cluster_id, format_arguments)
@@ -46,7 +46,7 @@ class Launch:
             broker.daemon.forget()
 
 
-def await_ready(layout: Layout, started: Mapping[Broker, int]) -> None:
+def await_ready(layout: Layout, started: Mapping[BrokerProcess, int]) -> None:
     """Return when all brokers of the layout serve groups; raises SandboxError with the log of one that ended."""
 
     def check() -> None:
@@ -58,7 +58,7 @@ def await_ready(layout: Layout, started: Mapping[Broker, int]) -> None:
     ready.wait_until_ready(ports.HOST, clients, brokers=len(clients), check=check, timeout_s=_READY_S)
 
 
-def _ended(broker: Broker, said: tuple[str, ...]) -> SandboxError:
+def _ended(broker: BrokerProcess, said: tuple[str, ...]) -> SandboxError:
     if any(PORT_TAKEN in line for line in said):
         return PortTakenError(f"a port of broker {broker.node_id} was taken", details=said)
     return SandboxError(f"broker {broker.node_id} ended while it started", details=said, hint=f"Its log: {broker.log}")

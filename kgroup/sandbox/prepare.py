@@ -12,7 +12,7 @@ from pathlib import Path
 
 from kgroup.model.reporter import Reporter
 from kgroup.sandbox import jvm, ports, ready
-from kgroup.sandbox.broker import Broker
+from kgroup.sandbox.broker import BrokerProcess
 from kgroup.sandbox.config import Layout, Node, Role, listener_names
 from kgroup.sandbox.distribution import Distribution
 from kgroup.sandbox.storage import CHECKPOINT, format_by_tool, random_id
@@ -46,12 +46,12 @@ def prepare(distribution: Distribution, reporter: Reporter) -> None:
             _remove(directory)
 
 
-def _trial(directory: Path) -> tuple[Broker, Layout]:
+def _trial(directory: Path) -> tuple[BrokerProcess, Layout]:
     """A broker for the moment, configured and not formatted."""
     names = listener_names(Role.COMBINED, {})
     node = Node(1, Role.COMBINED, dict(zip(names, ports.choose(len(names)), strict=True)))
     layout = Layout(random_id(), (node,))
-    broker = Broker(node.node_id, directory)
+    broker = BrokerProcess(node.node_id, directory)
     broker.configure(layout, node)
     return broker, layout
 
@@ -88,5 +88,5 @@ def _make_archive(distribution: Distribution, directory: Path) -> None:
 
 def _remove(directory: Path) -> None:
     for pid_file in directory.glob("*/node-*/pid"):
-        Broker(int(pid_file.parent.name.removeprefix("node-")), pid_file.parent.parent).kill()
+        BrokerProcess(int(pid_file.parent.name.removeprefix("node-")), pid_file.parent.parent).kill()
     shutil.rmtree(directory, ignore_errors=True)

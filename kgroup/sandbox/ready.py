@@ -6,7 +6,7 @@ import struct
 import time
 from collections.abc import Callable, Sequence
 
-from kgroup.sandbox.wire import Connection
+from kgroup.sandbox.wire import BrokerSocket
 from kgroup.support.errors import SandboxError
 
 _LOOK_EVERY_S = 0.02
@@ -17,7 +17,7 @@ _PROBE_GROUPS = tuple(f"kgroup-probe-{number}" for number in range(16))
 def answers(host: str, port: int, timeout_s: float = 1.0) -> bool:
     """Whether a Kafka broker speaks there."""
     try:
-        with Connection(host, port, timeout_s) as connection:
+        with BrokerSocket(host, port, timeout_s) as connection:
             connection.brokers()
     except (OSError, struct.error):
         return False
@@ -47,7 +47,7 @@ def wait_until_ready(
 
 def _knows(host: str, port: int, brokers: int) -> bool:
     try:
-        with Connection(host, port) as connection:
+        with BrokerSocket(host, port) as connection:
             return len(connection.brokers()) == brokers
     except (OSError, struct.error):
         return False
@@ -55,15 +55,15 @@ def _knows(host: str, port: int, brokers: int) -> bool:
 
 def _groups_are_served(host: str, port: int) -> bool:
     try:
-        with Connection(host, port) as connection:
+        with BrokerSocket(host, port) as connection:
             return all(_is_served(connection, group) for group in _PROBE_GROUPS)
     except (OSError, struct.error):
         return False
 
 
-def _is_served(connection: Connection, group: str) -> bool:
+def _is_served(connection: BrokerSocket, group: str) -> bool:
     error, coordinator = connection.coordinator(group)
     if error:
         return False
-    with Connection(coordinator.host, coordinator.port) as at_coordinator:
+    with BrokerSocket(coordinator.host, coordinator.port) as at_coordinator:
         return at_coordinator.offsets_error(group) == 0

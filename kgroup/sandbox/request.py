@@ -12,7 +12,7 @@ from kgroup.support.errors import Refused
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class SandboxRequest:
     """None means: as before, else the default."""
 
     brokers: int | None = None

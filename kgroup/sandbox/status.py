@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 
-class State(StrEnum):
+class ProcessState(StrEnum):
     """Of one process, or (the first and the last two) of the whole sandbox."""
 
     RUNNING = "running"
@@ -29,7 +29,7 @@ class BrokerStatus:
 
     id: int
     role: str
-    state: State
+    state: ProcessState
     host: str
     port: int
     pid: int | None
@@ -45,7 +45,7 @@ class SandboxStatus:
     ``listeners`` has the bootstrap servers of the listeners beside the one for plain clients.
     """
 
-    state: State
+    state: ProcessState
     directory: str
     cache_directory: str
     version: str | None = None
@@ -59,13 +59,13 @@ class SandboxStatus:
         return asdict(self) | {"brokers": [asdict(broker) for broker in self.brokers]}
 
 
-def overall(states: tuple[State, ...]) -> State:
+def overall(states: tuple[ProcessState, ...]) -> ProcessState:
     """The sandbox's state from those of its processes."""
     if not states:
-        return State.ABSENT
+        return ProcessState.ABSENT
     if len(set(states)) == 1:
         return states[0]
-    if State.DIED in states or State.STOPPED in states:
-        alive = State.RUNNING in states or State.STARTING in states
-        return State.DEGRADED if alive else State.DIED
-    return State.STARTING
+    if ProcessState.DIED in states or ProcessState.STOPPED in states:
+        alive = ProcessState.RUNNING in states or ProcessState.STARTING in states
+        return ProcessState.DEGRADED if alive else ProcessState.DIED
+    return ProcessState.STARTING

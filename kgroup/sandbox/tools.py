@@ -6,7 +6,7 @@ import os
 import subprocess
 from collections.abc import Sequence
 
-from kgroup.model.reporter import Silent
+from kgroup.model.reporter import NullReporter
 from kgroup.sandbox import jvm
 from kgroup.sandbox.cluster import distribution
 from kgroup.sandbox.distribution import Distribution
@@ -26,7 +26,7 @@ def tool_command(
 
     ``kafka`` None is the fetched one, fetched now if need be.
     """
-    kafka = kafka or distribution(None, Silent())
+    kafka = kafka or distribution(None, NullReporter())
     flags = jvm.SHIPPED_TOOL_FLAGS if as_shipped else jvm.QUICK_FLAGS
     return kafka.command(main_class, *arguments, flags=flags, quiet=True, archived=not as_shipped)
 

@@ -23,7 +23,7 @@ class ProtocolError(OSError):
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class BrokerAddress:
     """A broker as another broker names it."""
 
     node_id: int
@@ -31,7 +31,7 @@ class Node:
     port: int
 
 
-class Reader:
+class AnswerReader:
     """Takes values off an answer, front to back."""
 
     def __init__(self, data: bytes) -> None:
@@ -60,7 +60,7 @@ def text(value: str) -> bytes:
     return struct.pack(">h", len(data)) + data
 
 
-class Connection:
+class BrokerSocket:
     """One connection to one broker; every call raises OSError where there is no answer."""
 
     def __init__(self, host: str, port: int, timeout_s: float = 5.0) -> None:
@@ -79,14 +79,14 @@ class Connection:
         answer = self._call(METADATA, 1, struct.pack(">i", 0))
         return tuple(_metadata_broker(answer) for _ in range(answer.number("i")))
 
-    def coordinator(self, group: str) -> tuple[int, Node]:
+    def coordinator(self, group: str) -> tuple[int, BrokerAddress]:
         """Error code, and the group's coordinator (FindCoordinator v1). Creates ``__consumer_offsets``."""
         answer = self._call(FIND_COORDINATOR, 1, text(group) + b"\0")
         answer.number("i")
         error = answer.number("h")
         answer.text()
         node_id, host, port = answer.number("i"), answer.text(), answer.number("i")
-        return error, Node(node_id, host or "", port)
+        return error, BrokerAddress(node_id, host or "", port)
 
     def offsets_error(self, group: str) -> int:
         """Error code of an OffsetFetch v2 for no topic; 0: the coordinator has loaded the group."""
@@ -102,13 +102,13 @@ class Connection:
         answer.text()
         return error, answer.text()
 
-    def _call(self, api: int, version: int, body: bytes) -> Reader:
+    def _call(self, api: int, version: int, body: bytes) -> AnswerReader:
         message = struct.pack(">hhi", api, version, 0) + text(_CLIENT_ID) + body
         self._socket.sendall(struct.pack(">i", len(message)) + message)
         (length,) = struct.unpack(">i", self._receive(4))
         if not 4 <= length <= _MOST_BYTES:
             raise ProtocolError(f"an answer of {length} bytes")
-        return Reader(self._receive(length)[4:])
+        return AnswerReader(self._receive(length)[4:])
 
     def _receive(self, length: int) -> bytes:
         data = b""
@@ -120,7 +120,7 @@ class Connection:
         return data
 
 
-def _metadata_broker(answer: Reader) -> int:
+def _metadata_broker(answer: AnswerReader) -> int:
     node_id = answer.number("i")
     answer.text()
     answer.number("i")

@@ -49,7 +49,7 @@ class ResultStream:
 
 
 @dataclass(frozen=True)
-class Run:
+class Invocation:
     """One invocation of a verb: how to connect, how to show, where to say things, and what was typed."""
 
     connection: Connection
@@ -101,13 +101,13 @@ class Run:
         self.secrets.update(settings.secrets)
         return settings
 
-    def of(self, connection: Connection, settings: Settings, words: Sequence[str]) -> Run:
+    def of(self, connection: Connection, settings: Settings, words: Sequence[str]) -> Invocation:
         """The same as if these words had been typed, for the cluster of ``settings``; ``connection`` is shown."""
         made = replace(self, connection=connection, words=tuple(words), options={})
         made.__dict__["settings"] = settings  # where cached_property keeps it: the environment has no say here
         return made
 
-    def showing(self, form: Format, reporter: Reporter) -> Run:
+    def showing(self, form: Format, reporter: Reporter) -> Invocation:
         """The same with another format, and saying things elsewhere; the connection is read once for both."""
         made = replace(self, presentation=replace(self.presentation, output=form), reporter=reporter)
         made.__dict__["settings"] = self.settings

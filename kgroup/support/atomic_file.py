@@ -15,7 +15,7 @@ _DESCRIPTOR = r"/dev/(?:fd/(\d+)|(stdout)|(stderr))|/proc/self/fd/(\d+)"
 _MODE, _PUBLIC_MODE = 0o600, 0o644
 
 
-class WholeFile:
+class AtomicFile:
     """``with WholeFile(path, "--backup") as file``: bytes written to ``file`` are at ``path`` after the block.
 
     They are written to ``path.part``, synced and renamed; where the block fails, ``path.part`` is removed. The

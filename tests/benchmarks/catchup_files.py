@@ -16,7 +16,7 @@ import time
 
 from kgroup.catchup.spark.job import run
 from kgroup.catchup.spark.ready import check
-from kgroup.catchup.spark.session import Session
+from kgroup.catchup.spark.session import DriverSession
 from kgroup.catchup.spark.settings import SparkSettings
 from tests.benchmarks.replaying import CORES, Connector, broker, ends, fill, new_ledger, say_rates, turns
 from tests.support.catchup.replays import replay
@@ -37,7 +37,7 @@ def main() -> None:
     with (
         broker() as bootstrap,
         KafkaWorld(bootstrap) as world,
-        Session(settings, check(settings, timeout_s=30)) as session,
+        DriverSession(settings, check(settings, timeout_s=30)) as session,
         Connector(bootstrap, CORES) as peer,
         tempfile.TemporaryDirectory(prefix="kgroup-bench-") as directory,
     ):

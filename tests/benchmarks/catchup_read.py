@@ -18,7 +18,7 @@ from kgroup.catchup.model import Chunk
 from kgroup.catchup.spark.in_worker import Stop, Tell
 from kgroup.catchup.spark.job import run
 from kgroup.catchup.spark.ready import check
-from kgroup.catchup.spark.session import Session
+from kgroup.catchup.spark.session import DriverSession
 from kgroup.catchup.spark.settings import SparkSettings
 from kgroup.cluster.reader.batches import BatchReader, Gone
 from tests.benchmarks.replaying import CORES, Connector, Times, broker, ends, fill, say_rates, timed, turns
@@ -55,7 +55,7 @@ def main() -> None:
     with (
         broker() as bootstrap,
         KafkaWorld(bootstrap) as world,
-        Session(settings, check(settings, timeout_s=30)) as session,
+        DriverSession(settings, check(settings, timeout_s=30)) as session,
         Connector(bootstrap, CORES) as peer,
     ):
         for size, records, hold in ((1024, chosen.records, "1.2"), (100, 3 * chosen.records, "1.0")):

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from kgroup.catchup.spark.job import run
 from kgroup.catchup.spark.ready import check
-from kgroup.catchup.spark.session import Session
+from kgroup.catchup.spark.session import DriverSession
 from kgroup.catchup.spark.settings import SparkSettings
 from tests.benchmarks.plain_copy import copy
 from tests.benchmarks.replaying import CORES, broker, ends, fill, new_ledger, say_rates, timed, turns
@@ -35,7 +35,7 @@ def main() -> None:
     with (
         broker(small) as bootstrap,
         KafkaWorld(bootstrap) as world,
-        Session(settings, check(settings, timeout_s=30)) as session,
+        DriverSession(settings, check(settings, timeout_s=30)) as session,
     ):
         for size, records in ((1024, chosen.records), (100, 2 * chosen.records)):
             _one_task(world, records, size, chosen.runs)
@@ -61,7 +61,7 @@ def _one_task(world: KafkaWorld, records: int, size: int, runs: int) -> None:
     say_rates("  against the loop with headers of where a record lay, as ours", records, mine, same, "nothing")
 
 
-def _all_cores(world: KafkaWorld, session: Session, records: int, size: int, runs: int) -> None:
+def _all_cores(world: KafkaWorld, session: DriverSession, records: int, size: int, runs: int) -> None:
     source, target, plain = _topics(world, f"all-{size}", CORES, records, size)
     until = ends(CORES, records)
     spans = [(source, number, 0, end) for number, end in enumerate(until)]

@@ -28,10 +28,20 @@ from kgroup.catchup.decisions import cancel, resume
 from kgroup.catchup.delivered import lowest_undelivered, touched, undelivered
 from kgroup.catchup.documents import plan_document
 from kgroup.catchup.ledger.records import Value, encode, key_of
-from kgroup.catchup.ledger.view import View
-from kgroup.catchup.model import Chunk, Delivery, Ledgered, Lost, Order, Progress, Share, State, StateRecord
-from kgroup.catchup.release_evidence import Evidence
-from kgroup.catchup.service.replay import Wanted, delivery_of
+from kgroup.catchup.ledger.view import LedgerView
+from kgroup.catchup.model import (
+    BucketShare,
+    Chunk,
+    ChunkProgress,
+    Delivery,
+    LostOffsets,
+    Order,
+    PlanSnapshot,
+    PlanState,
+    StateRecord,
+)
+from kgroup.catchup.release_evidence import ReleaseEvidence
+from kgroup.catchup.service.replay import ReplayOptions, delivery_of
 from kgroup.catchup.steps import MoveBack, Refuse, Replay, Situation
 from kgroup.catchup.verification import ChunkResult, prove
 from kgroup.model.groups import Commit
@@ -102,15 +112,15 @@ def test_readers_read_a_partition_by_offset() -> None:
         assert list(some) == sorted(some, key=lambda chunk: (chunk.partition, chunk.start))
 
 
-def bucket(number: int, *shares: Share, delivered: int = 1) -> Progress:
+def bucket(number: int, *shares: BucketShare, delivered: int = 1) -> ChunkProgress:
     return progress_of(number, delivered, shares, 5, 1)
 
 
-def share(chunk: int, records: int, filtered: int = 0, *, dead: int = 0, may_repeat: int = 0) -> Share:
-    return Share(chunk, records, filtered, dead, 10 * (records - filtered), may_repeat)
+def share(chunk: int, records: int, filtered: int = 0, *, dead: int = 0, may_repeat: int = 0) -> BucketShare:
+    return BucketShare(chunk, records, filtered, dead, 10 * (records - filtered), may_repeat)
 
 
-def found(*progress: Progress, delivery: Delivery = TWO, state: State = State.RELEASED) -> Ledgered:
+def found(*progress: ChunkProgress, delivery: Delivery = TWO, state: PlanState = PlanState.RELEASED) -> PlanSnapshot:
     """As the ledger's view puts it together."""
     known = {one.chunk: one for one in progress}
     return ledgered(PLAN, state, tuple(by_chunk(PLAN, delivery, known).values()), delivery=delivery)
@@ -133,7 +143,7 @@ REST = bucket(4, share(0, 10, 0), share(1, 20, 19))
     ],
 )
 def test_chunks_are_delivered_when_all_buckets_are(
-    progress: list[Progress],
+    progress: list[ChunkProgress],
     left: list[int],
     owed: dict[int, int],
     delivered: int,
@@ -157,16 +167,16 @@ def test_chunks_are_delivered_when_all_buckets_are(
 
 
 def test_what_was_lost_is_lost_once_whichever_bucket_tells_of_it() -> None:
-    lost = (Lost(70, 75, "the log start"),)
-    one = bucket(3, Share(0, 5, 0, 0, 50, lost=lost))
-    two = bucket(4, Share(0, 7, 0, 0, 70, lost=(*lost, Lost(80, 81, "later"))))
+    lost = (LostOffsets(70, 75, "the log start"),)
+    one = bucket(3, BucketShare(0, 5, 0, 0, 50, lost=lost))
+    two = bucket(4, BucketShare(0, 7, 0, 0, 70, lost=(*lost, LostOffsets(80, 81, "later"))))
 
     proof = prove(found(one, two))
 
     assert [(row.start, row.end) for row in proof.lost] == [(70, 75), (80, 81)]
     assert not proof.complete
     assert not proof.undelivered
-    assert total([], 9) == Share(9, 0, 0, 0, 0)
+    assert total([], 9) == BucketShare(9, 0, 0, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -185,9 +195,9 @@ def test_what_a_worker_counted_must_fit(result: ChunkResult, sentence: str | Non
     assert all(text.startswith(sentence or "") for text in disputed)
 
 
-def situation(now: Ledgered) -> Situation:
+def situation(now: PlanSnapshot) -> Situation:
     released = {("orders", part): Commit(120, 4, "") for part in (0, 1)}
-    return Situation(now, 2, dict.fromkeys(released, Evidence.RELEASED), released)
+    return Situation(now, 2, dict.fromkeys(released, ReleaseEvidence.RELEASED), released)
 
 
 def test_a_cancel_moves_all_back_of_what_nothing_was_delivered() -> None:
@@ -204,10 +214,10 @@ def test_a_cancel_moves_all_back_of_what_nothing_was_delivered() -> None:
         ([HALF], [(0, 70, 100, "5 records delivered"), (1, 70, 120, "9 records delivered")]),
         # Nothing of partition 1 was in it: of that, nothing comes twice.
         ([REST], [(0, 70, 100, "10 records delivered"), (0, 100, 120, "1 record delivered")]),
-        ([bucket(3, Share(2, 0, 0, 0, 0, 7), delivered=0)], [(1, 70, 120, "up to 7 records handled")]),
+        ([bucket(3, BucketShare(2, 0, 0, 0, 0, 7), delivered=0)], [(1, 70, 120, "up to 7 records handled")]),
     ],
 )
-def test_a_cancel_says_what_comes_twice(progress: list[Progress], twice: list[tuple[int, int, int, str]]) -> None:
+def test_a_cancel_says_what_comes_twice(progress: list[ChunkProgress], twice: list[tuple[int, int, int, str]]) -> None:
     refused = cancel(situation(found(*progress)))
     decision = cancel(situation(found(*progress)), ["twice"])
 
@@ -227,11 +237,11 @@ def test_of_what_is_delivered_whole_nothing_is_moved_back() -> None:
 
 
 def test_the_view_of_the_ledger_puts_chunks_together() -> None:
-    values: list[Value] = [PLAN, StateRecord(State.RELEASED, 1, "me", 1), TWO, HALF, REST]
+    values: list[Value] = [PLAN, StateRecord(PlanState.RELEASED, 1, "me", 1), TWO, HALF, REST]
     items = [(offset, key_of(PLAN_ID, value).encode(), encode(value)) for offset, value in enumerate(values)]
 
-    now = View().add(items).ledgered(PLAN_ID)
-    half = View().add(items[:-1]).ledgered(PLAN_ID)
+    now = LedgerView().add(items).ledgered(PLAN_ID)
+    half = LedgerView().add(items[:-1]).ledgered(PLAN_ID)
 
     assert now.delivery == TWO
     assert {number: one.delivered_to for number, one in now.progress.items()} == {0: 100, 1: 120, 2: 120, 3: 1, 4: 1}
@@ -243,26 +253,26 @@ def test_the_view_of_the_ledger_puts_chunks_together() -> None:
 @pytest.mark.parametrize(
     ("known", "progress", "wanted", "expected"),
     [
-        (None, (), Wanted("topic", {"topic": "copy"}, latest=True), "new"),
-        (TO, (), Wanted(), "kept"),
-        (TO, (), Wanted("topic", {"topic": "copy"}), "kept"),
-        (TO, (), Wanted("files", {"dir": "/x"}), "new"),
+        (None, (), ReplayOptions("topic", {"topic": "copy"}, latest=True), "new"),
+        (TO, (), ReplayOptions(), "kept"),
+        (TO, (), ReplayOptions("topic", {"topic": "copy"}), "kept"),
+        (TO, (), ReplayOptions("files", {"dir": "/x"}), "new"),
         # One with nothing in it was delivered: its number would count for another delivery's bucket.
-        (TO, (bucket(3),), Wanted("files", {"dir": "/x"}), "sink-set"),
-        (TO, (bucket(3),), Wanted(), "kept"),
-        (Delivery("topic", Order.PARTITION, (), {"topic": "copy"}), (), Wanted(latest=True), "new"),
+        (TO, (bucket(3),), ReplayOptions("files", {"dir": "/x"}), "sink-set"),
+        (TO, (bucket(3),), ReplayOptions(), "kept"),
+        (Delivery("topic", Order.PARTITION, (), {"topic": "copy"}), (), ReplayOptions(latest=True), "new"),
         (
             Delivery("topic", Order.PARTITION, (), {"topic": "copy"}),
-            (Progress(0, 80, 10, 0, 0, 10, 1, 1),),
-            Wanted(latest=True),
+            (ChunkProgress(0, 80, 10, 0, 0, 10, 1, 1),),
+            ReplayOptions(latest=True),
             "sink-set",
         ),
     ],
 )
 def test_that_only_the_newest_are_wanted_is_said_once(
-    known: Delivery | None, progress: Sequence[Progress], wanted: Wanted, expected: str
+    known: Delivery | None, progress: Sequence[ChunkProgress], wanted: ReplayOptions, expected: str
 ) -> None:
-    now = ledgered(PLAN, State.RELEASED, tuple(progress), delivery=known)
+    now = ledgered(PLAN, PlanState.RELEASED, tuple(progress), delivery=known)
     if expected == "sink-set":
         with pytest.raises(Refused) as caught:
             delivery_of(now, wanted)
@@ -277,4 +287,4 @@ def test_that_only_the_newest_are_wanted_is_said_once(
 
 def test_a_bucket_that_had_nothing_is_begun() -> None:
     assert list(begun(PLAN, found(bucket(3)).progress)) == [3]
-    assert list(begun(PLAN, {0: Progress(0, 70, 0, 0, 0, 0, 0, 0)})) == []
+    assert list(begun(PLAN, {0: ChunkProgress(0, 70, 0, 0, 0, 0, 0, 0)})) == []

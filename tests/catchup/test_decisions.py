@@ -10,34 +10,34 @@ from dataclasses import dataclass, replace
 import pytest
 
 from kgroup.catchup.decisions import cancel, resume
-from kgroup.catchup.model import Chunk, GivenUp, Plan, Progress, State
-from kgroup.catchup.release_evidence import Evidence, GroupCommit, History, SetBack, find_evidence
+from kgroup.catchup.model import Abandoned, CatchupPlan, Chunk, ChunkProgress, PlanState
+from kgroup.catchup.release_evidence import GroupCommit, OffsetRewind, ReleaseEvidence, ReleaseHistory, find_evidence
 from kgroup.catchup.steps import (
     Close,
     Decision,
-    Move,
     MoveBack,
     Nothing,
+    OffsetMove,
     Refuse,
     Release,
     Replay,
+    Reprocessed,
     Situation,
-    Twice,
     Wait,
     WriteReleased,
     next_state,
 )
-from kgroup.groups.commit_tags import Mark, Moved
+from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
 from kgroup.model.groups import Commit
 from tests.support.catchup.plans import OWN, PLAN_ID, gap_range, ledgered, made, make_plan
 
 EPOCH = 2
-RELEASE = Mark(PLAN_ID, 1, Moved.RELEASE).metadata
-BACK = Mark(PLAN_ID, EPOCH, Moved.BACK).metadata
-AGAIN = Mark(PLAN_ID, EPOCH, Moved.RELEASE, 70).metadata
+RELEASE = CatchupCommitTag(PLAN_ID, 1, TagPurpose.RELEASE).metadata
+BACK = CatchupCommitTag(PLAN_ID, EPOCH, TagPurpose.BACK).metadata
+AGAIN = CatchupCommitTag(PLAN_ID, EPOCH, TagPurpose.RELEASE, 70).metadata
 
-E, S, A, U = Evidence.RELEASED, Evidence.NOT_RELEASED, Evidence.WENT_ON, Evidence.UNKNOWN
-D = Evidence.DELETED
+E, S, A, U = ReleaseEvidence.RELEASED, ReleaseEvidence.NOT_RELEASED, ReleaseEvidence.WENT_ON, ReleaseEvidence.UNKNOWN
+D = ReleaseEvidence.DELETED
 TWO = make_plan(gap_range(0), gap_range(1))
 
 
@@ -46,16 +46,16 @@ def at(offset: int | None, metadata: str = "") -> Commit | None:
 
 
 def situation(
-    state: State,
+    state: PlanState,
     committed: Sequence[int | None] = (),
-    evidence: Sequence[Evidence] = (),
+    evidence: Sequence[ReleaseEvidence] = (),
     *,
-    plan: Plan = TWO,
-    progress: Sequence[Progress] = (),
+    plan: CatchupPlan = TWO,
+    progress: Sequence[ChunkProgress] = (),
     live: bool = False,
     targets: Mapping[int, int] | None = None,
     expected: Mapping[int, int | None] | None = None,
-    set_back: tuple[SetBack, ...] = (),
+    set_back: tuple[OffsetRewind, ...] = (),
     log_starts: Mapping[int, int] | None = None,
 ) -> Situation:
     """By partition of ``orders``."""
@@ -91,37 +91,37 @@ def told(decision: Decision) -> str:
 @pytest.mark.parametrize(
     ("now", "expected"),
     [
-        (situation(State.PLANNED, (70, 70), (S, S)), "release 0:120 1:120"),
-        (situation(State.PLANNED, (70, 70), (A, A), live=True), "refused not-empty"),
-        (situation(State.PLANNED, (70, 71), (S, A)), "refused moved-since"),
-        (situation(State.PLANNED, (None, 70), (A, S)), "refused moved-since"),
+        (situation(PlanState.PLANNED, (70, 70), (S, S)), "release 0:120 1:120"),
+        (situation(PlanState.PLANNED, (70, 70), (A, A), live=True), "refused not-empty"),
+        (situation(PlanState.PLANNED, (70, 71), (S, A)), "refused moved-since"),
+        (situation(PlanState.PLANNED, (None, 70), (A, S)), "refused moved-since"),
         # A release that broke off: only what is not released is released.
-        (situation(State.RELEASING, (120, 120), (E, E)), "WriteReleased"),
-        (situation(State.RELEASING, (125, 120), (E, E), live=True), "WriteReleased"),
-        (situation(State.RELEASING, (70, 120), (E, E)), "WriteReleased"),
-        (situation(State.RELEASING, (70, 70), (S, S)), "release 0:120 1:120"),
-        (situation(State.RELEASING, (120, 70), (E, S)), "release 1:120"),
-        (situation(State.RELEASING, (125, 70), (E, S)), "release 1:120"),
+        (situation(PlanState.RELEASING, (120, 120), (E, E)), "WriteReleased"),
+        (situation(PlanState.RELEASING, (125, 120), (E, E), live=True), "WriteReleased"),
+        (situation(PlanState.RELEASING, (70, 120), (E, E)), "WriteReleased"),
+        (situation(PlanState.RELEASING, (70, 70), (S, S)), "release 0:120 1:120"),
+        (situation(PlanState.RELEASING, (120, 70), (E, S)), "release 1:120"),
+        (situation(PlanState.RELEASING, (125, 70), (E, S)), "release 1:120"),
         # The group went on by itself.
-        (situation(State.RELEASING, (75, 70), (A, S)), "close went-on"),
-        (situation(State.RELEASING, (120, 120), (A, A)), "close went-on"),
-        (situation(State.RELEASING, (70, 70), (A, A), live=True), "close went-on"),
-        (situation(State.RELEASING, (120, 75), (E, A)), "refused went-on"),
-        (situation(State.RELEASING, (120, 70), (E, A), live=True), "refused went-on"),
+        (situation(PlanState.RELEASING, (75, 70), (A, S)), "close went-on"),
+        (situation(PlanState.RELEASING, (120, 120), (A, A)), "close went-on"),
+        (situation(PlanState.RELEASING, (70, 70), (A, A), live=True), "close went-on"),
+        (situation(PlanState.RELEASING, (120, 75), (E, A)), "refused went-on"),
+        (situation(PlanState.RELEASING, (120, 70), (E, A), live=True), "refused went-on"),
         # Its commits were deleted: it may go on behind the gap.
-        (situation(State.RELEASING, (None, None), (D, D)), "refused moved-since"),
-        (situation(State.RELEASING, (120, None), (E, D), live=True), "refused moved-since"),
-        (situation(State.RELEASING, (75, None), (A, D)), "refused moved-since"),
+        (situation(PlanState.RELEASING, (None, None), (D, D)), "refused moved-since"),
+        (situation(PlanState.RELEASING, (120, None), (E, D), live=True), "refused moved-since"),
+        (situation(PlanState.RELEASING, (75, None), (A, D)), "refused moved-since"),
         # Nothing tells.
-        (situation(State.RELEASING, (120, 120), (E, U)), "refused history-unread"),
-        (situation(State.RELEASING, (120, 120), ()), "refused history-unread"),
-        (situation(State.RELEASED, (120, 120), (E, E)), "replay 0 1"),
-        (situation(State.RELEASED, (130, 120), (E, E), live=True, progress=[made(0, 120)]), "replay 1"),
-        (situation(State.RELEASED, (130, 120), (U, U), progress=[made(0, 119)]), "replay 0 1"),
-        (situation(State.RELEASED, progress=[made(0, 120), made(1, 120)]), "replay"),
-        (situation(State.CANCELLING, (120, 120), (E, E)), "refused cancelling"),
-        (situation(State.DONE), "Nothing"),
-        (situation(State.CANCELLED), "refused closed"),
+        (situation(PlanState.RELEASING, (120, 120), (E, U)), "refused history-unread"),
+        (situation(PlanState.RELEASING, (120, 120), ()), "refused history-unread"),
+        (situation(PlanState.RELEASED, (120, 120), (E, E)), "replay 0 1"),
+        (situation(PlanState.RELEASED, (130, 120), (E, E), live=True, progress=[made(0, 120)]), "replay 1"),
+        (situation(PlanState.RELEASED, (130, 120), (U, U), progress=[made(0, 119)]), "replay 0 1"),
+        (situation(PlanState.RELEASED, progress=[made(0, 120), made(1, 120)]), "replay"),
+        (situation(PlanState.CANCELLING, (120, 120), (E, E)), "refused cancelling"),
+        (situation(PlanState.DONE), "Nothing"),
+        (situation(PlanState.CANCELLED), "refused closed"),
     ],
 )
 def test_resume(now: Situation, expected: str) -> None:
@@ -134,107 +134,109 @@ SOME = [made(0, 90, 20)]
 @pytest.mark.parametrize(
     ("now", "without", "with_twice"),
     [
-        (situation(State.PLANNED, (70, 70), (S, S)), "close", "close"),
-        (situation(State.PLANNED, (75, 70), (A, A), live=True), "close", "close"),
+        (situation(PlanState.PLANNED, (70, 70), (S, S)), "close", "close"),
+        (situation(PlanState.PLANNED, (75, 70), (A, A), live=True), "close", "close"),
         # A release that broke off: only what was released is moved back.
-        (situation(State.RELEASING, (70, 70), (S, S)), "close", "close"),
-        (situation(State.RELEASING, (75, 70), (A, A), live=True), "close", "close"),
-        (situation(State.RELEASING, (120, 120), (A, A)), "close", "close"),
-        (situation(State.RELEASING, (None, 70), (D, S)), "refused moved-since", "refused moved-since"),
-        (situation(State.RELEASING, (None, 120), (D, E)), "refused moved-since", "refused moved-since"),
-        (situation(State.RELEASED, (None, 120), (D, E)), "refused twice", "back 0:70 1:70"),
-        (situation(State.RELEASING, (120, 70), (E, S)), "back 0:70", "back 0:70"),
-        (situation(State.RELEASING, (120, 120), (E, A)), "back 0:70", "back 0:70"),
-        (situation(State.RELEASING, (120, 120), (E, E)), "back 0:70 1:70", "back 0:70 1:70"),
-        (situation(State.RELEASING, (125, 120), (E, E)), "refused twice", "back 0:70 1:70"),
-        (situation(State.RELEASING, (None, 120), (E, E)), "refused twice", "back 0:70 1:70"),
-        (situation(State.RELEASING, (60, 120), (E, E)), "refused twice", "back 1:70"),
-        (situation(State.RELEASING, (120, 120), (E, E), live=True), "refused not-empty", "refused not-empty"),
-        (situation(State.RELEASING, (120, 120), (E, U)), "refused history-unread", "refused history-unread"),
+        (situation(PlanState.RELEASING, (70, 70), (S, S)), "close", "close"),
+        (situation(PlanState.RELEASING, (75, 70), (A, A), live=True), "close", "close"),
+        (situation(PlanState.RELEASING, (120, 120), (A, A)), "close", "close"),
+        (situation(PlanState.RELEASING, (None, 70), (D, S)), "refused moved-since", "refused moved-since"),
+        (situation(PlanState.RELEASING, (None, 120), (D, E)), "refused moved-since", "refused moved-since"),
+        (situation(PlanState.RELEASED, (None, 120), (D, E)), "refused twice", "back 0:70 1:70"),
+        (situation(PlanState.RELEASING, (120, 70), (E, S)), "back 0:70", "back 0:70"),
+        (situation(PlanState.RELEASING, (120, 120), (E, A)), "back 0:70", "back 0:70"),
+        (situation(PlanState.RELEASING, (120, 120), (E, E)), "back 0:70 1:70", "back 0:70 1:70"),
+        (situation(PlanState.RELEASING, (125, 120), (E, E)), "refused twice", "back 0:70 1:70"),
+        (situation(PlanState.RELEASING, (None, 120), (E, E)), "refused twice", "back 0:70 1:70"),
+        (situation(PlanState.RELEASING, (60, 120), (E, E)), "refused twice", "back 1:70"),
+        (situation(PlanState.RELEASING, (120, 120), (E, E), live=True), "refused not-empty", "refused not-empty"),
+        (situation(PlanState.RELEASING, (120, 120), (E, U)), "refused history-unread", "refused history-unread"),
         # Released: to the start while nothing is delivered and it stands where it was put, else only if told to.
-        (situation(State.RELEASED, (120, 120), (E, E)), "back 0:70 1:70", "back 0:70 1:70"),
-        (situation(State.RELEASED, (120, 120), (E, E), live=True), "refused not-empty", "refused not-empty"),
-        (situation(State.RELEASED, (125, 120), (E, E)), "refused twice", "back 0:70 1:70"),
-        (situation(State.RELEASED, (120, 120), (E, A)), "refused twice", "back 0:70 1:70"),
-        (situation(State.RELEASED, (120, 120), (E, U)), "refused history-unread", "back 0:70 1:70"),
-        (situation(State.RELEASED, (120, 120), (E, E), progress=SOME), "refused twice", "back 0:90 1:70"),
-        (situation(State.RELEASED, (80, 120), (E, E), progress=SOME), "refused twice", "back 1:70"),
-        (situation(State.RELEASED, (None, 130), (E, E), progress=[made(0, 120)]), "refused twice", "back 1:70"),
+        (situation(PlanState.RELEASED, (120, 120), (E, E)), "back 0:70 1:70", "back 0:70 1:70"),
+        (situation(PlanState.RELEASED, (120, 120), (E, E), live=True), "refused not-empty", "refused not-empty"),
+        (situation(PlanState.RELEASED, (125, 120), (E, E)), "refused twice", "back 0:70 1:70"),
+        (situation(PlanState.RELEASED, (120, 120), (E, A)), "refused twice", "back 0:70 1:70"),
+        (situation(PlanState.RELEASED, (120, 120), (E, U)), "refused history-unread", "back 0:70 1:70"),
+        (situation(PlanState.RELEASED, (120, 120), (E, E), progress=SOME), "refused twice", "back 0:90 1:70"),
+        (situation(PlanState.RELEASED, (80, 120), (E, E), progress=SOME), "refused twice", "back 1:70"),
+        (situation(PlanState.RELEASED, (None, 130), (E, E), progress=[made(0, 120)]), "refused twice", "back 1:70"),
         (
-            situation(State.RELEASED, (120, 120), (E, E), progress=[made(0, 70, may_repeat=9)]),
+            situation(PlanState.RELEASED, (120, 120), (E, E), progress=[made(0, 70, may_repeat=9)]),
             "refused twice",
             "back 0:70 1:70",
         ),
         (
-            situation(State.RELEASED, (130, 130), (E, E), progress=[made(0, 120), made(1, 120)]),
+            situation(PlanState.RELEASED, (130, 130), (E, E), progress=[made(0, 120), made(1, 120)]),
             "refused delivered",
             "back",
         ),
         (
-            situation(State.RELEASED, (120, 120), (E, E), set_back=(SetBack("orders", 0, 90, 120, 1),)),
+            situation(PlanState.RELEASED, (120, 120), (E, E), set_back=(OffsetRewind("orders", 0, 90, 120, 1),)),
             "refused twice",
             "back 0:70 1:70",
         ),
         # A move back that broke off goes on with its own targets.
         (
-            situation(State.CANCELLING, (120, 120), (E, E), targets={0: 70, 1: 90}, expected={0: 120, 1: 120}),
+            situation(PlanState.CANCELLING, (120, 120), (E, E), targets={0: 70, 1: 90}, expected={0: 120, 1: 120}),
             "on 0:70 1:90",
             "on 0:70 1:90",
         ),
         (
-            situation(State.CANCELLING, (70, 120), (S, E), targets={0: 70, 1: 90}, expected={0: 120, 1: 120}),
+            situation(PlanState.CANCELLING, (70, 120), (S, E), targets={0: 70, 1: 90}, expected={0: 120, 1: 120}),
             "on 1:90",
             "on 1:90",
         ),
         (
-            situation(State.CANCELLING, (70, 120), (S, E), targets={0: 70}, expected={0: 120}),
+            situation(PlanState.CANCELLING, (70, 120), (S, E), targets={0: 70}, expected={0: 120}),
             "close",
             "close",
         ),
         (
-            situation(State.CANCELLING, (75, 95), (A, A), targets={0: 70, 1: 90}, expected={0: 120, 1: 120}, live=True),
+            situation(
+                PlanState.CANCELLING, (75, 95), (A, A), targets={0: 70, 1: 90}, expected={0: 120, 1: 120}, live=True
+            ),
             "close",
             "close",
         ),
         (
-            situation(State.CANCELLING, (120, 120), (E, E), targets={0: 70}, expected={0: 120}, live=True),
+            situation(PlanState.CANCELLING, (120, 120), (E, E), targets={0: 70}, expected={0: 120}, live=True),
             "refused not-empty",
             "refused not-empty",
         ),
         (
-            situation(State.CANCELLING, (125, 120), (E, E), targets={0: 70}, expected={0: 120}),
+            situation(PlanState.CANCELLING, (125, 120), (E, E), targets={0: 70}, expected={0: 120}),
             "refused twice",
             "on 0:70",
         ),
         (
-            situation(State.CANCELLING, (None, 120), (E, E), targets={0: 70}, expected={0: None}),
+            situation(PlanState.CANCELLING, (None, 120), (E, E), targets={0: 70}, expected={0: None}),
             "on 0:70",
             "on 0:70",
         ),
         # It was not to be moved at all.
         (
-            situation(State.CANCELLING, (130, 120), (E, E), targets={0: 120}, expected={0: 120}),
+            situation(PlanState.CANCELLING, (130, 120), (E, E), targets={0: 120}, expected={0: 120}),
             "close",
             "close",
         ),
         # Somebody set it lower meanwhile: nothing is ever skipped by a cancel.
         (
-            situation(State.CANCELLING, (60, 120), (E, E), targets={0: 70}, expected={0: 120}),
+            situation(PlanState.CANCELLING, (60, 120), (E, E), targets={0: 70}, expected={0: 120}),
             "refused twice",
             "on",
         ),
         (
-            situation(State.CANCELLING, (120, 120), (U, E), targets={0: 70, 1: 90}, expected={0: 120, 1: 120}),
+            situation(PlanState.CANCELLING, (120, 120), (U, E), targets={0: 70, 1: 90}, expected={0: 120, 1: 120}),
             "refused history-unread",
             "refused history-unread",
         ),
         (
-            situation(State.CANCELLING, (120, 120), (E,), targets={0: 70, 1: 90}, expected={0: 120, 1: 120}),
+            situation(PlanState.CANCELLING, (120, 120), (E,), targets={0: 70, 1: 90}, expected={0: 120, 1: 120}),
             "refused history-unread",
             "refused history-unread",
         ),
-        (situation(State.CANCELLED), "Nothing", "Nothing"),
-        (situation(State.DONE), "refused closed", "refused closed"),
+        (situation(PlanState.CANCELLED), "Nothing", "Nothing"),
+        (situation(PlanState.DONE), "refused closed", "refused closed"),
     ],
 )
 def test_cancel(now: Situation, without: str, with_twice: str) -> None:
@@ -243,8 +245,8 @@ def test_cancel(now: Situation, without: str, with_twice: str) -> None:
     assert told(cancel(now, ["twice"])) == with_twice
 
 
-@pytest.mark.parametrize("state", [State.PLANNED, State.RELEASING, State.RELEASED, State.CANCELLING])
-def test_an_open_transaction_is_waited_out(state: State) -> None:
+@pytest.mark.parametrize("state", [PlanState.PLANNED, PlanState.RELEASING, PlanState.RELEASED, PlanState.CANCELLING])
+def test_an_open_transaction_is_waited_out(state: PlanState) -> None:
     now = replace(situation(state, (120, 120), (E, E)), pending=True)
 
     assert isinstance(resume(now), Wait)
@@ -253,21 +255,21 @@ def test_an_open_transaction_is_waited_out(state: State) -> None:
 
 
 def test_a_release_carries_the_mark_and_expects_what_it_saw() -> None:
-    now = situation(State.PLANNED, (70, 70), (S, S))
+    now = situation(PlanState.PLANNED, (70, 70), (S, S))
 
     decision = resume(replace(now, committed={("orders", 0): OWN, ("orders", 1): OWN}))
 
     assert decision == Release(
         (
-            Move("orders", 0, OWN, (Commit(120, 4, AGAIN),)),
-            Move("orders", 1, OWN, (Commit(120, 4, AGAIN),)),
+            OffsetMove("orders", 0, OWN, (Commit(120, 4, AGAIN),)),
+            OffsetMove("orders", 1, OWN, (Commit(120, 4, AGAIN),)),
         ),
         500,
     )
 
 
 def test_the_rest_of_a_release_keeps_the_position_that_was_noted_first() -> None:
-    decision = resume(situation(State.RELEASING, (120, 70), (E, S)))
+    decision = resume(situation(PlanState.RELEASING, (120, 70), (E, S)))
 
     assert isinstance(decision, Release)
     assert decision.log_position == 500
@@ -275,33 +277,34 @@ def test_the_rest_of_a_release_keeps_the_position_that_was_noted_first() -> None
 
 def test_a_move_back_leaves_evidence_and_then_what_the_group_had() -> None:
     """The mark goes first: were the group's own metadata alone written, nobody could tell it from a reset."""
-    now = situation(State.RELEASED, (120, 120), (E, E), progress=[made(1, 100)])
+    now = situation(PlanState.RELEASED, (120, 120), (E, E), progress=[made(1, 100)])
 
     decision = cancel(now, ["twice"])
 
     assert decision == MoveBack(
         (
-            Move("orders", 0, at(120), (Commit(70, 3, BACK), OWN)),
+            OffsetMove("orders", 0, at(120), (Commit(70, 3, BACK), OWN)),
             # Another offset than the one it had: its leader epoch is not that one's.
-            Move("orders", 1, at(120), (Commit(100, None, BACK), Commit(100, None, OWN.metadata))),
+            OffsetMove("orders", 1, at(120), (Commit(100, None, BACK), Commit(100, None, OWN.metadata))),
         )
     )
 
 
 def test_metadata_that_was_not_put_back_is_put_back_later() -> None:
-    now = situation(State.CANCELLING, (70, 70), (S, S), targets={0: 70, 1: 70}, expected={0: 120, 1: 120})
+    now = situation(PlanState.CANCELLING, (70, 70), (S, S), targets={0: 70, 1: 70}, expected={0: 120, 1: 120})
     now = replace(now, committed={("orders", 0): Commit(70, 3, BACK), ("orders", 1): OWN})
 
     decision = cancel(now)
 
     assert decision == Close(
-        "cancelled: moved back", restores=(Move("orders", 0, Commit(70, 3, BACK), (Commit(70, 3, OWN.metadata),)),)
+        "cancelled: moved back",
+        restores=(OffsetMove("orders", 0, Commit(70, 3, BACK), (Commit(70, 3, OWN.metadata),)),),
     )
     assert cancel(replace(now, live=True)) == Close("cancelled: moved back")
 
 
 def test_it_is_not_put_back_below_what_the_log_holds() -> None:
-    now = situation(State.RELEASED, (120, 120), (E, E), log_starts={0: 85, 1: 200})
+    now = situation(PlanState.RELEASED, (120, 120), (E, E), log_starts={0: 85, 1: 200})
 
     assert told(cancel(now)) == "back 0:85"
 
@@ -310,22 +313,22 @@ def test_what_was_skipped_comes_back_with_a_cancel_while_nothing_is_delivered() 
     plan = make_plan(
         gap_range(0, 90),
         gap_range(1, 120),
-        given_up=tuple(GivenUp("orders", p, 70, e, "skip") for p, e in ((0, 90), (1, 120))),
+        given_up=tuple(Abandoned("orders", p, 70, e, "skip") for p, e in ((0, 90), (1, 120))),
     )
 
-    assert told(cancel(situation(State.RELEASED, (120, 120), (E, E), plan=plan))) == "back 0:70 1:70"
-    assert told(cancel(situation(State.RELEASING, (120, 120), (E, E), plan=plan))) == "back 0:70 1:70"
-    some = situation(State.RELEASED, (120, 120), (E, E), plan=plan, progress=[made(0, 100)])
+    assert told(cancel(situation(PlanState.RELEASED, (120, 120), (E, E), plan=plan))) == "back 0:70 1:70"
+    assert told(cancel(situation(PlanState.RELEASING, (120, 120), (E, E), plan=plan))) == "back 0:70 1:70"
+    some = situation(PlanState.RELEASED, (120, 120), (E, E), plan=plan, progress=[made(0, 100)])
     assert told(cancel(some, ["twice"])) == "back 0:100 1:70"
 
 
 def test_a_partition_that_had_no_commit_goes_back_to_its_start() -> None:
     plan = make_plan(gap_range(0, 5, 120, None), gap_range(1, 120, 120, None))
 
-    decision = cancel(situation(State.RELEASED, (120, 120), (E, E), plan=plan))
+    decision = cancel(situation(PlanState.RELEASED, (120, 120), (E, E), plan=plan))
 
     assert isinstance(decision, MoveBack)
-    assert decision.moves == (Move("orders", 0, at(120), (Commit(5, None, BACK), Commit(5, None, ""))),)
+    assert decision.moves == (OffsetMove("orders", 0, at(120), (Commit(5, None, BACK), Commit(5, None, ""))),)
 
 
 def test_what_comes_twice_is_named() -> None:
@@ -333,7 +336,12 @@ def test_what_comes_twice_is_named() -> None:
     plan = make_plan(chunks=chunks)
     progress = [made(0, 80, 10, may_repeat=3), made(1, 110, 15)]
     now = situation(
-        State.RELEASED, (150,), (E,), plan=plan, progress=progress, set_back=(SetBack("orders", 0, 60, 120, 1),)
+        PlanState.RELEASED,
+        (150,),
+        (E,),
+        plan=plan,
+        progress=progress,
+        set_back=(OffsetRewind("orders", 0, 60, 120, 1),),
     )
 
     refused, forced = cancel(now), cancel(now, ["twice"])
@@ -341,10 +349,10 @@ def test_what_comes_twice_is_named() -> None:
     assert isinstance(forced, MoveBack)
     assert [move.offset for move in forced.moves] == [80]
     assert forced.twice == (
-        Twice("orders", 0, 80, 95, "up to 3 records handled by the replay"),
-        Twice("orders", 0, 95, 110, "delivered by the replay"),
-        Twice("orders", 0, 120, 150, "handled by orders-svc since"),
-        Twice("orders", 0, 80, 120, "orders-svc was set back meanwhile"),
+        Reprocessed("orders", 0, 80, 95, "up to 3 records handled by the replay"),
+        Reprocessed("orders", 0, 95, 110, "delivered by the replay"),
+        Reprocessed("orders", 0, 120, 150, "handled by orders-svc since"),
+        Reprocessed("orders", 0, 80, 120, "orders-svc was set back meanwhile"),
     )
     assert isinstance(refused, Refuse)
     assert refused.error.details == (
@@ -359,58 +367,58 @@ def test_what_comes_twice_is_named() -> None:
 @pytest.mark.parametrize(
     ("now", "rows"),
     [
-        (situation(State.PLANNED, (70, 70), (S, S)), []),
+        (situation(PlanState.PLANNED, (70, 70), (S, S)), []),
         # Nothing was released yet, whatever the history tells.
-        (situation(State.PLANNED, (70, None), (U, D)), []),
-        (situation(State.RELEASING, (120, 70), (E, S)), [(0, 70, 120, "--give-up")]),
+        (situation(PlanState.PLANNED, (70, None), (U, D)), []),
+        (situation(PlanState.RELEASING, (120, 70), (E, S)), [(0, 70, 120, "--give-up")]),
         (
-            situation(State.RELEASING, (120, 75), (U, A)),
+            situation(PlanState.RELEASING, (120, 75), (U, A)),
             [(0, 70, 120, "--give-up (whether it was released is not known)")],
         ),
         (
-            situation(State.RELEASED, (125, 120), (E, E), live=True, progress=SOME),
+            situation(PlanState.RELEASED, (125, 120), (E, E), live=True, progress=SOME),
             [(0, 90, 120, "--give-up"), (1, 70, 120, "--give-up")],
         ),
-        (situation(State.CANCELLING, (70, 120), (S, E)), [(1, 70, 120, "--give-up")]),
+        (situation(PlanState.CANCELLING, (70, 120), (S, E)), [(1, 70, 120, "--give-up")]),
     ],
 )
 def test_give_up_names_what_nobody_handles_any_more(now: Situation, rows: list[tuple[int, int, int, str]]) -> None:
     decision = cancel(now, give_up=True)
 
     assert isinstance(decision, Close)
-    assert decision.given_up == tuple(GivenUp("orders", *row) for row in rows)
+    assert decision.given_up == tuple(Abandoned("orders", *row) for row in rows)
     assert all(f"orders:{row[0]} [{row[1]}, {row[2]})" in decision.note for row in rows)
 
 
 def test_a_plan_that_moves_no_group() -> None:
     plan = make_plan(gap_range(before=None), group=None)
 
-    def now(state: State, *progress: Progress) -> Situation:
+    def now(state: PlanState, *progress: ChunkProgress) -> Situation:
         return Situation(ledgered(plan, state, progress), EPOCH)
 
-    assert isinstance(resume(now(State.PLANNED)), WriteReleased)
-    assert isinstance(resume(now(State.RELEASING)), WriteReleased)
-    assert resume(now(State.RELEASED)) == Replay((0,))
-    assert cancel(now(State.RELEASED, made(0, 90))) == Close(
-        "cancelled; no group was moved: orders:0 [90, 120)", (GivenUp("orders", 0, 90, 120, "cancelled"),)
+    assert isinstance(resume(now(PlanState.PLANNED)), WriteReleased)
+    assert isinstance(resume(now(PlanState.RELEASING)), WriteReleased)
+    assert resume(now(PlanState.RELEASED)) == Replay((0,))
+    assert cancel(now(PlanState.RELEASED, made(0, 90))) == Close(
+        "cancelled; no group was moved: orders:0 [90, 120)", (Abandoned("orders", 0, 90, 120, "cancelled"),)
     )
 
 
 def test_a_script_that_asks_again_is_told_so() -> None:
-    assert resume(situation(State.DONE)) == Nothing("cu-7f3a is done")
-    assert cancel(situation(State.CANCELLED)) == Nothing("cu-7f3a is cancelled")
+    assert resume(situation(PlanState.DONE)) == Nothing("cu-7f3a is done")
+    assert cancel(situation(PlanState.CANCELLED)) == Nothing("cu-7f3a is cancelled")
 
 
 @pytest.mark.parametrize(
     "decision",
     [
-        resume(situation(State.PLANNED, (70, 71), (S, A))),
-        resume(situation(State.RELEASING, (120, 75), (E, A))),
-        resume(situation(State.RELEASING, (120, 120), (E, U))),
-        resume(situation(State.CANCELLING)),
-        resume(situation(State.CANCELLED)),
-        cancel(situation(State.RELEASED, (120, 120), (E, E), live=True)),
-        cancel(situation(State.RELEASED, (125, 120), (E, E))),
+        resume(situation(PlanState.PLANNED, (70, 71), (S, A))),
+        resume(situation(PlanState.RELEASING, (120, 75), (E, A))),
+        resume(situation(PlanState.RELEASING, (120, 120), (E, U))),
+        resume(situation(PlanState.CANCELLING)),
+        resume(situation(PlanState.CANCELLED)),
+        cancel(situation(PlanState.RELEASED, (120, 120), (E, E), live=True)),
+        cancel(situation(PlanState.RELEASED, (125, 120), (E, E))),
     ],
 )
 def test_a_refusal_names_the_plan_or_group_and_what_to_do(decision: Decision) -> None:
@@ -421,18 +429,18 @@ def test_a_refusal_names_the_plan_or_group_and_what_to_do(decision: Decision) ->
 
 def test_the_noted_position_is_kept_to_the_end() -> None:
     """Compaction leaves one state record: without it, nobody could read the evidence after `released`."""
-    first = next_state(None, State.RELEASING, at_ms=1, who="me", epoch=1, log_position=500)
-    again = next_state(first, State.RELEASING, at_ms=2, who="me", epoch=2, log_position=900)
-    released = next_state(again, State.RELEASED, at_ms=3, who="me", epoch=2)
-    moving = cancel(situation(State.RELEASED, (120, None), (E, E)), ["twice"])
+    first = next_state(None, PlanState.RELEASING, at_ms=1, who="me", epoch=1, log_position=500)
+    again = next_state(first, PlanState.RELEASING, at_ms=2, who="me", epoch=2, log_position=900)
+    released = next_state(again, PlanState.RELEASED, at_ms=3, who="me", epoch=2)
+    moving = cancel(situation(PlanState.RELEASED, (120, None), (E, E)), ["twice"])
     assert isinstance(moving, MoveBack)
-    cancelling = next_state(released, State.CANCELLING, at_ms=4, who="me", epoch=3, moving=moving)
-    cancelled = next_state(cancelling, State.CANCELLED, at_ms=5, who="me", epoch=4, note="so")
+    cancelling = next_state(released, PlanState.CANCELLING, at_ms=4, who="me", epoch=3, moving=moving)
+    cancelled = next_state(cancelling, PlanState.CANCELLED, at_ms=5, who="me", epoch=4, note="so")
 
     assert {record.log_position for record in (first, again, released, cancelling, cancelled)} == {500}
     assert cancelling.targets == cancelled.targets == (("orders", 0, 70), ("orders", 1, 70))
     assert cancelling.expected == cancelled.expected == (("orders", 0, 120), ("orders", 1, None))
-    assert (cancelled.state, cancelled.note, cancelled.epoch, cancelled.at_ms) == (State.CANCELLED, "so", 4, 5)
+    assert (cancelled.state, cancelled.note, cancelled.epoch, cancelled.at_ms) == (PlanState.CANCELLED, "so", 4, 5)
 
 
 # The model's counterexamples
@@ -442,7 +450,7 @@ def test_the_noted_position_is_kept_to_the_end() -> None:
 class Story:
     """What the model's application, runners and operator had done when somebody decided; a gap of [0, 2)."""
 
-    state: State
+    state: PlanState
     commits: tuple[tuple[int, int, str], ...]
     """(partition, offset, whose: "app", "operator", "release" or "back"), since the noted position."""
     delivered: tuple[int, ...] = ()
@@ -470,7 +478,7 @@ class Story:
             targets=dict(enumerate(self.targets)),
             expected=dict.fromkeys(range(len(self.targets)), 2),
         )
-        evidence = find_evidence(plan, History(commits), committed, live=self.live)
+        evidence = find_evidence(plan, ReleaseHistory(commits), committed, live=self.live)
         return Situation(known, EPOCH, evidence, committed, self.live)
 
 
@@ -479,54 +487,54 @@ class Story:
     [
         # noputback: a fenced runner put offsets back under a group that had gone on. Nothing is decided from `fenced`
         # but to stop; its successor finds the release and moves no offset.
-        (Story(State.RELEASING, ((0, 2, "release"), (0, 3, "app"))), "WriteReleased", "refused twice", "back 0:0"),
+        (Story(PlanState.RELEASING, ((0, 2, "release"), (0, 3, "app"))), "WriteReleased", "refused twice", "back 0:0"),
         # refusal: the commit was refused since the application had started, which then got to the end by itself; taken
         # for released, the gap was replayed a second time.
-        (Story(State.RELEASING, ((0, 1, "app"), (0, 2, "app")), live=True), "close went-on", "close", "close"),
-        (Story(State.RELEASING, ((0, 1, "app"), (0, 2, "app"))), "close went-on", "close", "close"),
+        (Story(PlanState.RELEASING, ((0, 1, "app"), (0, 2, "app")), live=True), "close went-on", "close", "close"),
+        (Story(PlanState.RELEASING, ((0, 1, "app"), (0, 2, "app"))), "close went-on", "close", "close"),
         # history (with it): the same, and a cancel moved the group back below what it had handled.
-        (Story(State.RELEASING, ((0, 1, "app"), (0, 2, "app"), (0, 3, "app"))), "close went-on", "close", "close"),
+        (Story(PlanState.RELEASING, ((0, 1, "app"), (0, 2, "app"), (0, 3, "app"))), "close went-on", "close", "close"),
         # epochfirst: a task that read before the epoch was written delivers under a cancel; it is seen, and what it
         # delivered is not handled a second time unless that is accepted.
-        (Story(State.RELEASED, ((0, 2, "release"),), delivered=(1,)), "replay 0", "refused twice", "back 0:1"),
+        (Story(PlanState.RELEASED, ((0, 2, "release"),), delivered=(1,)), "replay 0", "refused twice", "back 0:1"),
         # cancelling: a cancel died between its moves and its last record, and somebody resumed: twice.
         (
-            Story(State.CANCELLING, ((0, 2, "release"), (0, 0, "back")), targets=(0,)),
+            Story(PlanState.CANCELLING, ((0, 2, "release"), (0, 0, "back")), targets=(0,)),
             "refused cancelling",
             "close",
             "close",
         ),
-        (Story(State.CANCELLING, ((0, 2, "release"),), targets=(0,)), "refused cancelling", "on 0:0", "on 0:0"),
+        (Story(PlanState.CANCELLING, ((0, 2, "release"),), targets=(0,)), "refused cancelling", "on 0:0", "on 0:0"),
         # cancelends: nothing was delivered, but the group had gone on from the end.
-        (Story(State.RELEASED, ((0, 2, "release"), (0, 3, "app"))), "replay 0", "refused twice", "back 0:0"),
+        (Story(PlanState.RELEASED, ((0, 2, "release"), (0, 3, "app"))), "replay 0", "refused twice", "back 0:0"),
         # hold: the application started between `releasing` and the commit.
-        (Story(State.RELEASING, ((0, 1, "app"),)), "close went-on", "close", "close"),
+        (Story(PlanState.RELEASING, ((0, 1, "app"),)), "close went-on", "close", "close"),
         # hold: a paused runner releases after another's cancel; whoever looks next finds its mark, and it is not lost.
-        (Story(State.RELEASING, ((0, 2, "release"),)), "WriteReleased", "back 0:0", "back 0:0"),
+        (Story(PlanState.RELEASING, ((0, 2, "release"),)), "WriteReleased", "back 0:0", "back 0:0"),
         # perpart: a release that broke off between two partitions, and the application went on with the first.
         (
-            Story(State.RELEASING, ((0, 2, "release"), (0, 3, "app")), partitions=2),
+            Story(PlanState.RELEASING, ((0, 2, "release"), (0, 3, "app")), partitions=2),
             "release 1:2",
             "refused twice",
             "back 0:0",
         ),
         # history: nothing was released, the application handled one of two partitions: no way out without it.
-        (Story(State.RELEASING, ((1, 1, "app"), (1, 2, "app")), partitions=2), "close went-on", "close", "close"),
+        (Story(PlanState.RELEASING, ((1, 1, "app"), (1, 2, "app")), partitions=2), "close went-on", "close", "close"),
         (
-            Story(State.RELEASING, ((0, 2, "release"), (0, 3, "app"), (1, 1, "app")), partitions=2),
+            Story(PlanState.RELEASING, ((0, 2, "release"), (0, 3, "app"), (1, 1, "app")), partitions=2),
             "refused went-on",
             "refused twice",
             "back 0:0",
         ),
         # history: a move back was refused since the application had started at the head.
         (
-            Story(State.CANCELLING, ((0, 2, "release"), (0, 3, "app")), partitions=2, targets=(0,)),
+            Story(PlanState.CANCELLING, ((0, 2, "release"), (0, 3, "app")), partitions=2, targets=(0,)),
             "refused cancelling",
             "refused twice",
             "on 0:0",
         ),
         (
-            Story(State.CANCELLING, ((0, 2, "release"), (1, 1, "app")), partitions=2, targets=(0,)),
+            Story(PlanState.CANCELLING, ((0, 2, "release"), (1, 1, "app")), partitions=2, targets=(0,)),
             "refused cancelling",
             "on 0:0",
             "on 0:0",

@@ -11,16 +11,16 @@ import pytest
 from kgroup.catchup.gap import (
     SKIPPED,
     UNREAD,
-    Choice,
     Gap,
+    LastActivity,
     LastCommit,
-    LastWork,
-    LogFacts,
     Missing,
+    PartitionLog,
     parse_ranges,
     plan_gap,
 )
-from kgroup.catchup.model import GapRange, GivenUp
+from kgroup.catchup.gap_request import GapSelection
+from kgroup.catchup.model import Abandoned, GapRange
 from kgroup.groups.reset_targets import TopicChoice, parse_topics
 from kgroup.model.groups import Commit, Group, Partition
 from kgroup.model.records import OffsetRange
@@ -28,7 +28,7 @@ from kgroup.support.errors import UsageError
 
 NOW_MS = 10_000_000
 HERE = ("orders", 0)
-NOTHING = LastWork()
+NOTHING = LastActivity()
 
 
 def group_at(*commits: int | None, topic: str = "orders", unread: dict[int, str] | None = None) -> Group:
@@ -46,15 +46,18 @@ def group_at(*commits: int | None, topic: str = "orders", unread: dict[int, str]
     return Group("svc", "classic", "Empty", "consumer", None, None, None, None, None, None, (), partitions)
 
 
-def log_of(start: int = 0, last_stable: int = 120, high_watermark: int | None = None, **more: Any) -> LogFacts:
-    return LogFacts(start, last_stable, 7, last_stable if high_watermark is None else high_watermark, "id", **more)
+def log_of(start: int = 0, last_stable: int = 120, high_watermark: int | None = None, **more: Any) -> PartitionLog:
+    return PartitionLog(start, last_stable, 7, last_stable if high_watermark is None else high_watermark, "id", **more)
 
 
 def planned(
-    commit: int | None, log: LogFacts | None = None, choice: Choice | None = None, work: LastWork = NOTHING
+    commit: int | None,
+    log: PartitionLog | None = None,
+    choice: GapSelection | None = None,
+    work: LastActivity = NOTHING,
 ) -> Gap:
     """The gap of a group with one partition."""
-    return plan_gap(group_at(commit), {HERE: log or log_of()}, choice or Choice(), work, NOW_MS)
+    return plan_gap(group_at(commit), {HERE: log or log_of()}, choice or GapSelection(), work, NOW_MS)
 
 
 def spans(gap: Gap) -> list[tuple[int, int]]:
@@ -78,36 +81,36 @@ def test_the_example_of_kip_333() -> None:
 @pytest.mark.parametrize(
     ("commit", "log", "choice", "span", "gone", "given_up"),
     [
-        (70, log_of(high_watermark=130), Choice(), (70, 120), (), ()),
-        (0, log_of(), Choice(), (0, 120), (), ()),
-        (119, log_of(), Choice(), (119, 120), (), ()),
+        (70, log_of(high_watermark=130), GapSelection(), (70, 120), (), ()),
+        (0, log_of(), GapSelection(), (0, 120), (), ()),
+        (119, log_of(), GapSelection(), (119, 120), (), ()),
         # The log start has passed the commit.
-        (70, log_of(90), Choice(), (90, 120), ((70, 90),), ()),
-        (70, log_of(120), Choice(), (120, 120), ((70, 120),), ()),
+        (70, log_of(90), GapSelection(), (90, 120), ((70, 90),), ()),
+        (70, log_of(120), GapSelection(), (120, 120), ((70, 120),), ()),
         # --missing
-        (None, log_of(5), Choice(missing=Missing.EARLIEST), (5, 120), (), ()),
-        (None, log_of(5), Choice(missing=Missing.LATEST), (120, 120), (), ((5, 120, UNREAD),)),
-        (None, log_of(5, 110, 120), Choice(missing=Missing.LATEST), (110, 110), (), ((5, 110, UNREAD),)),
-        (None, log_of(120), Choice(missing=Missing.LATEST), (120, 120), (), ()),
-        (None, log_of(120), Choice(missing=Missing.EARLIEST), (120, 120), (), ()),
-        (70, log_of(), Choice(missing=Missing.LATEST), (70, 120), (), ()),
+        (None, log_of(5), GapSelection(missing=Missing.EARLIEST), (5, 120), (), ()),
+        (None, log_of(5), GapSelection(missing=Missing.LATEST), (120, 120), (), ((5, 120, UNREAD),)),
+        (None, log_of(5, 110, 120), GapSelection(missing=Missing.LATEST), (110, 110), (), ((5, 110, UNREAD),)),
+        (None, log_of(120), GapSelection(missing=Missing.LATEST), (120, 120), (), ()),
+        (None, log_of(120), GapSelection(missing=Missing.EARLIEST), (120, 120), (), ()),
+        (70, log_of(), GapSelection(missing=Missing.LATEST), (70, 120), (), ()),
         # --skip-before
-        (70, log_of(), Choice(skip_to={HERE: 90}), (90, 120), (), ((70, 90, SKIPPED),)),
-        (70, log_of(), Choice(skip_to={HERE: 60}), (70, 120), (), ()),
-        (70, log_of(), Choice(skip_to={HERE: 500}), (120, 120), (), ((70, 120, SKIPPED),)),
-        (70, log_of(), Choice(skip_to={}), (120, 120), (), ((70, 120, SKIPPED),)),
-        (70, log_of(80), Choice(skip_to={HERE: 90}), (90, 120), ((70, 80),), ((80, 90, SKIPPED),)),
+        (70, log_of(), GapSelection(skip_to={HERE: 90}), (90, 120), (), ((70, 90, SKIPPED),)),
+        (70, log_of(), GapSelection(skip_to={HERE: 60}), (70, 120), (), ()),
+        (70, log_of(), GapSelection(skip_to={HERE: 500}), (120, 120), (), ((70, 120, SKIPPED),)),
+        (70, log_of(), GapSelection(skip_to={}), (120, 120), (), ((70, 120, SKIPPED),)),
+        (70, log_of(80), GapSelection(skip_to={HERE: 90}), (90, 120), ((70, 80),), ((80, 90, SKIPPED),)),
         # --until
-        (70, log_of(), Choice(until={HERE: 100}), (70, 100), (), ()),
-        (70, log_of(), Choice(until={HERE: 500}), (70, 120), (), ()),
-        (70, log_of(), Choice(until={}), (70, 120), (), ()),
-        (70, log_of(), Choice(until={HERE: 100}, skip_to={HERE: 90}), (90, 100), (), ((70, 90, SKIPPED),)),
+        (70, log_of(), GapSelection(until={HERE: 100}), (70, 100), (), ()),
+        (70, log_of(), GapSelection(until={HERE: 500}), (70, 120), (), ()),
+        (70, log_of(), GapSelection(until={}), (70, 120), (), ()),
+        (70, log_of(), GapSelection(until={HERE: 100}, skip_to={HERE: 90}), (90, 100), (), ((70, 90, SKIPPED),)),
     ],
 )
 def test_what_is_replayed_and_what_is_not(
     commit: int | None,
-    log: LogFacts,
-    choice: Choice,
+    log: PartitionLog,
+    choice: GapSelection,
     span: tuple[int, int],
     gone: tuple[tuple[int, int], ...],
     given_up: tuple[tuple[int, int, str], ...],
@@ -116,7 +119,7 @@ def test_what_is_replayed_and_what_is_not(
 
     assert spans(gap) == [span]
     assert tuple((row.start, row.end) for row in gap.gone) == gone
-    assert gap.given_up == tuple(GivenUp("orders", 0, *row) for row in given_up)
+    assert gap.given_up == tuple(Abandoned("orders", 0, *row) for row in given_up)
     assert gap.skips == any(why == SKIPPED for _, _, why in given_up)
     assert gap.not_moved == ()
 
@@ -124,29 +127,50 @@ def test_what_is_replayed_and_what_is_not(
 @pytest.mark.parametrize(
     ("commit", "log", "choice", "code", "error", "says"),
     [
-        (120, log_of(), Choice(), "nothing-to-do", False, "nothing lies above its commit 120"),
+        (120, log_of(), GapSelection(), "nothing-to-do", False, "nothing lies above its commit 120"),
         (
             120,
             log_of(high_watermark=125),
-            Choice(),
+            GapSelection(),
             "hanging-transaction",
             False,
             "at 120, 5 offsets below the log end",
         ),
-        (121, log_of(high_watermark=125), Choice(), "hanging-transaction", False, "open transaction"),
-        (70, log_of(90, 90, 95), Choice(), "hanging-transaction", False, "open transaction"),
-        (None, log_of(90, 90, 95), Choice(missing=Missing.EARLIEST), "hanging-transaction", False, "at 90"),
-        (126, log_of(high_watermark=125), Choice(), "above-end", True, "126 lies above the log end 125"),
-        (None, log_of(5), Choice(), "no-commit", True, "its log is [5, 120)"),
-        (None, log_of(5), Choice(missing=Missing.LEAVE), "left", False, "--missing leave"),
-        (70, log_of(), Choice(until={HERE: 70}), "nothing-to-do", False, "--until is offset 70, which is not above"),
-        (70, log_of(), Choice(until={HERE: 10}), "nothing-to-do", False, "its commit 70"),
-        (None, log_of(50), Choice(until={HERE: 10}, missing=Missing.LATEST), "nothing-to-do", False, "log start 50"),
-        (None, log_of(50), Choice(until={HERE: 10}, missing=Missing.EARLIEST), "nothing-to-do", False, "log start 50"),
+        (121, log_of(high_watermark=125), GapSelection(), "hanging-transaction", False, "open transaction"),
+        (70, log_of(90, 90, 95), GapSelection(), "hanging-transaction", False, "open transaction"),
+        (None, log_of(90, 90, 95), GapSelection(missing=Missing.EARLIEST), "hanging-transaction", False, "at 90"),
+        (126, log_of(high_watermark=125), GapSelection(), "above-end", True, "126 lies above the log end 125"),
+        (None, log_of(5), GapSelection(), "no-commit", True, "its log is [5, 120)"),
+        (None, log_of(5), GapSelection(missing=Missing.LEAVE), "left", False, "--missing leave"),
+        (
+            70,
+            log_of(),
+            GapSelection(until={HERE: 70}),
+            "nothing-to-do",
+            False,
+            "--until is offset 70, which is not above",
+        ),
+        (70, log_of(), GapSelection(until={HERE: 10}), "nothing-to-do", False, "its commit 70"),
+        (
+            None,
+            log_of(50),
+            GapSelection(until={HERE: 10}, missing=Missing.LATEST),
+            "nothing-to-do",
+            False,
+            "log start 50",
+        ),
+        (
+            None,
+            log_of(50),
+            GapSelection(until={HERE: 10}, missing=Missing.EARLIEST),
+            "nothing-to-do",
+            False,
+            "log start 50",
+        ),
     ],
 )
 def test_why_a_partition_is_not_moved(
-    commit: int | None, log: LogFacts, choice: Choice, code: str, error: bool, says: str
+    commit: int | None, log: PartitionLog, choice: GapSelection, code: str, error: bool, says: str
 ) -> None:
     gap = planned(commit, log, choice)
 
@@ -159,7 +183,7 @@ def test_why_a_partition_is_not_moved(
 
 def test_what_could_not_be_read_is_an_error_of_its_own_and_hides_nothing() -> None:
     logs = {("orders", number): log_of() for number in (0, 2)}
-    gap = plan_gap(group_at(70, 70, 70, unread={2: "not authorized"}), logs, Choice(), NOTHING, NOW_MS)
+    gap = plan_gap(group_at(70, 70, 70, unread={2: "not authorized"}), logs, GapSelection(), NOTHING, NOW_MS)
 
     assert spans(gap) == [(70, 120)]
     assert [(row.name, row.code, row.why) for row in gap.errors] == [
@@ -171,7 +195,7 @@ def test_what_could_not_be_read_is_an_error_of_its_own_and_hides_nothing() -> No
 def test_partitions_without_a_commit_are_found_in_the_logs() -> None:
     logs = {("orders", number): log_of() for number in range(3)}
 
-    gap = plan_gap(group_at(70), logs, Choice(missing=Missing.EARLIEST), NOTHING, NOW_MS)
+    gap = plan_gap(group_at(70), logs, GapSelection(missing=Missing.EARLIEST), NOTHING, NOW_MS)
 
     assert spans(gap) == [(70, 120), (0, 120), (0, 120)]
     assert [item.before for item in gap.ranges] == [Commit(70, 2, "m0"), None, None]
@@ -193,7 +217,7 @@ def test_topics_and_partitions_are_chosen(
 ) -> None:
     group = group_at(70, 70)
     logs = {place: log_of() for place in (("orders", 0), ("orders", 1), ("audit", 0))}
-    choice = Choice(parse_topics(topics), missing=Missing.EARLIEST)
+    choice = GapSelection(parse_topics(topics), missing=Missing.EARLIEST)
 
     gap = plan_gap(group, logs, choice, NOTHING, NOW_MS)
 
@@ -215,12 +239,12 @@ def test_topics_and_partitions_are_chosen(
 )
 def test_named_ranges_move_no_group(
     wanted: tuple[int, int],
-    log: LogFacts | None,
+    log: PartitionLog | None,
     span: tuple[int, int] | None,
     gone: tuple[int, int] | None,
     code: str | None,
 ) -> None:
-    choice = Choice(ranges=(OffsetRange("orders", 0, *wanted),))
+    choice = GapSelection(ranges=(OffsetRange("orders", 0, *wanted),))
 
     gap = plan_gap(group_at(5), {} if log is None else {HERE: log}, choice, NOTHING, NOW_MS)
 
@@ -235,9 +259,9 @@ def test_named_ranges_move_no_group(
 def test_what_a_range_that_is_cut_off_is_committed_with() -> None:
     """A leader epoch that belongs to another offset would look like a log that was cut."""
     assert [item.end_leader_epoch for item in planned(70).ranges] == [7]
-    assert [item.end_leader_epoch for item in planned(70, choice=Choice(until={HERE: 100})).ranges] == [None]
+    assert [item.end_leader_epoch for item in planned(70, choice=GapSelection(until={HERE: 100})).ranges] == [None]
     assert planned(70).released_at == "head"
-    assert planned(70, choice=Choice(until={HERE: 100})).released_at == "until"
+    assert planned(70, choice=GapSelection(until={HERE: 100})).released_at == "until"
 
 
 @pytest.mark.parametrize(
@@ -251,7 +275,7 @@ def test_what_a_range_that_is_cut_off_is_committed_with() -> None:
         (log_of(0, 100, 100, records_per_offset=None), None, None),
     ],
 )
-def test_records_and_bytes_are_estimated(log: LogFacts, records: int | None, size: int | None) -> None:
+def test_records_and_bytes_are_estimated(log: PartitionLog, records: int | None, size: int | None) -> None:
     gap = planned(70, log)
 
     assert (gap.records, gap.size) == (records, size)
@@ -271,7 +295,7 @@ def test_records_and_bytes_are_estimated(log: LogFacts, records: int | None, siz
         (log_of(oldest_ms=NOW_MS, retention_ms=1, size=12_000, retention_bytes=6_000, growth_per_s=2), NOW_MS + 1),
     ],
 )
-def test_when_retention_takes_the_first_record(log: LogFacts, deadline_ms: int | None) -> None:
+def test_when_retention_takes_the_first_record(log: PartitionLog, deadline_ms: int | None) -> None:
     (item,) = planned(70, log).ranges
 
     assert item.retention_deadline_ms == deadline_ms
@@ -282,29 +306,29 @@ def test_when_retention_takes_the_first_record(log: LogFacts, deadline_ms: int |
     [
         (NOTHING, None),
         # Committed at 70, ten offsets a second, fenced 3 s later.
-        (LastWork(6_000, {HERE: LastCommit(3_000, 10.0)}), 100),
-        (LastWork(6_000, {HERE: LastCommit(3_000, 0.0)}), 70),
-        (LastWork(3_001, {HERE: LastCommit(3_000, 0.1)}), 71),
-        (LastWork(2_000, {HERE: LastCommit(3_000, 10.0)}), 70),
-        (LastWork(60_000, {HERE: LastCommit(3_000, 10.0)}), 120),
+        (LastActivity(6_000, {HERE: LastCommit(3_000, 10.0)}), 100),
+        (LastActivity(6_000, {HERE: LastCommit(3_000, 0.0)}), 70),
+        (LastActivity(3_001, {HERE: LastCommit(3_000, 0.1)}), 71),
+        (LastActivity(2_000, {HERE: LastCommit(3_000, 10.0)}), 70),
+        (LastActivity(60_000, {HERE: LastCommit(3_000, 10.0)}), 120),
         # What was not there yet when it stopped was not handled.
-        (LastWork(6_000, {HERE: LastCommit(3_000, 10.0)}, {HERE: 95}), 95),
-        (LastWork(6_000, {HERE: LastCommit(3_000)}, {HERE: 95}), 95),
-        (LastWork(6_000, {}, {HERE: 60}), 70),
-        (LastWork(None, {HERE: LastCommit(3_000, 10.0)}), None),
-        (LastWork(6_000, {("orders", 1): LastCommit(3_000, 10.0)}), None),
+        (LastActivity(6_000, {HERE: LastCommit(3_000, 10.0)}, {HERE: 95}), 95),
+        (LastActivity(6_000, {HERE: LastCommit(3_000)}, {HERE: 95}), 95),
+        (LastActivity(6_000, {}, {HERE: 60}), 70),
+        (LastActivity(None, {HERE: LastCommit(3_000, 10.0)}), None),
+        (LastActivity(6_000, {("orders", 1): LastCommit(3_000, 10.0)}), None),
     ],
 )
-def test_what_may_have_been_handled_before_the_crash(work: LastWork, until: int | None) -> None:
+def test_what_may_have_been_handled_before_the_crash(work: LastActivity, until: int | None) -> None:
     (item,) = planned(70, work=work).ranges
 
     assert item.maybe_processed_until == until
 
 
 def test_without_a_commit_nothing_can_have_been_handled_after_it() -> None:
-    work = LastWork(6_000, {HERE: LastCommit(3_000, 10.0)}, {HERE: 95})
+    work = LastActivity(6_000, {HERE: LastCommit(3_000, 10.0)}, {HERE: 95})
 
-    (item,) = planned(None, choice=Choice(missing=Missing.EARLIEST), work=work).ranges
+    (item,) = planned(None, choice=GapSelection(missing=Missing.EARLIEST), work=work).ranges
 
     assert item.maybe_processed_until is None
 
@@ -356,7 +380,7 @@ def test_whatever_is_read_every_offset_is_accounted_for(seed: int) -> None:
         start = pick.randrange(100)
         last_stable = start + pick.randrange(80)
         logs["orders", number] = log_of(start, last_stable, last_stable + pick.choice([0, 0, 9]))
-    choice = Choice(
+    choice = GapSelection(
         (TopicChoice("orders", None),),
         missing=pick.choice([None, *Missing]),
         skip_to=pick.choice([None, {place: pick.randrange(200) for place in logs if pick.random() < 0.8}]),

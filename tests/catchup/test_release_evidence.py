@@ -4,31 +4,41 @@ from __future__ import annotations
 
 import pytest
 
-from kgroup.catchup.model import GivenUp
-from kgroup.catchup.release_evidence import Evidence, GroupCommit, History, SetBack, find_evidence, origin, set_back
-from kgroup.groups.commit_tags import Mark, Moved
+from kgroup.catchup.model import Abandoned
+from kgroup.catchup.release_evidence import (
+    GroupCommit,
+    OffsetRewind,
+    ReleaseEvidence,
+    ReleaseHistory,
+    find_evidence,
+    origin,
+    set_back,
+)
+from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
 from kgroup.model.groups import Commit
 from tests.support.catchup.plans import OWN, PLAN_ID, gap_range, make_plan
 
 HERE = ("orders", 0)
-RELEASE = Mark(PLAN_ID, 1, Moved.RELEASE).metadata
-BACK = Mark(PLAN_ID, 2, Moved.BACK).metadata
-ANOTHERS = Mark("cu-2222", 1, Moved.RELEASE).metadata
+RELEASE = CatchupCommitTag(PLAN_ID, 1, TagPurpose.RELEASE).metadata
+BACK = CatchupCommitTag(PLAN_ID, 2, TagPurpose.BACK).metadata
+ANOTHERS = CatchupCommitTag("cu-2222", 1, TagPurpose.RELEASE).metadata
 
-RELEASED, NOT_RELEASED = Evidence.RELEASED, Evidence.NOT_RELEASED
-WENT_ON, UNKNOWN, DELETED = Evidence.WENT_ON, Evidence.UNKNOWN, Evidence.DELETED
+RELEASED, NOT_RELEASED = ReleaseEvidence.RELEASED, ReleaseEvidence.NOT_RELEASED
+WENT_ON, UNKNOWN, DELETED = ReleaseEvidence.WENT_ON, ReleaseEvidence.UNKNOWN, ReleaseEvidence.DELETED
 
 
-def history(*rows: tuple[int | None, str], compacted: bool = False, unread: str | None = None) -> History:
+def history(*rows: tuple[int | None, str], compacted: bool = False, unread: str | None = None) -> ReleaseHistory:
     """Commits of one partition: offset and metadata."""
     commits = tuple(
         GroupCommit("orders", 0, offset, None, metadata, 1_000 + number, 500 + number)
         for number, (offset, metadata) in enumerate(rows)
     )
-    return History(commits, compacted, unread)
+    return ReleaseHistory(commits, compacted, unread)
 
 
-def found(past: History, now: Commit | None, *, live: bool = False, assumed: bool | None = None) -> Evidence:
+def found(
+    past: ReleaseHistory, now: Commit | None, *, live: bool = False, assumed: bool | None = None
+) -> ReleaseEvidence:
     assumption = None if assumed is None else {HERE: assumed}
     return find_evidence(make_plan(), past, {HERE: now}, live=live, assumed=assumption)[HERE]
 
@@ -66,7 +76,7 @@ def found(past: History, now: Commit | None, *, live: bool = False, assumed: boo
         (history((120, ANOTHERS)), Commit(120, 4, ANOTHERS), False, WENT_ON),
     ],
 )
-def test_what_the_history_says(past: History, now: Commit | None, live: bool, evidence: Evidence) -> None:
+def test_what_the_history_says(past: ReleaseHistory, now: Commit | None, live: bool, evidence: ReleaseEvidence) -> None:
     assert found(past, now, live=live) is evidence
 
 
@@ -93,7 +103,7 @@ def test_what_the_history_says(past: History, now: Commit | None, live: bool, ev
     ],
 )
 def test_a_history_with_holes_is_believed_only_where_they_do_not_matter(
-    past: History, now: Commit | None, evidence: Evidence
+    past: ReleaseHistory, now: Commit | None, evidence: ReleaseEvidence
 ) -> None:
     assert found(past, now) is evidence
 
@@ -110,7 +120,7 @@ def test_a_history_with_holes_is_believed_only_where_they_do_not_matter(
     ],
 )
 def test_what_the_user_assumes_counts_where_nothing_is_known(
-    past: History, now: Commit | None, assumed: bool, evidence: Evidence
+    past: ReleaseHistory, now: Commit | None, assumed: bool, evidence: ReleaseEvidence
 ) -> None:
     assert found(past, now, assumed=assumed) is evidence
 
@@ -123,7 +133,7 @@ def test_each_partition_for_itself() -> None:
     )
     now = {("orders", 0): Commit(120, 4, RELEASE), ("orders", 1): OWN, ("orders", 3): OWN}
 
-    assert list(find_evidence(plan, History(commits), now, live=False).values()) == [
+    assert list(find_evidence(plan, ReleaseHistory(commits), now, live=False).values()) == [
         RELEASED,
         NOT_RELEASED,
         NOT_RELEASED,  # there was no commit, and there is none
@@ -138,17 +148,20 @@ def test_each_partition_for_itself() -> None:
         (history((120, RELEASE), (125, ""), (121, "")), None),
         (history((120, RELEASE), (120, "")), None),
         (history((100, ""), (120, RELEASE)), None),
-        (history((120, RELEASE), (100, ""), (110, ""), (125, "")), SetBack("orders", 0, 100, 120, 1_001)),
-        (history((120, RELEASE), (110, ""), (5, "")), SetBack("orders", 0, 70, 120, 1_001)),
+        (history((120, RELEASE), (100, ""), (110, ""), (125, "")), OffsetRewind("orders", 0, 100, 120, 1_001)),
+        (history((120, RELEASE), (110, ""), (5, "")), OffsetRewind("orders", 0, 70, 120, 1_001)),
         (history((120, RELEASE), (70, BACK), (75, "")), None),
         (history((None, ""), (120, RELEASE)), None),
         # Deleted: where it goes on is not known, from the start it may be.
-        (history((120, RELEASE), (None, "")), SetBack("orders", 0, 70, 120, 1_001, deleted=True)),
-        (history((120, RELEASE), (None, ""), (118, "")), SetBack("orders", 0, 70, 120, 1_001, deleted=True)),
-        (history((120, RELEASE), (130, ""), (None, ""), (131, "")), SetBack("orders", 0, 70, 120, 1_002, deleted=True)),
+        (history((120, RELEASE), (None, "")), OffsetRewind("orders", 0, 70, 120, 1_001, deleted=True)),
+        (history((120, RELEASE), (None, ""), (118, "")), OffsetRewind("orders", 0, 70, 120, 1_001, deleted=True)),
+        (
+            history((120, RELEASE), (130, ""), (None, ""), (131, "")),
+            OffsetRewind("orders", 0, 70, 120, 1_002, deleted=True),
+        ),
     ],
 )
-def test_who_set_the_group_back_after_the_release(past: History, row: SetBack | None) -> None:
+def test_who_set_the_group_back_after_the_release(past: ReleaseHistory, row: OffsetRewind | None) -> None:
     assert set_back(make_plan(), past) == (() if row is None else (row,))
 
 
@@ -170,7 +183,7 @@ def test_where_an_untouched_partition_goes_back_to(
     start: int, before: Commit | None, given_up: list[tuple[int, int]], expected: int
 ) -> None:
     item = gap_range(0, start, 120, before)
-    rows = tuple(GivenUp("orders", 0, *span, "--skip-before") for span in given_up)
-    plan = make_plan(item, given_up=(*rows, GivenUp("orders", 1, 0, start, "another")))
+    rows = tuple(Abandoned("orders", 0, *span, "--skip-before") for span in given_up)
+    plan = make_plan(item, given_up=(*rows, Abandoned("orders", 1, 0, start, "another")))
 
     assert origin(plan, item) == expected

@@ -6,22 +6,24 @@ from dataclasses import replace
 
 import pytest
 
-from kgroup.catchup.gap import SKIPPED, Gap, LastCommit, LastWork, LogFacts
-from kgroup.catchup.model import GapRange, GivenUp
-from kgroup.catchup.risks import Level, Pace, Risk, duration_s, risks
+from kgroup.catchup.gap import SKIPPED, Gap, LastActivity, LastCommit, PartitionLog
+from kgroup.catchup.model import Abandoned, GapRange
+from kgroup.catchup.risks import ReplayPace, Risk, RiskLevel, duration_s, risks
 from tests.support.catchup.plans import gap_range
 
 NOW_MS = 1_795_229_931_000
-FAST = Pace(1_000.0, startup_s=5.0)
-LOG = LogFacts(0, 120, 7, 120)
+FAST = ReplayPace(1_000.0, startup_s=5.0)
+LOG = PartitionLog(0, 120, 7, 120)
 
 
 def gap_of(*ranges: GapRange, group: str | None = "svc") -> Gap:
     return Gap(group, "classic", ranges, (), (), ())
 
 
-def said(gap: Gap, code: str, pace: Pace = FAST, work: LastWork | None = None, log: LogFacts = LOG) -> list[Risk]:
-    found = risks(gap, {item.place: log for item in gap.ranges}, work or LastWork(), pace, NOW_MS)
+def said(
+    gap: Gap, code: str, pace: ReplayPace = FAST, work: LastActivity | None = None, log: PartitionLog = LOG
+) -> list[Risk]:
+    found = risks(gap, {item.place: log for item in gap.ranges}, work or LastActivity(), pace, NOW_MS)
     return [risk for risk in found if risk.code == code]
 
 
@@ -29,7 +31,7 @@ def test_retention_that_could_not_be_read_is_said_once_a_topic() -> None:
     """Without its settings no deadline is known: the plan looked as if there was none."""
     unread = replace(LOG, retention_unknown="no DESCRIBE_CONFIGS on orders")
     (risk,) = said(gap_of(gap_range(), gap_range(partition=1)), "retention-unknown", log=unread)
-    assert (risk.level, risk.topic, risk.partition) == (Level.WARNING, "orders", None)
+    assert (risk.level, risk.topic, risk.partition) == (RiskLevel.WARNING, "orders", None)
     assert risk.message.endswith("is unknown: no DESCRIBE_CONFIGS on orders")
     assert "--operation DescribeConfigs --topic orders" in (risk.hint or "")
     assert said(gap_of(gap_range()), "retention-unknown") == []
@@ -38,15 +40,15 @@ def test_retention_that_could_not_be_read_is_said_once_a_topic() -> None:
 @pytest.mark.parametrize(
     ("records", "size", "pace", "seconds"),
     [
-        (10_000, None, Pace(500.0, startup_s=3.0), 23.0),
-        (10_000, 1_000_000, Pace(None, 100_000.0), 10.0),
-        (10_000, 1_000_000, Pace(500.0, 100_000.0), 20.0),
-        (None, None, Pace(10.0), 5.0),
-        (10_000, None, Pace(None, 100_000.0), None),
-        (10_000, None, Pace(None), None),
+        (10_000, None, ReplayPace(500.0, startup_s=3.0), 23.0),
+        (10_000, 1_000_000, ReplayPace(None, 100_000.0), 10.0),
+        (10_000, 1_000_000, ReplayPace(500.0, 100_000.0), 20.0),
+        (None, None, ReplayPace(10.0), 5.0),
+        (10_000, None, ReplayPace(None, 100_000.0), None),
+        (10_000, None, ReplayPace(None), None),
     ],
 )
-def test_how_long_it_takes(records: int | None, size: int | None, pace: Pace, seconds: float | None) -> None:
+def test_how_long_it_takes(records: int | None, size: int | None, pace: ReplayPace, seconds: float | None) -> None:
     assert duration_s(gap_of(gap_range(records=records, size=size)), pace) == seconds
 
 
@@ -56,18 +58,20 @@ def test_how_long_it_takes(records: int | None, size: int | None, pace: Pace, se
         # 50 records, 5.05 s.
         (3_600_000, 7_200_000, FAST, None, ""),
         (11_000, 7_200_000, FAST, None, ""),
-        (9_000, 7_200_000, FAST, Level.WARNING, "in 9s; the replay takes about 5s"),
-        (5_000, 7_200_000, FAST, Level.BLOCKED, "in 5s, before the replay can begin"),
-        (-1, 7_200_000, FAST, Level.WARNING, "at any moment"),
-        (3_600_000, 4_000, FAST, Level.BLOCKED, "keeps records for 4s, and the replay takes about 5s"),
+        (9_000, 7_200_000, FAST, RiskLevel.WARNING, "in 9s; the replay takes about 5s"),
+        (5_000, 7_200_000, FAST, RiskLevel.BLOCKED, "in 5s, before the replay can begin"),
+        (-1, 7_200_000, FAST, RiskLevel.WARNING, "at any moment"),
+        (3_600_000, 4_000, FAST, RiskLevel.BLOCKED, "keeps records for 4s, and the replay takes about 5s"),
         (3_600_000, None, FAST, None, ""),
-        (3_600_000, 7_200_000, Pace(None), Level.WARNING, "how long the replay takes is not known"),
+        (3_600_000, 7_200_000, ReplayPace(None), RiskLevel.WARNING, "how long the replay takes is not known"),
         (None, 7_200_000, FAST, None, ""),
     ],
 )
-def test_retention(left_ms: int | None, kept_ms: int | None, pace: Pace, level: Level | None, says: str) -> None:
+def test_retention(
+    left_ms: int | None, kept_ms: int | None, pace: ReplayPace, level: RiskLevel | None, says: str
+) -> None:
     deadline_ms = None if left_ms is None else NOW_MS + left_ms
-    log = LogFacts(0, 120, 7, 120, retention_ms=kept_ms)
+    log = PartitionLog(0, 120, 7, 120, retention_ms=kept_ms)
 
     found = said(gap_of(gap_range(3, deadline_ms=deadline_ms)), "retention", pace, log=log)
 
@@ -89,14 +93,14 @@ def test_skew_is_said_as_the_screen_has_it() -> None:
 def test_the_gap_is_not_ordered_against_the_head() -> None:
     (risk,) = said(gap_of(gap_range()), "order")
 
-    assert risk.level is Level.READ
+    assert risk.level is RiskLevel.READ
     assert "NOT ordered against the head: svc handles new records" in risk.message
     assert said(gap_of(gap_range(), group=None), "order") == []
     assert said(gap_of(gap_range(start=120)), "order") == []
 
 
 def test_what_may_come_twice() -> None:
-    work = LastWork(NOW_MS, {("orders", 0): LastCommit(NOW_MS - 1, 10.0)})
+    work = LastActivity(NOW_MS, {("orders", 0): LastCommit(NOW_MS - 1, 10.0)})
     gap = gap_of(gap_range(maybe=101), gap_range(1, maybe=70), gap_range(2, start=120))
 
     (risk,) = said(gap, "twice", work=work)
@@ -115,22 +119,22 @@ def test_what_may_come_twice() -> None:
 def test_what_is_gone_given_up_or_hidden_is_named() -> None:
     gap = replace(
         gap_of(gap_range()),
-        gone=(GivenUp("orders", 0, 50, 60, "the log starts at 60"),),
-        given_up=(GivenUp("orders", 0, 60, 61, SKIPPED),),
+        gone=(Abandoned("orders", 0, 50, 60, "the log starts at 60"),),
+        given_up=(Abandoned("orders", 0, 60, 61, SKIPPED),),
         released_at="until",
     )
-    held = LogFacts(0, 120, 7, 126)
+    held = PartitionLog(0, 120, 7, 126)
 
-    found = risks(gap, {("orders", 0): held}, LastWork(), replace(FAST, guessed=True), NOW_MS)
+    found = risks(gap, {("orders", 0): held}, LastActivity(), replace(FAST, guessed=True), NOW_MS)
 
     assert [(risk.level, risk.code) for risk in found] == [
-        (Level.WARNING, "guess"),
-        (Level.WARNING, "gone"),
-        (Level.WARNING, "given-up"),
-        (Level.WARNING, "below-head"),
-        (Level.READ, "order"),
-        (Level.READ, "until"),
-        (Level.READ, "twice"),
+        (RiskLevel.WARNING, "guess"),
+        (RiskLevel.WARNING, "gone"),
+        (RiskLevel.WARNING, "given-up"),
+        (RiskLevel.WARNING, "below-head"),
+        (RiskLevel.READ, "order"),
+        (RiskLevel.READ, "until"),
+        (RiskLevel.READ, "twice"),
     ]
     messages = {risk.code: risk.message for risk in found}
     assert messages["gone"] == "orders:0: [50, 60) is gone (10 offsets): the log starts at 60"
@@ -141,4 +145,7 @@ def test_what_is_gone_given_up_or_hidden_is_named() -> None:
 def test_what_blocks_comes_first() -> None:
     gap = gap_of(gap_range(0, deadline_ms=NOW_MS + 9_000), gap_range(1, deadline_ms=NOW_MS + 1_000))
 
-    assert [risk.level for risk in risks(gap, {}, LastWork(), FAST, NOW_MS)][:2] == [Level.BLOCKED, Level.WARNING]
+    assert [risk.level for risk in risks(gap, {}, LastActivity(), FAST, NOW_MS)][:2] == [
+        RiskLevel.BLOCKED,
+        RiskLevel.WARNING,
+    ]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kgroup.catchup.model import Ledgered, State
+from kgroup.catchup.model import PlanSnapshot, PlanState
 from kgroup.catchup.unrecorded_releases import Unledgered, find_unledgered, range_words
-from kgroup.groups.commit_tags import Mark, Moved
+from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
 from kgroup.model.groups import Commit, Group, Partition
 from kgroup.model.records import OffsetRange
 from tests.support.catchup.plans import gap_range, ledgered, make_plan
@@ -38,7 +38,7 @@ def without_commit() -> Partition:
 
 
 def release(plan_id: str = "cu-7f3a", start: int | None = 70) -> str:
-    return Mark(plan_id, 1, Moved.RELEASE, start).metadata
+    return CatchupCommitTag(plan_id, 1, TagPurpose.RELEASE, start).metadata
 
 
 def orders(partition: int, start: int, end: int) -> OffsetRange:
@@ -49,7 +49,7 @@ def orders(partition: int, start: int, end: int) -> OffsetRange:
     ("commits", "found"),
     [
         ([(120, "the app's own")], ()),
-        ([(120, Mark("cu-7f3a", 1, Moved.BACK).metadata)], ()),
+        ([(120, CatchupCommitTag("cu-7f3a", 1, TagPurpose.BACK).metadata)], ()),
         ([(120, release("cu-2222"))], ()),
         ([(70, release())], ()),
         ([(120, release()), (5, ""), (50, release(start=20))], (("cu-7f3a", (orders(0, 70, 120), orders(2, 20, 50))),)),
@@ -77,7 +77,7 @@ def test_a_mark_of_an_older_version_does_not_say_how_much() -> None:
     assert found.text == "an unknown number in cu-7f3a"
 
 
-def covered(state: State, named: bool = False) -> Ledgered:
+def covered(state: PlanState, named: bool = False) -> PlanSnapshot:
     plan = make_plan(gap_range(0, 80, 90), gap_range(0, 110, 130), group="svc" if named else None)
     return ledgered(plan, state)
 
@@ -85,10 +85,10 @@ def covered(state: State, named: bool = False) -> Ledgered:
 def test_ranges_that_another_plan_was_made_for_are_in_good_hands() -> None:
     of_group = group((120, release("cu-9999")))
 
-    (found,) = find_unledgered(of_group, lambda _: False, [covered(State.DONE)])
+    (found,) = find_unledgered(of_group, lambda _: False, [covered(PlanState.DONE)])
 
     assert found.ranges == (orders(0, 70, 80), orders(0, 90, 110))
-    for other in (covered(State.CANCELLED), covered(State.RELEASED, named=True)):
+    for other in (covered(PlanState.CANCELLED), covered(PlanState.RELEASED, named=True)):
         assert find_unledgered(of_group, lambda _: False, [other])[0].ranges == (orders(0, 70, 120),)
 
 

@@ -12,9 +12,9 @@ from kgroup.catchup.chunks import cut
 from kgroup.catchup.delivered import delivered, lowest_undelivered, touched, undelivered, unfinished
 from kgroup.catchup.documents import gap_document, next_deadline_ms, plan_document, rfc3339
 from kgroup.catchup.gap import Gap, NotMoved
-from kgroup.catchup.model import Chunk, Delivery, GivenUp, Lost, Order, Progress, State, Task
-from kgroup.catchup.release_evidence import SetBack
-from kgroup.catchup.risks import Level, Risk
+from kgroup.catchup.model import Abandoned, Chunk, ChunkProgress, Delivery, LostOffsets, Order, PlanState, Task
+from kgroup.catchup.release_evidence import OffsetRewind
+from kgroup.catchup.risks import Risk, RiskLevel
 from kgroup.catchup.verification import ChunkResult, LostRange, dispute, gone_before, prove
 from kgroup.model.records import OffsetRange
 from tests.support.catchup.plans import gap_range, ledgered, made, make_plan
@@ -42,7 +42,10 @@ def spans(rows: tuple[OffsetRange, ...] | list[OffsetRange]) -> list[tuple[int, 
     ],
 )
 def test_what_is_delivered_and_what_is_owed(
-    progress: list[Progress], done: list[tuple[int, int, int]], left: list[tuple[int, int, int]], lowest: int | None
+    progress: list[ChunkProgress],
+    done: list[tuple[int, int, int]],
+    left: list[tuple[int, int, int]],
+    lowest: int | None,
 ) -> None:
     known = {item.chunk: item for item in progress}
 
@@ -65,7 +68,7 @@ def test_what_is_delivered_and_what_is_owed(
         ([made(1, 120, 0)], [1]),
     ],
 )
-def test_which_chunks_may_have_been_handed_over(progress: list[Progress], chunks: list[int]) -> None:
+def test_which_chunks_may_have_been_handed_over(progress: list[ChunkProgress], chunks: list[int]) -> None:
     assert [chunk.number for chunk in touched(PLAN, {item.chunk: item for item in progress})] == chunks
 
 
@@ -107,8 +110,8 @@ def test_a_plan_of_which_a_part_is_owed() -> None:
 def test_what_was_lost_is_named_in_as_few_rows_as_can_be() -> None:
     gone, other = "log start passed them", "the topic was made anew"
     progress = [
-        made(0, 100, lost=(Lost(70, 80, gone), Lost(80, 85, gone), Lost(90, 100, gone))),
-        made(1, 120, lost=(Lost(95, 105, gone), Lost(105, 110, other), Lost(108, 112, gone))),
+        made(0, 100, lost=(LostOffsets(70, 80, gone), LostOffsets(80, 85, gone), LostOffsets(90, 100, gone))),
+        made(1, 120, lost=(LostOffsets(95, 105, gone), LostOffsets(105, 110, other), LostOffsets(108, 112, gone))),
     ]
 
     proof = prove(ledgered(PLAN, progress=progress))
@@ -192,7 +195,7 @@ def test_two_ranges_of_one_partition_are_two_rows() -> None:
 
 
 def test_records_that_come_twice_are_a_row_and_no_loss() -> None:
-    row = SetBack("orders", 0, 90, 120, 1_000)
+    row = OffsetRewind("orders", 0, 90, 120, 1_000)
 
     proof = prove(ledgered(PLAN, progress=[made(0, 100), made(1, 120)]), twice=[row])
 
@@ -225,10 +228,10 @@ def test_what_was_gone_before_the_plan_is_named_to_the_end() -> None:
         gap_range(1, 90),
         gap_range(2, 70),
         gap_range(3, 5, 120, None),
-        given_up=(GivenUp("orders", 0, 80, 90, "skip"), GivenUp("orders", 1, 70, 90, "skip")),
+        given_up=(Abandoned("orders", 0, 80, 90, "skip"), Abandoned("orders", 1, 70, 90, "skip")),
     )
 
-    assert gone_before(plan) == (GivenUp("orders", 0, 70, 80, "the log started at 80"),)
+    assert gone_before(plan) == (Abandoned("orders", 0, 70, 80, "the log started at 80"),)
 
 
 # JSON
@@ -237,7 +240,7 @@ def test_what_was_gone_before_the_plan_is_named_to_the_end() -> None:
 def test_a_dry_run_and_a_plan_have_the_same_fields() -> None:
     """Types never depend on flags: what is not known yet is null."""
     gap = Gap("orders-svc", "classic", (gap_range(records=50, size=500),), (), (), (NotMoved("a", 1, "left", "why"),))
-    risk = Risk(Level.READ, "skew", "so")
+    risk = Risk(RiskLevel.READ, "skew", "so")
     dry = gap_document(gap, HALVES, [risk])
     delivery = Delivery("topic", Order.KEY, (Task(0, (0, 1)),), {})
     known = ledgered(PLAN, progress=[made(0, 90, 20)], delivery=delivery)
@@ -281,8 +284,8 @@ def test_the_fields_of_a_range() -> None:
 
 
 def test_what_was_delivered_lost_and_doubled_is_in_it() -> None:
-    known = ledgered(PLAN, progress=[made(0, 90, 20, lost=(Lost(70, 75, "gone"),))])
-    shown = plan_document(known, prove(known, twice=[SetBack("orders", 0, 90, 120, 1_000)]))
+    known = ledgered(PLAN, progress=[made(0, 90, 20, lost=(LostOffsets(70, 75, "gone"),))])
+    shown = plan_document(known, prove(known, twice=[OffsetRewind("orders", 0, 90, 120, 1_000)]))
 
     (row,) = shown["ranges"]
     assert (row["delivered_to"], row["delivered"], row["complete"], row["chunks_done"]) == (90, 20, False, 0)
@@ -298,7 +301,7 @@ def test_the_next_deadline_is_that_of_what_is_still_owed() -> None:
 
     assert next_deadline_ms(ledgered(plan)) == 100
     assert next_deadline_ms(ledgered(plan, progress=[made(0, 120)])) == 200
-    assert next_deadline_ms(ledgered(plan, State.DONE, [made(0, 120), made(1, 120)])) is None
+    assert next_deadline_ms(ledgered(plan, PlanState.DONE, [made(0, 120), made(1, 120)])) is None
 
 
 @pytest.mark.parametrize("moment", [None, 2**62, -(2**62)])

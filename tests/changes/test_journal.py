@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.changes.journal import Entry, Journal, JournalRow, our_commits
+from kgroup.changes.journal import Journal, JournalEntry, JournalRow, our_commits
 from kgroup.model.groups import Commit
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.errors import NotFound, Refused
@@ -25,9 +25,9 @@ ROWS = (
 )
 
 
-def entry(change_id: str, cluster_id: str = CLUSTER, minutes: int = 0) -> Entry:
+def entry(change_id: str, cluster_id: str = CLUSTER, minutes: int = 0) -> JournalEntry:
     """A change of two groups, one of which it deletes."""
-    return Entry(
+    return JournalEntry(
         id=change_id,
         at=NOW + timedelta(minutes=minutes),
         who="maria@jump-1",
@@ -57,7 +57,7 @@ def journal(directory: Path) -> Journal:
     return journal
 
 
-def write(journal: Journal, made: Entry, *, close: bool = True) -> Path:
+def write(journal: Journal, made: JournalEntry, *, close: bool = True) -> Path:
     """Its plan, two results, and its end."""
     writing = journal.begin(made)
     writing.done({ROWS[0].place: None, ROWS[1].place: Refused("somebody is in it", code="not-empty")})
@@ -77,7 +77,7 @@ def test_what_is_written_comes_back(journal: Journal) -> None:
     assert journal.entry("ch-3333", CLUSTER) == found
 
 
-def migration(change_id: str) -> Entry:
+def migration(change_id: str) -> JournalEntry:
     """Three groups that change their type, with a setting, and a fourth that only gets that."""
     names = ("a", "b", "c", "d")
     return replace(

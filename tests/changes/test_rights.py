@@ -9,24 +9,24 @@ import pytest
 from kgroup.changes.rights import needed, with_rights
 from kgroup.cluster.rights import Operations, Rights
 from kgroup.cluster.writes import ChangingCluster
-from kgroup.groups.change_plan import Plan, Row
+from kgroup.groups.change_plan import ChangePlan, ChangeRow
 from kgroup.model.acl_hint import acl_hint, log_in_as
 from kgroup.model.groups import Commit, RowError
-from kgroup.settings.invocation import Run
+from kgroup.settings.invocation import Invocation
 from kgroup.support.errors import NotFound
 
 SEVEN = Commit(7, None, "")
 
 
-def row(group: str, topic: str, new: Commit | None = SEVEN) -> Row:
-    return Row(group, topic, 0, Commit(3, None, ""), new)
+def row(group: str, topic: str, new: Commit | None = SEVEN) -> ChangeRow:
+    return ChangeRow(group, topic, 0, Commit(3, None, ""), new)
 
 
-MOVED = Plan((), (row("a", "t"), row("a", "u"), row("b", "t", None)))
-DELETED = Plan((), (row("a", "t", None), row("a", "u", None)), deleted=frozenset("a"))
-CONVERTED = Plan((), (row("a", "t"), row("a", "u")), converted={"a": "consumer"}, configs={"a": {"k": "v"}})
-CONFIGURED = Plan((), (), configs={"a": {"k": None}})
-HALF = Plan((), (row("a", "t"), row("b", "u").failing(RowError.of(NotFound("no commit")))))
+MOVED = ChangePlan((), (row("a", "t"), row("a", "u"), row("b", "t", None)))
+DELETED = ChangePlan((), (row("a", "t", None), row("a", "u", None)), deleted=frozenset("a"))
+CONVERTED = ChangePlan((), (row("a", "t"), row("a", "u")), converted={"a": "consumer"}, configs={"a": {"k": "v"}})
+CONFIGURED = ChangePlan((), (), configs={"a": {"k": None}})
+HALF = ChangePlan((), (row("a", "t"), row("b", "u").failing(RowError.of(NotFound("no commit")))))
 
 
 @pytest.mark.parametrize(
@@ -37,10 +37,10 @@ HALF = Plan((), (row("a", "t"), row("b", "u").failing(RowError.of(NotFound("no c
         (CONVERTED, {"a": {"READ", "ALTER_CONFIGS"}}, {"a": {"t", "u"}}),
         (CONFIGURED, {"a": {"ALTER_CONFIGS"}}, {}),
         (HALF, {"a": {"READ"}}, {"a": {"t"}}),
-        (Plan((), ()), {}, {}),
+        (ChangePlan((), ()), {}, {}),
     ],
 )
-def test_what_a_plan_needs(plan: Plan, groups: dict[str, set[str]], topics: dict[str, set[str]]) -> None:
+def test_what_a_plan_needs(plan: ChangePlan, groups: dict[str, set[str]], topics: dict[str, set[str]]) -> None:
     assert needed(plan) == (groups, topics)
 
 
@@ -64,10 +64,10 @@ class Told:
         return Rights({g: self.told[g] for g in groups}, {t: self.told[t] for t in topics if t in self.told})
 
 
-def judged(plan: Plan, **rights: Operations | None) -> tuple[list[str], list[str], list[str]]:
+def judged(plan: ChangePlan, **rights: Operations | None) -> tuple[list[str], list[str], list[str]]:
     """(the refusals, the rows' errors, the notes)"""
     notes = Notes()
-    checked, refusals = with_rights(cast(Run, notes), cast(ChangingCluster, Told(**rights)), plan)
+    checked, refusals = with_rights(cast(Invocation, notes), cast(ChangingCluster, Told(**rights)), plan)
     return (
         [f"{refusal.group}: {refusal.error.message}" for refusal in refusals],
         [f"{row.group}: {row.error.message}" for row in checked.rows if row.error],
@@ -107,7 +107,7 @@ def test_what_is_unknown_is_said_and_refuses_nothing() -> None:
 
 def test_nothing_is_asked_where_nothing_is_changed() -> None:
     cluster = Told()
-    with_rights(cast(Run, Notes()), cast(ChangingCluster, cluster), Plan((), ()))
+    with_rights(cast(Invocation, Notes()), cast(ChangingCluster, cluster), ChangePlan((), ()))
     assert cluster.asked == []
 
 

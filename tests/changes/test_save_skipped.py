@@ -21,7 +21,7 @@ from confluent_kafka.admin import AdminClient
 
 from kgroup.changes import save_skipped as skipped
 from kgroup.changes.save_skipped import line, preview, save_skipped, skipped_rows, skipped_table
-from kgroup.model.records import OffsetRange, StoredRecord
+from kgroup.model.records import ConsumerRecord, OffsetRange
 from kgroup.settings.model import Setting, Settings
 from kgroup.support.errors import ExitCode, NotFound, Refused, Unreachable, UsageError
 from tests.support.command_line import QuietReporter
@@ -47,20 +47,20 @@ def producer(bootstrap: str) -> Iterator[Producer]:
     assert producer.flush(30) == 0
 
 
-def read_back(bootstrap: str, topic: str, count: int, partitions: int = 1) -> list[StoredRecord]:
+def read_back(bootstrap: str, topic: str, count: int, partitions: int = 1) -> list[ConsumerRecord]:
     """The records of a topic, through a plain client."""
     consumer = Consumer(
         {"bootstrap.servers": bootstrap, "group.id": "plain", "enable.auto.commit": False, "fetch.wait.max.ms": 50}
     )
     try:
         consumer.assign([Place(topic, number, 0) for number in range(partitions)])
-        found: list[StoredRecord] = []
+        found: list[ConsumerRecord] = []
         deadline = time.monotonic() + 30
         while len(found) < count and time.monotonic() < deadline:
             for message in consumer.consume(count - len(found), 0.2):
                 assert message.error() is None, message.error()
                 found.append(
-                    StoredRecord(
+                    ConsumerRecord(
                         topic,
                         message.partition() or 0,
                         message.offset() or 0,
@@ -76,7 +76,7 @@ def read_back(bootstrap: str, topic: str, count: int, partitions: int = 1) -> li
         consumer.close()
 
 
-def record(**changes: Any) -> StoredRecord:
+def record(**changes: Any) -> ConsumerRecord:
     fields: dict[str, Any] = {
         "topic": "payments",
         "partition": 3,
@@ -86,7 +86,7 @@ def record(**changes: Any) -> StoredRecord:
         "value": b"x" * 626_700,
         "headers": (("type", b"refund"), ("schema", b"7")),
     }
-    return StoredRecord(**(fields | changes))
+    return ConsumerRecord(**(fields | changes))
 
 
 def as_bytes(form: Any) -> bytes | None:

@@ -27,7 +27,7 @@ from kgroup.model.output_format import Format
 from kgroup.output import present, streams
 from kgroup.output.reporter import StderrReporter
 from kgroup.settings.connection import Connection
-from kgroup.settings.invocation import Presentation, Run
+from kgroup.settings.invocation import Invocation, Presentation
 from kgroup.support.errors import EXIT_MEANINGS, ExitCode, KgroupError
 from kgroup.support.signals import Terminated
 from tests.support.command_line import CommandLine
@@ -676,7 +676,7 @@ def test_a_verb_is_closed_however_it_ends(
     monkeypatch.setattr(streams, "drop_stdout", lambda: None)
     monkeypatch.setattr(present, "drop_stdout", lambda: None)
     monkeypatch.setattr(sys, "stdout", io.StringIO() if error is None else Full(error))
-    run = Run(Connection(), Presentation(output=Format.CSV), StderrReporter(io.StringIO()))
+    run = Invocation(Connection(), Presentation(output=Format.CSV), StderrReporter(io.StringIO()))
 
     found = app._execute("list", run, lambda run: held)
 

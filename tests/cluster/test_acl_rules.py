@@ -19,8 +19,8 @@ from kgroup.cluster.acl_rules import (
     READ,
     TOPIC,
     WRITE,
-    Rule,
-    Rules,
+    AclRule,
+    AclRules,
 )
 from kgroup.model.migration_facts import BlindPrincipal
 
@@ -29,27 +29,27 @@ CREATE = 5
 
 @dataclass(frozen=True)
 class Case:
-    rules: tuple[Rule, ...]
+    rules: tuple[AclRule, ...]
     blind: dict[str, tuple[str, ...]]
     allow_without: bool = False
 
 
-def rule(kind: int, name: str, operation: int, who: str = "alice", permission: int = ALLOW, host: str = "*") -> Rule:
+def rule(kind: int, name: str, operation: int, who: str = "alice", permission: int = ALLOW, host: str = "*") -> AclRule:
     """``pay-*`` is prefixed, ``*`` alone is the wildcard."""
     prefixed = len(name) > 1 and name.endswith("*")
     name, pattern = (name[:-1], PREFIXED) if prefixed else (name, LITERAL)
-    return Rule(kind, name, pattern, f"User:{who}", host, operation, permission)
+    return AclRule(kind, name, pattern, f"User:{who}", host, operation, permission)
 
 
-def reads(who: str = "alice", group: str = "svc", host: str = "*") -> Rule:
+def reads(who: str = "alice", group: str = "svc", host: str = "*") -> AclRule:
     return rule(GROUP, group, READ, who, host=host)
 
 
-def on(topic: str, operation: int = READ, who: str = "alice", host: str = "*") -> Rule:
+def on(topic: str, operation: int = READ, who: str = "alice", host: str = "*") -> AclRule:
     return rule(TOPIC, topic, operation, who, host=host)
 
 
-def denied(one: Rule) -> Rule:
+def denied(one: AclRule) -> AclRule:
     return replace(one, permission=DENY)
 
 
@@ -90,6 +90,6 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_blind(case: Case) -> None:
-    rules = Rules(case.rules, allow_without=case.allow_without)
+    rules = AclRules(case.rules, allow_without=case.allow_without)
     expected = tuple(BlindPrincipal(f"User:{who}", topics) for who, topics in case.blind.items())
     assert rules.blind("svc", BOTH) == expected

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kgroup.cluster.assembly import GroupParts, assemble, failures
-from kgroup.cluster.coordinator.groups import Committed, Described
+from kgroup.cluster.coordinator.groups import Committed, GroupDescription
 from kgroup.cluster.topics import TopicLayout, TopicPartition
 from kgroup.model.groups import Commit, Coordinator, Group, LogRange, Member, RowError, TopicPartitions
 from kgroup.support.errors import KgroupError, NotAuthorized, NotFound, Unreachable
@@ -40,7 +40,7 @@ def member(member_id: str, *assigned: tuple[str, int], **other: Any) -> Member:
     return Member(member_id=member_id, **(given | other))
 
 
-def described(*members: Member, **other: Any) -> Described:
+def described(*members: Member, **other: Any) -> GroupDescription:
     given = {
         "type": "classic",
         "state": "Stable" if members else "Empty",
@@ -49,7 +49,7 @@ def described(*members: Member, **other: Any) -> Described:
         "group_epoch": None,
         "assignment_epoch": None,
     }
-    return Described(members=members, **(given | other))
+    return GroupDescription(members=members, **(given | other))
 
 
 def layout(partitions: int) -> TopicLayout:
@@ -65,7 +65,7 @@ def ranges_of(topic: str, partitions: int) -> dict[TopicPartition, LogRange | Kg
 
 
 def build(
-    about: Described, committed: Committed | KgroupError, layouts: Layouts, ranges: Ranges, name: str = "svc"
+    about: GroupDescription, committed: Committed | KgroupError, layouts: Layouts, ranges: Ranges, name: str = "svc"
 ) -> tuple[Group, list[RowError]]:
     parts = GroupParts(name, about, committed, Coordinator(1, "b1", 9092, None))
     group = assemble(parts, parts.partitions(layouts), ranges, 7, "m-1")

@@ -20,7 +20,7 @@ from kafka.protocol.metadata import ApiVersionsResponse
 
 from kgroup.cluster.broker_facts import features_of, release_of, settings_of
 from kgroup.cluster.writes import ChangingCluster
-from kgroup.model.migration_facts import Access, BlindPrincipal, Bounds, BrokerFacts
+from kgroup.model.migration_facts import Access, BlindPrincipal, BrokerFacts, ConfigBounds
 from kgroup.sandbox import Sandbox
 from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve
@@ -68,9 +68,9 @@ def test_the_shared_broker(bootstrap: str, bystander: str) -> None:
         assignors=("uniform", "range"),
         consumer_max_size=2**31 - 1,
         classic_max_size=2**31 - 1,
-        session=Bounds(15_000, 1000, 60_000),
-        heartbeat=Bounds(100, 100, 15_000),
-        classic_session=Bounds(500, 500, 1_800_000),
+        session=ConfigBounds(15_000, 1000, 60_000),
+        heartbeat=ConfigBounds(100, 100, 15_000),
+        classic_session=ConfigBounds(500, 500, 1_800_000),
         offsets_retention_ms=7 * 24 * 3_600_000,
         transaction_max_ms=15 * 60_000,
         unread={},

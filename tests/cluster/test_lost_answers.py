@@ -15,21 +15,21 @@ from kafka.protocol.admin import DeleteGroupsResponse
 from kafka.protocol.consumer import OffsetCommitResponse
 
 from kgroup.cluster.broker_errors import COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, REQUEST_TIMED_OUT
-from kgroup.cluster.commit_requests import Part
+from kgroup.cluster.commit_requests import CommitPart
 from kgroup.cluster.deadline import Deadline
-from kgroup.cluster.lost_responses import Lost
+from kgroup.cluster.lost_responses import NoResponse
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.model.groups import Commit
 from kgroup.support.errors import KgroupError, Unreachable
 
 PLACE = ("orders", 0)
 OLD, NEW = Commit(3, None, ""), Commit(12, None, "")
-PART = Part("svc", {PLACE: NEW}, {PLACE: OLD})
+PART = CommitPart("svc", {PLACE: NEW}, {PLACE: OLD})
 
-SENT = Lost(partial(Unreachable, "no answer"), sent=True)
-NOT_SENT = Lost(partial(Unreachable, "no connection"), sent=False)
+SENT = NoResponse(partial(Unreachable, "no answer"), sent=True)
+NOT_SENT = NoResponse(partial(Unreachable, "no connection"), sent=False)
 
-CASES: dict[str, tuple[list[Lost | int], str]] = {
+CASES: dict[str, tuple[list[NoResponse | int], str]] = {
     "never an answer": ([SENT], "outcome-unknown"),
     "never sent": ([NOT_SENT], "unreachable"),
     "never the coordinator": ([NOT_COORDINATOR], "no-coordinator"),
@@ -56,19 +56,25 @@ class Answering(ChangingCluster):
         return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
 
 
-def commit_answer(given: Lost | int) -> Any:
+def commit_answer(given: NoResponse | int) -> Any:
     topic = OffsetCommitResponse.OffsetCommitResponseTopic
     rows = [topic.OffsetCommitResponsePartition(partition_index=0, error_code=given)]
-    return given if isinstance(given, Lost) else OffsetCommitResponse(topics=[topic(name="orders", partitions=rows)])
+    return (
+        given if isinstance(given, NoResponse) else OffsetCommitResponse(topics=[topic(name="orders", partitions=rows)])
+    )
 
 
-def deletion_answer(given: Lost | int) -> Any:
+def deletion_answer(given: NoResponse | int) -> Any:
     row = DeleteGroupsResponse.DeletableGroupResult
-    return given if isinstance(given, Lost) else DeleteGroupsResponse(results=[row(group_id="svc", error_code=given)])
+    return (
+        given
+        if isinstance(given, NoResponse)
+        else DeleteGroupsResponse(results=[row(group_id="svc", error_code=given)])
+    )
 
 
 @pytest.mark.parametrize(("given", "code"), CASES.values(), ids=CASES)
-def test_of_a_commit(given: list[Lost | int], code: str) -> None:
+def test_of_a_commit(given: list[NoResponse | int], code: str) -> None:
     found = asyncio.run(Answering([commit_answer(one) for one in given])._write(PART))[PLACE]
 
     assert isinstance(found, KgroupError)
@@ -76,7 +82,7 @@ def test_of_a_commit(given: list[Lost | int], code: str) -> None:
 
 
 @pytest.mark.parametrize(("given", "code"), CASES.values(), ids=CASES)
-def test_of_a_deletion(given: list[Lost | int], code: str) -> None:
+def test_of_a_deletion(given: list[NoResponse | int], code: str) -> None:
     found = asyncio.run(Answering([deletion_answer(one) for one in given])._delete(("svc", {PLACE: OLD})))
 
     assert isinstance(found, KgroupError)

@@ -10,13 +10,13 @@ from dataclasses import replace
 import pytest
 
 from kgroup.catchup.ledger.ledger import Ledger
-from kgroup.catchup.model import Ledgered, Progress, State
-from kgroup.catchup.service.engine import Engine
-from kgroup.catchup.service.release import States, hold
+from kgroup.catchup.model import ChunkProgress, PlanSnapshot, PlanState
+from kgroup.catchup.service.engine import CatchupEngine
+from kgroup.catchup.service.release import StateWriter, hold
 from kgroup.catchup.worker.task_ledger import TaskLedger, Work
 from kgroup.cluster.membership.requests import INSTANCE_ID
 from kgroup.cluster.writes import ChangingCluster
-from kgroup.groups.commit_tags import Mark, Moved, new_plan_id
+from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose, new_plan_id
 from kgroup.model.groups import Commit
 from kgroup.settings.clients import librdkafka_config
 from kgroup.settings.connection import Connection
@@ -46,21 +46,21 @@ def crashed(world: KafkaWorld, name: Name) -> Crash:
 
 
 @contextmanager
-def engine(bootstrap: str, ledger: str) -> Iterator[Engine]:
+def engine(bootstrap: str, ledger: str) -> Iterator[CatchupEngine]:
     """Another run of kgroup, that stops where a test wants it to."""
     settings = resolve(Connection(bootstrap_server=bootstrap, timeout="8s"), QuietReporter(), environ={})
     with (
         ChangingCluster(settings) as cluster,
         Ledger(librdkafka_config(settings), ledger, timeout_s=8) as books,
     ):
-        yield Engine(cluster, books, "other@jump-2", lambda: round(time.time() * 1000))
+        yield CatchupEngine(cluster, books, "other@jump-2", lambda: round(time.time() * 1000))
 
 
-def found(engine: Engine, plan: str) -> Ledgered:
+def found(engine: CatchupEngine, plan: str) -> PlanSnapshot:
     return engine.ledger.read(plan)
 
 
-def delivered(bootstrap: str, engine: Engine, plan: str, *upto: int, copy: str = "copy") -> None:
+def delivered(bootstrap: str, engine: CatchupEngine, plan: str, *upto: int, copy: str = "copy") -> None:
     """A runner and its worker, which deliver so much of the plan's first chunks, and are killed."""
     with engine.take_over(found(engine, plan)) as runner:
         what = replace(delivery((0,), (1,)), options={"topic": copy})
@@ -68,23 +68,23 @@ def delivered(bootstrap: str, engine: Engine, plan: str, *upto: int, copy: str =
         for task, offset in zip(what.tasks, upto, strict=False):
             work = Work(engine.ledger.topic, plan, runner.found.offset, runner.epoch.number, task)
             with TaskLedger({"bootstrap.servers": bootstrap}, work, timeout_s=8) as books:
-                books.commit(Progress(task.chunks[0], offset, 10, 0, 0, 100, engine.now_ms(), runner.epoch.number))
+                books.commit(ChunkProgress(task.chunks[0], offset, 10, 0, 0, 100, engine.now_ms(), runner.epoch.number))
 
 
-def broken_off(engine: Engine, plan: str, *places: tuple[str, int]) -> None:
+def broken_off(engine: CatchupEngine, plan: str, *places: tuple[str, int]) -> None:
     """A runner that wrote ``releasing``, released these partitions, and was killed."""
     with engine.take_over(found(engine, plan)) as runner:
         made = runner.found.plan
-        states = States(runner, runner.found.state, engine.now_ms)
+        states = StateWriter(runner, runner.found.state, engine.now_ms)
         assert made.group is not None
         with hold(engine.cluster, made) as holding:
-            states.write(State.RELEASING, log_position=engine.cluster.end_of_commits(made.group))
-            mark = Mark(plan, runner.epoch.number, Moved.RELEASE).metadata
+            states.write(PlanState.RELEASING, log_position=engine.cluster.end_of_commits(made.group))
+            mark = CatchupCommitTag(plan, runner.epoch.number, TagPurpose.RELEASE).metadata
             ends = {item.place: Commit(item.end, None, mark) for item in made.ranges}
             assert not any(holding.commit({place: ends[place] for place in places}).values())
 
 
-def planned(kgroup: CommandLine, world: KafkaWorld, crashed: Crash, engine: Engine) -> str:
+def planned(kgroup: CommandLine, world: KafkaWorld, crashed: Crash, engine: CatchupEngine) -> str:
     """A plan whose release has not begun: one that was moved back, without its end."""
     plan = released(kgroup, crashed)
     made = found(engine, plan).plan
@@ -279,8 +279,8 @@ def test_a_runner_that_stands_still_at_its_commit_moves_nothing_once_its_success
 
         assert stood_still
         assert refused.value.code == ("not-empty" if live else "superseded")
-        assert found(second, plan).state.state is State.CANCELLED
-    assert not [metadata for _, metadata in world.committed(crashed.group).values() if Mark.of(metadata)]
+        assert found(second, plan).state.state is PlanState.CANCELLED
+    assert not [metadata for _, metadata in world.committed(crashed.group).values() if CatchupCommitTag.of(metadata)]
     if not live or kind == "consumer":  # nobody reads
         assert offsets(world, crashed.group) == {(crashed.topic, 0): 70, (crashed.topic, 1): 20}
 

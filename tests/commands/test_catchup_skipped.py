@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import pytest
 
 from kgroup.catchup.service.skipped_by import Skipped, skipped_of
-from kgroup.changes.journal import Entry, JournalRow
+from kgroup.changes.journal import JournalEntry, JournalRow
 from kgroup.groups.change_result import UNKNOWN
 from kgroup.groups.reset_targets import TopicChoice
 from kgroup.model.groups import Commit
@@ -130,9 +130,9 @@ def at(offset: int | None) -> Commit | None:
     return None if offset is None else Commit(offset, None, "")
 
 
-def entry(*rows: tuple[int, int | None, int | None], **results: str | None) -> Entry:
+def entry(*rows: tuple[int, int | None, int | None], **results: str | None) -> JournalEntry:
     """A reset of ``g``: (partition, before, after); ``p3="error-code"`` is what came of partition 3, None: done."""
-    return Entry(
+    return JournalEntry(
         "ch-2222",
         datetime(2026, 11, 21, tzinfo=UTC),
         "maria@jump-1",
@@ -167,7 +167,7 @@ def t(partition: int, start: int, end: int) -> OffsetRange:
         (entry((9, 1, 2), p9=None), Skipped(back=(t(9, 1, 2),))),
     ],
 )
-def test_what_is_known_to_be_skipped(change: Entry, found: Skipped) -> None:
+def test_what_is_known_to_be_skipped(change: JournalEntry, found: Skipped) -> None:
     assert skipped_of(change, "g", (), {("g", "t", 9)}) == found
     # What an undo may have taken back, nobody knows: it is never left to the group as if it was.
     unsure = skipped_of(change, "g", (), (), {row.place for row in change.rows})

@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from kgroup.catchup.gap_request import Wish
-from kgroup.catchup.model import Ledgered, State, StateRecord
+from kgroup.catchup.gap_request import GapRequest
+from kgroup.catchup.model import PlanSnapshot, PlanState, StateRecord
 from kgroup.catchup.service.lookup import opened, with_connection
 from kgroup.catchup.service.show import show_outcome
 from kgroup.catchup.service.start_outcome import may_start
 from kgroup.catchup.service.start_plan import Intent, plan_of, planned
 from kgroup.changes.execution import Change
 from kgroup.cluster.membership.requests import INSTANCE_ID
-from kgroup.groups.commit_tags import Mark, Moved
+from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
 from kgroup.groups.reset_targets import TopicChoice
 from kgroup.settings.connection import Connection
-from kgroup.settings.invocation import Presentation, Run
+from kgroup.settings.invocation import Invocation, Presentation
 from tests.support.catchup.catchups import KINDS, Crash, crash, offsets, own_ledger, plan_id, released
 from tests.support.command_line import CommandLine, QuietReporter
 from tests.support.kafka_world import KafkaWorld
@@ -80,7 +80,9 @@ def test_the_head_is_released_and_the_gap_is_owed(
     plan = plan_id(done)
     marks = {place: metadata for place, (_, metadata) in world.committed(crashed.group).items()}
     starts = {(crashed.topic, 0): 70, (crashed.topic, 1): 20}
-    assert marks == {place: Mark(plan, 1, Moved.RELEASE, start).metadata for place, start in starts.items()}
+    assert marks == {
+        place: CatchupCommitTag(plan, 1, TagPurpose.RELEASE, start).metadata for place, start in starts.items()
+    }
     said = [line.split("  ")[1].strip() for line in done.stderr.splitlines() if "Z  " in line[:12]]
     assert said == ["PLANNED", "RELEASED"]
     assert "MAY START NOW" in done.stdout
@@ -466,7 +468,7 @@ _WHOLE = "kgroup catchup resume g --ledger-topic l --execute -b x"
     ],
 )
 def test_commands_within_a_sentence(text: str, expected: str) -> None:
-    run = Run(Connection(bootstrap_server="x"), Presentation(), QuietReporter())
+    run = Invocation(Connection(bootstrap_server="x"), Presentation(), QuietReporter())
 
     assert with_connection(run, text) == expected
     assert with_connection(run, expected) == expected
@@ -483,12 +485,12 @@ def test_the_box_says_where_the_group_begins(
     world.commit(group, {(topic, 0): 2})
     for until in (None, now_ms - 3_600_000):
         reporter = QuietReporter()
-        run = Run(Connection(bootstrap_server=bootstrap), Presentation(), reporter)
-        wish = Wish(topics=(TopicChoice(topic, None),), until_ms=until)
+        run = Invocation(Connection(bootstrap_server=bootstrap), Presentation(), reporter)
+        wish = GapRequest(topics=(TopicChoice(topic, None),), until_ms=until)
         with opened(run, ledger) as engine:
             plan = planned(run, engine, Intent(group, wish, Change(partial=True)))
             made = plan_of(run, engine, plan, None)
-        may_start(run, Ledgered(made, 0, StateRecord(State.RELEASED, 0, "me", 1), None, None, {}), plan)
+        may_start(run, PlanSnapshot(made, 0, StateRecord(PlanState.RELEASED, 0, "me", 1), None, None, {}), plan)
         boxes[made.released_at] = reporter.lines
 
     assert boxes["head"][1].startswith("It begins at the head of ")

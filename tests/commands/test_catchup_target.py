@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from kgroup.catchup.service.replay import Replay, Replayed
+from kgroup.catchup.service.replay import ReplayResult, ReplayRun
 from kgroup.cluster import demo_clients
 from kgroup.cluster.producer import TopicWriter
 from kgroup.cluster.reader.batches import BatchReader
@@ -175,14 +175,14 @@ def test_a_target_that_is_recreated_between_two_comparisons(gap: Sabotage, monke
     """All later transactions end well, and none of them compares: the comparison before the proof finds it."""
     delivered_first = list[int]()
 
-    def compare_nothing(replay: Replay) -> bool:
+    def compare_nothing(replay: ReplayRun) -> bool:
         if not delivered_first and len(gap.copy) >= RECORDS:
             with hanging(*whole_of(os.getpid())[1:]):
                 delivered_first.append(Counter(int(source.split(":")[1]) for source in gap.copy).most_common(1)[0][0])
                 gap.recreate_target()
         return False
 
-    monkeypatch.setattr(Replay, "_stop", compare_nothing)
+    monkeypatch.setattr(ReplayRun, "_stop", compare_nothing)
     result = gap.start_here()
 
     assert (delivered_first[0], 0, RECORDS) in gone(result)
@@ -196,15 +196,15 @@ def test_a_target_that_is_recreated_between_two_comparisons(gap: Sabotage, monke
 def test_records_that_go_between_the_last_transaction_and_the_proof(
     gap: Sabotage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    replay = Replay.run
+    replay = ReplayRun.run
 
-    def run(*words: Any) -> Replayed:
+    def run(*words: Any) -> ReplayResult:
         came = replay(*words)
         assert gap.copy == gap.records
         gap.world.delete_records(gap.target, 2, 7)
         return came
 
-    monkeypatch.setattr(Replay, "run", run)
+    monkeypatch.setattr(ReplayRun, "run", run)
     result = gap.start_here()
 
     assert gone(result) == {(2, 0, 7)}
@@ -262,15 +262,15 @@ def test_what_a_compacted_target_loses_is_delivered_elsewhere_with_what_is_left(
 def test_what_is_lost_of_the_newest_records_is_delivered_elsewhere(
     keyed: Keyed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    replay = Replay.run
+    replay = ReplayRun.run
 
-    def run(*words: Any) -> Replayed:
+    def run(*words: Any) -> ReplayResult:
         came = replay(*words)
         (place,) = {place for place in range(PARTITIONS) if keyed.world.end(keyed.target, place)}
         keyed.world.delete_records(keyed.target, place, 7)
         return came
 
-    monkeypatch.setattr(Replay, "run", run)
+    monkeypatch.setattr(ReplayRun, "run", run)
     result = keyed.start_here("--latest-per-key", "--where", "cast(key as string) like '1%'")
 
     assert "a part of what was delivered cannot be delivered again" in result.stderr
@@ -289,7 +289,7 @@ def test_no_client_of_ours_creates_a_topic(own: KafkaWorld, name: Name) -> None:
         lambda: Transactions(config, name("id"), topic=missing, timeout_s=5).connect(),
         lambda: BatchReader(config, timeout_s=5).partitions(missing),
         lambda: SettledReader(config, missing, timeout_s=5).bounds(),
-        lambda: demo_clients.Writer(own.bootstrap, missing, 0).write(),
+        lambda: demo_clients.OrderWriter(own.bootstrap, missing, 0).write(),
         lambda: list(read_ranges(config, [OffsetRange(missing, 0, 0, 1)], timeout_s=5)),
     ]
     with TopicWriter(config, missing, timeout_s=5) as writer:

@@ -25,7 +25,7 @@ from kafka.admin import (
     ResourceType,
 )
 
-from kgroup.groups.commit_tags import Mark, Moved
+from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
 from tests.commands.test_rights import Bob
 from tests.support.catchup.catchups import crash, own_ledger, released
 from tests.support.command_line import CommandLine, QuietReporter
@@ -1093,7 +1093,7 @@ def test_a_release_of_a_catch_up_is_nobody_elses_commit(
     crashed = crash(world, name("orders"), name("svc"), kind)
     plan = released(kgroup, crashed)
     # As a migration on another machine writes them again, behind the record that made the group Empty.
-    mark = Mark(plan, 1, Moved.RELEASE).metadata
+    mark = CatchupCommitTag(plan, 1, TagPurpose.RELEASE).metadata
     world.commit(crashed.group, {place: (offset, mark, None) for place, offset in crashed.released.items()})
     monkeypatch.setenv("KGROUP_STATE_DIR", str(tmp_path / "of-another-machine"))
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kgroup.cluster.snapshot import Cluster, Want
-from kgroup.groups.assignors.model import Subscriber, Topic
+from kgroup.groups.assignors.model import AssignorTopic, Subscriber
 from kgroup.groups.simulation.model import SimulatedGroup
 from kgroup.groups.simulation.rebalancing import rebalance
 from kgroup.groups.simulation.subject import subject_of
@@ -335,8 +335,8 @@ def as_it_is(group: str, topics: Sequence[str]) -> SimulatedGroup:
     return subject_of(found, shapes(topics), None)
 
 
-def shapes(topics: Sequence[str]) -> tuple[Topic, ...]:
+def shapes(topics: Sequence[str]) -> tuple[AssignorTopic, ...]:
     """The topics as the cluster has them now, their ids among it."""
     with Cluster(resolve(Connection(), QuietReporter())) as cluster:
         found = [shape for shape in cluster.topic_shapes(topics).values() if not isinstance(shape, KgroupError)]
-    return tuple(Topic(shape.name, shape.partitions, shape.replica_racks, shape.id) for shape in found)
+    return tuple(AssignorTopic(shape.name, shape.partitions, shape.replica_racks, shape.id) for shape in found)

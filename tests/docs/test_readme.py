@@ -22,7 +22,7 @@ from kgroup.changes.journal import whoami
 from kgroup.cli.help_topics import TOPICS
 from kgroup.cli.rights import RIGHTS
 from kgroup.cli.verbs import SET_UP, VERBS
-from kgroup.groups.migration.check import Status
+from kgroup.groups.migration.check import CheckStatus
 from kgroup.groups.migration.checks import CHECKS
 from kgroup.queries.rollout import RolloutOf
 from kgroup.sandbox.demo import Crashed, crash
@@ -221,7 +221,7 @@ def test_fields_of_a_migration(kgroup: CommandLine, world: KafkaWorld, name: Cal
     rollout = RolloutOf(group, None, False, {}, (), None, 0, 0, 0.0).document()
 
     assert {*row, *row["checks"][0], *rollout} <= told
-    assert {str(status) for status in Status} <= told
+    assert {str(status) for status in CheckStatus} <= told
     (back,) = re.findall(r"`kgroup undo` of a migration has ([^.]*)\.", " ".join(README.split()))
     assert re.findall(r"`([a-z_]+)`", back) == list(taken_back)
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from kgroup.groups.change_plan import Plan, Row, unusual_shift
+from kgroup.groups.change_plan import ChangePlan, ChangeRow, unusual_shift
 from kgroup.model.groups import Commit, LogRange, RowError
 
 
-def row(old: int | None, new: int | None, log: tuple[int, int] | None = (100, 120)) -> Row:
+def row(old: int | None, new: int | None, log: tuple[int, int] | None = (100, 120)) -> ChangeRow:
     def commit(offset: int | None) -> Commit | None:
         return None if offset is None else Commit(offset, None, "")
 
-    return Row("svc", "orders", 7, commit(old), commit(new), LogRange(*log) if log else None)
+    return ChangeRow("svc", "orders", 7, commit(old), commit(new), LogRange(*log) if log else None)
 
 
 @pytest.mark.parametrize(
@@ -51,11 +51,11 @@ def test_what_is_gone(old: int, gone: int) -> None:
 
 def test_a_commit_is_changed_by_its_metadata_too() -> None:
     plain, told = Commit(5, None, ""), Commit(5, None, "by hand")
-    assert not Row("svc", "orders", 7, plain, plain).changes
-    assert Row("svc", "orders", 7, plain, told).changes
-    assert Row("svc", "orders", 7, plain, Commit(5, 3, "")).changes
-    assert Row("svc", "orders", 7, plain, None).changes
-    assert Row("svc", "orders", 7, None, plain).changes
+    assert not ChangeRow("svc", "orders", 7, plain, plain).changes
+    assert ChangeRow("svc", "orders", 7, plain, told).changes
+    assert ChangeRow("svc", "orders", 7, plain, Commit(5, 3, "")).changes
+    assert ChangeRow("svc", "orders", 7, plain, None).changes
+    assert ChangeRow("svc", "orders", 7, None, plain).changes
 
 
 def test_names_and_documents() -> None:
@@ -77,17 +77,19 @@ def test_names_and_documents() -> None:
 
 
 def test_totals_of_a_plan() -> None:
-    plan = Plan((), (row(105, 110), row(110, 101), row(None, 101), row(5, 101)))
+    plan = ChangePlan((), (row(105, 110), row(110, 101), row(None, 101), row(5, 101)))
     assert plan.moves == (6, 9)
     assert plan.concerned == ("svc",)
     assert {group: len(rows) for group, rows in plan.by_group().items()} == {"svc": 4}
     assert plan.with_rows(plan.rows[:1]).size == 1
 
 
-def stalled_half(count: int) -> tuple[list[Row], set[tuple[str, str, int]]]:
+def stalled_half(count: int) -> tuple[list[ChangeRow], set[tuple[str, str, int]]]:
     """A shift of this many partitions of many groups, every other one of which is stalled."""
     rows = [
-        Row(f"svc-{number // 20}", "orders", number % 20, Commit(5, None, ""), Commit(6, None, ""), LogRange(0, 9))
+        ChangeRow(
+            f"svc-{number // 20}", "orders", number % 20, Commit(5, None, ""), Commit(6, None, ""), LogRange(0, 9)
+        )
         for number in range(count)
     ]
     return rows, {(row.group, row.topic, row.partition or 0) for row in rows[::2]}

@@ -7,9 +7,10 @@ from datetime import UTC, datetime
 import pytest
 
 from kgroup.groups.reset_targets import (
-    Scenario,
+    RequestedOffset,
+    ResetScenario,
+    ResetTarget,
     ShiftBy,
-    Target,
     ToCurrent,
     ToEarliest,
     ToLatest,
@@ -17,7 +18,6 @@ from kgroup.groups.reset_targets import (
     TopicChoice,
     ToTime,
     ToWanted,
-    Wanted,
     parse_ago,
     parse_moment,
     parse_offset,
@@ -33,7 +33,7 @@ KEPT = Commit(12, 7, "by hand")
 
 
 def wanted(offset: int | None, leader_epoch: int | None = None, metadata: str | None = None) -> ToWanted:
-    return ToWanted({PLACE: Wanted(offset, leader_epoch, metadata)})
+    return ToWanted({PLACE: RequestedOffset(offset, leader_epoch, metadata)})
 
 
 @pytest.mark.parametrize(
@@ -66,9 +66,9 @@ def wanted(offset: int | None, leader_epoch: int | None = None, metadata: str | 
         (wanted(None), KEPT, None, None),
     ],
 )
-def test_targets(scenario: Scenario, old: Commit | None, commit: Commit | None, clamped: str | None) -> None:
+def test_targets(scenario: ResetScenario, old: Commit | None, commit: Commit | None, clamped: str | None) -> None:
     found = scenario.target(PLACE, old, LOG)
-    assert isinstance(found, Target)
+    assert isinstance(found, ResetTarget)
     assert found.commit == commit
     assert (found.clamped is None) == (clamped is None)
     assert (clamped or "") in (found.clamped or "")
@@ -152,7 +152,7 @@ def test_durations_that_are_none(text: str) -> None:
 
 def test_offsets() -> None:
     assert parse_offset(["17"]) == ToOffset(17)
-    each = {("orders", 0): Wanted(17), ("a.b", 1): Wanted(20)}
+    each = {("orders", 0): RequestedOffset(17), ("a.b", 1): RequestedOffset(20)}
     assert parse_offset(["orders:0=17,a.b:1=20"]) == ToWanted(each)
     assert parse_offset(["orders:0=17", "a.b:1=20"]) == ToWanted(each)
 

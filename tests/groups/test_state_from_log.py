@@ -15,38 +15,38 @@ from kgroup.groups.state_from_log import LoggedState, log_line, state_at
 from kgroup.model.group_log import (
     LEFT_FOR_A_MOMENT,
     CommitWritten,
-    Ending,
     EpochWritten,
     Event,
     ForeignGroupWritten,
     GenerationMember,
     GenerationWritten,
     GroupGone,
-    Holding,
-    HoldingWritten,
+    MemberAssignment,
+    MemberAssignmentWritten,
     MemberDetails,
     MemberWritten,
     PatternResolved,
-    Protocol,
-    Reach,
+    RebalanceProtocol,
+    ScannedRange,
     TargetEpochWritten,
     TargetWritten,
+    TransactionEnd,
     Unreadable,
 )
 from kgroup.model.groups import Commit, LogRange, RowError, TopicPartitions
 from kgroup.support.errors import ExitCode, NotFound
 
-WHOLE = Reach(0, 1000, 1, 0, to_log_start=True)
-COMPACTED = Reach(0, 1000, 1, 900, to_log_start=True)
-STOPPED = Reach(500, 1000, 1, 500, to_log_start=False, stopped="the 1 s for it were over")
+WHOLE = ScannedRange(0, 1000, 1, 0, to_log_start=True)
+COMPACTED = ScannedRange(0, 1000, 1, 900, to_log_start=True)
+STOPPED = ScannedRange(500, 1000, 1, 500, to_log_start=False, stopped="the 1 s for it were over")
 ORDERS = ("orders", 0)
 
 
 def commit(
-    at: int, offset: int | None, partition: int = 0, ending: Ending = Ending.PLAIN, **other: Any
+    at: int, offset: int | None, partition: int = 0, ending: TransactionEnd = TransactionEnd.PLAIN, **other: Any
 ) -> CommitWritten:
     """A commit at log offset ``at``, made ``at`` ms after 1970."""
-    producer = None if ending is Ending.PLAIN else 7
+    producer = None if ending is TransactionEnd.PLAIN else 7
     made = CommitWritten(at, at, "orders", partition, offset, f"m{offset}", None, producer, ending, 3)
     return made._replace(**other)
 
@@ -74,9 +74,9 @@ def joined(at: int, member_id: str, **other: Any) -> MemberWritten:
     return MemberWritten(at, at, member_id, replace(details, **other))
 
 
-def has(at: int, member_id: str, epoch: int, *partitions: int, stable: bool = True) -> HoldingWritten:
+def has(at: int, member_id: str, epoch: int, *partitions: int, stable: bool = True) -> MemberAssignmentWritten:
     held = frozenset(("orders", number) for number in partitions)
-    return HoldingWritten(at, at, member_id, Holding(epoch, stable, held, frozenset()))
+    return MemberAssignmentWritten(at, at, member_id, MemberAssignment(epoch, stable, held, frozenset()))
 
 
 def target(at: int, member_id: str, *partitions: int) -> TargetWritten:
@@ -87,7 +87,7 @@ def foreign(at: int, type_: str, *, exists: bool = True) -> ForeignGroupWritten:
     return ForeignGroupWritten(at, at, type_, exists)
 
 
-def at_end(*events: Event, reach: Reach = WHOLE) -> LoggedState:
+def at_end(*events: Event, reach: ScannedRange = WHOLE) -> LoggedState:
     found = state_at("svc", events, reach)
     assert found is not None
     return found
@@ -110,15 +110,23 @@ def commits(state: LoggedState | None) -> dict[int, int]:
         ([generation(1, 4)], ("classic", "Empty", "consumer", 4, None)),
         ([generation(1, 4), generation(2, 5, "a", "b")], ("classic", "Stable", "consumer", 5, None)),
         # Deleted: its offsets have gone with it, though their own tombstones may have been missed.
-        ([commit(1, 5), generation(2, 4), GroupGone(3, 3, Protocol.CLASSIC)], None),
-        ([commit(1, 5), GroupGone(2, 2, Protocol.CLASSIC), commit(3, 6)], ("classic", "Empty", "", None, None)),
+        ([commit(1, 5), generation(2, 4), GroupGone(3, 3, RebalanceProtocol.CLASSIC)], None),
+        (
+            [commit(1, 5), GroupGone(2, 2, RebalanceProtocol.CLASSIC), commit(3, 6)],
+            ("classic", "Empty", "", None, None),
+        ),
         # Converted: the other type's record stands behind the tombstone, and the commits stay.
         (
-            [generation(1, 4), commit(2, 5), GroupGone(3, 3, Protocol.CLASSIC), EpochWritten(4, 4, 5, None)],
+            [generation(1, 4), commit(2, 5), GroupGone(3, 3, RebalanceProtocol.CLASSIC), EpochWritten(4, 4, 5, None)],
             ("consumer", "Empty", "consumer", None, 5),
         ),
         (
-            [EpochWritten(1, 1, 9, None), commit(2, 5), GroupGone(3, 3, Protocol.CONSUMER), generation(4, 10, "a")],
+            [
+                EpochWritten(1, 1, 9, None),
+                commit(2, 5),
+                GroupGone(3, 3, RebalanceProtocol.CONSUMER),
+                generation(4, 10, "a"),
+            ],
             ("classic", "Stable", "consumer", 10, None),
         ),
         ([EpochWritten(1, 1, 2, None), joined(2, "a")], ("consumer", "Assigning", "consumer", None, 2)),
@@ -147,7 +155,7 @@ def commits(state: LoggedState | None) -> dict[int, int]:
         ([foreign(1, "streams"), commit(2, 5), foreign(3, "streams")], ("streams", None, None, None, None)),
         ([commit(1, 5), foreign(2, "streams")], ("streams", None, None, None, None)),
         (
-            [generation(1, 4), commit(2, 5), GroupGone(3, 3, Protocol.CLASSIC), foreign(3, "streams")],
+            [generation(1, 4), commit(2, 5), GroupGone(3, 3, RebalanceProtocol.CLASSIC), foreign(3, "streams")],
             ("streams", None, None, None, None),
         ),
         (
@@ -173,7 +181,7 @@ def test_what_a_group_is(events: list[Event], expected: tuple[object, ...] | Non
     [
         # Compaction has left the newest record of each key alone: a group that was of consumers has left its end too.
         ([commit(5, 5), foreign(50, "streams")], 10, "streams"),
-        ([commit(5, 5), GroupGone(49, 49, Protocol.CLASSIC), foreign(50, "streams")], 10, None),
+        ([commit(5, 5), GroupGone(49, 49, RebalanceProtocol.CLASSIC), foreign(50, "streams")], 10, None),
         ([commit(5, 5), foreign(50, "streams", exists=False)], 10, None),
         ([generation(4, 1), commit(5, 5), foreign(50, "streams")], 10, "classic"),
         ([foreign(4, "streams"), commit(5, 5), foreign(50, "streams", exists=False), generation(51, 1)], 10, "streams"),
@@ -205,8 +213,8 @@ def test_members_of_a_consumer_group() -> None:
         joined(4, "gone"),
         target(5, "a", 0, 1),
         TargetEpochWritten(6, 6, 3),
-        HoldingWritten(
-            7, 7, "a", Holding(LEFT_FOR_A_MOMENT, True, frozenset({("orders", 0)}), frozenset({("clicks", 2)}))
+        MemberAssignmentWritten(
+            7, 7, "a", MemberAssignment(LEFT_FOR_A_MOMENT, True, frozenset({("orders", 0)}), frozenset({("clicks", 2)}))
         ),
         target(8, "gone", 2),
         MemberWritten(9, 9, "gone", None),
@@ -230,11 +238,11 @@ def test_members_of_a_consumer_group() -> None:
     [
         ([commit(1, 5), commit(2, 6), commit(3, 1, partition=2)], {0: 6, 2: 1}),
         ([commit(1, 5), commit(2, None), commit(3, 1, partition=2)], {2: 1}),
-        ([commit(1, 5), commit(2, 9, ending=Ending.ABORTED)], {0: 5}),
-        ([commit(1, 5), commit(2, 9, ending=Ending.OPEN)], {0: 5}),
-        ([commit(1, 5), commit(2, 9, ending=Ending.COMMITTED, ended_ms=8)], {0: 9}),
+        ([commit(1, 5), commit(2, 9, ending=TransactionEnd.ABORTED)], {0: 5}),
+        ([commit(1, 5), commit(2, 9, ending=TransactionEnd.OPEN)], {0: 5}),
+        ([commit(1, 5), commit(2, 9, ending=TransactionEnd.COMMITTED, ended_ms=8)], {0: 9}),
         # The broker keeps the one that stands later in the log, whenever its transaction ended.
-        ([commit(1, 9, ending=Ending.COMMITTED, ended_ms=8), commit(2, 5)], {0: 5}),
+        ([commit(1, 9, ending=TransactionEnd.COMMITTED, ended_ms=8), commit(2, 5)], {0: 5}),
     ],
 )
 def test_commits_at_the_end_of_the_log(events: list[Event], expected: dict[int, int]) -> None:
@@ -268,12 +276,16 @@ def test_a_commit_is_kept_byte_for_byte_with_its_age() -> None:
         ([generation(1, 1), commit(30, 6)], STOPPED, "the 1 s for it were over"),
         ([commit(10, 5), commit(30, 6)], STOPPED, 5),
         # Aborted commits, and those of open transactions, make nothing older go away.
-        ([commit(10, 5), commit(12, 9, ending=Ending.ABORTED), commit(30, 6)], COMPACTED, 5),
-        ([commit(10, 5), commit(12, 9, ending=Ending.OPEN)], COMPACTED, 5),
+        ([commit(10, 5), commit(12, 9, ending=TransactionEnd.ABORTED), commit(30, 6)], COMPACTED, 5),
+        ([commit(10, 5), commit(12, 9, ending=TransactionEnd.OPEN)], COMPACTED, 5),
         # Open at that moment, and committed later: it did not count yet.
-        ([commit(10, 5), commit(12, 9, ending=Ending.COMMITTED, ended_ms=25)], COMPACTED, 5),
-        ([commit(10, 5), commit(12, 9, ending=Ending.COMMITTED, ended_ms=20)], COMPACTED, 9),
-        ([generation(1, 1), commit(12, 9, ending=Ending.COMMITTED, ended_ms=25)], COMPACTED, "compaction took it"),
+        ([commit(10, 5), commit(12, 9, ending=TransactionEnd.COMMITTED, ended_ms=25)], COMPACTED, 5),
+        ([commit(10, 5), commit(12, 9, ending=TransactionEnd.COMMITTED, ended_ms=20)], COMPACTED, 9),
+        (
+            [generation(1, 1), commit(12, 9, ending=TransactionEnd.COMMITTED, ended_ms=25)],
+            COMPACTED,
+            "compaction took it",
+        ),
         # A record that can't be read may be of any partition; what stands behind it is none of its business.
         ([commit(10, 5), Unreadable(12, 12, "a record of type 1 has version 9", 1)], WHOLE, "version 9"),
         ([commit(10, 5), Unreadable(12, 12, "a broken one", None)], WHOLE, "a broken one"),
@@ -282,7 +294,7 @@ def test_a_commit_is_kept_byte_for_byte_with_its_age() -> None:
         ([commit(10, 5), Unreadable(22, 22, "a record of type 1 has version 9", 1)], WHOLE, 5),
     ],
 )
-def test_commits_as_of_a_moment(events: list[Event], reach: Reach, expected: int | str | None) -> None:
+def test_commits_as_of_a_moment(events: list[Event], reach: ScannedRange, expected: int | str | None) -> None:
     found = state_at("svc", events, reach, at_ms=20)
 
     assert found is not None
@@ -314,7 +326,7 @@ def test_a_group_whose_state_can_not_be_decoded_is_not_empty() -> None:
 
 
 def test_offsets_stay_with_a_group_that_was_converted_though_its_new_state_of_then_is_lost() -> None:
-    events: list[Event] = [commit(5, 5), GroupGone(10, 10, Protocol.CLASSIC), EpochWritten(30, 30, 4, None)]
+    events: list[Event] = [commit(5, 5), GroupGone(10, 10, RebalanceProtocol.CLASSIC), EpochWritten(30, 30, 4, None)]
 
     assert commits(state_at("svc", events, COMPACTED, at_ms=20)) == {0: 5}
 
@@ -332,7 +344,11 @@ def test_what_was_not_read_is_said() -> None:
 
 
 def test_open_transactions_are_told() -> None:
-    events = [commit(1, 5), commit(2, 9, ending=Ending.OPEN), commit(3, 9, 1, Ending.COMMITTED, ended_ms=25)]
+    events = [
+        commit(1, 5),
+        commit(2, 9, ending=TransactionEnd.OPEN),
+        commit(3, 9, 1, TransactionEnd.COMMITTED, ended_ms=25),
+    ]
 
     assert at_end(*events).open == {ORDERS}
     found = state_at("svc", events, WHOLE, at_ms=20)
@@ -438,7 +454,7 @@ _COMMITS = _event(
     _NAMES,
     _maybe(_NAMES),
     _maybe(_SMALL),
-    st.sampled_from(Ending),
+    st.sampled_from(TransactionEnd),
     _maybe(_SMALL),
     _maybe(_SMALL),
 )
@@ -454,20 +470,22 @@ _GENERATIONS = _event(
 _EVENTS = st.one_of(
     _COMMITS,
     _GENERATIONS,
-    _event(GroupGone, st.sampled_from(Protocol)),
+    _event(GroupGone, st.sampled_from(RebalanceProtocol)),
     _event(EpochWritten, _SMALL, _maybe(_SMALL)),
     _event(MemberWritten, _NAMES, _maybe(_DETAILS)),
     _event(PatternResolved, _NAMES, _maybe(st.frozensets(_NAMES))),
     _event(TargetEpochWritten, _maybe(_SMALL)),
     _event(TargetWritten, _NAMES, _maybe(_PLACES)),
-    _event(HoldingWritten, _NAMES, _maybe(st.builds(Holding, _SMALL, st.booleans(), _PLACES, _PLACES))),
+    _event(
+        MemberAssignmentWritten, _NAMES, _maybe(st.builds(MemberAssignment, _SMALL, st.booleans(), _PLACES, _PLACES))
+    ),
     _event(Unreadable, _NAMES, _maybe(_SMALL)),
 )
-_REACHES = st.builds(Reach, _SMALL, _SMALL, _maybe(_SMALL), _maybe(_SMALL), st.booleans(), _maybe(_NAMES))
+_REACHES = st.builds(ScannedRange, _SMALL, _SMALL, _maybe(_SMALL), _maybe(_SMALL), st.booleans(), _maybe(_NAMES))
 
 
 @given(st.lists(_EVENTS, max_size=30), _REACHES, _maybe(_SMALL))
-def test_no_record_makes_it_raise(events: list[Event], reach: Reach, at_ms: int | None) -> None:
+def test_no_record_makes_it_raise(events: list[Event], reach: ScannedRange, at_ms: int | None) -> None:
     found = state_at("svc", events, reach, at_ms)
     if found is not None:
         log_line(found, 10)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kgroup.groups.change_plan import Row
+from kgroup.groups.change_plan import ChangeRow
 from kgroup.groups.undo_plan import Trace, emptied, moved_since, undo_rows
 from kgroup.model.groups import Commit, LogRange, RowError
 from kgroup.support.errors import NotFound
@@ -126,6 +126,6 @@ def test_moved_since_of_each_group() -> None:
 )
 def test_groups_that_go_as_a_whole(created: set[str], now: set[tuple[str, int]], expected: set[str]) -> None:
     """Only one that the change made, and that would be left without any commit."""
-    rows = [Row("svc", "orders", 0, AFTER, None)]
+    rows = [ChangeRow("svc", "orders", 0, AFTER, None)]
     found = emptied(frozenset(created), rows, {("svc", *place): AFTER for place in now})
     assert found == expected

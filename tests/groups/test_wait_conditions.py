@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 
 from kgroup.groups.wait_conditions import (
+    EventLine,
+    GroupVersion,
     Hold,
     Life,
-    Line,
-    Session,
+    ObservedMembers,
+    SessionBound,
     Sight,
-    Trace,
-    Watched,
     evict_text,
     holds_without_group,
     line_of,
@@ -214,7 +214,7 @@ def test_what_holds_without_a_group(texts: list[str], expected: bool) -> None:
     assert holds_without_group(parse_conditions(texts)) is expected
 
 
-def line(found: Group | None, texts: Sequence[str], sessions: dict[str, Session] | None = None) -> Line:
+def line(found: Group | None, texts: Sequence[str], sessions: dict[str, SessionBound] | None = None) -> EventLine:
     conditions = parse_conditions(texts)
     seen = sight(found)
     return line_of(seen, [condition.judge(seen) for condition in conditions], sessions or {})
@@ -230,32 +230,32 @@ STATIC = member("pay", instance="pay-4", key="x")
         (
             group("Stable", member("pay-4", key="x")),
             ["empty"],
-            {"x": Session(Life.COUNTING, 30.2)},
+            {"x": SessionBound(Life.COUNTING, 30.2)},
             "svc 1 member: pay-4 10.0.7.6, session ends within 31s if it is gone",
         ),
         (
             group("Stable", STATIC),
             ["empty"],
-            {"x": Session(Life.COUNTING, 252)},
+            {"x": SessionBound(Life.COUNTING, 252)},
             "svc 1 member: pay-4 10.0.7.6, static, session ends within 4m12s if it is gone; "
             "kgroup evict svc --instance pay-4 removes it now",
         ),
         (
             group("Stable", STATIC),
             ["empty"],
-            {"x": Session(Life.ALIVE, 45)},
+            {"x": SessionBound(Life.ALIVE, 45)},
             "svc 1 member: pay-4 10.0.7.6, static, still heartbeats, or did less than 45s ago",
         ),
         (
             group("PreparingRebalance", member("p", key="x")),
             ["empty"],
-            {"x": Session(Life.REBALANCING, 45)},
+            {"x": SessionBound(Life.REBALANCING, 45)},
             "svc 1 member: p 10.0.7.6, session ends within 45s of the rebalance if it is gone",
         ),
         (
             group("Reconciling", replace(STATIC, epoch=-2), kind="consumer"),
             ["empty"],
-            {"x": Session(Life.COUNTING, 5)},
+            {"x": SessionBound(Life.COUNTING, 5)},
             "svc 1 member: pay-4 10.0.7.6, static, has left for a moment, session ends within 5s; "
             "kgroup evict svc --instance pay-4 removes it now",
         ),
@@ -286,17 +286,17 @@ STATIC = member("pay", instance="pay-4", key="x")
         ),
     ],
 )
-def test_line(found: Group | None, texts: list[str], sessions: dict[str, Session], text: str) -> None:
+def test_line(found: Group | None, texts: list[str], sessions: dict[str, SessionBound], text: str) -> None:
     assert line(found, texts, sessions).text == text
 
 
 def test_counts_alone_are_no_event() -> None:
     """The key stays while only seconds and records count on, and changes with what matters."""
     one = group("Stable", member("p", key="x"))
-    counting = [line(one, ["empty"], {"x": Session(Life.COUNTING, left)}) for left in (31, 12)]
+    counting = [line(one, ["empty"], {"x": SessionBound(Life.COUNTING, left)}) for left in (31, 12)]
     assert counting[0].key == counting[1].key
     assert counting[0].text != counting[1].text
-    assert counting[0].key != line(one, ["empty"], {"x": Session(Life.ALIVE, 45)}).key
+    assert counting[0].key != line(one, ["empty"], {"x": SessionBound(Life.ALIVE, 45)}).key
     lags = [line(group(partitions=[partition(0, offset)]), ["lag=0"]).key for offset in (60, 70)]
     assert lags[0] == lags[1]
     assert line(group("Stable", *TWO), ["members=6"]).key != line(group("Stable", TWO[0]), ["members=6"]).key
@@ -317,55 +317,55 @@ def test_names_are_quoted_in_commands() -> None:
 
 def test_members_of_a_refusal_stand_in_columns() -> None:
     found = group("Stable", member("orders-svc-0", key="x"), replace(STATIC, host="10.0.3.14", member_id="y"))
-    assert lines_of_members(found, {"x": Session(Life.ALIVE, 45), "y": Session(Life.COUNTING, 38)}) == (
+    assert lines_of_members(found, {"x": SessionBound(Life.ALIVE, 45), "y": SessionBound(Life.COUNTING, 38)}) == (
         "orders-svc-0  10.0.7.6   still heartbeats, or did less than 45s ago",
         "pay-4         10.0.3.14  static, session ends within 38s if it is gone",
     )
 
 
 def test_a_session_that_ends_in_a_moment() -> None:
-    assert session_text(member(), Session(Life.COUNTING, 0.01)) == "session ends within 1s if it is gone"
+    assert session_text(member(), SessionBound(Life.COUNTING, 0.01)) == "session ends within 1s if it is gone"
 
 
 def test_bound_counts_from_first_sight() -> None:
     """A member that was dead at t goes by t + its timeout; one that is listed later lives."""
     early, late = member("early"), member("late")
-    watched = Watched().step(group("Stable", early), 100)
+    watched = ObservedMembers().step(group("Stable", early), 100)
     watched = watched.step(group("Stable", early, late), 130)
-    assert watched.session(early, 45_000, 131) == Session(Life.COUNTING, 14)
-    assert watched.session(late, 45_000, 131) == Session(Life.COUNTING, 44)
-    assert watched.session(early, 45_000, 146) == Session(Life.ALIVE, 45)
+    assert watched.session(early, 45_000, 131) == SessionBound(Life.COUNTING, 14)
+    assert watched.session(late, 45_000, 131) == SessionBound(Life.COUNTING, 44)
+    assert watched.session(early, 45_000, 146) == SessionBound(Life.ALIVE, 45)
     assert watched.session(early, None, 146).life is Life.UNKNOWN
     # One that left and came back under the same id counts anew.
     again = watched.step(group("Stable", late), 150).step(group("Stable", early, late), 160)
-    assert again.session(early, 45_000, 160) == Session(Life.COUNTING, 45)
-    assert watched.step(None, 160) == Watched()
+    assert again.session(early, 45_000, 160) == SessionBound(Life.COUNTING, 45)
+    assert watched.step(None, 160) == ObservedMembers()
 
 
 def test_bound_counts_anew_after_what_renews_sessions() -> None:
     one = member()
-    watched = Watched().step(group("Stable", one), 0)
+    watched = ObservedMembers().step(group("Stable", one), 0)
     moved = watched.step(group("Stable", one, coordinator=2), 40)
-    assert moved.session(one, 45_000, 50) == Session(Life.COUNTING, 35)
+    assert moved.session(one, 45_000, 50) == SessionBound(Life.COUNTING, 35)
     # No session ends in a classic rebalance; the first look after it may be later than its end, never before.
     rebalancing = watched.step(group("PreparingRebalance", one), 40)
-    assert rebalancing.session(one, 45_000, 44) == Session(Life.REBALANCING, 45)
+    assert rebalancing.session(one, 45_000, 44) == SessionBound(Life.REBALANCING, 45)
     over = rebalancing.step(group("Stable", one), 42)
-    assert over.session(one, 45_000, 43) == Session(Life.COUNTING, 44)
+    assert over.session(one, 45_000, 43) == SessionBound(Life.COUNTING, 44)
     # The consumer protocol has no such thing.
     state = group("Reconciling", one, kind="consumer")
-    assert Watched().step(state, 0).step(state, 40).session(one, 45_000, 44) == Session(Life.COUNTING, 1)
+    assert ObservedMembers().step(state, 0).step(state, 40).session(one, 45_000, 44) == SessionBound(Life.COUNTING, 1)
 
 
 def test_bound_of_a_static_member_counts_from_its_leaving() -> None:
     here, left = replace(STATIC, epoch=5), replace(STATIC, epoch=-2)
-    watched = Watched().step(group("Stable", here, kind="consumer"), 0)
+    watched = ObservedMembers().step(group("Stable", here, kind="consumer"), 0)
     for now in (40.0, 50.0):
         watched = watched.step(group("Reconciling", left, kind="consumer"), now)
-    assert watched.session(left, 45_000, 50) == Session(Life.COUNTING, 35)
+    assert watched.session(left, 45_000, 50) == SessionBound(Life.COUNTING, 35)
 
 
-E5, E6, UNKNOWN = Trace("consumer", 5), Trace("consumer", 6), Trace("consumer", None)
+E5, E6, UNKNOWN = GroupVersion("consumer", 5), GroupVersion("consumer", 6), GroupVersion("consumer", None)
 
 
 @pytest.mark.parametrize(
@@ -377,12 +377,12 @@ E5, E6, UNKNOWN = Trace("consumer", 5), Trace("consumer", 6), Trace("consumer", 
         ([(0, True, E5), (5, True, E6), (10, True, E6), (15, True, E6)], 15),
         ([(0, True, E5), (5, True, UNKNOWN), (10, True, E5)], 10),
         ([(0, True, E5), (5, True, UNKNOWN), (9, True, E6), (12, True, E6)], None),
-        ([(0, True, E5), (5, True, Trace("classic", 5)), (12, True, Trace("classic", 5))], None),
-        ([(0, True, Trace()), (10, True, Trace())], 10),
+        ([(0, True, E5), (5, True, GroupVersion("classic", 5)), (12, True, GroupVersion("classic", 5))], None),
+        ([(0, True, GroupVersion()), (10, True, GroupVersion())], 10),
         ([(0, False, E5)], None),
     ],
 )
-def test_hold(steps: list[tuple[float, bool, Trace]], reached_at: float | None) -> None:
+def test_hold(steps: list[tuple[float, bool, GroupVersion]], reached_at: float | None) -> None:
     hold, reached = Hold(10), None
     for now_s, holds, trace in steps:
         hold = hold.step(now_s, holds, [trace])

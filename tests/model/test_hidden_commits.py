@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from kgroup.groups.lag.checks import Bounds, check, check_hidden
-from kgroup.groups.lag.evidence import Evidence
+from kgroup.groups.lag.checks import LagBounds, check, check_hidden
+from kgroup.groups.lag.evidence import LagEvidence
 from kgroup.groups.lag.measure import measure
 from kgroup.groups.wait_conditions import LagAtMost, LagTimeBelow, Sight, total_lag
 from kgroup.model.groups import Commit, Group, LogRange, Partition
@@ -59,8 +59,8 @@ def test_notes(groups: dict[str, Hidden], notes: list[str]) -> None:
 def test_no_bound_holds(hidden: tuple[tuple[str, int], ...] | None) -> None:
     """All that is shown is read; what is not shown may lag by anything."""
     group = replace(GROUP, hidden_commits=hidden)
-    seen, partly = measure(GROUP, Evidence(NOW_MS)), measure(group, Evidence(NOW_MS))
-    bounds = Bounds(max_lag=1000, max_lag_time_s=60.0)
+    seen, partly = measure(GROUP, LagEvidence(NOW_MS)), measure(group, LagEvidence(NOW_MS))
+    bounds = LagBounds(max_lag=1000, max_lag_time_s=60.0)
     assert check([seen.total], bounds, NOW_MS) == check_hidden(seen) == ()
     assert [(violation.known, violation.group) for violation in check([partly.total], bounds, NOW_MS)] == [
         (False, "svc")

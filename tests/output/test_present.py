@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kgroup.model.blocks import Column, Gap, Records, Screen, Table, Text, Title, Verdict
+from kgroup.model.blocks import BlankLine, Column, LabelledLine, Records, Screen, Table, Text, Title
 from kgroup.model.groups import RowError
 from kgroup.model.metrics import Exported, Metric, Sample
 from kgroup.model.outcome import Outcome
@@ -53,8 +53,8 @@ def an_outcome(*names: str, errors: tuple[RowError, ...] = (), **other: Any) -> 
         screen=lambda: Screen(
             (
                 Title(names[0] if names else "nothing"),
-                Verdict("LAG", "unknown: nothing is read"),
-                Gap(),
+                LabelledLine("LAG", "unknown: nothing is read"),
+                BlankLine(),
                 Table(columns, [(name, None) for name in names]),
                 Text(("done",)),
             )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kgroup.groups.wait_conditions import Line
-from kgroup.queries.event_log import Telling
+from kgroup.groups.wait_conditions import EventLine
+from kgroup.queries.event_log import EventLog
 from tests.support.command_line import QuietReporter
 
 
@@ -21,22 +21,22 @@ from tests.support.command_line import QuietReporter
 )
 def test_what_is_news(said: list[tuple[str, str, str, float]], lines: list[str], changes: int) -> None:
     reporter = QuietReporter()
-    telling = Telling(reporter)
+    telling = EventLog(reporter)
     for about, key, text, now_s in said:
-        telling.say("WAIT", about, Line(key, text), now_s)
+        telling.say("WAIT", about, EventLine(key, text), now_s)
     assert reporter.lines == [f"WAIT {text}" for text in lines]
     assert telling.changes == changes
 
 
 def test_an_outage_is_said_once_and_then_all_is_news() -> None:
     reporter = QuietReporter()
-    telling = Telling(reporter)
+    telling = EventLog(reporter)
     for now_s in (0.0, 1.0):
-        telling.say("WAIT", "svc", Line("k", "svc is Empty"), now_s)
+        telling.say("WAIT", "svc", EventLine("k", "svc is Empty"), now_s)
     for now_s in (2.0, 3.0):
         telling.no_answer("WAIT", "connection refused", now_s)
     telling.answered()
-    telling.say("WAIT", "svc", Line("k", "svc is Empty"), 4.0)
+    telling.say("WAIT", "svc", EventLine("k", "svc is Empty"), 4.0)
     telling.no_answer("WAIT", "connection refused", 5.0)
     seen, gone = "WAIT svc is Empty", "WAIT no answer: connection refused"
     assert reporter.lines == [seen, gone, seen, gone]
@@ -44,8 +44,8 @@ def test_an_outage_is_said_once_and_then_all_is_news() -> None:
 
 def test_what_is_forgotten_is_said_again() -> None:
     reporter = QuietReporter()
-    telling = Telling(reporter)
-    telling.say("WAIT", "svc", Line("k", "one"), 0.0)
+    telling = EventLog(reporter)
+    telling.say("WAIT", "svc", EventLine("k", "one"), 0.0)
     telling.forget("svc")
-    telling.say("WAIT", "svc", Line("k", "one"), 1.0)
+    telling.say("WAIT", "svc", EventLine("k", "one"), 1.0)
     assert len(reporter.lines) == 2

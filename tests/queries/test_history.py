@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kgroup.model.group_log import Reach
+from kgroup.model.group_log import ScannedRange
 from kgroup.queries.history import _longer
 
 
@@ -19,8 +19,8 @@ from kgroup.queries.history import _longer
     ],
 )
 def test_holes_behind_what_was_read_before_are_told(whole_from: int | None, expected: int | None) -> None:
-    read = Reach(start=5, end=100, oldest_ms=1, whole_from=7, to_log_start=True)
+    read = ScannedRange(start=5, end=100, oldest_ms=1, whole_from=7, to_log_start=True)
 
-    found = _longer(read, Reach(100, 200, 9, whole_from, False, open_since_ms=8), 100)
+    found = _longer(read, ScannedRange(100, 200, 9, whole_from, False, open_since_ms=8), 100)
 
-    assert found == Reach(5, 200, 1, expected, True, open_since_ms=8)
+    assert found == ScannedRange(5, 200, 1, expected, True, open_since_ms=8)

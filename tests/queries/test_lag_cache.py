@@ -8,15 +8,17 @@ import pytest
 
 from kgroup.cluster.offsets_topic.group_log import GroupLog
 from kgroup.groups.lag.from_log import whole_since
-from kgroup.model.group_log import CommitWritten, Ending, Event, GenerationWritten, MemberWritten, Reach
+from kgroup.model.group_log import CommitWritten, Event, GenerationWritten, MemberWritten, ScannedRange, TransactionEnd
 from kgroup.queries.lag_cache import join
 
 LONG_AGO_MS = -1
 
 
-def commit(at: int, offset: int | None = 1, partition: int = 0, ending: Ending = Ending.PLAIN) -> CommitWritten:
+def commit(
+    at: int, offset: int | None = 1, partition: int = 0, ending: TransactionEnd = TransactionEnd.PLAIN
+) -> CommitWritten:
     """A commit at this offset of the log, and this moment."""
-    producer = None if ending is Ending.PLAIN else 7
+    producer = None if ending is TransactionEnd.PLAIN else 7
     return CommitWritten(at, at, "orders", partition, offset, "", None, producer, ending)
 
 
@@ -28,7 +30,7 @@ def generation(at: int) -> GenerationWritten:
 def log(events: Sequence[Event], start: int, end: int, **other: object) -> GroupLog:
     """A log that was read from start to end; nothing is missing but where it is said."""
     reach = {"oldest_ms": start, "whole_from": start, "to_log_start": False} | other
-    return GroupLog(tuple(events), Reach(start, end, **reach))  # type: ignore[arg-type]
+    return GroupLog(tuple(events), ScannedRange(start, end, **reach))  # type: ignore[arg-type]
 
 
 def joined(before: GroupLog, now: GroupLog, floor: int | None = None, since_ms: int = LONG_AGO_MS) -> GroupLog:
@@ -57,16 +59,16 @@ def test_nothing_new_is_no_loss() -> None:
 
 def test_what_was_read_twice_counts_once_and_as_it_is_now() -> None:
     """From an open transaction on it is read again: by now it may have ended."""
-    before = log([commit(2), commit(3, ending=Ending.OPEN), commit(4)], 0, 5)
-    now = log([commit(1), commit(3, ending=Ending.COMMITTED), commit(4), commit(7)], 1, 8)
+    before = log([commit(2), commit(3, ending=TransactionEnd.OPEN), commit(4)], 0, 5)
+    now = log([commit(1), commit(3, ending=TransactionEnd.COMMITTED), commit(4), commit(7)], 1, 8)
 
     found = joined(before, now, floor=3)
 
     assert [(event.log_offset, event.ending) for event in found.events if isinstance(event, CommitWritten)] == [
-        (2, Ending.PLAIN),
-        (3, Ending.COMMITTED),
-        (4, Ending.PLAIN),
-        (7, Ending.PLAIN),
+        (2, TransactionEnd.PLAIN),
+        (3, TransactionEnd.COMMITTED),
+        (4, TransactionEnd.PLAIN),
+        (7, TransactionEnd.PLAIN),
     ]
     assert found.reach.open_since_ms is None
 
@@ -84,10 +86,10 @@ def test_what_is_old_is_forgotten_but_for_the_newest_of_each() -> None:
             generation(3),
             commit(4),
             commit(5, partition=1),
-            commit(6, ending=Ending.ABORTED),
+            commit(6, ending=TransactionEnd.ABORTED),
             MemberWritten(7, 7, "a", None),
             MemberWritten(8, 8, "b", None),
-            commit(9, ending=Ending.OPEN),
+            commit(9, ending=TransactionEnd.OPEN),
         ],
         0,
         10,

@@ -7,12 +7,12 @@ from typing import Any, cast
 
 import pytest
 
-from kgroup.cluster.coordinator.groups import Listing
+from kgroup.cluster.coordinator.groups import GroupListing
 from kgroup.cluster.snapshot import Cluster
 from kgroup.groups.selection import Selection
 from kgroup.model.groups import ListedGroup
 from kgroup.queries.select_groups import choose_groups
-from kgroup.settings.invocation import Run
+from kgroup.settings.invocation import Invocation
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.errors import KgroupError, NotFound, Unreachable
 from tests.support.command_line import QuietReporter
@@ -25,17 +25,17 @@ THERE = ListedGroup("orders-svc", "classic", "Empty", "consumer", None)
 class Listed:
     """A cluster of which only the listing is asked."""
 
-    listing: Listing
+    listing: GroupListing
     ref: ClusterRef
 
-    def list_groups(self) -> Listing:
+    def list_groups(self) -> GroupListing:
         return self.listing
 
 
 def choose(selection: Selection, *failures: KgroupError) -> tuple[str, ...]:
-    cluster = Listed(Listing((THERE,), failures, complete=True), ClusterRef(None, "127.0.0.1:9092", "sandbox"))
+    cluster = Listed(GroupListing((THERE,), failures, complete=True), ClusterRef(None, "127.0.0.1:9092", "sandbox"))
     run = cast(Any, type("OnlyReports", (), {"reporter": QuietReporter()})())
-    found = choose_groups(cast(Run, run), cast(Cluster, cluster), selection)
+    found = choose_groups(cast(Invocation, run), cast(Cluster, cluster), selection)
     return tuple(group.name for group in found.groups)
 
 

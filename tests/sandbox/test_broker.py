@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from kgroup.cluster import demo_clients
-from kgroup.sandbox import Sandbox, State, ports, ready
+from kgroup.sandbox import ProcessState, Sandbox, ports, ready
 from kgroup.sandbox.tools import CONSUMER_GROUPS, run_tool
 from kgroup.settings.paths import cache_dir
 from kgroup.support.errors import Refused, SandboxError
@@ -38,7 +38,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
 
 def test_up_answers_and_is_idempotent(running: Sandbox, reporter: Recorder) -> None:
     before = running.status()
-    assert before.state is State.RUNNING
+    assert before.state is ProcessState.RUNNING
     assert running.up(reporter=reporter) == before
     assert running.up(brokers=1, port=before.brokers[0].port, reporter=reporter) == before
     assert ready.answers("127.0.0.1", before.brokers[0].port)
@@ -78,7 +78,7 @@ def test_killed_broker_comes_back_with_its_data(sandbox: Sandbox, reporter: Reco
     demo_clients.produce(first.bootstrap_servers, "kept", range(10))
     sandbox.kill(1)
     died = sandbox.status()
-    assert (died.state, died.bootstrap_servers, died.brokers[0].pid) == (State.DIED, None, None)
+    assert (died.state, died.bootstrap_servers, died.brokers[0].pid) == (ProcessState.DIED, None, None)
     again = sandbox.up(reporter=reporter)
     assert again.bootstrap_servers == first.bootstrap_servers
     assert again.cluster_id == first.cluster_id
@@ -89,12 +89,12 @@ def test_down_stops_its_own_and_nothing_else(running: Sandbox, sandbox: Sandbox,
     other = running.status()
     started = sandbox.up(reporter=reporter)
     assert sandbox.down(reporter=reporter)
-    assert sandbox.status().state is State.STOPPED
+    assert sandbox.status().state is ProcessState.STOPPED
     assert not ready.answers("127.0.0.1", started.brokers[0].port)
     assert running.status() == other
     assert not sandbox.down(reporter=reporter)
     assert sandbox.down(wipe=True, reporter=reporter)
-    assert sandbox.status().state is State.ABSENT
+    assert sandbox.status().state is ProcessState.ABSENT
     assert not sandbox.down(wipe=True, reporter=reporter)
     assert not Sandbox(sandbox.directory / "none").down(reporter=reporter)
 
@@ -103,8 +103,8 @@ def test_a_broker_that_cannot_start_says_why_and_leaves_nothing(sandbox: Sandbox
     with pytest.raises(SandboxError, match="broker 1 ended while it started") as raised:
         sandbox.up(properties={"num.partitions": "many"}, reporter=reporter)
     assert any("Invalid value many for configuration num.partitions" in line for line in raised.value.details)
-    assert sandbox.status().state is State.ABSENT
-    assert sandbox.up(reporter=reporter).state is State.RUNNING
+    assert sandbox.status().state is ProcessState.ABSENT
+    assert sandbox.up(reporter=reporter).state is ProcessState.RUNNING
 
 
 def test_port(sandbox: Sandbox, reporter: Recorder) -> None:
@@ -129,7 +129,7 @@ def test_a_port_that_is_lost_meanwhile_is_replaced(
         choose = ready_made(blocks)
         monkeypatch.setattr("kgroup.sandbox.ports.choose", choose)
         status = sandbox.up(reporter=reporter)
-    assert status.state is State.RUNNING
+    assert status.state is ProcessState.RUNNING
     assert status.brokers[0].port != taken
 
 
@@ -159,7 +159,7 @@ def test_interrupted_up_leaves_nothing_running(sandbox: Sandbox) -> None:
     run.send_signal(signal.SIGINT)
     run.communicate(timeout=LONG_S)
     assert run.returncode == 130
-    assert sandbox.status().state is State.ABSENT
+    assert sandbox.status().state is ProcessState.ABSENT
 
 
 def test_up_killed_hard_leaves_what_down_can_stop(sandbox: Sandbox, reporter: Recorder) -> None:

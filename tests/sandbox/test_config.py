@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from kgroup.sandbox.config import Layout, Node, Role, broker_properties, listener_names, properties_text, roles
-from kgroup.sandbox.request import Request
+from kgroup.sandbox.request import SandboxRequest
 from kgroup.sandbox.state import read_layout, write_layout
-from kgroup.sandbox.status import State, overall
+from kgroup.sandbox.status import ProcessState, overall
 from kgroup.sandbox.storage import random_id
 from kgroup.support.errors import Refused, SandboxError
 
@@ -82,29 +82,34 @@ def test_damaged_state_file(tmp_path: Path, text: str) -> None:
 
 def test_another_number_of_brokers_is_refused() -> None:
     with pytest.raises(Refused, match="has 1 broker, not 3") as raised:
-        Request(brokers=3).applied_to(layout(1))
+        SandboxRequest(brokers=3).applied_to(layout(1))
     assert raised.value.code == "sandbox-differs"
-    assert Request().applied_to(layout(3)) == layout(3)
+    assert SandboxRequest().applied_to(layout(3)) == layout(3)
 
 
 def test_what_runs_is_not_changed_in_passing() -> None:
     running = layout(1)
-    Request(port=20_000, properties={}).require_same(running, running)
-    wanted = Request(port=9_092, properties={"a": "b"}).applied_to(running)
+    SandboxRequest(port=20_000, properties={}).require_same(running, running)
+    wanted = SandboxRequest(port=9_092, properties={"a": "b"}).applied_to(running)
     with pytest.raises(Refused, match="other port and broker settings"):
-        Request(port=9_092).require_same(running, wanted)
+        SandboxRequest(port=9_092).require_same(running, wanted)
 
 
 def test_ports_are_kept_while_they_are_free() -> None:
-    chosen = Request().with_ports(Request(brokers=3).applied_to(None), preferred=None)
-    assert Request().with_ports(chosen, preferred=None) == chosen
-    moved = Request().with_ports(chosen, preferred=None, anew=True)
+    chosen = SandboxRequest().with_ports(SandboxRequest(brokers=3).applied_to(None), preferred=None)
+    assert SandboxRequest().with_ports(chosen, preferred=None) == chosen
+    moved = SandboxRequest().with_ports(chosen, preferred=None, anew=True)
     assert moved.addresses() != chosen.addresses()
 
 
 def test_asked_for_port() -> None:
-    free = Request().with_ports(Request(brokers=3).applied_to(None), preferred=None).brokers[0].ports["PLAINTEXT"]
-    made = Request(port=free).with_ports(Request(brokers=3).applied_to(None), preferred=None)
+    free = (
+        SandboxRequest()
+        .with_ports(SandboxRequest(brokers=3).applied_to(None), preferred=None)
+        .brokers[0]
+        .ports["PLAINTEXT"]
+    )
+    made = SandboxRequest(port=free).with_ports(SandboxRequest(brokers=3).applied_to(None), preferred=None)
     assert [node.ports["PLAINTEXT"] for node in made.brokers] == [free, free + 1, free + 2]
     everything = [port for node in made.nodes for port in node.ports.values()]
     assert len(set(everything)) == len(everything) == 4
@@ -113,14 +118,14 @@ def test_asked_for_port() -> None:
 @pytest.mark.parametrize(
     ("states", "whole"),
     [
-        ((), State.ABSENT),
-        ((State.RUNNING, State.RUNNING), State.RUNNING),
-        ((State.RUNNING, State.DIED), State.DEGRADED),
-        ((State.STOPPED, State.DIED), State.DIED),
-        ((State.RUNNING, State.STARTING), State.STARTING),
+        ((), ProcessState.ABSENT),
+        ((ProcessState.RUNNING, ProcessState.RUNNING), ProcessState.RUNNING),
+        ((ProcessState.RUNNING, ProcessState.DIED), ProcessState.DEGRADED),
+        ((ProcessState.STOPPED, ProcessState.DIED), ProcessState.DIED),
+        ((ProcessState.RUNNING, ProcessState.STARTING), ProcessState.STARTING),
     ],
 )
-def test_overall_state(states: tuple[State, ...], whole: State) -> None:
+def test_overall_state(states: tuple[ProcessState, ...], whole: ProcessState) -> None:
     assert overall(states) == whole
 
 

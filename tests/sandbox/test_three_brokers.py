@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kgroup.sandbox import Sandbox, State
+from kgroup.sandbox import ProcessState, Sandbox
 from kgroup.sandbox.config import CONTROLLER_ID
-from kgroup.sandbox.wire import Connection
+from kgroup.sandbox.wire import BrokerSocket
 from tests.support.sandbox_reporters import Recorder
 
 
@@ -17,7 +17,7 @@ def test_all_serve_groups(three_brokers: Sandbox) -> None:
         *((number, "broker") for number in (1, 2, 3)),
     ]
     assert status.bootstrap_servers == ",".join(f"127.0.0.1:{broker.port}" for broker in status.brokers[1:])
-    with Connection("127.0.0.1", status.brokers[1].port) as connection:
+    with BrokerSocket("127.0.0.1", status.brokers[1].port) as connection:
         assert sorted(connection.brokers()) == [1, 2, 3]
         asked = [connection.coordinator(f"kgroup-probe-{number}") for number in range(16)]
     assert {coordinator.node_id for _, coordinator in asked} == {1, 2, 3}
@@ -27,11 +27,11 @@ def test_kill_and_restart_one(three_brokers: Sandbox, reporter: Recorder) -> Non
     before = three_brokers.status()
     three_brokers.kill(2)
     degraded = three_brokers.status()
-    assert degraded.state is State.DEGRADED
+    assert degraded.state is ProcessState.DEGRADED
     assert [broker.id for broker in degraded.brokers if broker.pid is None] == [2]
     three_brokers.restart(2, reporter=reporter)
     after = three_brokers.status()
-    assert after.state is State.RUNNING
+    assert after.state is ProcessState.RUNNING
     assert after.bootstrap_servers == before.bootstrap_servers
     voters = [line for line in _settings(three_brokers, 2).splitlines() if line.startswith("controller.quorum.voters")]
     assert voters == [f"controller.quorum.voters=100@127.0.0.1:{before.brokers[0].port}"]
@@ -42,7 +42,7 @@ def test_up_starts_what_is_gone(three_brokers: Sandbox, reporter: Recorder) -> N
     three_brokers.stop(3)
     before = {broker.id: broker.pid for broker in three_brokers.status().brokers}
     after = three_brokers.up(reporter=reporter)
-    assert after.state is State.RUNNING
+    assert after.state is ProcessState.RUNNING
     assert {broker.id: broker.pid for broker in after.brokers if broker.id in (2, CONTROLLER_ID)} == {
         number: before[number] for number in (2, CONTROLLER_ID)
     }

@@ -12,7 +12,7 @@ import pytest
 from kgroup.commands.context import SUBCOMMANDS, list_, show, use
 from kgroup.settings import contexts, paths
 from kgroup.settings.connection import Connection
-from kgroup.settings.invocation import Presentation, Run
+from kgroup.settings.invocation import Invocation, Presentation
 from kgroup.settings.sources import resolve
 from kgroup.support.errors import ConfigError, NotFound, UsageError
 from tests.support.command_line import CommandLine
@@ -58,8 +58,8 @@ def write(tmp_path: Path) -> Callable[[str], Path]:
     return write
 
 
-def run(**flags: str) -> Run:
-    return Run(Connection(**flags), Presentation(), Notes())  # type: ignore[arg-type]
+def run(**flags: str) -> Invocation:
+    return Invocation(Connection(**flags), Presentation(), Notes())  # type: ignore[arg-type]
 
 
 def test_no_file_is_no_context() -> None:
@@ -219,7 +219,7 @@ def test_use_warns_where_it_has_no_effect(
     write(GOOD)
     monkeypatch.setenv(variable, value)
     notes = Notes()
-    use(Run(Connection(), Presentation(), notes), "staging")
+    use(Invocation(Connection(), Presentation(), notes), "staging")
     assert words in notes.warnings[0]
 
 
@@ -259,7 +259,7 @@ def test_list_needs_no_reference(write: Callable[[str], Path]) -> None:
 
 def test_list_says_where_it_looked() -> None:
     notes = Notes()
-    assert list_(Run(Connection(), Presentation(), notes)).data == ()
+    assert list_(Invocation(Connection(), Presentation(), notes)).data == ()
     assert str(paths.config_file()) in notes.notes[0] or "~" in notes.notes[0]
 
 

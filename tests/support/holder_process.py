@@ -13,7 +13,7 @@ import sys
 from typing import Any
 
 from kgroup.cluster.membership import exclusive as holding_module
-from kgroup.cluster.membership.exclusive import Holding
+from kgroup.cluster.membership.exclusive import ExclusiveMembership
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.model.groups import Commit
 from kgroup.settings.connection import Connection
@@ -42,7 +42,7 @@ def main() -> None:
     _say(left=True)
 
 
-def _answer(holding: Holding, places: list[tuple[str, int]], words: list[str]) -> str | None:
+def _answer(holding: ExclusiveMembership, places: list[tuple[str, int]], words: list[str]) -> str | None:
     try:
         if words[0] == "alone":
             holding.alone()

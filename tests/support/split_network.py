@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kgroup.sandbox.broker import Broker
+from kgroup.sandbox.broker import BrokerProcess
 from kgroup.sandbox.cluster import distribution
 from kgroup.sandbox.config import CLIENTS, CONTROLLER, CONTROLLER_ID, Layout
 from kgroup.sandbox.distribution import Distribution
 from kgroup.sandbox.launch import await_ready
-from kgroup.sandbox.request import Request
+from kgroup.sandbox.request import SandboxRequest
 from tests.conftest import BROKER_PROPERTIES
 from tests.support.command_line import QuietReporter
 from tests.support.kafka_proxy import read_frame
@@ -194,7 +194,7 @@ class SplitCluster:
     network: Network
     kafka: Distribution
     layout: Layout
-    brokers: Mapping[int, Broker]
+    brokers: Mapping[int, BrokerProcess]
     gates: Mapping[int, int]
 
     @property
@@ -228,13 +228,13 @@ class SplitCluster:
 def split_cluster(directory: Path) -> Iterator[SplitCluster]:
     """Running while the block does, with nothing cut."""
     network, kafka = Network(), distribution(None, QuietReporter())
-    request = Request(brokers=3, listeners={"DIRECT": "PLAINTEXT"}, properties=PROPERTIES)
+    request = SandboxRequest(brokers=3, listeners={"DIRECT": "PLAINTEXT"}, properties=PROPERTIES)
     layout = request.with_ports(request.applied_to(None), preferred=None)
     gates = {
         node.node_id: network.gate_to(node.node_id, node.ports[CLIENTS if node.node_id in BROKERS else CONTROLLER])
         for node in layout.nodes
     }
-    brokers = {node.node_id: Broker(node.node_id, directory) for node in layout.nodes}
+    brokers = {node.node_id: BrokerProcess(node.node_id, directory) for node in layout.nodes}
     try:
         for node in layout.nodes:
             gate = f"127.0.0.1:{gates[node.node_id]}"

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.support.atomic_file import WholeFile
+from kgroup.support.atomic_file import AtomicFile
 from kgroup.support.errors import KgroupError, UsageError
 
 
 def write(path: Path | str, content: bytes = b"content\n") -> None:
-    with WholeFile(path, "--to") as file:
+    with AtomicFile(path, "--to") as file:
         file.write(content)
 
 
@@ -27,7 +27,7 @@ def names(directory: Path) -> list[str]:
 def test_a_file_is_there_when_it_is_complete(tmp_path: Path) -> None:
     target = tmp_path / "out"
 
-    with WholeFile(target, "--to") as file:
+    with AtomicFile(target, "--to") as file:
         file.write(b"content")
         assert not target.exists()
 
@@ -39,7 +39,7 @@ def test_a_file_is_there_when_it_is_complete(tmp_path: Path) -> None:
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
 def test_nothing_is_left_of_what_failed(tmp_path: Path, error: type[BaseException]) -> None:
     def fail() -> None:
-        with WholeFile(tmp_path / "out", "--to") as file:
+        with AtomicFile(tmp_path / "out", "--to") as file:
             file.write(b"half")
             raise error
 
@@ -68,7 +68,7 @@ def test_what_a_killed_run_left_is_taken_over(tmp_path: Path) -> None:
 
 
 def test_two_writers_do_not_meet(tmp_path: Path) -> None:
-    with WholeFile(tmp_path / "out", "--to") as file:
+    with AtomicFile(tmp_path / "out", "--to") as file:
         file.write(b"first")
         with pytest.raises(UsageError, match="another kgroup is writing"):
             write(tmp_path / "out")
@@ -78,7 +78,7 @@ def test_two_writers_do_not_meet(tmp_path: Path) -> None:
 
 def test_a_file_that_came_meanwhile_stands(tmp_path: Path) -> None:
     def overtaken() -> None:
-        with WholeFile(tmp_path / "out", "--to") as file:
+        with AtomicFile(tmp_path / "out", "--to") as file:
             file.write(b"ours")
             (tmp_path / "out").write_bytes(b"theirs")
 

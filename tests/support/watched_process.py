@@ -16,9 +16,9 @@ from kgroup.commands import describe
 from kgroup.model.groups import Coordinator, Group
 from kgroup.model.outcome import Outcome
 from kgroup.output.pages.describe import outcome
-from kgroup.output.pages.describe_records import Part
+from kgroup.output.pages.describe_records import DescribePart
 from kgroup.output.watch.request import Look
-from kgroup.settings.invocation import Run
+from kgroup.settings.invocation import Invocation
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.errors import AuthenticationFailed, Unreachable
 
@@ -26,7 +26,7 @@ from kgroup.support.errors import AuthenticationFailed, Unreachable
 class Looks:
     """Does one thing a look."""
 
-    def __init__(self, script: list[str], run: Run) -> None:
+    def __init__(self, script: list[str], run: Invocation) -> None:
         self._script = script
         self._run = run
         self._at = 0
@@ -53,14 +53,14 @@ class Looks:
         group = Group(
             "svc", "classic", f"Look-{self._at}", "consumer", "range", coordinator, 7, None, None, None, (), ()
         )
-        return outcome(Part.PAGE, [group], ClusterRef("id", "127.0.0.1:1", None))
+        return outcome(DescribePart.PAGE, [group], ClusterRef("id", "127.0.0.1:1", None))
 
 
 def main(script: list[str], flags: list[str]) -> None:
     """Run the command line with looks of this kind."""
 
     @contextmanager
-    def opened(run: Run, *_: Any) -> Iterator[Look]:
+    def opened(run: Invocation, *_: Any) -> Iterator[Look]:
         yield Looks(script, run)
 
     setattr(describe, "_opened", opened)  # noqa: B010 - mypy sees another signature

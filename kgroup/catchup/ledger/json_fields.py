@@ -12,19 +12,19 @@ E = TypeVar("E", bound=StrEnum)
 _LARGEST = 2**63 - 1
 
 
-class Wrong(ValueError):
+class FieldError(ValueError):
     """What is the matter with a field."""
 
 
-class Fields:
-    """The fields of one JSON object; ``Wrong`` is raised for what is missing or of another type."""
+class JsonFields:
+    """The fields of one JSON object; ``FieldError`` is raised for what is missing or of another type."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self._document = document
 
     def wrong(self, name: str, why: str) -> NoReturn:
         """Say what is the matter with a field."""
-        raise Wrong(f"field {name!r} {why}")
+        raise FieldError(f"field {name!r} {why}")
 
     def has(self, name: str) -> bool:
         """Whether it is there: what was added later may be missing."""
@@ -88,19 +88,19 @@ class Fields:
         """Strings by name."""
         return {str(key): self._checked(name, item, str) for key, item in self._value(name, dict).items()}
 
-    def objects(self, name: str) -> Iterator[Fields]:
+    def objects(self, name: str) -> Iterator[JsonFields]:
         """A list of objects."""
         for item in self._value(name, list):
-            yield Fields(self._checked(name, item, dict))
+            yield JsonFields(self._checked(name, item, dict))
 
-    def object(self, name: str) -> Fields:
+    def object(self, name: str) -> JsonFields:
         """An object in this one."""
-        return Fields(self._value(name, dict))
+        return JsonFields(self._value(name, dict))
 
-    def by_name(self, name: str) -> Iterator[tuple[str, Fields]]:
+    def by_name(self, name: str) -> Iterator[tuple[str, JsonFields]]:
         """An object of objects."""
         for key, item in self._value(name, dict).items():
-            yield str(key), Fields(self._checked(name, item, dict))
+            yield str(key), JsonFields(self._checked(name, item, dict))
 
     def span(self) -> tuple[int, int]:
         """``start`` and ``end``, in this order."""

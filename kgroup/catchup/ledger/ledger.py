@@ -17,11 +17,11 @@ from typing import Any, TypeVar
 
 from kgroup.catchup.ledger import topic as ledger_topic
 from kgroup.catchup.ledger import transactional_ids
-from kgroup.catchup.ledger.records import Key, Kind, encode, key_of
+from kgroup.catchup.ledger.records import RecordKey, RecordKind, encode, key_of
 from kgroup.catchup.ledger.runner import Runner
 from kgroup.catchup.ledger.topic import LEDGER_TOPIC, LedgerTopic
-from kgroup.catchup.ledger.view import View, no_plan, refuse_overlap
-from kgroup.catchup.model import Delivery, Epoch, Ledgered, Plan, State, StateRecord
+from kgroup.catchup.ledger.view import LedgerView, no_plan, refuse_overlap
+from kgroup.catchup.model import CatchupPlan, Delivery, PlanSnapshot, PlanState, RunnerEpoch, StateRecord
 from kgroup.cluster.reader.committed import PATIENCE_S, SettledReader
 from kgroup.cluster.transactions import CommitUnknown, Fenced, Transactions
 from kgroup.support.errors import KgroupError, NotFound, Refused, Unreachable
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class PlanListing:
     """The plans of a ledger, oldest first.
 
     ``unread`` are plans that this kgroup can't understand, by id; ``pruned`` those that were finished. ``hidden`` is
@@ -43,7 +43,7 @@ class Listing:
     may be decided by it.
     """
 
-    plans: tuple[Ledgered, ...]
+    plans: tuple[PlanSnapshot, ...]
     unread: tuple[tuple[str, KgroupError], ...] = ()
     hidden: Refused | None = None
     pruned: frozenset[str] = frozenset()
@@ -136,19 +136,19 @@ class Ledger:
         known = None if looked is None else looked.result()
         return known or ledger_topic.prepare(self._config, self.topic, timeout_s=self._timeout_s)
 
-    def create(self, plan: Plan, delivery: Delivery | None = None, *, now_ms: int) -> Ledgered:
+    def create(self, plan: CatchupPlan, delivery: Delivery | None = None, *, now_ms: int) -> PlanSnapshot:
         """Write a plan down, in state PLANNED, with where its records go where that was said, and read it back.
 
         It happens under the id of the plan's group, so of two at once one wins at most. Raises Refused with code
         ``plan-overlaps``, ``plan-exists``, ``fenced`` (another start was faster), ``too-large``; CommitUnknown where no
         answer came and it can't be looked up either.
         """
-        state = StateRecord(State.PLANNED, now_ms, plan.who, 0)
+        state = StateRecord(PlanState.PLANNED, now_ms, plan.who, 0)
         self._require_topic()
         with self.transactions(transactional_ids.of_group(plan.group)) as transactions:
             transactions.fence()
             with self._reading:
-                view = View().add(self._reader.committed())
+                view = LedgerView().add(self._reader.committed())
                 end = self._reader.end
             refuse_overlap(view, plan)
             transactions.begin()
@@ -168,7 +168,7 @@ class Ledger:
         with self._reading:
             self._reader.bounds()
 
-    def _created(self, plan: Plan, start: int, lost: KgroupError | None) -> Ledgered:
+    def _created(self, plan: CatchupPlan, start: int, lost: KgroupError | None) -> PlanSnapshot:
         try:
             found = self.view(plan.id, start).ledgered(plan.id)
         except Unreachable:
@@ -194,7 +194,7 @@ class Ledger:
             code="fenced",
         ) from lost
 
-    def _refuse_overtaken(self, plan: Plan) -> None:
+    def _refuse_overtaken(self, plan: CatchupPlan) -> None:
         """Raise what ``refuse_overlap`` does once the start that took the id from this one has written its plan.
 
         The coordinator may answer whoever is overtaken in its commit with an error that says nothing (seen), a moment
@@ -203,23 +203,23 @@ class Ledger:
         until = time.monotonic() + min(_OVERTAKEN_WITHIN_S, self._timeout_s)
         while True:
             with self._reading:
-                refuse_overlap(View().add(self._reader.committed()), plan)
+                refuse_overlap(LedgerView().add(self._reader.committed()), plan)
             if time.monotonic() >= until:
                 return
             time.sleep(_PAUSE_S)
 
-    def list(self, *, patience_s: float = PATIENCE_S) -> Listing:
+    def list(self, *, patience_s: float = PATIENCE_S) -> PlanListing:
         """All plans, for people: an open transaction is waited for ``patience_s`` only, and then named.
 
         A ledger that does not exist has no plans.
         """
-        view, hidden = View(), None
+        view, hidden = LedgerView(), None
         with self._reading:
             try:
                 for item in self._reader.committed(patience_s=patience_s):
                     view.add((item,))
             except NotFound:
-                return Listing(())
+                return PlanListing(())
             except Refused as error:
                 if error.code != "open-transaction":
                     raise
@@ -230,21 +230,21 @@ class Ledger:
                 plans.append(view.ledgered(plan_id))
             except KgroupError as error:
                 unread.append((plan_id, error))
-        return Listing(tuple(plans), tuple(unread), hidden, view.pruned_ids())
+        return PlanListing(tuple(plans), tuple(unread), hidden, view.pruned_ids())
 
-    def read(self, plan_id: str, offset: int | None = None) -> Ledgered:
+    def read(self, plan_id: str, offset: int | None = None) -> PlanSnapshot:
         """One plan as it is now, up to the end that the ledger has when this is called.
 
-        ``offset`` is where the plan's own record stands (``Ledgered.offset``), None: not known, and all is read. It
+        ``offset`` is where the plan's own record stands (``PlanSnapshot.offset``), None: not known, and all is read. It
         decides nothing by itself: take the ids of those who may be writing first. Raises NotFound [no-plan].
         """
         return self.view(plan_id, offset).ledgered(plan_id)
 
-    def view(self, plan_id: str, offset: int | None = None) -> View:
+    def view(self, plan_id: str, offset: int | None = None) -> LedgerView:
         """The records behind ``read``."""
         with self._reading:
             try:
-                return View(plan_id).add(self._reader.committed(offset))
+                return LedgerView(plan_id).add(self._reader.committed(offset))
             except NotFound as error:
                 raise no_plan(plan_id) from error
 
@@ -263,7 +263,7 @@ class Ledger:
         except BaseException:
             transactions.close()
             raise
-        runner = Runner(self, plan_id, offset, Epoch(number, who, now_ms, now_ms), transactions)
+        runner = Runner(self, plan_id, offset, RunnerEpoch(number, who, now_ms, now_ms), transactions)
         try:
             runner.write(runner.epoch)
             self.fence_tasks(plan_id, tasks)
@@ -285,7 +285,7 @@ class Ledger:
                 found = [item for item in self._reader.everything(offset) if item[2] is not None]
             except NotFound as error:
                 raise no_plan(plan_id) from error
-        View(plan_id).add(found).ledgered(plan_id)
+        LedgerView(plan_id).add(found).ledgered(plan_id)
 
     def _written(self, plan_id: str, offset: int | None) -> tuple[int, frozenset[int]]:
         """A number that no runner of this plan has had, and the tasks that may have workers: none before the first
@@ -294,13 +294,13 @@ class Ledger:
         Uncommitted records count: they cost a number, or the fencing of an id that nobody has, and need not be waited
         for. Each is read by itself, since the newest of them may be one that was aborted.
         """
-        keys = {Key(plan_id, kind).encode() for kind in (Kind.EPOCH, Kind.DELIVERY)}
+        keys = {RecordKey(plan_id, kind).encode() for kind in (RecordKind.EPOCH, RecordKind.DELIVERY)}
         numbers, tasks = [0], set[int]()
         with self._reading:
             for item in self._reader.everything(offset):
                 if item[1] not in keys:
                     continue
-                view = View(plan_id).add((item,))
+                view = LedgerView(plan_id).add((item,))
                 epoch, delivery = view.epoch(plan_id), view.delivery(plan_id)
                 numbers.append(epoch.number if epoch is not None else 0)
                 tasks |= {task.number for task in delivery.tasks} if delivery is not None else set()
@@ -369,7 +369,7 @@ def _close_unused(future: Future[Transactions | None]) -> None:
         unused.close()
 
 
-def _finished(found: Ledgered) -> Ledgered:
+def _finished(found: PlanSnapshot) -> PlanSnapshot:
     if found.state.state.is_open:
         raise Refused(
             f"{found.plan.id} is not finished: it is {found.state.state}",

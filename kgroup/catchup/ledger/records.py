@@ -15,18 +15,18 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import Any, NoReturn
 
-from kgroup.catchup.ledger.json_fields import Fields, Wrong
+from kgroup.catchup.ledger.json_fields import FieldError, JsonFields
 from kgroup.catchup.ledger.shares import lost_document, read_lost, read_share, share_document
 from kgroup.catchup.model import (
+    Abandoned,
+    CatchupPlan,
     Chunk,
+    ChunkProgress,
     Delivery,
-    Epoch,
     GapRange,
-    GivenUp,
     Order,
-    Plan,
-    Progress,
-    State,
+    PlanState,
+    RunnerEpoch,
     StateRecord,
     TargetTopic,
     Task,
@@ -37,10 +37,10 @@ from kgroup.support.errors import KgroupError, Refused
 
 VERSION = 1
 
-Value = Plan | StateRecord | Epoch | Delivery | Progress
+Value = CatchupPlan | StateRecord | RunnerEpoch | Delivery | ChunkProgress
 
 
-class Kind(StrEnum):
+class RecordKind(StrEnum):
     """Which of a plan's records it is."""
 
     PLAN = "plan"
@@ -51,11 +51,11 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class RecordKey:
     """What a record is about; ``chunk`` is its number with CHUNK, else None."""
 
     plan_id: str
-    kind: Kind
+    kind: RecordKind
     chunk: int | None = None
 
     def __str__(self) -> str:
@@ -67,19 +67,19 @@ class Key:
         return str(self).encode()
 
 
-def key_of(plan_id: str, value: Value) -> Key:
+def key_of(plan_id: str, value: Value) -> RecordKey:
     """Under which key a value of this plan is written."""
     match value:
-        case Plan():
-            return Key(plan_id, Kind.PLAN)
+        case CatchupPlan():
+            return RecordKey(plan_id, RecordKind.PLAN)
         case StateRecord():
-            return Key(plan_id, Kind.STATE)
-        case Epoch():
-            return Key(plan_id, Kind.EPOCH)
+            return RecordKey(plan_id, RecordKind.STATE)
+        case RunnerEpoch():
+            return RecordKey(plan_id, RecordKind.EPOCH)
         case Delivery():
-            return Key(plan_id, Kind.DELIVERY)
-        case Progress():
-            return Key(plan_id, Kind.CHUNK, value.chunk)
+            return RecordKey(plan_id, RecordKind.DELIVERY)
+        case ChunkProgress():
+            return RecordKey(plan_id, RecordKind.CHUNK, value.chunk)
 
 
 def plan_of(raw: bytes | None) -> str | None:
@@ -88,42 +88,42 @@ def plan_of(raw: bytes | None) -> str | None:
     return first if is_plan_id(first) else None
 
 
-def decode_key(raw: bytes | None) -> Key:
+def decode_key(raw: bytes | None) -> RecordKey:
     """The key of a record. Raises as ``decode``, of a kind of record that is not known too."""
     text = (raw or b"").decode("utf-8", "backslashreplace")
     plan_id, *rest = text.split("/")
     if raw is None or not is_plan_id(plan_id) or not rest:
         raise _damaged(text or "a record without a key", "its key is not one of kgroup's")
-    kinds = {kind.value: kind for kind in Kind}
+    kinds = {kind.value: kind for kind in RecordKind}
     kind = kinds.get(rest[0])
     if kind is None:
         raise _newer(text, f"a record {rest[0]!r} is not known")
-    if kind is Kind.CHUNK:
+    if kind is RecordKind.CHUNK:
         if len(rest) != 2 or not re.fullmatch(r"(?a)0|[1-9]\d{0,9}", rest[1]):
             raise _damaged(text, "its key names no chunk")
-        return Key(plan_id, kind, int(rest[1]))
+        return RecordKey(plan_id, kind, int(rest[1]))
     if len(rest) != 1:
         raise _damaged(text, "its key is too long")
-    return Key(plan_id, kind)
+    return RecordKey(plan_id, kind)
 
 
 def encode(value: Value) -> bytes:
     """JSON in ASCII: metadata of commits may hold anything, NUL included."""
     match value:
-        case Plan():
+        case CatchupPlan():
             document = _plan(value)
         case StateRecord():
             document = _state(value)
-        case Epoch():
+        case RunnerEpoch():
             document = _epoch(value)
         case Delivery():
             document = _delivery(value)
-        case Progress():
+        case ChunkProgress():
             document = _progress(value)
     return json.dumps({"v": VERSION, **document}, separators=(",", ":")).encode("ascii")
 
 
-def decode(key: Key, raw: bytes) -> Value:
+def decode(key: RecordKey, raw: bytes) -> Value:
     """The value of a record that is no tombstone.
 
     Raises Refused with code ``ledger-newer`` for a version that this kgroup does not know, and KgroupError with code
@@ -141,12 +141,12 @@ def decode(key: Key, raw: bytes) -> Value:
     if version != VERSION:
         raise _newer(str(key), f"it is of version {version}, and {VERSION} is known")
     try:
-        value = _READERS[key.kind](Fields(document))
-    except Wrong as wrong:
+        value = _READERS[key.kind](JsonFields(document))
+    except FieldError as wrong:
         raise _damaged(str(key), str(wrong)) from wrong
-    if isinstance(value, Plan) and value.id != key.plan_id:
+    if isinstance(value, CatchupPlan) and value.id != key.plan_id:
         raise _damaged(str(key), f"it is the plan {value.id}")
-    if isinstance(value, Progress) and value.chunk != key.chunk:
+    if isinstance(value, ChunkProgress) and value.chunk != key.chunk:
         raise _damaged(str(key), f"it is about chunk {value.chunk}")
     return value
 
@@ -171,7 +171,7 @@ def _damaged(record: str, why: str) -> KgroupError:
     )
 
 
-def _plan(plan: Plan) -> dict[str, Any]:
+def _plan(plan: CatchupPlan) -> dict[str, Any]:
     return {
         "id": plan.id,
         "group": plan.group,
@@ -230,8 +230,8 @@ def _runs(chunks: tuple[Chunk, ...]) -> Iterator[dict[str, Any]]:
         yield run
 
 
-def _read_plan(fields: Fields) -> Plan:
-    return Plan(
+def _read_plan(fields: JsonFields) -> CatchupPlan:
+    return CatchupPlan(
         id=fields.text("id"),
         group=fields.maybe("group", fields.text),
         group_type=fields.maybe("group_type", fields.text),
@@ -243,14 +243,14 @@ def _read_plan(fields: Fields) -> Plan:
         ranges=tuple(_read_range(item) for item in fields.objects("ranges")),
         chunks=tuple(chunk for run in fields.objects("chunks") for chunk in _read_run(run)),
         given_up=tuple(
-            GivenUp(item.text("topic"), item.count("partition"), *item.span(), item.text("why"))
+            Abandoned(item.text("topic"), item.count("partition"), *item.span(), item.text("why"))
             for item in fields.objects("given_up")
         ),
         released_at=fields.text("released_at"),
     )
 
 
-def _read_range(item: Fields) -> GapRange:
+def _read_range(item: JsonFields) -> GapRange:
     return GapRange(
         item.text("topic"),
         item.count("partition"),
@@ -266,11 +266,11 @@ def _read_range(item: Fields) -> GapRange:
     )
 
 
-def _read_commit(fields: Fields) -> Commit:
+def _read_commit(fields: JsonFields) -> Commit:
     return Commit(fields.count("offset"), fields.maybe("leader_epoch", fields.count), fields.text("metadata"))
 
 
-def _read_run(run: Fields) -> Iterator[Chunk]:
+def _read_run(run: JsonFields) -> Iterator[Chunk]:
     topic, partition, first, edges = run.text("topic"), run.count("partition"), run.count("first"), run.counts("edges")
     if len(edges) < 2 or list(edges) != sorted(edges):
         run.wrong("edges", "are no offsets one after the other")
@@ -291,9 +291,9 @@ def _state(record: StateRecord) -> dict[str, Any]:
     }
 
 
-def _read_state(fields: Fields) -> StateRecord:
+def _read_state(fields: JsonFields) -> StateRecord:
     return StateRecord(
-        state=fields.one_of("state", State),
+        state=fields.one_of("state", PlanState),
         at_ms=fields.integer("at_ms"),
         who=fields.text("who"),
         epoch=fields.count("epoch"),
@@ -309,12 +309,12 @@ def _read_state(fields: Fields) -> StateRecord:
     )
 
 
-def _epoch(epoch: Epoch) -> dict[str, Any]:
+def _epoch(epoch: RunnerEpoch) -> dict[str, Any]:
     return {"number": epoch.number, "who": epoch.who, "at_ms": epoch.at_ms, "seen_ms": epoch.seen_ms}
 
 
-def _read_epoch(fields: Fields) -> Epoch:
-    return Epoch(fields.count("number"), fields.text("who"), fields.integer("at_ms"), fields.integer("seen_ms"))
+def _read_epoch(fields: JsonFields) -> RunnerEpoch:
+    return RunnerEpoch(fields.count("number"), fields.text("who"), fields.integer("at_ms"), fields.integer("seen_ms"))
 
 
 def _delivery(delivery: Delivery) -> dict[str, Any]:
@@ -331,7 +331,7 @@ def _delivery(delivery: Delivery) -> dict[str, Any]:
     }
 
 
-def _read_delivery(fields: Fields) -> Delivery:
+def _read_delivery(fields: JsonFields) -> Delivery:
     return Delivery(
         sink=fields.text("sink"),
         order=fields.one_of("order", Order),
@@ -350,11 +350,11 @@ def _target(target: TargetTopic) -> dict[str, Any]:
     return {"id": target.id, "ends": list(target.ends)}
 
 
-def _read_target(fields: Fields) -> TargetTopic:
+def _read_target(fields: JsonFields) -> TargetTopic:
     return TargetTopic(fields.maybe("id", fields.text), fields.counts("ends"))
 
 
-def _progress(progress: Progress) -> dict[str, Any]:
+def _progress(progress: ChunkProgress) -> dict[str, Any]:
     more: dict[str, Any] = {}
     if progress.shares:
         more["shares"] = [share_document(share) for share in progress.shares]
@@ -375,8 +375,8 @@ def _progress(progress: Progress) -> dict[str, Any]:
     }
 
 
-def _read_progress(fields: Fields) -> Progress:
-    return Progress(
+def _read_progress(fields: JsonFields) -> ChunkProgress:
+    return ChunkProgress(
         chunk=fields.count("chunk"),
         delivered_to=fields.count("delivered_to"),
         records=fields.count("records"),
@@ -393,17 +393,17 @@ def _read_progress(fields: Fields) -> Progress:
     )
 
 
-def _read_kept(fields: Fields) -> tuple[tuple[int, int], ...]:
+def _read_kept(fields: JsonFields) -> tuple[tuple[int, int], ...]:
     offsets = fields.counts("kept")
     if len(offsets) % 2 or list(offsets) != sorted(offsets):
         fields.wrong("kept", "are no offset ranges one after the other")
     return tuple(zip(offsets[::2], offsets[1::2], strict=True))
 
 
-_READERS: dict[Kind, Callable[[Fields], Value]] = {
-    Kind.PLAN: _read_plan,
-    Kind.STATE: _read_state,
-    Kind.EPOCH: _read_epoch,
-    Kind.DELIVERY: _read_delivery,
-    Kind.CHUNK: _read_progress,
+_READERS: dict[RecordKind, Callable[[JsonFields], Value]] = {
+    RecordKind.PLAN: _read_plan,
+    RecordKind.STATE: _read_state,
+    RecordKind.EPOCH: _read_epoch,
+    RecordKind.DELIVERY: _read_delivery,
+    RecordKind.CHUNK: _read_progress,
 }

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Protocol
 
 from kgroup.catchup.ledger import transactional_ids
-from kgroup.catchup.ledger.records import Key, Kind, Value, encode, key_of
-from kgroup.catchup.ledger.view import View
-from kgroup.catchup.model import Delivery, Epoch, Ledgered, Progress, StateRecord
+from kgroup.catchup.ledger.records import RecordKey, RecordKind, Value, encode, key_of
+from kgroup.catchup.ledger.view import LedgerView
+from kgroup.catchup.model import ChunkProgress, Delivery, PlanSnapshot, RunnerEpoch, StateRecord
 from kgroup.cluster.transactions import CommitUnknown, Fenced, Transactions
 from kgroup.support.errors import KgroupError, Refused, Unreachable
 
@@ -18,12 +18,12 @@ _OVERTAKEN_WITHIN_S = 1.0
 _PAUSE_S = 0.02
 
 
-class Books(Protocol):
+class LedgerAccess(Protocol):
     """What a runner needs of the ledger."""
 
     topic: str
 
-    def view(self, plan_id: str, offset: int | None = None) -> View:
+    def view(self, plan_id: str, offset: int | None = None) -> LedgerView:
         """The committed records of a plan."""
 
     def transactions(self, transactional_id: str) -> Transactions:
@@ -37,12 +37,14 @@ class Runner:
     raises Refused with code ``superseded``. Any thread may call it. A context manager, that gives the connection back.
     """
 
-    def __init__(self, books: Books, plan_id: str, offset: int | None, epoch: Epoch, taken: Transactions) -> None:
+    def __init__(
+        self, books: LedgerAccess, plan_id: str, offset: int | None, epoch: RunnerEpoch, taken: Transactions
+    ) -> None:
         self.plan_id = plan_id
         self.epoch = epoch
         self._books = books
         self._offset = offset
-        self._found: Ledgered | None = None
+        self._found: PlanSnapshot | None = None
         self._transactions: Transactions | None = taken
         self._over: KgroupError | None = None
         self._lock = threading.RLock()
@@ -62,12 +64,12 @@ class Runner:
             self._over = self._over or Refused(f"the runner of {self.plan_id} has ended", code="superseded")
 
     @property
-    def found(self) -> Ledgered:
+    def found(self) -> PlanSnapshot:
         """What ``read`` found last, and what this runner has written since."""
         assert self._found is not None
         return self._found
 
-    def read(self) -> Ledgered:
+    def read(self) -> PlanSnapshot:
         """The plan as the ledger has it now. Raises Refused with code ``superseded``."""
         with self._lock:
             self._check()
@@ -77,7 +79,7 @@ class Runner:
             self._found, self._offset = found, found.offset
             return found
 
-    def write(self, *values: StateRecord | Delivery | Epoch | Progress) -> None:
+    def write(self, *values: StateRecord | Delivery | RunnerEpoch | ChunkProgress) -> None:
         """Write these in one transaction, and return when it has committed; a state gets this runner's epoch.
 
         A commit without an answer is looked up. Raises Refused with code ``superseded`` or ``transaction-timeout``,
@@ -105,8 +107,8 @@ class Runner:
         """
         with self._lock:
             view = self._books.view(self.plan_id, self._offset)
-            kept = Key(self.plan_id, Kind.STATE).encode()
-            last = view.value(Key(self.plan_id, Kind.STATE))
+            kept = RecordKey(self.plan_id, RecordKind.STATE).encode()
+            last = view.value(RecordKey(self.plan_id, RecordKind.STATE))
             records: list[tuple[bytes, bytes | None]] = [(key, None) for key in view.keys(self.plan_id) if key != kept]
             if isinstance(last, StateRecord):
                 records.append((kept, encode(replace(last, targets=(), expected=(), note=None))))
@@ -182,11 +184,11 @@ class Runner:
         written = [view.value(key_of(self.plan_id, value)) == value for value in values]
         return all(written or [epoch is None])
 
-    def _is_anothers(self, epoch: Epoch) -> bool:
+    def _is_anothers(self, epoch: RunnerEpoch) -> bool:
         mine = self.epoch
         return (epoch.number, epoch.who, epoch.at_ms) != (mine.number, mine.who, mine.at_ms)
 
-    def _remember(self, values: tuple[StateRecord | Delivery | Epoch | Progress, ...]) -> None:
+    def _remember(self, values: tuple[StateRecord | Delivery | RunnerEpoch | ChunkProgress, ...]) -> None:
         for value in values if self._found is not None else ():
             assert self._found is not None
             match value:
@@ -194,16 +196,16 @@ class Runner:
                     self._found = replace(self._found, state=value)
                 case Delivery():
                     self._found = replace(self._found, delivery=value)
-                case Epoch():
+                case RunnerEpoch():
                     self._found = replace(self._found, epoch=value)
-                case Progress():
+                case ChunkProgress():
                     self._found = replace(self._found, progress={**self._found.progress, value.chunk: value})
 
     def _check(self) -> None:
         if self._over is not None:
             raise self._over
 
-    def _superseded(self, by: Epoch | None) -> KgroupError:
+    def _superseded(self, by: RunnerEpoch | None) -> KgroupError:
         """This runner is over; ``by`` is who is known to have taken over."""
         if self._transactions is not None:
             self._transactions.close()

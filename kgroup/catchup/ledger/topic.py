@@ -8,7 +8,7 @@ from typing import Any
 
 from kgroup.catchup.ledger import transactional_ids
 from kgroup.catchup.model import LEDGER_TOPIC as LEDGER_TOPIC
-from kgroup.cluster.topic_admin import NewTopicSpec, TopicAdmin, TopicFacts
+from kgroup.cluster.topic_admin import NewTopicSpec, TopicAdmin, TopicDescription
 from kgroup.cluster.transactions import Transactions
 from kgroup.model.acl_hint import acl_hint
 from kgroup.support.errors import KgroupError, NotAuthorized, Refused
@@ -79,14 +79,14 @@ def _checked(config: Mapping[str, Any], topic: str, timeout_s: float, *, make: b
     return fit
 
 
-def _facts(admin: TopicAdmin, topic: str) -> TopicFacts | None:
+def _facts(admin: TopicAdmin, topic: str) -> TopicDescription | None:
     try:
         return admin.facts(topic)
     except NotAuthorized:  # not even DESCRIBE: all that is needed is named at once
         raise _lacks(topic, [*_NEEDED, _CONFIGS]) from None
 
 
-def _fit(topic: str, facts: TopicFacts) -> LedgerTopic:
+def _fit(topic: str, facts: TopicDescription) -> LedgerTopic:
     _refuse_without_rights(topic, facts)
     notes = _refuse_unfit(topic, facts)
     return LedgerTopic(topic, exists=True, notes=notes)
@@ -114,7 +114,7 @@ def _may_not_make(topic: NewTopicSpec, bootstrap: str) -> Refused:
     )
 
 
-def _refuse_unfit(topic: str, facts: TopicFacts) -> tuple[str, ...]:
+def _refuse_unfit(topic: str, facts: TopicDescription) -> tuple[str, ...]:
     another = "name another topic with --ledger-topic, which is made as it must be"
     if facts.partitions != 1:
         raise Refused(
@@ -142,7 +142,7 @@ def _refuse_unfit(topic: str, facts: TopicFacts) -> tuple[str, ...]:
     return ()
 
 
-def _refuse_without_rights(topic: str, facts: TopicFacts) -> None:
+def _refuse_without_rights(topic: str, facts: TopicDescription) -> None:
     """Raise NotAuthorized with all that are missing; without DESCRIBE_CONFIGS it is unknown whether it is compacted."""
     may = facts.operations
     missing = [operation for operation in _NEEDED if may is not None and operation not in may]

@@ -7,8 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from kgroup.catchup.buckets import by_chunk
-from kgroup.catchup.ledger.records import Key, Kind, Value, decode, decode_key, plan_of
-from kgroup.catchup.model import Delivery, Epoch, Ledgered, Plan, Progress, StateRecord
+from kgroup.catchup.ledger.records import RecordKey, RecordKind, Value, decode, decode_key, plan_of
+from kgroup.catchup.model import CatchupPlan, ChunkProgress, Delivery, PlanSnapshot, RunnerEpoch, StateRecord
 from kgroup.model.records import OffsetRange
 from kgroup.support.errors import KgroupError, NotFound, Refused
 
@@ -17,7 +17,7 @@ Item = tuple[int, bytes | None, bytes | None]
 
 
 @dataclass(slots=True)
-class View:
+class LedgerView:
     """The newest record of each key that was read; values are decoded only when they are asked for.
 
     With ``only`` set, the records of other plans are passed over. What kgroup did not write is passed over always.
@@ -26,7 +26,7 @@ class View:
     only: str | None = None
     _newest: dict[str, dict[bytes, tuple[int, bytes]]] = field(default_factory=dict)
 
-    def add(self, items: Iterable[Item]) -> View:
+    def add(self, items: Iterable[Item]) -> LedgerView:
         """Take these in, in the order of the log; returns itself."""
         for offset, key, value in items:
             plan_id = plan_of(key)
@@ -55,7 +55,7 @@ class View:
 
     def _with_plan(self) -> Iterator[tuple[str, bytes, dict[bytes, tuple[int, bytes]]]]:
         for plan_id, records in self._newest.items():
-            key = Key(plan_id, Kind.PLAN).encode()
+            key = RecordKey(plan_id, RecordKind.PLAN).encode()
             if key in records:
                 yield plan_id, key, records
 
@@ -63,50 +63,50 @@ class View:
         """The keys of a plan's records."""
         return tuple(self._newest.get(plan_id, ()))
 
-    def value(self, key: Key) -> Value | None:
+    def value(self, key: RecordKey) -> Value | None:
         """The newest value of a key, None where it has none. Raises what ``decode`` does."""
         found = self._newest.get(key.plan_id, {}).get(key.encode())
         return None if found is None else decode(key, found[1])
 
-    def plan(self, plan_id: str) -> Plan:
+    def plan(self, plan_id: str) -> CatchupPlan:
         """The plan's own record. Raises NotFound where there is none, and what ``decode`` does."""
-        found = self.value(Key(plan_id, Kind.PLAN))
-        if not isinstance(found, Plan):
+        found = self.value(RecordKey(plan_id, RecordKind.PLAN))
+        if not isinstance(found, CatchupPlan):
             raise no_plan(plan_id)
         return found
 
     def state(self, plan_id: str) -> StateRecord:
         """The state of a plan. Raises KgroupError where there is none, and what ``decode`` does."""
-        found = self.value(Key(plan_id, Kind.STATE))
+        found = self.value(RecordKey(plan_id, RecordKind.STATE))
         if not isinstance(found, StateRecord):
             raise KgroupError(f"the ledger has the plan {plan_id}, but not its state", code="ledger-damaged")
         return found
 
-    def epoch(self, plan_id: str) -> Epoch | None:
+    def epoch(self, plan_id: str) -> RunnerEpoch | None:
         """Who works on a plan, None where nobody has yet. Raises what ``decode`` does."""
-        found = self.value(Key(plan_id, Kind.EPOCH))
-        return found if isinstance(found, Epoch) else None
+        found = self.value(RecordKey(plan_id, RecordKind.EPOCH))
+        return found if isinstance(found, RunnerEpoch) else None
 
     def delivery(self, plan_id: str) -> Delivery | None:
         """Where a plan's records go, None where that is not set yet. Raises what ``decode`` does."""
-        found = self.value(Key(plan_id, Kind.DELIVERY))
+        found = self.value(RecordKey(plan_id, RecordKind.DELIVERY))
         return found if isinstance(found, Delivery) else None
 
-    def progress(self, plan_id: str, chunks: Iterable[int]) -> dict[int, Progress]:
+    def progress(self, plan_id: str, chunks: Iterable[int]) -> dict[int, ChunkProgress]:
         """How far these chunks are, by number; those that have not begun are left out. Raises what ``decode`` does."""
-        found = ((number, self.value(Key(plan_id, Kind.CHUNK, number))) for number in chunks)
-        return {number: value for number, value in found if isinstance(value, Progress)}
+        found = ((number, self.value(RecordKey(plan_id, RecordKind.CHUNK, number))) for number in chunks)
+        return {number: value for number, value in found if isinstance(value, ChunkProgress)}
 
-    def ledgered(self, plan_id: str) -> Ledgered:
+    def ledgered(self, plan_id: str) -> PlanSnapshot:
         """All of a plan. Raises NotFound where there is none, and what ``decode`` does, for any record of it."""
         plan = self.plan(plan_id)
         records = self._newest[plan_id]
         keys = [decode_key(key) for key in records]
         delivery = self.delivery(plan_id)
         progress = self.progress(plan_id, sorted(key.chunk for key in keys if key.chunk is not None))
-        return Ledgered(
+        return PlanSnapshot(
             plan,
-            records[Key(plan_id, Kind.PLAN).encode()][0],
+            records[RecordKey(plan_id, RecordKind.PLAN).encode()][0],
             self.state(plan_id),
             self.epoch(plan_id),
             delivery,
@@ -123,7 +123,7 @@ def no_plan(plan_id: str) -> NotFound:
     )
 
 
-def refuse_overlap(view: View, plan: Plan) -> None:
+def refuse_overlap(view: LedgerView, plan: CatchupPlan) -> None:
     """Raise Refused with code ``plan-overlaps`` where an open plan of the same group has some of the same offsets.
 
     Code ``plan-exists`` where the id is taken. Raises what ``decode`` does for any plan that can't be read: it may be
@@ -139,7 +139,7 @@ def refuse_overlap(view: View, plan: Plan) -> None:
             raise error
 
 
-def shared_with(plan: Plan, other: Plan) -> Refused | None:
+def shared_with(plan: CatchupPlan, other: CatchupPlan) -> Refused | None:
     """Refused [plan-overlaps] where an open plan has some of the same offsets."""
     shared = tuple(_shared(plan, other))
     if not shared:
@@ -153,7 +153,7 @@ def shared_with(plan: Plan, other: Plan) -> Refused | None:
     )
 
 
-def _shared(one: Plan, other: Plan) -> Iterator[OffsetRange]:
+def _shared(one: CatchupPlan, other: CatchupPlan) -> Iterator[OffsetRange]:
     by_place: dict[tuple[str, int], list[tuple[int, int]]] = {}
     for item in other.ranges:
         by_place.setdefault(item.place, []).append((item.start, item.end))

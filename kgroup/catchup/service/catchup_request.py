@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kgroup.catchup.gap_request import Missing, Wish, parse_ranges
+from kgroup.catchup.gap_request import GapRequest, Missing, parse_ranges
 from kgroup.changes.execution import Change, Execution
 from kgroup.groups.reset_targets import parse_moment, parse_topics
 from kgroup.groups.selection import check_topics
@@ -23,7 +23,7 @@ class Part:
     skip_before: str | None = None
     until: str | None = None
 
-    def wish(self, group: str | None) -> Wish:
+    def wish(self, group: str | None) -> GapRequest:
         """The same, read. Raises UsageError for what has no meaning."""
         if group is None and not self.range and self.skipped_by is None:
             raise UsageError(
@@ -35,7 +35,7 @@ class Part:
         now = utc_now()
         topics = parse_topics(self.topic) if self.topic else ()
         check_topics(choice.topic for choice in topics)
-        return Wish(
+        return GapRequest(
             topics,
             parse_ranges(self.range or ()),
             self.missing,

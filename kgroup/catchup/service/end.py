@@ -9,10 +9,10 @@ from typing import Any
 
 from kgroup.catchup import decisions
 from kgroup.catchup.documents import plan_document
-from kgroup.catchup.ending import Ending
-from kgroup.catchup.model import Ledgered, Place, State
-from kgroup.catchup.plan_state import PlanState
-from kgroup.catchup.service.engine import Engine
+from kgroup.catchup.ending import Cancellation
+from kgroup.catchup.model import Place, PlanSnapshot, PlanState
+from kgroup.catchup.plan_state import VerifiedPlan
+from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.lookup import found_plan, in_full, listed, running_plan
 from kgroup.catchup.service.show import PlanRow, commands, going_on, state_outcome
 from kgroup.catchup.service.start_outcome import half_released, released_text
@@ -23,7 +23,7 @@ from kgroup.model.groups import RowError
 from kgroup.model.outcome import Outcome
 from kgroup.output.pages.catchup_cancel import ended_records, ended_screen
 from kgroup.output.pages.catchup_plans import list_records, list_screen, released_screen
-from kgroup.settings.invocation import Run
+from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_ms
 from kgroup.support.errors import ExitCode, KgroupError, UsageError
 from kgroup.support.quoting import to_apply
@@ -31,7 +31,7 @@ from kgroup.support.signals import put_off
 from kgroup.support.units import plural
 
 
-def parse_assumed(given: Sequence[str], found: Ledgered) -> dict[Place, bool]:
+def parse_assumed(given: Sequence[str], found: PlanSnapshot) -> dict[Place, bool]:
     """``--assume released`` for all partitions of a plan, ``orders:7=unreleased`` for one. Raises UsageError."""
     assumed: dict[Place, bool] = {}
     places = {item.place for item in found.plan.ranges}
@@ -52,7 +52,7 @@ def parse_assumed(given: Sequence[str], found: Ledgered) -> dict[Place, bool]:
 
 @dataclass(frozen=True, slots=True)
 class _EndingRow:
-    ending: Ending
+    ending: Cancellation
 
     def document(self) -> dict[str, Any]:
         state = self.ending.state
@@ -60,8 +60,8 @@ class _EndingRow:
 
 
 def cancel_outcome(
-    run: Run,
-    engine: Engine,
+    run: Invocation,
+    engine: CatchupEngine,
     text: str,
     accepted: Collection[str],
     assume: Sequence[str],
@@ -80,18 +80,18 @@ def cancel_outcome(
     would = engine.would(found, decide, assumed)
     if isinstance(would, Refuse) or not execute or isinstance(would, Nothing):
         refusal = in_full(run, would.error) if isinstance(would, Refuse) else None
-        return _ending(run, engine, Ending(_state(engine, found), would, refusal, executed=False))
+        return _ending(run, engine, Cancellation(_state(engine, found), would, refusal, executed=False))
     with put_off(), engine.take_over(found) as runner:
         run.result.touched = None
         decision = engine.cancel(runner, accepted, give_up=give_up, assumed=assumed)
         found = runner.found
-    ending = Ending(_state(engine, found), decision, None, executed=True)
+    ending = Cancellation(_state(engine, found), decision, None, executed=True)
     moved = f"; {plural(len(ending.moves), 'partition')} moved back" if ending.moves else ""
     run.reporter.event("STOPPED", f"{found.plan.id} is cancelled{moved}")
     return _ending(run, engine, ending)
 
 
-def _ending(run: Run, engine: Engine, ending: Ending) -> Outcome:
+def _ending(run: Invocation, engine: CatchupEngine, ending: Cancellation) -> Outcome:
     errors = (RowError.of(ending.refusal, group=ending.state.found.plan.group),) if ending.refusal else ()
     return Outcome(
         data=(_EndingRow(ending),),
@@ -104,11 +104,11 @@ def _ending(run: Run, engine: Engine, ending: Ending) -> Outcome:
     )
 
 
-def _state(engine: Engine, found: Ledgered) -> PlanState:
-    return PlanState(found, engine.proof(found), utc_ms())
+def _state(engine: CatchupEngine, found: PlanSnapshot) -> VerifiedPlan:
+    return VerifiedPlan(found, engine.proof(found), utc_ms())
 
 
-def stop_outcome(run: Run, engine: Engine, text: str, *, execute: bool) -> Outcome:
+def stop_outcome(run: Invocation, engine: CatchupEngine, text: str, *, execute: bool) -> Outcome:
     """End a replay, from any machine; it can be gone on with."""
     found = running_plan(run, engine, text)
     if execute and found.state.state.is_open:
@@ -135,11 +135,13 @@ def with_lines(outcome: Outcome, lines: tuple[str, ...]) -> Outcome:
     return replace(outcome, screen=lambda: Screen((*drawn().blocks, Text(("", *lines)))))
 
 
-def release_outcome(run: Run, engine: Engine, text: str, assume: Sequence[str], *, execute: bool) -> Outcome:
+def release_outcome(
+    run: Invocation, engine: CatchupEngine, text: str, assume: Sequence[str], *, execute: bool
+) -> Outcome:
     """Bring a plan whose start broke off to where its group may start."""
     found = found_plan(run, engine, text)
     assumed = parse_assumed(assume, found)
-    if found.state.state is State.RELEASED:
+    if found.state.state is PlanState.RELEASED:
         run.reporter.note(f"{found.plan.id} is released already")
         return state_outcome(run, engine, _state(engine, found))
     would = engine.would(found, decisions.resume, assumed)
@@ -151,7 +153,7 @@ def release_outcome(run: Run, engine: Engine, text: str, assume: Sequence[str], 
         with half_released(run, runner):
             found = engine.go_on(runner, assumed)
     run.reporter.event("RELEASED", released_text(found))
-    state = PlanState(found, prove(found), utc_ms())
+    state = VerifiedPlan(found, prove(found), utc_ms())
     return Outcome(
         data=(PlanRow(state),),
         screen=lambda: released_screen(state, commands(run, found)),
@@ -172,7 +174,7 @@ def refusal_of(would: Decision) -> KgroupError | None:
             return None
 
 
-def _going_on(run: Run, engine: Engine, found: Ledgered, refusal: KgroupError | None) -> Outcome:
+def _going_on(run: Invocation, engine: CatchupEngine, found: PlanSnapshot, refusal: KgroupError | None) -> Outcome:
     outcome = state_outcome(run, engine, _state(engine, found))
     if refusal is None:
         return with_lines(outcome, ("Nothing was changed. To release the rest:", f"  {to_apply(run.typed)}"))
@@ -180,7 +182,7 @@ def _going_on(run: Run, engine: Engine, found: Ledgered, refusal: KgroupError | 
     return replace(with_lines(outcome, ("Nothing was changed.",)), errors=(error,), decided=error.exit_code)
 
 
-def prune_outcome(run: Run, engine: Engine, texts: Sequence[str], *, execute: bool) -> Outcome:
+def prune_outcome(run: Invocation, engine: CatchupEngine, texts: Sequence[str], *, execute: bool) -> Outcome:
     """Forget finished plans: those that are named, or all."""
     if texts:
         chosen = [found_plan(run, engine, text, finished=True) for text in texts]
@@ -200,7 +202,7 @@ def prune_outcome(run: Run, engine: Engine, texts: Sequence[str], *, execute: bo
             for found in chosen
             if found.state.state.is_open
         )
-    states = [PlanState(found, prove(found), utc_ms()) for found in chosen]
+    states = [VerifiedPlan(found, prove(found), utc_ms()) for found in chosen]
     failed = len(errors)
 
     def screen() -> Screen:

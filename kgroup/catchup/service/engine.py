@@ -14,10 +14,19 @@ from kgroup.catchup import decisions
 from kgroup.catchup.ledger import transactional_ids
 from kgroup.catchup.ledger.ledger import Ledger
 from kgroup.catchup.ledger.runner import Runner
-from kgroup.catchup.model import Delivery, Ledgered, Place, Plan, State
-from kgroup.catchup.release_evidence import Evidence, SetBack, find_evidence, set_back
+from kgroup.catchup.model import CatchupPlan, Delivery, Place, PlanSnapshot, PlanState
+from kgroup.catchup.release_evidence import OffsetRewind, ReleaseEvidence, find_evidence, set_back
 from kgroup.catchup.service.read_gap import log_starts, topic_ids
-from kgroup.catchup.service.release import States, carry_out, check, group_of, hold, move_back, read_history, release
+from kgroup.catchup.service.release import (
+    StateWriter,
+    carry_out,
+    check,
+    group_of,
+    hold,
+    move_back,
+    read_history,
+    release,
+)
 from kgroup.catchup.steps import (
     Close,
     Decision,
@@ -30,8 +39,8 @@ from kgroup.catchup.steps import (
     Wait,
     WriteReleased,
 )
-from kgroup.catchup.verification import ChunkResult, Proof, dispute, prove
-from kgroup.cluster.membership.exclusive import Holding
+from kgroup.catchup.verification import ChunkResult, Verification, dispute, prove
+from kgroup.cluster.membership.exclusive import ExclusiveMembership
 from kgroup.cluster.membership.requests import INSTANCE_ID
 from kgroup.cluster.snapshot import Want
 from kgroup.cluster.writes import ChangingCluster
@@ -76,15 +85,15 @@ def is_live(group: Group) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Since:
+class CommitsSinceRelease:
     """What the history of a group's commits tells since its release; ``unread`` is why it does not tell all."""
 
-    set_back: tuple[SetBack, ...] = ()
+    set_back: tuple[OffsetRewind, ...] = ()
     unread: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
+class CatchupEngine:
     """The cluster, the ledger, who works, and the clock (ms)."""
 
     cluster: ChangingCluster
@@ -94,18 +103,18 @@ class Engine:
     note: Callable[[str], None] = _unheard
     """Is told what people should know, and what stops nothing."""
 
-    def create(self, plan: Plan, delivery: Delivery | None = None) -> Ledgered:
+    def create(self, plan: CatchupPlan, delivery: Delivery | None = None) -> PlanSnapshot:
         """Write a plan down; nothing is moved. Raises what ``Ledger.prepare`` and ``create`` do."""
         self.ledger.expect(transactional_ids.of_plan(plan.id))
         self.ledger.prepare()
         return self.ledger.create(plan, delivery, now_ms=self.now_ms())
 
-    def take_over(self, found: Ledgered) -> Runner:
+    def take_over(self, found: PlanSnapshot) -> Runner:
         """Become the runner of a plan, as ``Ledger.take_over``. Raises Refused [other-cluster] too."""
         self._require_own_cluster(found.plan)
         return self.ledger.take_over(found.plan.id, who=self.who, now_ms=self.now_ms(), offset=found.offset)
 
-    def release_new(self, runner: Runner) -> Ledgered:
+    def release_new(self, runner: Runner) -> PlanSnapshot:
         """Release a plan that was made just now.
 
         A refusal that comes before anything was moved closes the plan again: nothing is owed. Raises as ``go_on``.
@@ -113,9 +122,9 @@ class Engine:
         try:
             return self.go_on(runner, as_planned=True)
         except Refused as refused:
-            if runner.found.state.state is State.PLANNED:
+            if runner.found.state.state is PlanState.PLANNED:
                 try:
-                    self._states(runner).write(State.CANCELLED, note=f"not released: {refused.message}")
+                    self._states(runner).write(PlanState.CANCELLED, note=f"not released: {refused.message}")
                 except KgroupError:
                     raise refused from None
                 raise Refused(
@@ -128,14 +137,14 @@ class Engine:
 
     def go_on(
         self, runner: Runner, assumed: Mapping[Place, bool] | None = None, *, as_planned: bool = False
-    ) -> Ledgered:
+    ) -> PlanSnapshot:
         """Bring a plan to ``released``, whatever became of it before; ``assumed`` is what ``--assume`` says.
 
         ``as_planned``: only while its group has the type that it had.
         Raises Refused with the reason of ``decisions.resume`` or of ``hold``; Unreachable [outcome-unknown].
         """
         found = runner.found
-        if found.plan.group is None or found.state.state not in (State.PLANNED, State.RELEASING):
+        if found.plan.group is None or found.state.state not in (PlanState.PLANNED, PlanState.RELEASING):
             self._done(runner, None, decisions.resume(Situation(found, runner.epoch.number)))
         else:
             self._moved(runner, decisions.resume, assumed or {}, as_planned=as_planned)
@@ -155,13 +164,13 @@ class Engine:
             return decisions.cancel(now, accepted, give_up=give_up)
 
         found = runner.found
-        if found.plan.group is None or found.state.state in (State.PLANNED, State.DONE, State.CANCELLED):
+        if found.plan.group is None or found.state.state in (PlanState.PLANNED, PlanState.DONE, PlanState.CANCELLED):
             return self._done(runner, None, decide(Situation(found, runner.epoch.number)))
         # Nothing is moved by --give-up either. But whoever was about to move must be out before it is said what is left
         # to nobody.
         return self._moved(runner, decide, assumed or {})
 
-    def stop(self, found: Ledgered) -> Ledgered:
+    def stop(self, found: PlanSnapshot) -> PlanSnapshot:
         """End whoever works on a plan, and its workers; what they have delivered stays delivered."""
         with self.take_over(found) as runner:
             runner.seen(SIGNED_OFF)
@@ -172,7 +181,7 @@ class Engine:
         with suppress(KgroupError):
             runner.seen(SIGNED_OFF)
 
-    def would(self, found: Ledgered, decide: Decide, assumed: Mapping[Place, bool] | None = None) -> Decision:
+    def would(self, found: PlanSnapshot, decide: Decide, assumed: Mapping[Place, bool] | None = None) -> Decision:
         """What a command would come to if it was done now: nobody is fenced, and nothing is changed."""
         try:
             self._require_own_cluster(found.plan)
@@ -180,7 +189,7 @@ class Engine:
             return Refuse(error)
         return self._decided(found.plan, decide, self._situation(found, 0, None, assumed or {}))
 
-    def _decided(self, plan: Plan, decide: Decide, now: Situation) -> Decision:
+    def _decided(self, plan: CatchupPlan, decide: Decide, now: Situation) -> Decision:
         """What is decided; no offsets are moved that mean nothing any more."""
         decision = decide(now)
         try:
@@ -192,7 +201,7 @@ class Engine:
             return Refuse(error)
         return decision
 
-    def finish(self, runner: Runner, proof: Proof) -> None:
+    def finish(self, runner: Runner, proof: Verification) -> None:
         """Close a plan of which nothing is left to be delivered; what is lost is named, and stays lost.
 
         One whose results do not fit together stays open, and the ledger says why: no later run may prove it.
@@ -203,9 +212,11 @@ class Engine:
         if proof.undelivered or note is not None:
             return
         lost = ", ".join(f"{row.topic}:{row.partition} [{row.start}, {row.end})" for row in proof.lost)
-        self._states(runner).write(State.DONE, note=f"lost: {lost}" if lost else None)
+        self._states(runner).write(PlanState.DONE, note=f"lost: {lost}" if lost else None)
 
-    def proof(self, found: Ledgered, results: Iterable[ChunkResult] = (), since: Since | None = None) -> Proof:
+    def proof(
+        self, found: PlanSnapshot, results: Iterable[ChunkResult] = (), since: CommitsSinceRelease | None = None
+    ) -> Verification:
         """What the ledger proves of a plan now, with what is lost by now and what comes twice (None: look now).
 
         What can't be asked is left out: a proof of the past needs no broker's answer.
@@ -216,17 +227,17 @@ class Engine:
             starts = log_starts(self.cluster, [item.place for item in plan.ranges])
         return prove(found, results, log_starts=starts, twice=(since or self.since(found)).set_back)
 
-    def since(self, found: Ledgered) -> Since:
+    def since(self, found: PlanSnapshot) -> CommitsSinceRelease:
         """What became of a group's offsets since its release."""
         plan, position = found.plan, found.state.log_position
         if plan.group is None or position is None:
-            return Since()
+            return CommitsSinceRelease()
         try:
             history = read_history(self.cluster, plan, position, HISTORY_BUDGET_S)
         except KgroupError as error:
-            return Since(unread=error.message)
+            return CommitsSinceRelease(unread=error.message)
         compacted = "some of it is compacted away" if history.compacted else None
-        return Since(set_back(plan, history), history.unread or compacted)
+        return CommitsSinceRelease(set_back(plan, history), history.unread or compacted)
 
     def _moved(
         self, runner: Runner, decide: Decide, assumed: Mapping[Place, bool], *, as_planned: bool = False
@@ -254,7 +265,7 @@ class Engine:
         finally:
             self._tell_of(holding)
 
-    def _tell_of(self, holding: Holding) -> None:
+    def _tell_of(self, holding: ExclusiveMembership) -> None:
         if holding.stays is not None:
             self.note(
                 f"kgroup's own member may still be in {holding.group} ({holding.stays.message}): until it is out, in a "
@@ -262,7 +273,7 @@ class Engine:
                 f"kgroup evict {quote(holding.group)} --instance {INSTANCE_ID} --execute"
             )
 
-    def _require_own_cluster(self, plan: Plan) -> None:
+    def _require_own_cluster(self, plan: CatchupPlan) -> None:
         """A ledger that was mirrored has plans of another cluster, whose offsets mean nothing here."""
         here = self.cluster.ref.cluster_id
         if plan.cluster_id is not None and here is not None and plan.cluster_id != here:
@@ -273,7 +284,7 @@ class Engine:
                 code="other-cluster",
             )
 
-    def require_same_topics(self, plan: Plan) -> None:
+    def require_same_topics(self, plan: CatchupPlan) -> None:
         """Offsets of a topic that was made anew mean nothing. Raises Refused [topic-recreated]."""
         now = topic_ids(self.cluster, {item.topic for item in plan.ranges})
         for item in plan.ranges:
@@ -285,7 +296,7 @@ class Engine:
                     code="topic-recreated",
                 )
 
-    def require_sources(self, plan: Plan) -> None:
+    def require_sources(self, plan: CatchupPlan) -> None:
         """Raise where nothing more can be delivered: NotFound for a topic that was deleted; as ``require_same_topics``.
 
         A topic that may not be seen may be there.
@@ -303,7 +314,7 @@ class Engine:
         return self._situation(runner.found, runner.epoch.number, None, assumed)
 
     def _situation(
-        self, found: Ledgered, epoch: int, holding: Holding | None, assumed: Mapping[Place, bool]
+        self, found: PlanSnapshot, epoch: int, holding: ExclusiveMembership | None, assumed: Mapping[Place, bool]
     ) -> Situation:
         """What is known; without ``holding`` somebody may be in the group, which is looked up."""
         plan, position = found.plan, found.state.log_position
@@ -312,8 +323,8 @@ class Engine:
         live = False if holding is not None else self._is_live(plan.group)
         history = read_history(self.cluster, plan, position, HISTORY_BUDGET_S)
         committed = self._committed(plan, holding)
-        evidence: Mapping[Place, Evidence] = {}
-        if found.state.state is not State.PLANNED:
+        evidence: Mapping[Place, ReleaseEvidence] = {}
+        if found.state.state is not PlanState.PLANNED:
             evidence = find_evidence(plan, history, committed, live=live, assumed=assumed)
         return Situation(
             found,
@@ -325,7 +336,7 @@ class Engine:
             log_starts=log_starts(self.cluster, [item.place for item in plan.ranges]),
         )
 
-    def _committed(self, plan: Plan, holding: Holding | None) -> dict[Place, Commit | None]:
+    def _committed(self, plan: CatchupPlan, holding: ExclusiveMembership | None) -> dict[Place, Commit | None]:
         group = group_of(plan)
         found = holding.committed() if holding is not None else self.cluster.committed([group])[group]
         if isinstance(found, NotFound):
@@ -348,10 +359,10 @@ class Engine:
                 raise raised(f"{group}: {error.message}", hint=error.hint, code=error.code)
         return any(is_live(item) for item in found.groups)
 
-    def _states(self, runner: Runner) -> States:
-        return States(runner, runner.found.state, self.now_ms)
+    def _states(self, runner: Runner) -> StateWriter:
+        return StateWriter(runner, runner.found.state, self.now_ms)
 
-    def _done(self, runner: Runner, holding: Holding | None, decision: Decision) -> Decision:
+    def _done(self, runner: Runner, holding: ExclusiveMembership | None, decision: Decision) -> Decision:
         states = self._states(runner)
         match decision:
             case Refuse(error=error):
@@ -361,13 +372,13 @@ class Engine:
             case MoveBack() if holding is not None:
                 move_back(holding, decision, states)
             case WriteReleased():
-                states.write(State.RELEASED)
+                states.write(PlanState.RELEASED)
             case Close(restores=restores, refused=refused):
                 if restores and holding is not None:
                     check(holding, restores)
                     runner.seen(self.now_ms())  # nothing is committed by whom the ledger has fenced
                     carry_out(holding, restores)
-                states.write(State.CANCELLED, note=decision.note)
+                states.write(PlanState.CANCELLED, note=decision.note)
                 if refused is not None:
                     raise refused
             case Wait(why=why):

@@ -9,16 +9,16 @@ from difflib import get_close_matches
 from typing import TypeVar
 
 from kgroup.catchup.gap_request import check_topic_name
-from kgroup.catchup.ledger.ledger import Ledger, Listing
-from kgroup.catchup.model import Ledgered
-from kgroup.catchup.service.engine import Engine
+from kgroup.catchup.ledger.ledger import Ledger, PlanListing
+from kgroup.catchup.model import PlanSnapshot
+from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.pending import ledger_topic
 from kgroup.changes.journal import whoami
 from kgroup.cluster.reader.committed import PATIENCE_S
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.commit_tags import is_plan_id
 from kgroup.settings.clients import librdkafka_config
-from kgroup.settings.invocation import Run
+from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_ms
 from kgroup.support.durations import format_duration
 from kgroup.support.errors import KgroupError, NotFound, UsageError
@@ -36,7 +36,7 @@ _SOON_S = 2.0
 
 
 @contextmanager
-def opened(run: Run, topic: str | None) -> Iterator[Engine]:
+def opened(run: Invocation, topic: str | None) -> Iterator[CatchupEngine]:
     """The cluster and its ledger, open while the block runs. Raises what connecting does."""
 
     def on_wait(seconds: float) -> None:
@@ -53,20 +53,20 @@ def opened(run: Run, topic: str | None) -> Iterator[Engine]:
         Ledger(config, books, timeout_s=settings.timeout_s, on_wait=on_wait) as ledger,
     ):
         try:
-            yield Engine(cluster, ledger, whoami(), utc_ms, run.reporter.note)
+            yield CatchupEngine(cluster, ledger, whoami(), utc_ms, run.reporter.note)
         except KgroupError as error:
             in_full(run, error)
             raise
 
 
-def in_full(run: Run, error: E) -> E:
+def in_full(run: Invocation, error: E) -> E:
     """The same error, whose hint can be pasted: with the connection and the ledger as they were typed."""
     if error.hint is not None:
         error.hint = with_connection(run, error.hint)
     return error
 
 
-def with_connection(run: Run, text: str) -> str:
+def with_connection(run: Invocation, text: str) -> str:
     """A sentence whose ``kgroup catchup`` commands are for the same cluster and the same ledger."""
     more = run.command(*ledger_said(run)).removeprefix("kgroup")
 
@@ -77,12 +77,12 @@ def with_connection(run: Run, text: str) -> str:
     return _COMMAND.sub(whole, text)
 
 
-def ledger_said(run: Run) -> tuple[str, ...]:
+def ledger_said(run: Invocation) -> tuple[str, ...]:
     """``--ledger-topic``, where it was typed."""
     return run.options.get("--ledger-topic", ())
 
 
-def listed(run: Run, engine: Engine, patience_s: float = PATIENCE_S) -> Listing:
+def listed(run: Invocation, engine: CatchupEngine, patience_s: float = PATIENCE_S) -> PlanListing:
     """All plans, for people; what could not be read is said. An open transaction is waited for ``patience_s``."""
     listing = engine.ledger.list(patience_s=patience_s)
     if listing.hidden is not None:
@@ -92,7 +92,7 @@ def listed(run: Run, engine: Engine, patience_s: float = PATIENCE_S) -> Listing:
     return listing
 
 
-def running_plan(run: Run, engine: Engine, text: str) -> Ledgered:
+def running_plan(run: Invocation, engine: CatchupEngine, text: str) -> PlanSnapshot:
     """The plan that is to be stopped, as ``found_plan``, but not after what its own workers may have hanging open.
 
     They may hide for a minute what the ledger says of it; whoever ends them need not know that. Where it is not open as
@@ -105,7 +105,7 @@ def running_plan(run: Run, engine: Engine, text: str) -> Ledgered:
     return found_plan(run, engine, text, finished=True)
 
 
-def found_plan(run: Run, engine: Engine, text: str, *, finished: bool = False) -> Ledgered:
+def found_plan(run: Invocation, engine: CatchupEngine, text: str, *, finished: bool = False) -> PlanSnapshot:
     """The plan that is meant: by its id, or by its group while that is unambiguous.
 
     A group's open plan goes before finished ones, which count only where ``finished``. Raises NotFound with near
@@ -114,7 +114,7 @@ def found_plan(run: Run, engine: Engine, text: str, *, finished: bool = False) -
     return _meant(engine, text, listed(run, engine), finished=finished)
 
 
-def _meant(engine: Engine, text: str, listing: Listing, *, finished: bool) -> Ledgered:
+def _meant(engine: CatchupEngine, text: str, listing: PlanListing, *, finished: bool) -> PlanSnapshot:
     for plan_id, error in listing.unread:
         if plan_id == text:
             raise error
@@ -132,7 +132,9 @@ def _meant(engine: Engine, text: str, listing: Listing, *, finished: bool) -> Le
     raise _unknown(engine, text, listing.plans, of_group)
 
 
-def _unknown(engine: Engine, text: str, plans: Sequence[Ledgered], of_group: Sequence[Ledgered]) -> NotFound:
+def _unknown(
+    engine: CatchupEngine, text: str, plans: Sequence[PlanSnapshot], of_group: Sequence[PlanSnapshot]
+) -> NotFound:
     if of_group:
         ids = ", ".join(f"{found.plan.id} is {found.state.state}" for found in of_group[-_NEAR:])
         return NotFound(f"{text} has no open plan", details=(f"{ids}.",), hint="kgroup catchup list", code="no-plan")

@@ -15,13 +15,13 @@ from kgroup.catchup.model import LEDGER_TOPIC
 from kgroup.cluster.snapshot import Cluster
 from kgroup.model.output_format import Format
 from kgroup.settings.clients import librdkafka_config
-from kgroup.settings.invocation import Run
+from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_ms
 from kgroup.support.errors import KgroupError, NotFound
 
 if TYPE_CHECKING:
-    from kgroup.catchup.ledger.ledger import Listing
-    from kgroup.catchup.plan_state import PlanState
+    from kgroup.catchup.ledger.ledger import PlanListing
+    from kgroup.catchup.plan_state import VerifiedPlan
     from kgroup.catchup.unrecorded_releases import Unledgered
     from kgroup.model.groups import Group
 
@@ -37,14 +37,14 @@ def ledger_topic(named: str | None) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Books:
+class LedgerReading:
     """What the ledger says: the open plans by group, and all of it, None where it was not read.
 
     ``missing`` is why a plan may not be in it, ``unknown`` why there may be more open plans; None: there are not.
     """
 
-    open: Mapping[str, list[PlanState]]
-    listing: Listing | None
+    open: Mapping[str, list[VerifiedPlan]]
+    listing: PlanListing | None
     missing: str
     unknown: str | None = None
 
@@ -58,7 +58,7 @@ class Books:
         return find_unledgered(group, self.listing.knows, self.listing.plans)
 
 
-def read_books(run: Run, cluster: Cluster) -> Books:
+def read_books(run: Invocation, cluster: Cluster) -> LedgerReading:
     """What the ledger says of all groups; what can't be read of it is noted.
 
     It costs a request where there is no ledger. Who may not DESCRIBE the ledger is not told whether there is one, so
@@ -68,12 +68,12 @@ def read_books(run: Run, cluster: Cluster) -> Books:
     try:
         layout = cluster.layouts([topic]).get(topic)
         if layout is None or isinstance(layout, NotFound):  # most clusters have none
-            return Books({}, None, f"there is no ledger {topic}")
+            return LedgerReading({}, None, f"there is no ledger {topic}")
         if isinstance(layout, KgroupError):
             raise layout
         # Imported here: nearly no group has one.
         from kgroup.catchup.ledger.ledger import Ledger
-        from kgroup.catchup.plan_state import PlanState
+        from kgroup.catchup.plan_state import VerifiedPlan
         from kgroup.catchup.verification import prove
 
         settings = run.settings
@@ -81,20 +81,20 @@ def read_books(run: Run, cluster: Cluster) -> Books:
             listing = ledger.list(patience_s=_PATIENCE_S)
     except KgroupError as error:
         run.reporter.note(f"whether a catch-up is owed can't be told: {topic} {error.message}")
-        return Books({}, None, f"{topic} could not be read", f"{topic} could not be read")
+        return LedgerReading({}, None, f"{topic} could not be read", f"{topic} could not be read")
     why = None
     for plan_id, fault in listing.unread:
         why = f"{plan_id} in {topic} could not be read"
         run.reporter.note(f"whether a catch-up is owed can't be told: {plan_id}: {fault.message}")
-    found: dict[str, list[PlanState]] = {}
+    found: dict[str, list[VerifiedPlan]] = {}
     now_ms = utc_ms()
     for plan in listing.plans:
         if plan.plan.group is not None and plan.state.state.is_open:
-            found.setdefault(plan.plan.group, []).append(PlanState(plan, prove(plan), now_ms))
+            found.setdefault(plan.plan.group, []).append(VerifiedPlan(plan, prove(plan), now_ms))
     missing = f"the ledger {topic} does not have that plan"
     if listing.hidden is not None:
         missing = f"an open transaction hides a part of the ledger {topic}"
-    return Books(found, listing, missing, why)
+    return LedgerReading(found, listing, missing, why)
 
 
 def has_mark(group: Group) -> bool:
@@ -103,7 +103,7 @@ def has_mark(group: Group) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Owed:
+class PendingCatchups:
     """What open catch-ups owe, by group: ``lines`` for the pages, ``owing`` for json and yaml.
 
     ``notes`` are the same lines, for where neither has room for them. ``unknown`` is why a group that is in none of
@@ -126,7 +126,7 @@ class Owed:
         return {group: self.owing.get(group, None if self.unknown else ()) for group in groups}
 
     @classmethod
-    def read(cls, run: Run, books: Books, groups: Iterable[Group], *, on_page: bool) -> Owed:
+    def read(cls, run: Invocation, books: LedgerReading, groups: Iterable[Group], *, on_page: bool) -> PendingCatchups:
         """Of all groups at once. ``on_page``: what is shown to people has room for it."""
         lost = {group.name: rows for group in groups if has_mark(group) and (rows := books.unledgered(group))}
         plans, unknown = books.open, books.unknown
@@ -158,22 +158,22 @@ class Owed:
             return cls(lines, unknown=unknown, on_page=True)
         return cls(notes=lines, unknown=unknown)
 
-    def note(self, run: Run, groups: Iterable[str]) -> None:
+    def note(self, run: Invocation, groups: Iterable[str]) -> None:
         """Say of these groups what the output has no place for."""
         for group in groups:
             if lines := self.notes.get(group):
                 run.reporter.note(f"{group}: owed: {'; '.join(lines)}")
 
 
-class OwedMemory:
+class PendingCatchupsCache:
     """What one look of ``--watch`` leaves for the next."""
 
     def __init__(self) -> None:
-        self._read: tuple[float, Books] | None = None
+        self._read: tuple[float, LedgerReading] | None = None
 
-    def read(self, run: Run, cluster: Cluster, groups: Iterable[Group], *, on_page: bool) -> Owed:
+    def read(self, run: Invocation, cluster: Cluster, groups: Iterable[Group], *, on_page: bool) -> PendingCatchups:
         """What catch-ups owe, by the ledger as it was read last, or is read now."""
         now_s = time.monotonic()
         if self._read is None or now_s - self._read[0] >= _EVERY_S:
             self._read = (now_s, read_books(run, cluster))
-        return Owed.read(run, self._read[1], groups, on_page=on_page)
+        return PendingCatchups.read(run, self._read[1], groups, on_page=on_page)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from kgroup.catchup.service.pending import has_mark, read_books
 from kgroup.cluster.snapshot import Cluster
-from kgroup.groups.change_plan import Plan
-from kgroup.settings.invocation import Run
+from kgroup.groups.change_plan import ChangePlan
+from kgroup.settings.invocation import Invocation
 from kgroup.support.units import plural
 
 
-def warn_of_plans(run: Run, cluster: Cluster, plan: Plan) -> None:
+def warn_of_plans(run: Invocation, cluster: Cluster, plan: ChangePlan) -> None:
     """Say of each group that is about to be changed what a catch-up still owes to it, or may owe."""
     names = frozenset(plan.concerned)
     if not names:

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from kgroup.catchup.gap import Gap, LastCommit, LastWork, LogFacts, plan_gap
-from kgroup.catchup.gap_request import Choice, Wish
+from kgroup.catchup.gap import Gap, LastActivity, LastCommit, PartitionLog, plan_gap
+from kgroup.catchup.gap_request import GapRequest, GapSelection
 from kgroup.catchup.model import Place
 from kgroup.cluster.offsets_topic.commits import CommitRecord
 from kgroup.cluster.snapshot import Cluster
-from kgroup.cluster.topic_retention import Keeping
+from kgroup.cluster.topic_retention import TopicRetentions
 from kgroup.cluster.topics import LogView, TopicLayout
-from kgroup.groups.commit_tags import Mark
+from kgroup.groups.commit_tags import CatchupCommitTag
 from kgroup.model.groups import Group, LogRange
 from kgroup.support.errors import KgroupError, NotFound
 
@@ -31,15 +31,15 @@ _COMPACTED = "compact"
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class GapInput:
     """A gap, and what it was made from; ``notes`` say what could not be read.
 
     ``faults`` are why the logs of partitions could not be read.
     """
 
     gap: Gap
-    logs: Mapping[Place, LogFacts]
-    work: LastWork
+    logs: Mapping[Place, PartitionLog]
+    work: LastActivity
     notes: tuple[str, ...] = ()
     faults: Mapping[Place, KgroupError] = field(default_factory=dict)
 
@@ -50,7 +50,7 @@ class Seen:
         return sum(log.growth_per_s or 0.0 for log in facts if log is not None)
 
 
-def look(cluster: Cluster, group: Group | None, wish: Wish, now_ms: int) -> Seen:
+def look(cluster: Cluster, group: Group | None, wish: GapRequest, now_ms: int) -> GapInput:
     """The gap as it is now. ``group`` is None, or not looked at, where ranges are named.
 
     Raises what the questions to the cluster raise; what can't be read of one partition is a row of the gap.
@@ -69,7 +69,7 @@ def look(cluster: Cluster, group: Group | None, wish: Wish, now_ms: int) -> Seen
     gap = plan_gap(group, reading.logs, choice, reading.work, now_ms)
     logs, notes = _with_oldest(cluster, gap, reading.logs)
     gap = plan_gap(group, logs, choice, reading.work, now_ms)
-    return Seen(gap, logs, reading.work, (*past.notes, *notes), faults)
+    return GapInput(gap, logs, reading.work, (*past.notes, *notes), faults)
 
 
 def log_starts(cluster: Cluster, places: Iterable[Place]) -> dict[Place, int]:
@@ -85,7 +85,7 @@ def topic_ids(cluster: Cluster, topics: Iterable[str]) -> dict[str, str | None]:
     return {topic: layout.id for topic, layout in found.items() if isinstance(layout, TopicLayout)}
 
 
-def _topics(group: Group | None, wish: Wish) -> set[str]:
+def _topics(group: Group | None, wish: GapRequest) -> set[str]:
     if wish.ranges:
         return {item.topic for item in wish.ranges}
     if wish.topics:
@@ -93,7 +93,7 @@ def _topics(group: Group | None, wish: Wish) -> set[str]:
     return set() if group is None else {partition.topic for partition in group.partitions}
 
 
-def _require_named(layouts: Mapping[str, TopicLayout | KgroupError], wish: Wish) -> None:
+def _require_named(layouts: Mapping[str, TopicLayout | KgroupError], wish: GapRequest) -> None:
     """A range that was named has to be there, and a topic to be seen: raise what is the matter with it."""
     for choice in wish.topics:
         layout = layouts.get(choice.topic)
@@ -107,7 +107,7 @@ def _require_named(layouts: Mapping[str, TopicLayout | KgroupError], wish: Wish)
             raise NotFound(f"--range {item.topic}:{item.partition}: there is no such partition")
 
 
-def _places(layouts: Mapping[str, TopicLayout | KgroupError], wish: Wish) -> list[Place]:
+def _places(layouts: Mapping[str, TopicLayout | KgroupError], wish: GapRequest) -> list[Place]:
     there = [
         (topic, number)
         for topic, layout in layouts.items()
@@ -168,7 +168,7 @@ def _rates(commits: Iterable[CommitRecord]) -> dict[Place, float]:
     by_place: dict[Place, list[tuple[int, int]]] = {}
     for record in commits:
         place = (record.topic, record.partition)
-        if record.commit is None or Mark.of(record.commit.metadata) is not None:
+        if record.commit is None or CatchupCommitTag.of(record.commit.metadata) is not None:
             by_place.pop(place, None)
         else:
             by_place.setdefault(place, []).append((record.timestamp_ms, record.commit.offset))
@@ -190,7 +190,7 @@ class _Reading:
         cluster: Cluster,
         layouts: Mapping[str, TopicLayout | KgroupError],
         places: Sequence[Place],
-        wish: Wish,
+        wish: GapRequest,
         past: _Past,
         now_ms: int,
     ) -> None:
@@ -211,14 +211,14 @@ class _Reading:
             by_broker = (keeping.settings.get(place[0]) or {}).get(_TIMES) == "LogAppendTime"
             there = self._at(place, past.stopped_ms) if by_broker else None
             then[place] = view.end if there is None else there
-        self.work = LastWork(past.stopped_ms, past.commits, then)
+        self.work = LastActivity(past.stopped_ms, past.commits, then)
 
     def _at(self, place: Place, moment_ms: int | None) -> int | None:
         return None if moment_ms is None else self._views[place].at_times[self._columns[moment_ms]]
 
-    def choice(self, wish: Wish) -> Choice:
+    def choice(self, wish: GapRequest) -> GapSelection:
         """The wish, its moments found in the logs."""
-        return Choice(
+        return GapSelection(
             wish.topics, wish.ranges, wish.missing, self._found(wish.skip_before_ms), self._found(wish.until_ms)
         )
 
@@ -242,8 +242,8 @@ def _without_log(layouts: Mapping[str, TopicLayout | KgroupError], group: Group 
 
 
 def _facts(
-    place: Place, view: LogView, layout: TopicLayout | KgroupError, keeping: Keeping, grown_from: int | None
-) -> LogFacts:
+    place: Place, view: LogView, layout: TopicLayout | KgroupError, keeping: TopicRetentions, grown_from: int | None
+) -> PartitionLog:
     settings = keeping.settings.get(place[0])
     policy = (settings or {}).get("cleanup.policy", "")
     deletes = "delete" in policy
@@ -254,7 +254,7 @@ def _facts(
         unknown = f"no DESCRIBE_CONFIGS on {place[0]}"
     elif retention_bytes is not None and size is None:
         unknown = f"{place[0]} has retention.bytes, and the size of its logs could not be read"
-    return LogFacts(
+    return PartitionLog(
         start=view.start,
         last_stable=view.last_stable.offset,
         last_stable_epoch=view.last_stable.leader_epoch,
@@ -275,8 +275,8 @@ def _limit(settings: Mapping[str, str] | None, name: str) -> int | None:
 
 
 def _with_oldest(
-    cluster: Cluster, gap: Gap, logs: Mapping[Place, LogFacts]
-) -> tuple[dict[Place, LogFacts], tuple[str, ...]]:
+    cluster: Cluster, gap: Gap, logs: Mapping[Place, PartitionLog]
+) -> tuple[dict[Place, PartitionLog], tuple[str, ...]]:
     """The logs with the time of the first record of each range."""
     # The first of several ranges of a partition has the oldest records.
     spans = {item.place: LogRange(item.start, item.end) for item in reversed(gap.ranges) if item.end > item.start}

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
-from kgroup.catchup.model import Epoch, Place, Plan, State, StateRecord
+from kgroup.catchup.model import CatchupPlan, Place, PlanState, RunnerEpoch, StateRecord
 from kgroup.catchup.offset_moves import at_end
-from kgroup.catchup.release_evidence import GroupCommit, History
-from kgroup.catchup.steps import Move, MoveBack, Release, next_state
-from kgroup.cluster.membership.exclusive import Holding
+from kgroup.catchup.release_evidence import GroupCommit, ReleaseHistory
+from kgroup.catchup.steps import MoveBack, OffsetMove, Release, next_state
+from kgroup.cluster.membership.exclusive import ExclusiveMembership
 from kgroup.cluster.offsets_topic.commits import CommitHistory, CommitRecord
 from kgroup.cluster.snapshot import Cluster
 from kgroup.cluster.writes import ChangingCluster
@@ -30,14 +30,14 @@ class LedgerWriter(Protocol):
     """Who works on a plan: has fenced its predecessors, and has its epoch in the ledger."""
 
     @property
-    def epoch(self) -> Epoch:
+    def epoch(self) -> RunnerEpoch:
         """Its own."""
 
     def write(self, *values: StateRecord) -> None:
         """Return when they are committed. Raises Refused [superseded] where another run has taken the plan over."""
 
 
-class States:
+class StateWriter:
     """The states of a plan, written one after the other; ``record`` is what the ledger says now.
 
     ``now_ms`` is the clock.
@@ -51,7 +51,7 @@ class States:
 
     def write(
         self,
-        state: State,
+        state: PlanState,
         *,
         log_position: int | None = None,
         moving: MoveBack | None = None,
@@ -76,12 +76,14 @@ class States:
         self.write(self.record.state)
 
 
-def first_release(plan: Plan, epoch: int) -> Release:
+def first_release(plan: CatchupPlan, epoch: int) -> Release:
     """The release of a plan of which nothing was released yet: each partition from where it was to its end."""
-    return Release(tuple(Move(*item.place, item.before, (at_end(plan, item, epoch),)) for item in plan.ranges), None)
+    return Release(
+        tuple(OffsetMove(*item.place, item.before, (at_end(plan, item, epoch),)) for item in plan.ranges), None
+    )
 
 
-def release_plan(cluster: ChangingCluster, plan: Plan, states: States) -> None:
+def release_plan(cluster: ChangingCluster, plan: CatchupPlan, states: StateWriter) -> None:
     """Hold the plan's group, release all of it, leave; the time that this takes does not depend on the gap.
 
     Raises what ``ChangingCluster.hold`` and ``release`` do.
@@ -90,7 +92,7 @@ def release_plan(cluster: ChangingCluster, plan: Plan, states: States) -> None:
         release(cluster, holding, first_release(plan, states.epoch), states)
 
 
-def hold(cluster: ChangingCluster, plan: Plan, *, as_planned: bool = True) -> Holding:
+def hold(cluster: ChangingCluster, plan: CatchupPlan, *, as_planned: bool = True) -> ExclusiveMembership:
     """A block in which nobody else moves the offsets of the plan's group, nor reads its partitions as its member.
 
     ``as_planned`` is whether the group has to have the type that it had when the plan was made: one that goes on with a
@@ -100,7 +102,7 @@ def hold(cluster: ChangingCluster, plan: Plan, *, as_planned: bool = True) -> Ho
     return cluster.hold(group_of(plan), kind, [item.place for item in plan.ranges])
 
 
-def release(cluster: Cluster, holding: Holding, step: Release, states: States) -> None:
+def release(cluster: Cluster, holding: ExclusiveMembership, step: Release, states: StateWriter) -> None:
     """Move partitions to the head, in a group that is held; the ledger says ``releasing``, then ``released``.
 
     Raises Refused [moved-since] where a commit is not what the step was made for: nothing is changed then. Raises
@@ -109,24 +111,24 @@ def release(cluster: Cluster, holding: Holding, step: Release, states: States) -
     """
     check(holding, step.moves)
     noted = cluster.end_of_commits(holding.group) if step.log_position is None else step.log_position
-    states.write(State.RELEASING, log_position=noted)
+    states.write(PlanState.RELEASING, log_position=noted)
     _carry_out(holding, step.moves, states)
-    states.write(State.RELEASED)
+    states.write(PlanState.RELEASED)
 
 
-def move_back(holding: Holding, step: MoveBack, states: States) -> None:
+def move_back(holding: ExclusiveMembership, step: MoveBack, states: StateWriter) -> None:
     """Move partitions back, in a group that is held; the ledger says ``cancelling``, then ``cancelled``.
 
     Raises as ``release``. ``cancelling`` is written even where the ledger says it already, and then with the targets
     that it has: nothing is committed by whom the ledger has fenced.
     """
     check(holding, step.moves)
-    states.write(State.CANCELLING, moving=step if step.write else None)
+    states.write(PlanState.CANCELLING, moving=step if step.write else None)
     _carry_out(holding, step.moves, states)
-    states.write(State.CANCELLED)
+    states.write(PlanState.CANCELLED)
 
 
-def check(holding: Holding, moves: Iterable[Move]) -> None:
+def check(holding: ExclusiveMembership, moves: Iterable[OffsetMove]) -> None:
     """Raise Refused [moved-since] unless every partition stands where the step that was decided found it."""
     found = standing(holding)
     moved = [(move, found.get(move.place)) for move in moves if found.get(move.place) != move.stands]
@@ -149,7 +151,7 @@ def check(holding: Holding, moves: Iterable[Move]) -> None:
     )
 
 
-def _carry_out(holding: Holding, moves: Iterable[Move], states: States) -> None:
+def _carry_out(holding: ExclusiveMembership, moves: Iterable[OffsetMove], states: StateWriter) -> None:
     try:
         carry_out(holding, moves)
     except Refused as error:
@@ -158,7 +160,7 @@ def _carry_out(holding: Holding, moves: Iterable[Move], states: States) -> None:
         raise
 
 
-def carry_out(holding: Holding, moves: Iterable[Move]) -> None:
+def carry_out(holding: ExclusiveMembership, moves: Iterable[OffsetMove]) -> None:
     """Commit, each partition's commits one after the other, and read back what stands then. Raises as ``release``."""
     moves = tuple(moves)
     holding.alone()
@@ -174,39 +176,39 @@ def carry_out(holding: Holding, moves: Iterable[Move]) -> None:
             raise now if isinstance(now, KgroupError) else _overwritten(holding.group, move, now)
 
 
-def standing(holding: Holding) -> Mapping[Place, Commit | KgroupError]:
+def standing(holding: ExclusiveMembership) -> Mapping[Place, Commit | KgroupError]:
     """What is committed now; a KgroupError where an open transaction is about to commit."""
     return holding.committed()
 
 
-def read_history(cluster: Cluster, plan: Plan, position: int | None, budget_s: float) -> History:
+def read_history(cluster: Cluster, plan: CatchupPlan, position: int | None, budget_s: float) -> ReleaseHistory:
     """The commits of a plan's group since the position that ``releasing`` noted: evidence of what was moved.
 
     It is read for ``budget_s`` at most; why that is not all of it is in ``unread``. ``position`` None: nothing was
     noted, hence nothing moved.
     """
     if position is None:
-        return History(())
+        return ReleaseHistory(())
     return history_of(cluster.commits_since(group_of(plan), position, budget_s))
 
 
-def history_of(found: CommitHistory) -> History:
+def history_of(found: CommitHistory) -> ReleaseHistory:
     """The same for those who judge it. A commit of an open transaction may still come: that makes it unreadable."""
     unread = found.unread
     if unread is None and found.open:
         first = found.open[0]
         unread = f"an open transaction is about to commit {first.topic}:{first.partition}"
-    return History(tuple(map(_group_commit, found.commits)), found.compacted, unread)
+    return ReleaseHistory(tuple(map(_group_commit, found.commits)), found.compacted, unread)
 
 
-def group_of(plan: Plan) -> str:
+def group_of(plan: CatchupPlan) -> str:
     """Whose offsets the plan moves. Raises ValueError for a plan that moves none."""
     if plan.group is None:
         raise ValueError(f"{plan.id} moves no group")
     return plan.group
 
 
-def type_of(plan: Plan) -> str:
+def type_of(plan: CatchupPlan) -> str:
     """``classic`` or ``consumer``. Raises ValueError for a plan that moves no group."""
     if plan.group_type is None:
         raise ValueError(f"{plan.id} moves no group")
@@ -237,7 +239,7 @@ def _at(place: Place, error: KgroupError) -> KgroupError:
     return error
 
 
-def _overwritten(group: str, move: Move, now: Commit | None) -> Refused:
+def _overwritten(group: str, move: OffsetMove, now: Commit | None) -> Refused:
     return Refused(
         f"{move.topic}:{move.partition} of {group} was committed at {move.offset}, and is {_shown(now)}: "
         "somebody commits in transactions beside the group",

@@ -14,7 +14,7 @@ from kgroup.catchup.chunks import RateLimit, deal
 from kgroup.catchup.delivered import touched, unfinished
 from kgroup.catchup.gap_request import parse_rate
 from kgroup.catchup.ledger.runner import Runner
-from kgroup.catchup.model import Delivery, Ledgered, Order, Plan, Progress, Task
+from kgroup.catchup.model import CatchupPlan, ChunkProgress, Delivery, Order, PlanSnapshot, Task
 from kgroup.catchup.spark.settings import SparkSettings, slots
 from kgroup.catchup.verification import ChunkResult
 from kgroup.catchup.worker.bucket_run import ByKey
@@ -25,9 +25,9 @@ from kgroup.support.durations import parse_duration
 from kgroup.support.errors import KgroupError, Refused, UsageError
 
 if TYPE_CHECKING:
-    from kgroup.catchup.spark.job import Spec, Through
-    from kgroup.catchup.spark.progress import Totals
-    from kgroup.catchup.spark.session import Session
+    from kgroup.catchup.spark.job import TaskEnvelope, Through
+    from kgroup.catchup.spark.progress import ProgressTotals
+    from kgroup.catchup.spark.session import DriverSession
 
 DEAD_LETTERS = "dead-letter-topic"
 """The option of a Delivery that names it: whoever resumes need not say it again."""
@@ -45,7 +45,7 @@ _SIGN_EVERY_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ReplayOptions:
     """What the user said of a replay.
 
     ``sink`` and ``order`` are None where nothing was said: as the ledger has them, or with order ``partition``.
@@ -64,11 +64,11 @@ class Wanted:
     """What ``handling`` and ``rate`` were read from, as typed: kept with the plan (``Delivery.tuning``)."""
 
     @classmethod
-    def tuned(cls, tuning: Mapping[str, str], **more: Any) -> Wanted:
+    def tuned(cls, tuning: Mapping[str, str], **more: Any) -> ReplayOptions:
         """With ``handling`` and ``rate`` as these texts say. Raises UsageError for what has no meaning."""
         return cls(handling=_handling(tuning), rate=_rate(tuning), tuning=tuning, **more)
 
-    def with_kept(self, delivery: Delivery) -> Wanted:
+    def with_kept(self, delivery: Delivery) -> ReplayOptions:
         """With what the plan keeps of how fast and how often, where this run says nothing else."""
         tuning = {**delivery.tuning, **self.tuning}
         return replace(self, handling=_handling(tuning), rate=_rate(tuning), tuning=tuning) if tuning else self
@@ -110,14 +110,14 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Replayed:
+class ReplayResult:
     """What came of the tasks of one run: counted by them, refused, and why some have failed."""
 
     counted: tuple[ChunkResult, ...]
     stopped: tuple[Stopped, ...]
     failures: tuple[KgroupError, ...]
     took_s: float
-    progress: tuple[Progress, ...] = ()
+    progress: tuple[ChunkProgress, ...] = ()
     """What the ledger has of the tasks' chunks, or has to get where a task can't write it itself."""
 
 
@@ -125,7 +125,7 @@ _KEPT = (DEAD_LETTERS, WHERE)
 """Options of every sink: another one has them too, where they are not said anew."""
 
 
-def delivery_of(found: Ledgered, wanted: Wanted, typed: str | None = None) -> Delivery:
+def delivery_of(found: PlanSnapshot, wanted: ReplayOptions, typed: str | None = None) -> Delivery:
     """Where a plan's records go: as the ledger says, or as is wanted now, as long as nothing of it is delivered.
 
     ``typed`` is the command line that a hint adds to. Raises Refused [no-sink] where nobody ever said, [sink-set] where
@@ -170,13 +170,13 @@ def _fitting(tuning: Mapping[str, str], before: str, sink: str, order: Order, *,
     return kept
 
 
-def new_delivery(plan: Plan, wanted: Wanted) -> Delivery:
+def new_delivery(plan: CatchupPlan, wanted: ReplayOptions) -> Delivery:
     """Where the records of a plan go, of which nobody has said it before; ``wanted`` names a sink."""
     assert wanted.sink is not None
     return _new(plan, wanted.sink, dict(wanted.options or {}), wanted)
 
 
-def _new(plan: Plan, sink: str, options: dict[str, str], wanted: Wanted) -> Delivery:
+def _new(plan: CatchupPlan, sink: str, options: dict[str, str], wanted: ReplayOptions) -> Delivery:
     order, tuning = wanted.order or Order.PARTITION, dict(wanted.tuning)
     if wanted.latest:
         if sink == "spark":
@@ -222,9 +222,9 @@ def _rate(tuning: Mapping[str, str]) -> RateLimit | None:
 
 
 def specs(
-    found: Ledgered,
+    found: PlanSnapshot,
     delivery: Delivery,
-    wanted: Wanted,
+    wanted: ReplayOptions,
     ledger: str,
     epoch: int,
     config: Mapping[str, Any],
@@ -260,7 +260,7 @@ def specs(
     return [spec(task) for task in tasks]
 
 
-def by_key(found: Ledgered, delivery: Delivery, tasks: Sequence[TaskSpec], wanted: Wanted) -> ByKey:
+def by_key(found: PlanSnapshot, delivery: Delivery, tasks: Sequence[TaskSpec], wanted: ReplayOptions) -> ByKey:
     """What readers and tasks are told where only the newest record of each key is delivered."""
     plan = found.plan
     left = frozenset(unfinished_buckets(plan, delivery, found.progress))
@@ -268,7 +268,7 @@ def by_key(found: Ledgered, delivery: Delivery, tasks: Sequence[TaskSpec], wante
     return ByKey(reading(plan, wanted.at_once), tuple(tasks), delivery.buckets, first, left, len(delivery.tasks))
 
 
-class Replay:
+class ReplayRun:
     """One run of a plan's tasks, while its runner leaves signs of life; ``now_ms`` is the clock."""
 
     def __init__(self, runner: Runner, now_ms: Callable[[], int]) -> None:
@@ -280,14 +280,14 @@ class Replay:
 
     def run(
         self,
-        session: Session,
-        tasks: Sequence[Spec],
-        tell: Callable[[Totals], None],
+        session: DriverSession,
+        tasks: Sequence[TaskEnvelope],
+        tell: Callable[[ProgressTotals], None],
         note: Callable[[str], None],
-        read: Callable[[], Ledgered],
+        read: Callable[[], PlanSnapshot],
         through: Through | None = None,
         in_vain: Callable[[], bool] | None = None,
-    ) -> Replayed:
+    ) -> ReplayResult:
         """Run them to the end, or until ``in_vain`` says that what they deliver is lost.
 
         ``through`` is as ``job.run``'s.
@@ -295,11 +295,11 @@ class Replay:
         Raises Refused [superseded] where another runner took over; what ``job.run`` does.
         """
         from kgroup.catchup.spark.failures import error_of
-        from kgroup.catchup.spark.job import Watching, run
+        from kgroup.catchup.spark.job import JobListeners, run
 
         begun_s = time.monotonic()
         self._in_vain = in_vain
-        watching = Watching(
+        watching = JobListeners(
             tell=tell,
             stop=self._stop,
             note=note,
@@ -311,7 +311,7 @@ class Replay:
             raise self._superseded
         results = [answer.result for answer in answers if isinstance(answer.result, TaskResult)]
         failures = [error_of(answer.failure, f"task {answer.task}") for answer in answers if answer.failure]
-        return Replayed(
+        return ReplayResult(
             tuple(one for result in results for one in result.counted),
             tuple(one for result in results for one in result.stopped),
             tuple(failures),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kgroup.catchup.gap_request import check_topic_name
 from kgroup.catchup.model import Order
-from kgroup.catchup.service.replay import DEAD_LETTERS, Wanted
+from kgroup.catchup.service.replay import DEAD_LETTERS, ReplayOptions
 from kgroup.catchup.service.replay import WHERE as ROWS_WANTED
 from kgroup.catchup.sinks.spark import parse_options
 from kgroup.catchup.spark.settings import SparkSettings, parse_conf
@@ -98,7 +98,7 @@ class Speed:
     spark_log: bool = False
     report: Path | None = None
 
-    def wanted(self, to: To) -> Wanted:
+    def wanted(self, to: To) -> ReplayOptions:
         """All of it, read. Raises UsageError for what has no meaning."""
         sink, options = to.sink, to.options()
         if to.latest_per_key and self.order is not None:
@@ -121,7 +121,7 @@ class Speed:
             "handler-timeout": self.handler_timeout,
         }
         tuning = {name: str(value).strip() for name, value in said.items() if value is not None}
-        return Wanted.tuned(
+        return ReplayOptions.tuned(
             tuning, sink=sink, options=options, order=self.order, spark=settings, latest=to.latest_per_key
         )
 

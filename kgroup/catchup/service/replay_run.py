@@ -12,15 +12,30 @@ from typing import Any
 from kgroup.catchup.buckets import numbers
 from kgroup.catchup.documents import plan_document
 from kgroup.catchup.ledger.runner import Runner
-from kgroup.catchup.model import Delivery, GapRange, Ledgered
-from kgroup.catchup.plan_state import PlanState, sink_name
-from kgroup.catchup.risks import Level
-from kgroup.catchup.service.engine import Engine
-from kgroup.catchup.service.replay import DEAD_LETTERS, WHERE, Replay, Replayed, Wanted, by_key, delivery_of, specs
+from kgroup.catchup.model import Delivery, GapRange, PlanSnapshot
+from kgroup.catchup.plan_state import VerifiedPlan, sink_name
+from kgroup.catchup.risks import RiskLevel
+from kgroup.catchup.service.engine import CatchupEngine
+from kgroup.catchup.service.replay import (
+    DEAD_LETTERS,
+    WHERE,
+    ReplayOptions,
+    ReplayResult,
+    ReplayRun,
+    by_key,
+    delivery_of,
+    specs,
+)
 from kgroup.catchup.service.show import PlanRow, commands, going_on, stopped_text
-from kgroup.catchup.service.sink_checks import Finding, check_dead_letters, check_sources, check_target, may_not_write
+from kgroup.catchup.service.sink_checks import (
+    SinkFinding,
+    check_dead_letters,
+    check_sources,
+    check_target,
+    may_not_write,
+)
 from kgroup.catchup.service.start_plan import Planned
-from kgroup.catchup.service.target_losses import Loss
+from kgroup.catchup.service.target_losses import TargetLoss
 from kgroup.catchup.service.target_topic import (
     check_target_topic,
     errors_of,
@@ -36,21 +51,21 @@ from kgroup.catchup.sinks import spark as spark_sink
 from kgroup.catchup.spark import sql_job, to_spark, where
 from kgroup.catchup.spark.by_key import on_board
 from kgroup.catchup.spark.by_key import through as newest
-from kgroup.catchup.spark.job import Spec, Through
-from kgroup.catchup.spark.progress import Totals
-from kgroup.catchup.spark.ready import Ready, check
-from kgroup.catchup.spark.session import Session
+from kgroup.catchup.spark.job import TaskEnvelope, Through
+from kgroup.catchup.spark.progress import ProgressTotals
+from kgroup.catchup.spark.ready import DriverSetup, check
+from kgroup.catchup.spark.session import DriverSession
 from kgroup.catchup.verification import dispute
 from kgroup.catchup.worker.task_spec import TaskSpec
-from kgroup.cluster.topic_admin import TopicAdmin, TopicFacts
+from kgroup.cluster.topic_admin import TopicAdmin, TopicDescription
 from kgroup.groups.change_result import Refusal
 from kgroup.model.groups import RowError
 from kgroup.model.outcome import Outcome
 from kgroup.model.reporter import ProgressPart
 from kgroup.output.pages.catchup_plans import list_records, proof_screen
 from kgroup.settings.clients import librdkafka_config
-from kgroup.settings.invocation import Run
-from kgroup.support.atomic_file import WholeFile
+from kgroup.settings.invocation import Invocation
+from kgroup.support.atomic_file import AtomicFile
 from kgroup.support.clock import utc_ms
 from kgroup.support.durations import format_duration
 from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, Refused
@@ -64,13 +79,13 @@ _STARTING = "Spark is starting"
 class Fit:
     """Whether the replay can run at all: Spark is there, and what there is to say of the sink."""
 
-    ready: Ready
-    findings: tuple[Finding, ...]
+    ready: DriverSetup
+    findings: tuple[SinkFinding, ...]
 
     @property
     def checks(self) -> tuple[str, ...]:
         """Facts that hold."""
-        return tuple(item.message for item in self.findings if item.level is Level.READ)
+        return tuple(item.message for item in self.findings if item.level is RiskLevel.READ)
 
     def of(self, plan: Planned) -> Planned:
         """A plan with what is in the way of its replay, and what is not."""
@@ -86,18 +101,23 @@ class Fit:
             if item.missing_right
             else Refused(item.message, hint=item.hint, code="sink")
             for item in self.findings
-            if item.level is Level.BLOCKED
+            if item.level is RiskLevel.BLOCKED
         )
 
-    def warn(self, run: Run) -> None:
+    def warn(self, run: Invocation) -> None:
         """Say what may go wrong."""
         for item in self.findings:
-            if item.level is Level.WARNING:
+            if item.level is RiskLevel.WARNING:
                 run.reporter.warn(item.message if item.hint is None else f"{item.message}; {item.hint}")
 
 
 def fit(
-    run: Run, wanted: Wanted, ranges: tuple[GapRange, ...], replay_s: float | None = None, *, ledger: str | None = None
+    run: Invocation,
+    wanted: ReplayOptions,
+    ranges: tuple[GapRange, ...],
+    replay_s: float | None = None,
+    *,
+    ledger: str | None = None,
 ) -> Fit:
     """Look at Spark and at the sink, changing nothing; ``ledger`` is the plans' own topic, where nothing else may go.
 
@@ -108,7 +128,7 @@ def fit(
     admin = TopicAdmin(librdkafka_config(run.settings), timeout_s=run.settings.timeout_s)
     known = admin.facts_of(sorted({item.topic for item in ranges}))
     sources = {topic: facts for topic, facts in known.items() if not isinstance(facts, KgroupError)}
-    found = [Finding(Level.READ, f"Spark can run ({wanted.spark.master})"), *check_sources(sources)]
+    found = [SinkFinding(RiskLevel.READ, f"Spark can run ({wanted.spark.master})"), *check_sources(sources)]
     match wanted.sink:
         case "topic":
             target = options["topic"]
@@ -117,10 +137,10 @@ def fit(
         case "files":
             files.check(options)
             unit = "bucket of keys" if wanted.latest else "chunk"
-            found.append(Finding(Level.READ, f"sink: {options['dir']}, a file for each {unit}"))
+            found.append(SinkFinding(RiskLevel.READ, f"sink: {options['dir']}, a file for each {unit}"))
             # The workers of a cluster have their own disks, where nobody can look from here.
             if wanted.spark.is_local and (why := files.unwritable(options)):
-                found.append(Finding(Level.BLOCKED, f"--to-files {options['dir']}: {why}"))
+                found.append(SinkFinding(RiskLevel.BLOCKED, f"--to-files {options['dir']}: {why}"))
         case "command":
             command.check(options)
             command.require_no_secret(options["command"], run.settings.secrets)
@@ -128,15 +148,17 @@ def fit(
             found += _loaded(options["function"])
         case "spark":
             spark_sink.resolved(options)
-            found.append(Finding(Level.READ, "sink: an empty append is tried at --execute, before anything moves"))
+            found.append(
+                SinkFinding(RiskLevel.READ, "sink: an empty append is tried at --execute, before anything moves")
+            )
     if wanted.where is not None:
-        found.append(Finding(Level.READ, "--where is looked at by Spark at --execute, before anything moves"))
+        found.append(SinkFinding(RiskLevel.READ, "--where is looked at by Spark at --execute, before anything moves"))
     if dead := options.get(DEAD_LETTERS):
         found += check_dead_letters(dead, _facts(admin, dead), sources.keys(), ledger)
     return Fit(ready, tuple(found))
 
 
-def _facts(admin: TopicAdmin, topic: str) -> TopicFacts | Finding | None:
+def _facts(admin: TopicAdmin, topic: str) -> TopicDescription | SinkFinding | None:
     """What a topic is like that is to be written to; one that may not be described may not be written to either."""
     try:
         return admin.facts(topic)
@@ -144,17 +166,17 @@ def _facts(admin: TopicAdmin, topic: str) -> TopicFacts | Finding | None:
         return may_not_write(topic)
 
 
-def _loaded(function: str) -> tuple[Finding, ...]:
+def _loaded(function: str) -> tuple[SinkFinding, ...]:
     try:
         python.load(function)
     except KgroupError as error:
         if error.code != "handler-missing":
             raise
-        return (Finding(Level.BLOCKED, f"--to-python {error.message}", error.hint),)
+        return (SinkFinding(RiskLevel.BLOCKED, f"--to-python {error.message}", error.hint),)
     return ()
 
 
-def where_of(wanted: Wanted) -> str | None:
+def where_of(wanted: ReplayOptions) -> str | None:
     """``topic orders-backfill, exactly once``; None where nobody said."""
     if wanted.sink is None:
         return None
@@ -167,22 +189,24 @@ def where_of(wanted: Wanted) -> str | None:
 
 
 @contextmanager
-def spark(run: Run, wanted: Wanted, ready: Ready, *, log: bool, needed: bool = True) -> Iterator[Session | None]:
+def spark(
+    run: Invocation, wanted: ReplayOptions, ready: DriverSetup, *, log: bool, needed: bool = True
+) -> Iterator[DriverSession | None]:
     """Spark, started in the background: it is not waited for before the head is released. None: nothing to replay."""
     if not needed:
         yield None
         return
     say = run.reporter.note if log else None
     hidden = spark_sink.secrets_of(wanted.options or {}) if wanted.sink == "spark" else ()
-    with Session(replace(wanted.spark, heavy=wanted.needs_sql), ready, say=say, hidden=hidden) as session:
+    with DriverSession(replace(wanted.spark, heavy=wanted.needs_sql), ready, say=say, hidden=hidden) as session:
         yield session
 
 
-def tried(run: Run, session: Session | None, wanted: Wanted) -> None:
+def tried(run: Invocation, session: DriverSession | None, wanted: ReplayOptions) -> None:
     """What only Spark itself can tell of a replay, before anything moves: it is waited for here, some 6 s.
 
     Raises UsageError for a condition that Spark does not take, Refused [sink] for a writer that does not; what
-    ``Session.context`` raises.
+    ``DriverSession.context`` raises.
     """
     if session is None or (wanted.where is None and wanted.sink != "spark"):
         return
@@ -194,7 +218,12 @@ def tried(run: Run, session: Session | None, wanted: Wanted) -> None:
 
 
 def replayed(
-    run: Run, engine: Engine, runner: Runner, session: Session | None, wanted: Wanted, report: Path | None
+    run: Invocation,
+    engine: CatchupEngine,
+    runner: Runner,
+    session: DriverSession | None,
+    wanted: ReplayOptions,
+    report: Path | None,
 ) -> Outcome:
     """Replay what is left of a released plan, and prove it.
 
@@ -213,7 +242,7 @@ def replayed(
         if loss is not None:
             tell_of_loss(run, found, loss)
         if loss is not None and (loss.blocked or not loss.exists or session is None):
-            return _proved(run, engine, runner, Replayed((), (), (), 0.0), report, loss)
+            return _proved(run, engine, runner, ReplayResult((), (), (), 0.0), report, loss)
         came = _worked(run, engine, runner, session, wanted.with_kept(delivery), found.delivery or delivery)
         return _proved(run, engine, runner, came, report)
     except (KeyboardInterrupt, Terminated):
@@ -233,24 +262,29 @@ def replayed(
 
 
 def _worked(
-    run: Run, engine: Engine, runner: Runner, session: Session | None, wanted: Wanted, delivery: Delivery
-) -> Replayed:
+    run: Invocation,
+    engine: CatchupEngine,
+    runner: Runner,
+    session: DriverSession | None,
+    wanted: ReplayOptions,
+    delivery: Delivery,
+) -> ReplayResult:
     """Run the tasks that have something left to do; what a whole write of Spark's has done is written down here."""
     found, epoch, timeout_s = runner.found, runner.epoch.number, run.settings.timeout_s
     tasks = specs(found, delivery, wanted, engine.ledger.topic, epoch, librdkafka_config(run.settings), timeout_s)
     if not tasks or session is None:
-        return Replayed((), (), (), 0.0)
+        return ReplayResult((), (), (), 0.0)
     engine.require_same_topics(found.plan)
     shown, through = _on_spark(found, delivery, tasks, wanted)
     total = sum(chunk.end - chunk.start for task in shown for chunk in task.chunks)
     with run.reporter.progress("replay", total, "offsets", "REPLAY") as bar:
         bar.update(0, _STARTING)
 
-        def tell(totals: Totals) -> None:
+        def tell(totals: ProgressTotals) -> None:
             parts = [ProgressPart(row.topic, row.done, row.total) for row in totals.topics]
             bar.update(totals.offsets, _text(totals), parts)
 
-        def read() -> Ledgered:
+        def read() -> PlanSnapshot:
             return engine.ledger.read(found.plan.id, found.offset)
 
         whole = delivery.sink == "spark"
@@ -258,13 +292,13 @@ def _worked(
             left = [chunk for task in tasks for chunk in task.chunks]
             runner.write(*to_spark.may_repeat(left, found.progress, epoch, utc_ms()))
         differs = target_differs(engine, delivery)
-        came = Replay(runner, utc_ms).run(session, shown, tell, run.reporter.note, read, through, differs)
+        came = ReplayRun(runner, utc_ms).run(session, shown, tell, run.reporter.note, read, through, differs)
         if whole and came.progress:
             runner.write(*came.progress)
     return came
 
 
-def _require_still_same_topics(engine: Engine, found: Ledgered) -> None:
+def _require_still_same_topics(engine: CatchupEngine, found: PlanSnapshot) -> None:
     """Workers read by name and offset: a topic that was made anew beneath them looks the same to them.
 
     So nothing is proved without looking, whichever run has read it: an earlier one may have ended before it could.
@@ -277,8 +311,8 @@ def _require_still_same_topics(engine: Engine, found: Ledgered) -> None:
 
 
 def _on_spark(
-    found: Ledgered, delivery: Delivery, tasks: Sequence[TaskSpec], wanted: Wanted
-) -> tuple[Sequence[Spec], Through | None]:
+    found: PlanSnapshot, delivery: Delivery, tasks: Sequence[TaskSpec], wanted: ReplayOptions
+) -> tuple[Sequence[TaskEnvelope], Through | None]:
     """The tasks as their progress is shown, and how Spark runs them where its SQL has a part in it."""
     condition = delivery.options.get(WHERE)
     if delivery.buckets:
@@ -289,7 +323,7 @@ def _on_spark(
     return tasks, None if condition is None else sql_job.sifted(tasks, condition, found.progress)
 
 
-def _text(totals: Totals) -> str:
+def _text(totals: ProgressTotals) -> str:
     if totals.heard_s is None and not totals.records_per_s:
         return _STARTING
     parts = [f"{human_count(totals.records)} {'record' if totals.records == 1 else 'records'}"]
@@ -305,7 +339,12 @@ def _text(totals: Totals) -> str:
 
 
 def _proved(
-    run: Run, engine: Engine, runner: Runner, came: Replayed, report: Path | None, loss: Loss | None = None
+    run: Invocation,
+    engine: CatchupEngine,
+    runner: Runner,
+    came: ReplayResult,
+    report: Path | None,
+    loss: TargetLoss | None = None,
 ) -> Outcome:
     """The proof, the plan's end in the ledger, and the report; ``loss`` is what is known already to be gone."""
     found = runner.read()
@@ -332,7 +371,7 @@ def _proved(
     engine.finish(runner, proof)
     if runner.found.state.state.is_open:
         engine.sign_off(runner)
-    state = PlanState(runner.found, proof, utc_ms())
+    state = VerifiedPlan(runner.found, proof, utc_ms())
     _say(run, engine, state, loss)
     errors = () if loss is None else errors_of(run, found, loss)
     errors += tuple(RowError.of(error, group=found.plan.group) for error in came.failures)
@@ -364,7 +403,7 @@ def _proved(
     )
 
 
-def _say(run: Run, engine: Engine, state: PlanState, loss: Loss | None) -> None:
+def _say(run: Invocation, engine: CatchupEngine, state: VerifiedPlan, loss: TargetLoss | None) -> None:
     proof, plan_id = state.proof, state.found.plan.id
     if loss is not None and loss.blocked is not None:
         run.reporter.event("DISPUTED", f"{plan_id}  it cannot deliver that again: {loss.blocked}")
@@ -383,9 +422,9 @@ def _say(run: Run, engine: Engine, state: PlanState, loss: Loss | None) -> None:
         run.reporter.event("STOPPED", f"{plan_id}  {left} not delivered; {following}")
 
 
-def _write_report(path: Path, state: PlanState, came: Replayed) -> None:
+def _write_report(path: Path, state: VerifiedPlan, came: ReplayResult) -> None:
     document: dict[str, Any] = plan_document(state.found, state.proof)
     document["took_ms"] = round(came.took_s * 1000)
     document["disputed"] = list(state.proof.disputed)
-    with WholeFile(path, "--report") as file:
+    with AtomicFile(path, "--report") as file:
         file.write(json.dumps({"kind": "kgroup.catchup.report/v1", "data": [document]}, indent=2).encode() + b"\n")

@@ -8,15 +8,15 @@ from typing import Any
 
 from kgroup.catchup.delivered import undelivered
 from kgroup.catchup.documents import plan_document
-from kgroup.catchup.model import Ledgered
-from kgroup.catchup.plan_state import Commands, PlanState, list_order
-from kgroup.catchup.service.engine import Engine
+from kgroup.catchup.model import PlanSnapshot
+from kgroup.catchup.plan_state import PlanCommands, VerifiedPlan, list_order
+from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.lookup import found_plan, ledger_said, listed
 from kgroup.catchup.unrecorded_releases import range_words
 from kgroup.catchup.verification import prove
 from kgroup.model.outcome import Outcome
 from kgroup.output.pages.catchup_plans import list_records, list_screen, show_screen
-from kgroup.settings.invocation import Run
+from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_ms
 from kgroup.support.errors import KgroupError, NotFound, Refused
 from kgroup.support.stdout_reader import pause
@@ -30,14 +30,14 @@ _PATIENCE_S = 1.0
 class PlanRow:
     """A plan as a document."""
 
-    state: PlanState
+    state: VerifiedPlan
 
     def document(self) -> dict[str, Any]:
         """Its JSON form."""
         return plan_document(self.state.found, self.state.proof)
 
 
-def commands(run: Run, found: Ledgered, *more: str) -> Commands:
+def commands(run: Invocation, found: PlanSnapshot, *more: str) -> PlanCommands:
     """The command lines for this plan; what it is replayed to has to be said once. ``more`` are options of resume."""
     plan_id = found.plan.id
     where = () if found.delivery is not None else ("--to-topic", "TOPIC")
@@ -47,7 +47,7 @@ def commands(run: Run, found: Ledgered, *more: str) -> Commands:
     def typed(*words: str) -> str:
         return run.command("catchup", *words, *ledger, "--execute")
 
-    return Commands(
+    return PlanCommands(
         resume=typed("resume", plan_id, *where, *more, *_said_each_time(run)),
         cancel=typed("cancel", plan_id),
         give_up=typed("cancel", plan_id, "--give-up"),
@@ -56,14 +56,14 @@ def commands(run: Run, found: Ledgered, *more: str) -> Commands:
     )
 
 
-def going_on(run: Run, engine: Engine, found: Ledgered) -> str:
+def going_on(run: Invocation, engine: CatchupEngine, found: PlanSnapshot) -> str:
     """``nothing is lost; to go on: ...``, or what is left to do where the records are gone that were not delivered."""
     if (gone := sources_gone(engine, found)) is not None:
         return f"{gone.message}; to end it: {commands(run, found).give_up}"
     return f"nothing is lost; to go on: {commands(run, found).resume}"
 
 
-def sources_gone(engine: Engine, found: Ledgered) -> KgroupError | None:
+def sources_gone(engine: CatchupEngine, found: PlanSnapshot) -> KgroupError | None:
     """Why nothing more of an open plan can be delivered; None: it can, as far as is known."""
     if not found.state.state.is_open or not undelivered(found.plan, found.progress):
         return None
@@ -76,7 +76,7 @@ def sources_gone(engine: Engine, found: Ledgered) -> KgroupError | None:
     return None
 
 
-def stopped_text(run: Run, engine: Engine, found: Ledgered, why: str | None = None) -> str:
+def stopped_text(run: Invocation, engine: CatchupEngine, found: PlanSnapshot, why: str | None = None) -> str:
     """How to go on with a plan whose replay has ended early, or ``why`` it goes on elsewhere.
 
     Where the ledger was lost, none of that is true.
@@ -98,14 +98,14 @@ def stopped_text(run: Run, engine: Engine, found: Ledgered, why: str | None = No
     )
 
 
-def _said_each_time(run: Run) -> Iterator[str]:
+def _said_each_time(run: Invocation) -> Iterator[str]:
     """What the ledger does not keep of a replay, where it was typed: where Spark runs, which is each machine's own."""
     for option, words in run.options.items():
         if option in _NOT_KEPT:
             yield from words
 
 
-def followed(run: Run, engine: Engine, text: str) -> str:
+def followed(run: Invocation, engine: CatchupEngine, text: str) -> str:
     """Say how far a plan's replay is, each time that it is further, until nobody works on it any more; its id.
 
     A group's name may mean several plans once this one is finished. Raises as ``found_plan``, and what reading the
@@ -114,7 +114,7 @@ def followed(run: Run, engine: Engine, text: str) -> str:
     found = found_plan(run, engine, text, finished=True)
     said = ""
     while True:
-        state = PlanState(found, prove(found), utc_ms())
+        state = VerifiedPlan(found, prove(found), utc_ms())
         line = f"{found.plan.id}  {state.word}  {state.done_text}"
         if line != said:
             run.reporter.event("REPLAY", line)
@@ -125,11 +125,11 @@ def followed(run: Run, engine: Engine, text: str) -> str:
         found = engine.ledger.read(found.plan.id, found.offset)
 
 
-def list_outcome(run: Run, engine: Engine, groups: Sequence[str], *, verbose: bool) -> Outcome:
+def list_outcome(run: Invocation, engine: CatchupEngine, groups: Sequence[str], *, verbose: bool) -> Outcome:
     """All plans, or those of some groups."""
     at_ms = utc_ms()
     states = [
-        PlanState(found, prove(found), at_ms)
+        VerifiedPlan(found, prove(found), at_ms)
         for found in listed(run, engine).plans
         if not groups or found.plan.group in groups
     ]
@@ -145,14 +145,14 @@ def list_outcome(run: Run, engine: Engine, groups: Sequence[str], *, verbose: bo
     )
 
 
-def show_outcome(run: Run, engine: Engine, text: str, *, verbose: bool) -> Outcome:
+def show_outcome(run: Invocation, engine: CatchupEngine, text: str, *, verbose: bool) -> Outcome:
     """One plan, with what is lost by now."""
     found = found_plan(run, engine, text, finished=True)
-    return state_outcome(run, engine, PlanState(found, engine.proof(found), utc_ms()), verbose=verbose)
+    return state_outcome(run, engine, VerifiedPlan(found, engine.proof(found), utc_ms()), verbose=verbose)
 
 
 def state_outcome(
-    run: Run, engine: Engine, state: PlanState, *, verbose: bool = False, executed: bool = False
+    run: Invocation, engine: CatchupEngine, state: VerifiedPlan, *, verbose: bool = False, executed: bool = False
 ) -> Outcome:
     """A plan's page."""
     gone = sources_gone(engine, state.found)

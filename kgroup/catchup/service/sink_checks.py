@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kgroup.catchup.model import GapRange
-from kgroup.catchup.risks import Level
+from kgroup.catchup.risks import RiskLevel
 from kgroup.model.acl_hint import acl_hint, tool_flags
 from kgroup.support.durations import format_duration
 from kgroup.support.units import human_bytes, plural
 
 if TYPE_CHECKING:
-    from kgroup.cluster.topic_admin import TopicFacts
+    from kgroup.cluster.topic_admin import TopicDescription
 
 
 BROKERS_OWN = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
@@ -28,13 +28,13 @@ _HEADERS_BYTES = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class SinkFinding:
     """READ is a fact that holds, WARNING may go wrong, BLOCKED would lose records or fail.
 
     ``missing_right``: it is BLOCKED for this user alone.
     """
 
-    level: Level
+    level: RiskLevel
     message: str
     hint: str | None = None
     missing_right: bool = False
@@ -42,105 +42,113 @@ class Finding:
 
 def check_target(
     topic: str,
-    facts: TopicFacts | Finding | None,
+    facts: TopicDescription | SinkFinding | None,
     ranges: tuple[GapRange, ...],
-    sources: Mapping[str, TopicFacts | None],
+    sources: Mapping[str, TopicDescription | None],
     options: Mapping[str, str],
     now_ms: int,
     replay_s: float | None,
     ledger: str | None = None,
-) -> tuple[Finding, ...]:
+) -> tuple[SinkFinding, ...]:
     """What there is to say of ``--to-topic``; ``facts`` may be why they are unknown.
 
     ``sources`` are the topics of the gap, ``ledger`` is the plans' own.
 
     Kept timestamps can kill the copy: two-hour-old records in a topic with an hour of retention are gone in minutes.
     """
-    if isinstance(facts, Finding):
+    if isinstance(facts, SinkFinding):
         return (facts,)
     if facts is None:
         make = f"kafka-topics.sh {tool_flags()} --create --topic {topic} --partitions N ..."
-        return (Finding(Level.BLOCKED, f"--to-topic {topic}: there is no such topic", make),)
+        return (SinkFinding(RiskLevel.BLOCKED, f"--to-topic {topic}: there is no such topic", make),)
     if topic == ledger or topic in BROKERS_OWN:
         whose = "the ledger of all catch-ups" if topic == ledger else "written by brokers alone"
-        return (Finding(Level.BLOCKED, f"--to-topic {topic}: it is {whose}"),)
+        return (SinkFinding(RiskLevel.BLOCKED, f"--to-topic {topic}: it is {whose}"),)
     if topic in {item.topic for item in ranges}:
         said = f"--to-topic {topic}: the gap itself lies there, and the group would get it as new records"
-        return (Finding(Level.WARNING, said), *_found(topic, facts, ranges, sources, options, now_ms, replay_s))
+        return (SinkFinding(RiskLevel.WARNING, said), *_found(topic, facts, ranges, sources, options, now_ms, replay_s))
     return tuple(_found(topic, facts, ranges, sources, options, now_ms, replay_s))
 
 
-def check_sources(sources: Mapping[str, TopicFacts | None]) -> tuple[Finding, ...]:
+def check_sources(sources: Mapping[str, TopicDescription | None]) -> tuple[SinkFinding, ...]:
     """Whether workers may read the topics of the gap, with the user's own rights."""
     return tuple(
-        Finding(Level.BLOCKED, f"no READ on Topic {topic}", acl_hint("Read", "topic", topic), missing_right=True)
+        SinkFinding(
+            RiskLevel.BLOCKED, f"no READ on Topic {topic}", acl_hint("Read", "topic", topic), missing_right=True
+        )
         for topic, facts in sorted(sources.items())
         if facts is not None and facts.operations is not None and "READ" not in facts.operations
     )
 
 
 def check_dead_letters(
-    topic: str, facts: TopicFacts | Finding | None, gap: Collection[str], ledger: str | None = None
-) -> tuple[Finding, ...]:
+    topic: str, facts: TopicDescription | SinkFinding | None, gap: Collection[str], ledger: str | None = None
+) -> tuple[SinkFinding, ...]:
     """What there is to say of ``--dead-letter-topic``; ``gap`` are the topics that the records come from."""
     named = f"--dead-letter-topic {topic}"
-    if isinstance(facts, Finding):
+    if isinstance(facts, SinkFinding):
         return (facts,)
     if facts is None:
-        return (Finding(Level.BLOCKED, f"{named}: there is no such topic"),)
+        return (SinkFinding(RiskLevel.BLOCKED, f"{named}: there is no such topic"),)
     if topic == ledger or topic in BROKERS_OWN:
         whose = "the ledger of all catch-ups" if topic == ledger else "written by brokers alone"
-        return (Finding(Level.BLOCKED, f"{named}: it is {whose}"),)
+        return (SinkFinding(RiskLevel.BLOCKED, f"{named}: it is {whose}"),)
     if facts.operations is not None and "WRITE" not in facts.operations:
         return (may_not_write(topic),)
     if topic in gap:
         said = f"{named}: the gap itself lies there, and the group would get what was refused as new records"
-        return (Finding(Level.WARNING, said),)
+        return (SinkFinding(RiskLevel.WARNING, said),)
     return ()
 
 
 def _found(
     topic: str,
-    facts: TopicFacts,
+    facts: TopicDescription,
     ranges: tuple[GapRange, ...],
-    sources: Mapping[str, TopicFacts | None],
+    sources: Mapping[str, TopicDescription | None],
     options: Mapping[str, str],
     now_ms: int,
     replay_s: float | None,
-) -> Iterator[Finding]:
+) -> Iterator[SinkFinding]:
     if facts.operations is not None and "WRITE" not in facts.operations:
         yield may_not_write(topic)
     yield from _partitions(topic, facts, sources, options)
     config = facts.config
     if config is None:
-        yield Finding(Level.WARNING, f"retention and limits of {topic} may not be read, so they are not checked")
+        yield SinkFinding(
+            RiskLevel.WARNING, f"retention and limits of {topic} may not be read, so they are not checked"
+        )
         return
     if config.get("message.timestamp.type") == "LogAppendTime" and options.get("timestamps") != "now":
-        yield Finding(Level.WARNING, f"{topic} gives records its own time (LogAppendTime): theirs are lost")
+        yield SinkFinding(RiskLevel.WARNING, f"{topic} gives records its own time (LogAppendTime): theirs are lost")
     yield from _retention(topic, config, ranges, options, now_ms, replay_s)
     yield from _room(topic, facts, config, ranges, options)
     if "compact" in config.get("cleanup.policy", ""):
         said = f"{topic} is compacted: a record without a key is refused, and of each key only the newest stays"
-        yield Finding(Level.WARNING, said)
+        yield SinkFinding(RiskLevel.WARNING, said)
     yield from _sizes(topic, config, sources)
 
 
-def may_not_write(topic: str) -> Finding:
+def may_not_write(topic: str) -> SinkFinding:
     """The right to write to a topic is missing."""
-    return Finding(Level.BLOCKED, f"no WRITE on Topic {topic}", acl_hint("Write", "topic", topic), missing_right=True)
+    return SinkFinding(
+        RiskLevel.BLOCKED, f"no WRITE on Topic {topic}", acl_hint("Write", "topic", topic), missing_right=True
+    )
 
 
 def _partitions(
-    topic: str, facts: TopicFacts, sources: Mapping[str, TopicFacts | None], options: Mapping[str, str]
-) -> Iterator[Finding]:
+    topic: str, facts: TopicDescription, sources: Mapping[str, TopicDescription | None], options: Mapping[str, str]
+) -> Iterator[SinkFinding]:
     most = max((source.partitions for source in sources.values() if source is not None), default=0)
     has = f"{topic} has {plural(facts.partitions, 'partition')}"
     if options.get("partitions") == "key" or facts.partitions >= most:
-        yield Finding(Level.READ, f"sink: {has}")
+        yield SinkFinding(RiskLevel.READ, f"sink: {has}")
     elif options.get("partitions") == "keep":
-        yield Finding(Level.BLOCKED, f"{has}, and {most} are to be kept", "more partitions, or --partitions key")
+        yield SinkFinding(
+            RiskLevel.BLOCKED, f"{has}, and {most} are to be kept", "more partitions, or --partitions key"
+        )
     else:
-        yield Finding(Level.WARNING, f"{has}, fewer than {most}: records go where their keys say")
+        yield SinkFinding(RiskLevel.WARNING, f"{has}, fewer than {most}: records go where their keys say")
 
 
 def _retention(
@@ -150,7 +158,7 @@ def _retention(
     options: Mapping[str, str],
     now_ms: int,
     replay_s: float | None,
-) -> Iterator[Finding]:
+) -> Iterator[SinkFinding]:
     if options.get("timestamps") == "now" or config.get("message.timestamp.type") == "LogAppendTime":
         return
     limits = [int(text) for name in _OLDEST_TAKEN if (text := config.get(name, "")).isdigit()]
@@ -161,30 +169,36 @@ def _retention(
     oldest = min((item.oldest_ms for item in full if item.oldest_ms is not None), default=None)
     if any(item.oldest_ms is None for item in full) and (keeps or takes_s < _FOR_EVER_MS / 1000):
         said = f"how old the oldest record is can't be told: {topic} may refuse it, or delete it at once"
-        yield Finding(Level.WARNING, said, "--timestamps now is safe from that")
+        yield SinkFinding(RiskLevel.WARNING, said, "--timestamps now is safe from that")
     if oldest is None:
         return
     age_s = max(0, now_ms - oldest) / 1000
     if age_s + (replay_s or 0) >= takes_s:
         shown = f"{topic} takes records up to {format_duration(takes_s)} old (message.timestamp.before.max.ms)"
         hint = "--timestamps now gives them the time of the replay; or raise it"
-        yield Finding(Level.BLOCKED, f"{shown}, and the oldest is {format_duration(age_s)} old: it is refused", hint)
+        yield SinkFinding(
+            RiskLevel.BLOCKED, f"{shown}, and the oldest is {format_duration(age_s)} old: it is refused", hint
+        )
     if not keeps:
         return
     kept_s = int(text) / 1000
     shown = f"retention of {topic} is {format_duration(kept_s)}, the oldest record is {format_duration(age_s)} old"
     if age_s + (replay_s or 0) >= kept_s:
         hint = "--timestamps now gives them the time of the replay; or raise retention.ms of it"
-        yield Finding(Level.BLOCKED, f"{shown}: it would be deleted at once", hint)
+        yield SinkFinding(RiskLevel.BLOCKED, f"{shown}: it would be deleted at once", hint)
     elif age_s * 2 >= kept_s:
-        yield Finding(Level.WARNING, f"{shown}: read it soon")
+        yield SinkFinding(RiskLevel.WARNING, f"{shown}: read it soon")
     else:
-        yield Finding(Level.READ, f"sink: {shown}")
+        yield SinkFinding(RiskLevel.READ, f"sink: {shown}")
 
 
 def _room(
-    topic: str, facts: TopicFacts, config: Mapping[str, str], ranges: tuple[GapRange, ...], options: Mapping[str, str]
-) -> Iterator[Finding]:
+    topic: str,
+    facts: TopicDescription,
+    config: Mapping[str, str],
+    ranges: tuple[GapRange, ...],
+    options: Mapping[str, str],
+) -> Iterator[SinkFinding]:
     """What a partition keeps in bytes, beside the segment that is written to, against what it would get at once."""
     text = config.get("retention.bytes", "-1")
     if "delete" not in config.get("cleanup.policy", "delete") or not text.isdigit():
@@ -203,10 +217,14 @@ def _room(
     lost = segment.isdigit() and largest > kept + int(segment)
     said = f"a partition of {topic} keeps {human_bytes(kept)} (retention.bytes), and gets some {human_bytes(largest)}"
     end = "the first of them would be deleted at once" if lost else "the first of them are deleted soon"
-    yield Finding(Level.BLOCKED if lost else Level.WARNING, f"{said}: {end}", f"raise retention.bytes of {topic}")
+    yield SinkFinding(
+        RiskLevel.BLOCKED if lost else RiskLevel.WARNING, f"{said}: {end}", f"raise retention.bytes of {topic}"
+    )
 
 
-def _sizes(topic: str, config: Mapping[str, str], sources: Mapping[str, TopicFacts | None]) -> Iterator[Finding]:
+def _sizes(
+    topic: str, config: Mapping[str, str], sources: Mapping[str, TopicDescription | None]
+) -> Iterator[SinkFinding]:
     limit = config.get("max.message.bytes", "")
     if not limit.isdigit():
         return
@@ -216,8 +234,8 @@ def _sizes(topic: str, config: Mapping[str, str], sources: Mapping[str, TopicFac
             continue
         if int(largest) <= int(limit):
             but = f"those of {name} within {_HEADERS_BYTES} bytes of its limit"
-            yield Finding(Level.READ, f"sink: all records fit with our headers, but {but}")
+            yield SinkFinding(RiskLevel.READ, f"sink: all records fit with our headers, but {but}")
         else:
             allowed, taken = human_bytes(int(largest)), human_bytes(int(limit))
             said = f"{name} may hold records of {allowed}, and {topic} takes {taken}: such a one stops its partition"
-            yield Finding(Level.WARNING, said, f"raise max.message.bytes of {topic}, or --dead-letter-topic")
+            yield SinkFinding(RiskLevel.WARNING, said, f"raise max.message.bytes of {topic}, or --dead-letter-topic")

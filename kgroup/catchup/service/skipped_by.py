@@ -10,19 +10,19 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from kgroup.catchup.gap_request import Wish
-from kgroup.catchup.model import State
-from kgroup.catchup.service.engine import Engine
+from kgroup.catchup.gap_request import GapRequest
+from kgroup.catchup.model import PlanState
+from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.lookup import listed
 from kgroup.catchup.service.start_plan import Intent
 from kgroup.changes.execute import COMMITS
-from kgroup.changes.journal import Entry, Journal, JournalRow, Place
+from kgroup.changes.journal import Journal, JournalEntry, JournalRow, Place
 from kgroup.changes.undo import fault_of, may_be_done, taken_back
 from kgroup.groups.change_plan import committed
 from kgroup.groups.reset_targets import TopicChoice
 from kgroup.model.groups import Commit
 from kgroup.model.records import OffsetRange
-from kgroup.settings.invocation import Run
+from kgroup.settings.invocation import Invocation
 from kgroup.support.errors import NotFound, UsageError
 from kgroup.support.units import plural
 
@@ -44,7 +44,7 @@ class Skipped:
     unbounded: tuple[tuple[str, int], ...] = ()
 
 
-def skipped_intent(run: Run, engine: Engine, intent: Intent, change_id: str) -> Intent:
+def skipped_intent(run: Invocation, engine: CatchupEngine, intent: Intent, change_id: str) -> Intent:
     """The same with the ranges that the change skipped, and no group to move; ``intent.group`` says whose are meant.
 
     Raises NotFound for a change that is not in the journal of this machine and for a group that it did not move,
@@ -79,11 +79,11 @@ def skipped_intent(run: Run, engine: Engine, intent: Intent, change_id: str) -> 
     why = f"skipped by {group} with {entry.id}: {entry.what} {entry.subject}"
     reason = intent.how.reason or os.environ.get("KGROUP_REASON")
     how = replace(intent.how, reason=f"{reason} ({why})" if reason else why)
-    return replace(intent, group=None, wish=Wish(ranges=found.ranges), how=how)
+    return replace(intent, group=None, wish=GapRequest(ranges=found.ranges), how=how)
 
 
 def skipped_of(
-    entry: Entry,
+    entry: JournalEntry,
     group: str | None,
     topics: Sequence[TopicChoice],
     back: Collection[Place],
@@ -126,13 +126,13 @@ def _named(row: JournalRow, topics: Sequence[TopicChoice]) -> bool:
     )
 
 
-def _groups(entry: Entry) -> tuple[str, ...]:
+def _groups(entry: JournalEntry) -> tuple[str, ...]:
     """The groups of which the change moved something forward, or tried to."""
     moved = {row.group for row in entry.rows if may_be_done(entry, row.place) and _forward(row.before, row.after)}
     return tuple(sorted(moved))
 
 
-def _tell(run: Run, entry: Entry, found: Skipped) -> None:
+def _tell(run: Invocation, entry: JournalEntry, found: Skipped) -> None:
     """Say what is left out, and why."""
     if found.doubtful:
         run.reporter.warn(
@@ -149,11 +149,11 @@ def _tell(run: Run, entry: Entry, found: Skipped) -> None:
         run.reporter.note(f"{entry.id}: {entry.what} {entry.subject} skipped nothing that is left to be replayed")
 
 
-def _warn_of_replays(run: Run, engine: Engine, entry: Entry) -> None:
+def _warn_of_replays(run: Invocation, engine: CatchupEngine, entry: JournalEntry) -> None:
     """Say which finished plans were about the same change; open ones that overlap are refused elsewhere."""
     for other in listed(run, engine).plans:
         made_of_it = other.plan.group is None and f" with {entry.id}: " in (other.plan.reason or "")
-        if made_of_it and other.state.state is State.DONE:
+        if made_of_it and other.state.state is PlanState.DONE:
             run.reporter.warn(f"{other.plan.id} has replayed what {entry.id} skipped already: it would come twice")
 
 
@@ -162,7 +162,7 @@ def _listed(ranges: Sequence[OffsetRange]) -> str:
     return ", ".join(str(item) for item in ranges[:_NAMED]) + more
 
 
-def _warn_of_group(run: Run, engine: Engine, group: str, ranges: Sequence[OffsetRange]) -> None:
+def _warn_of_group(run: Invocation, engine: CatchupEngine, group: str, ranges: Sequence[OffsetRange]) -> None:
     """Say what the group reads by itself: somebody may have moved it back since, without ``kgroup undo``."""
     snapshot = engine.cluster.describe([group], COMMITS)
     now: Mapping[tuple[str, int], Commit] = next((committed(found) for found in snapshot.groups), {})

@@ -11,12 +11,12 @@ from kgroup.catchup import decisions
 from kgroup.catchup.delivered import unfinished
 from kgroup.catchup.ledger.runner import Runner
 from kgroup.catchup.ledger.transactional_ids import of_group
-from kgroup.catchup.model import Delivery, Ledgered, Order, Place, State
-from kgroup.catchup.plan_state import PlanState
+from kgroup.catchup.model import Delivery, Order, Place, PlanSnapshot, PlanState
+from kgroup.catchup.plan_state import VerifiedPlan
 from kgroup.catchup.service.end import parse_assumed, refusal_of, with_lines
-from kgroup.catchup.service.engine import Engine
+from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.lookup import found_plan, in_full
-from kgroup.catchup.service.replay import Wanted, delivery_of
+from kgroup.catchup.service.replay import ReplayOptions, delivery_of
 from kgroup.catchup.service.replay_run import Fit, fit, replayed, spark, tried, where_of
 from kgroup.catchup.service.show import commands, state_outcome
 from kgroup.catchup.service.start_outcome import (
@@ -28,12 +28,12 @@ from kgroup.catchup.service.start_outcome import (
     released_text,
 )
 from kgroup.catchup.service.start_plan import Intent, Planned, planned
-from kgroup.catchup.spark.session import Session
+from kgroup.catchup.spark.session import DriverSession
 from kgroup.catchup.steps import Nothing
 from kgroup.groups.change_result import Refusal
 from kgroup.model.groups import RowError
 from kgroup.model.outcome import Outcome
-from kgroup.settings.invocation import Run
+from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_ms
 from kgroup.support.errors import ExitCode, KgroupError, NotFound, Refused
 from kgroup.support.quoting import join, to_apply
@@ -41,7 +41,7 @@ from kgroup.support.signals import Terminated, put_off
 
 
 @dataclass(frozen=True, slots=True)
-class Doing:
+class RunOptions:
     """How it is done: whether Spark's log is shown, and where the report goes."""
 
     execute: bool
@@ -49,7 +49,9 @@ class Doing:
     report: Path | None = None
 
 
-def start_outcome(run: Run, engine: Engine, intent: Intent, wanted: Wanted, doing: Doing, *, verbose: bool) -> Outcome:
+def start_outcome(
+    run: Invocation, engine: CatchupEngine, intent: Intent, wanted: ReplayOptions, doing: RunOptions, *, verbose: bool
+) -> Outcome:
     """Plan, and with ``execute`` release and replay; without a sink it ends with the release."""
     if wanted.sink is not None:
         intent = replace(
@@ -82,13 +84,13 @@ def start_outcome(run: Run, engine: Engine, intent: Intent, wanted: Wanted, doin
     return replace(outcome, errors=(*plan.errors, *outcome.errors), decided=code)
 
 
-def _tried(run: Run, session: Session | None, wanted: Wanted, plan: Planned) -> Planned:
+def _tried(run: Invocation, session: DriverSession | None, wanted: ReplayOptions, plan: Planned) -> Planned:
     """The plan, once Spark has nothing against its replay. Raises as ``tried``."""
     tried(run, session, wanted)
     return plan
 
 
-def _fitted(run: Run, engine: Engine, plan: Planned, wanted: Wanted) -> tuple[Planned, Fit | None]:
+def _fitted(run: Invocation, engine: CatchupEngine, plan: Planned, wanted: ReplayOptions) -> tuple[Planned, Fit | None]:
     """The plan with what is in the way of its replay."""
     try:
         found = fit(run, wanted, plan.gap.ranges, plan.takes_s, ledger=engine.ledger.topic)
@@ -98,7 +100,9 @@ def _fitted(run: Run, engine: Engine, plan: Planned, wanted: Wanted) -> tuple[Pl
     return found.of(plan), found
 
 
-def resume_outcome(run: Run, engine: Engine, text: str, wanted: Wanted, assume: Sequence[str], doing: Doing) -> Outcome:
+def resume_outcome(
+    run: Invocation, engine: CatchupEngine, text: str, wanted: ReplayOptions, assume: Sequence[str], doing: RunOptions
+) -> Outcome:
     """Go on with a plan, wherever it broke off, to its proof."""
     found = found_plan(run, engine, text, finished=True)
     assumed = parse_assumed(assume, found)
@@ -135,7 +139,12 @@ def resume_outcome(run: Run, engine: Engine, text: str, wanted: Wanted, assume: 
 
 @contextmanager
 def _gone_on_with(
-    run: Run, engine: Engine, found: Ledgered, wanted: Wanted, assumed: Mapping[Place, bool], judged: Delivery
+    run: Invocation,
+    engine: CatchupEngine,
+    found: PlanSnapshot,
+    wanted: ReplayOptions,
+    assumed: Mapping[Place, bool],
+    judged: Delivery,
 ) -> Iterator[Runner]:
     """The runner of a plan that is released, for as long as the block runs. A signal waits until it is.
 
@@ -147,9 +156,9 @@ def _gone_on_with(
             _require_same(runner, engine, wanted, judged)
             run.result.touched = None
             state = runner.found.state.state
-            if state in (State.PLANNED, State.RELEASING):
+            if state in (PlanState.PLANNED, PlanState.RELEASING):
                 runner.write(judged)  # whoever goes on after a crash need not know it
-            if state is not State.RELEASED:
+            if state is not PlanState.RELEASED:
                 with half_released(run, runner):
                     engine.go_on(runner, assumed)
                 run.reporter.event("RELEASED", released_text(runner.found))
@@ -162,7 +171,7 @@ def _gone_on_with(
         yield runner
 
 
-def _require_same(runner: Runner, engine: Engine, wanted: Wanted, judged: Delivery) -> None:
+def _require_same(runner: Runner, engine: CatchupEngine, wanted: ReplayOptions, judged: Delivery) -> None:
     """Raise Refused where somebody has said anew where the records go, in the moment before this runner took over."""
     try:
         if delivery_of(runner.found, wanted) != judged:
@@ -176,11 +185,11 @@ def _require_same(runner: Runner, engine: Engine, wanted: Wanted, judged: Delive
         raise
 
 
-def _page(run: Run, engine: Engine, found: Ledgered) -> Outcome:
-    return state_outcome(run, engine, PlanState(found, engine.proof(found), utc_ms()))
+def _page(run: Invocation, engine: CatchupEngine, found: PlanSnapshot) -> Outcome:
+    return state_outcome(run, engine, VerifiedPlan(found, engine.proof(found), utc_ms()))
 
 
-def _refused(run: Run, engine: Engine, found: Ledgered, error: KgroupError) -> Outcome:
+def _refused(run: Invocation, engine: CatchupEngine, found: PlanSnapshot, error: KgroupError) -> Outcome:
     row = RowError.of(in_full(run, error), group=found.plan.group)
     page = with_lines(_page(run, engine, found), ("Nothing was changed.",))
     return replace(page, errors=(row,), decided=error.exit_code)

@@ -6,17 +6,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from kgroup.catchup.ledger.runner import Runner
-from kgroup.catchup.model import Ledgered, State
-from kgroup.catchup.plan_state import PlanState
-from kgroup.catchup.service.engine import Engine
-from kgroup.catchup.service.replay import Wanted, new_delivery
+from kgroup.catchup.model import PlanSnapshot, PlanState
+from kgroup.catchup.plan_state import VerifiedPlan
+from kgroup.catchup.service.engine import CatchupEngine
+from kgroup.catchup.service.replay import ReplayOptions, new_delivery
 from kgroup.catchup.service.show import commands
 from kgroup.catchup.service.start_plan import Planned, Started, plan_of
 from kgroup.catchup.verification import prove
 from kgroup.model.outcome import Outcome
 from kgroup.output.pages.catchup_plans import list_records, released_screen
 from kgroup.output.pages.catchup_start import PlanPage, plan_records, plan_screen
-from kgroup.settings.invocation import Run
+from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_ms, utc_now
 from kgroup.support.errors import ExitCode, KgroupError
 from kgroup.support.signals import Terminated, put_off
@@ -26,7 +26,7 @@ _NAMED = 3
 
 
 def plan_outcome(
-    run: Run, engine: Engine, plan: Planned, *, where: str | None = None, verbose: bool = False
+    run: Invocation, engine: CatchupEngine, plan: Planned, *, where: str | None = None, verbose: bool = False
 ) -> Outcome:
     """The plan as it is shown; the exit code is that of its execution."""
     if not plan.gap.ranges and not plan.errors:
@@ -63,7 +63,7 @@ def _nothing(plan: Planned) -> str:
 
 
 @contextmanager
-def half_released(run: Run, runner: Runner) -> Iterator[None]:
+def half_released(run: Invocation, runner: Runner) -> Iterator[None]:
     """What breaks off within the block says what it leaves behind: a plan that may have moved some partitions."""
     try:
         yield
@@ -73,7 +73,7 @@ def half_released(run: Run, runner: Runner) -> Iterator[None]:
         raise
 
 
-def _left(run: Run, runner: Runner) -> tuple[str, ...]:
+def _left(run: Invocation, runner: Runner) -> tuple[str, ...]:
     found, taken = runner.found, False
     typed = commands(run, found)
     try:
@@ -82,7 +82,7 @@ def _left(run: Run, runner: Runner) -> tuple[str, ...]:
         taken = error.code == "superseded"
     if taken:
         return (f"Another run has taken {found.plan.id} over by now: {typed.show}",)
-    if found.state.state is not State.RELEASING:
+    if found.state.state is not PlanState.RELEASING:
         return ()
     return (
         f"{found.plan.id} is releasing: some partitions may be moved, and their gap is owed then.",
@@ -93,13 +93,13 @@ def _left(run: Run, runner: Runner) -> tuple[str, ...]:
 
 @contextmanager
 def released(
-    run: Run, engine: Engine, plan: Planned, reason: str | None, wanted: Wanted | None = None
+    run: Invocation, engine: CatchupEngine, plan: Planned, reason: str | None, wanted: ReplayOptions | None = None
 ) -> Iterator[Runner]:
     """Write the plan down and release its head; its runner, for as long as the block runs.
 
     Where its records go (``wanted``) is written with the plan: whoever goes on after a crash need not know it.
-    A signal is put off until the head is released, and raised then. Raises what ``Engine.create`` and ``release_new``
-    do.
+    A signal is put off until the head is released, and raised then. Raises what ``CatchupEngine.create`` and
+    ``release_new`` do.
     """
     made = plan_of(run, engine, plan, reason)
     with ExitStack() as stack:
@@ -120,7 +120,7 @@ def released(
         yield runner
 
 
-def may_start(run: Run, found: Ledgered, planned: Planned | None = None) -> None:
+def may_start(run: Invocation, found: PlanSnapshot, planned: Planned | None = None) -> None:
     """The box that says so, in a terminal, while the replay begins."""
     plan = found.plan
     if plan.group is None:
@@ -159,7 +159,7 @@ def sizes(plan: Planned) -> str:
     return f"{plural(len(plan.gap.ranges), 'partition')}, {human_count(records)} record{'s' * (records != 1)}"
 
 
-def released_text(found: Ledgered) -> str:
+def released_text(found: PlanSnapshot) -> str:
     """What was released, for the event."""
     plan = found.plan
     if plan.group is None:
@@ -168,9 +168,9 @@ def released_text(found: Ledgered) -> str:
     return f"{plan.group} at {where}, {count} of {plural(count, 'partition')} read back: it may start now"
 
 
-def released_outcome(run: Run, engine: Engine, found: Ledgered, plan: Planned) -> Outcome:
+def released_outcome(run: Invocation, engine: CatchupEngine, found: PlanSnapshot, plan: Planned) -> Outcome:
     """The head is released, the gap is owed."""
-    state = PlanState(found, prove(found), utc_ms())
+    state = VerifiedPlan(found, prove(found), utc_ms())
     left_out = plan.errors
     return Outcome(
         data=(Started(found, plan),),

@@ -11,14 +11,14 @@ from kgroup.catchup.chunks import RateLimit, cut
 from kgroup.catchup.delivered import undelivered
 from kgroup.catchup.documents import gap_document, plan_document
 from kgroup.catchup.gap import Gap, NotMoved
-from kgroup.catchup.gap_request import Missing, Wish
-from kgroup.catchup.ledger.ledger import Listing
+from kgroup.catchup.gap_request import GapRequest, Missing
+from kgroup.catchup.ledger.ledger import PlanListing
 from kgroup.catchup.ledger.view import shared_with
-from kgroup.catchup.model import Chunk, Ledgered, Plan, State
-from kgroup.catchup.risks import Level, Pace, Risk, duration_s, risks
-from kgroup.catchup.service.engine import Engine, without_own
+from kgroup.catchup.model import CatchupPlan, Chunk, PlanSnapshot, PlanState
+from kgroup.catchup.risks import ReplayPace, Risk, RiskLevel, duration_s, risks
+from kgroup.catchup.service.engine import CatchupEngine, without_own
 from kgroup.catchup.service.lookup import in_full, ledger_said, listed
-from kgroup.catchup.service.read_gap import Seen, look
+from kgroup.catchup.service.read_gap import GapInput, look
 from kgroup.catchup.service.show import commands
 from kgroup.catchup.unrecorded_releases import find_unledgered, range_words
 from kgroup.changes.execute import COMMITS
@@ -27,20 +27,20 @@ from kgroup.changes.guards import guard, protected
 from kgroup.changes.preconditions import wait_empty
 from kgroup.changes.rights import may_not_release
 from kgroup.cluster.reader.committed import PATIENCE_S
-from kgroup.groups.change_plan import Plan as ChangePlan
-from kgroup.groups.change_plan import Row
+from kgroup.groups.change_plan import ChangePlan as ChangePlan
+from kgroup.groups.change_plan import ChangeRow
 from kgroup.groups.change_result import Refusal
 from kgroup.groups.commit_tags import new_plan_id
 from kgroup.groups.selection import Selection
 from kgroup.model.groups import Commit, Group, LogRange, RowError
 from kgroup.model.hidden_commits import hidden_words
 from kgroup.queries.snapshots import snapshots
-from kgroup.settings.invocation import Run
+from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_ms
 from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, NotFound, Refused, Unreachable
 from kgroup.support.units import plural
 
-ASSUMED = Pace(records_per_s=100_000, bytes_per_s=100e6, startup_s=6.0, guessed=True)
+ASSUMED = ReplayPace(records_per_s=100_000, bytes_per_s=100e6, startup_s=6.0, guessed=True)
 """How fast a replay is where nobody has measured it."""
 
 _NAMED = 3
@@ -55,12 +55,12 @@ class Planned:
     """A plan that may be made, and what stands in its way."""
 
     group: Group | None
-    seen: Seen
+    seen: GapInput
     chunks: tuple[Chunk, ...]
     risks: tuple[Risk, ...]
     refusals: tuple[Refusal, ...]
     checks: tuple[str, ...]
-    pace: Pace
+    pace: ReplayPace
     partial: bool
     at_ms: int
     unread: tuple[RowError, ...] = ()
@@ -82,7 +82,7 @@ class Planned:
         blocked = [
             RowError(risk.code, risk.message, self.gap.group, risk.topic, risk.partition, risk.hint, ExitCode.REFUSED)
             for risk in self.risks
-            if risk.level is Level.BLOCKED
+            if risk.level is RiskLevel.BLOCKED
         ]
         rows = [self._row_error(row) for row in self.gap.errors if (row.topic, row.partition) not in better]
         return (*(refusal.row for refusal in self.refusals), *blocked, *rows, *self.unread)
@@ -106,7 +106,7 @@ class Planned:
     @property
     def possible(self) -> bool:
         """Whether it may be carried out."""
-        hard = self.refusals or any(risk.level is Level.BLOCKED for risk in self.risks)
+        hard = self.refusals or any(risk.level is RiskLevel.BLOCKED for risk in self.risks)
         return bool(self.gap.ranges) and not hard and (self.partial or not (self.gap.errors or self.unread))
 
     @property
@@ -128,7 +128,7 @@ class Intent:
     """What ``start`` was asked for; ``parallelism`` and ``rate`` are the replay's, None where nobody said."""
 
     group: str | None
-    wish: Wish
+    wish: GapRequest
     how: Change
     parallelism: int | None = None
     rate: RateLimit | None = None
@@ -137,7 +137,7 @@ class Intent:
     checks: Sequence[str] = field(default=())
 
 
-def planned(run: Run, engine: Engine, intent: Intent) -> Planned:
+def planned(run: Invocation, engine: CatchupEngine, intent: Intent) -> Planned:
     """The plan as it stands now. Raises as ``kgroup.queries.snapshots`` does, and what reading raises."""
     cluster, how = engine.cluster, intent.how
     group, unread = _group(run, engine, intent)
@@ -153,10 +153,10 @@ def planned(run: Run, engine: Engine, intent: Intent) -> Planned:
     found_risks = risks(gap, seen.logs, seen.work, pace, at_ms)
     if group is not None and (hidden := hidden_words(group.hidden_commits)):
         message = f"{hidden}; they are neither released nor replayed"
-        found_risks = (*found_risks, Risk(Level.WARNING, "hidden-commits", message))
+        found_risks = (*found_risks, Risk(RiskLevel.WARNING, "hidden-commits", message))
     refusals, checks, unknown = _refusals(run, engine, intent, group, gap)
     if unknown is not None:
-        found_risks = (*found_risks, Risk(Level.WARNING, "committers-unknown", unknown))
+        found_risks = (*found_risks, Risk(RiskLevel.WARNING, "committers-unknown", unknown))
     if group is not None and not (gap.ranges or gap.not_moved or unread) and intent.wish.missing is not Missing.LEAVE:
         refusals.append(Refusal(group.name, _unknown_topics(group)))
     return Planned(
@@ -173,7 +173,7 @@ def planned(run: Run, engine: Engine, intent: Intent) -> Planned:
     )
 
 
-def _group(run: Run, engine: Engine, intent: Intent) -> tuple[Group | None, tuple[RowError, ...]]:
+def _group(run: Invocation, engine: CatchupEngine, intent: Intent) -> tuple[Group | None, tuple[RowError, ...]]:
     if intent.group is None:
         return None, ()
     snapshot = next(snapshots(run, engine.cluster, Selection(names=[intent.group]), COMMITS))
@@ -207,7 +207,7 @@ def _as_raised(error: RowError) -> KgroupError:
 
 
 def _refusals(
-    run: Run, engine: Engine, intent: Intent, group: Group | None, gap: Gap
+    run: Invocation, engine: CatchupEngine, intent: Intent, group: Group | None, gap: Gap
 ) -> tuple[list[Refusal], list[str], str | None]:
     """(what is in the way beside the gap itself, what is not, why it is not known whether somebody commits)"""
     how, checks = intent.how, []
@@ -238,7 +238,9 @@ def _refusals(
     return refusals, checks, guarded.unknown
 
 
-def _of_ledger(run: Run, engine: Engine, intent: Intent, group: Group | None, gap: Gap) -> list[KgroupError]:
+def _of_ledger(
+    run: Invocation, engine: CatchupEngine, intent: Intent, group: Group | None, gap: Gap
+) -> list[KgroupError]:
     """Why the plan could not be written down, or must not be; with ``execute`` the first is tried in a moment."""
     execute = intent.how.execute
     if gap.ranges and not execute:
@@ -249,7 +251,7 @@ def _of_ledger(run: Run, engine: Engine, intent: Intent, group: Group | None, ga
         for note in ledger.notes:
             run.reporter.warn(note)
         if not ledger.exists:
-            return _unledgered(run, engine, intent, group, Listing(()))
+            return _unledgered(run, engine, intent, group, PlanListing(()))
     # Where the plan is written in a moment, what an open transaction hides is waited for then.
     patience_s = _SOON_S if gap.ranges and execute else PATIENCE_S
     probe = _plan(run, engine, gap, (), None, "cu-none", 0)
@@ -259,7 +261,9 @@ def _of_ledger(run: Run, engine: Engine, intent: Intent, group: Group | None, ga
     return [*refused, *_unledgered(run, engine, intent, group, listing)]
 
 
-def _unledgered(run: Run, engine: Engine, intent: Intent, group: Group | None, listing: Listing) -> list[KgroupError]:
+def _unledgered(
+    run: Invocation, engine: CatchupEngine, intent: Intent, group: Group | None, listing: PlanListing
+) -> list[KgroupError]:
     """What the group's commits show to be released, and the ledger does not have: a new release would hide it."""
     if group is None or "not-in-ledger" in (intent.how.accept or ()):
         return []
@@ -291,7 +295,7 @@ def _unledgered(run: Run, engine: Engine, intent: Intent, group: Group | None, l
     return refused
 
 
-def _beside(run: Run, intent: Intent, probe: Plan, other: Ledgered) -> Refused | None:
+def _beside(run: Invocation, intent: Intent, probe: CatchupPlan, other: PlanSnapshot) -> Refused | None:
     """What another plan has against this one; what it only owes beside it is said."""
     plan, state = other.plan, other.state.state
     ours = plan.group == probe.group
@@ -315,11 +319,11 @@ def _beside(run: Run, intent: Intent, probe: Plan, other: Ledgered) -> Refused |
     return None
 
 
-def _unsettled(run: Run, other: Ledgered) -> Refused | None:
+def _unsettled(run: Invocation, other: PlanSnapshot) -> Refused | None:
     """Why a group's open plan has to be gone on with first: what it owes is not known. A released one is said."""
     plan, state = other.plan, other.state.state
     typed = commands(run, other)
-    if state is State.RELEASED:
+    if state is PlanState.RELEASED:
         owed = sum(row.offsets for row in undelivered(plan, other.progress))
         run.reporter.warn(
             f"{plan.group} has an open catch-up, {plan.id}, that owes {plural(owed, 'offset')}: {typed.show}"
@@ -327,7 +331,7 @@ def _unsettled(run: Run, other: Ledgered) -> Refused | None:
         return None
     return Refused(
         f"{plan.group} has an open catch-up, {plan.id}, that is {state}: what it owes has to be settled first",
-        hint=typed.cancel if state is State.CANCELLING else typed.resume,
+        hint=typed.cancel if state is PlanState.CANCELLING else typed.resume,
         code="plan-open",
     )
 
@@ -335,7 +339,7 @@ def _unsettled(run: Run, other: Ledgered) -> Refused | None:
 def _rows(group: Group | None, gap: Gap) -> ChangePlan:
     """The plan as the guards of all changes see it."""
     rows = tuple(
-        Row(
+        ChangeRow(
             gap.group or "",
             *item.place,
             item.before,
@@ -347,7 +351,7 @@ def _rows(group: Group | None, gap: Gap) -> ChangePlan:
     return ChangePlan(() if group is None else (group,), rows)
 
 
-def _paced(rate: RateLimit | None) -> Pace:
+def _paced(rate: RateLimit | None) -> ReplayPace:
     if rate is None:
         return ASSUMED
     records = min(rate.records_per_s or ASSUMED.records_per_s or 0, ASSUMED.records_per_s or 0)
@@ -355,15 +359,21 @@ def _paced(rate: RateLimit | None) -> Pace:
     return replace(ASSUMED, records_per_s=records, bytes_per_s=size)
 
 
-def plan_of(run: Run, engine: Engine, plan: Planned, reason: str | None) -> Plan:
+def plan_of(run: Invocation, engine: CatchupEngine, plan: Planned, reason: str | None) -> CatchupPlan:
     """The plan as the ledger keeps it, with an id of its own."""
     return _plan(run, engine, plan.gap, plan.chunks, reason, new_plan_id(), utc_ms())
 
 
 def _plan(
-    run: Run, engine: Engine, gap: Gap, chunks: tuple[Chunk, ...], reason: str | None, plan_id: str, at_ms: int
-) -> Plan:
-    return Plan(
+    run: Invocation,
+    engine: CatchupEngine,
+    gap: Gap,
+    chunks: tuple[Chunk, ...],
+    reason: str | None,
+    plan_id: str,
+    at_ms: int,
+) -> CatchupPlan:
+    return CatchupPlan(
         plan_id,
         gap.group,
         gap.group_type,
@@ -383,7 +393,7 @@ def _plan(
 class Started:
     """A plan that was made, and the way it stands; ``planned`` is what it was made from."""
 
-    found: Ledgered
+    found: PlanSnapshot
     planned: Planned
 
     def document(self) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from kgroup.catchup.buckets import begun
 from kgroup.catchup.delivered import delivered_to
-from kgroup.catchup.model import Chunk, Delivery, Ledgered, Place, Progress, TargetTopic
+from kgroup.catchup.model import Chunk, ChunkProgress, Delivery, Place, PlanSnapshot, TargetTopic
 from kgroup.catchup.worker import provenance_headers
 from kgroup.cluster.reader.batches import Batch, BatchReader
 from kgroup.cluster.snapshot import Cluster
@@ -85,7 +85,7 @@ def difference(topic: str, before: TargetTopic, now: TopicNow | None) -> str | N
 
 
 @dataclass(slots=True)
-class Found:
+class DeliveredRanges:
     """The source offsets of the plan's records that the target topic has, as ranges, and how many they are."""
 
     spans: dict[Place, list[Span]] = field(default_factory=dict)
@@ -120,9 +120,9 @@ def _text(value: bytes | str | None) -> str:
     return value.decode() if isinstance(value, bytes) else value or ""
 
 
-def find_delivered(config: Mapping[str, Any], topic: str, now: TopicNow, plan_id: str) -> Found:
+def find_delivered(config: Mapping[str, Any], topic: str, now: TopicNow, plan_id: str) -> DeliveredRanges:
     """Read all of the target topic. Raises Refused [open-transaction] where a part of it is hidden, and as reading."""
-    found = Found()
+    found = DeliveredRanges()
     with BatchReader(config, timeout_s=_TIMEOUT_OF_SCAN_S) as reader:
         for number, (start, end) in enumerate(zip(now.starts, now.ends, strict=True)):
             for item in reader.batches(topic, number, start, end):
@@ -132,7 +132,7 @@ def find_delivered(config: Mapping[str, Any], topic: str, now: TopicNow, plan_id
 
 
 @dataclass(frozen=True, slots=True)
-class Loss:
+class TargetLoss:
     """What the target topic has lost.
 
     ``gone`` are the source offsets, which hold ``records`` records. ``values`` are what the ledger must have so that
@@ -142,19 +142,25 @@ class Loss:
     why: str
     gone: tuple[OffsetRange, ...]
     records: int
-    values: tuple[Delivery | Progress, ...]
+    values: tuple[Delivery | ChunkProgress, ...]
     exists: bool
     blocked: str | None = None
 
 
-def has_delivered(ledgered: Ledgered) -> bool:
+def has_delivered(ledgered: PlanSnapshot) -> bool:
     """Whether the ledger says that anything is in the target topic."""
     return any(_delivered(one) or one.kept for one in ledgered.progress.values())
 
 
 def find_loss(
-    ledgered: Ledgered, found: Found, now: TopicNow | None, why: str, *, keeps_partitions: bool, compacted: bool
-) -> Loss:
+    ledgered: PlanSnapshot,
+    found: DeliveredRanges,
+    now: TopicNow | None,
+    why: str,
+    *,
+    keeps_partitions: bool,
+    compacted: bool,
+) -> TargetLoss:
     """What is gone, and how the ledger has to change. Pure.
 
     ``keeps_partitions``: the records of a source partition lie in one partition of the target, so that what is gone is
@@ -168,7 +174,7 @@ def find_loss(
     if delivery.buckets:
         return _of_buckets(ledgered, found, now, why, target)
     gone: list[OffsetRange] = []
-    values: list[Delivery | Progress] = []
+    values: list[Delivery | ChunkProgress] = []
     records, largest = 0, 0
     for chunk in ledgered.plan.chunks:
         known = ledgered.progress.get(chunk.number)
@@ -190,27 +196,29 @@ def find_loss(
         blocked = "the topic is compacted: an older record would come after a newer one of its key"
     elif largest > MOST_KEPT:
         blocked = "the records that are left lie scattered between those that are gone"
-    return Loss(why, tuple(merged(gone)), records, (target, *values), now is not None, blocked)
+    return TargetLoss(why, tuple(merged(gone)), records, (target, *values), now is not None, blocked)
 
 
-def _of_buckets(ledgered: Ledgered, found: Found, now: TopicNow | None, why: str, target: Delivery) -> Loss:
+def _of_buckets(
+    ledgered: PlanSnapshot, found: DeliveredRanges, now: TopicNow | None, why: str, target: Delivery
+) -> TargetLoss:
     """With buckets of keys, all of them are delivered again or none: which offsets are whose is not in the ledger."""
     plan = ledgered.plan
     own = [ledgered.progress[number] for number in begun(plan, ledgered.progress)]
     missing = sum(map(_delivered, own)) - found.records
     if missing <= 0:
-        return Loss(why, (), 0, (target,), now is not None)
+        return TargetLoss(why, (), 0, (target,), now is not None)
     values = (_anew(one, 0, one.again + _delivered(one), ()) for one in own)
     gone = merged(OffsetRange(*item.place, item.start, item.end) for item in plan.ranges)
     blocked = "with --latest-per-key, a part of what was delivered cannot be delivered again" if found.records else None
-    return Loss(why, tuple(gone), missing, (target, *values), now is not None, blocked)
+    return TargetLoss(why, tuple(gone), missing, (target, *values), now is not None, blocked)
 
 
-def _anew(known: Progress, start: int, again: int, kept: tuple[Span, ...]) -> Progress:
-    return Progress(known.chunk, start, 0, 0, 0, 0, known.at_ms, known.epoch, again=again, kept=kept)
+def _anew(known: ChunkProgress, start: int, again: int, kept: tuple[Span, ...]) -> ChunkProgress:
+    return ChunkProgress(known.chunk, start, 0, 0, 0, 0, known.at_ms, known.epoch, again=again, kept=kept)
 
 
-def _delivered(known: Progress) -> int:
+def _delivered(known: ChunkProgress) -> int:
     return known.records - known.filtered - known.dead
 
 

@@ -9,14 +9,14 @@ from itertools import groupby
 
 from kgroup.catchup.delivered import undelivered
 from kgroup.catchup.ledger.runner import Runner
-from kgroup.catchup.model import Delivery, Ledgered, Order
-from kgroup.catchup.service.engine import Engine
+from kgroup.catchup.model import Delivery, Order, PlanSnapshot
+from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.lookup import ledger_said
 from kgroup.catchup.service.replay import DEAD_LETTERS
 from kgroup.catchup.service.show import commands
 from kgroup.catchup.service.target_losses import (
-    Found,
-    Loss,
+    DeliveredRanges,
+    TargetLoss,
     TopicNow,
     difference,
     find_delivered,
@@ -30,7 +30,7 @@ from kgroup.cluster.topics import TopicLayout
 from kgroup.model.groups import RowError
 from kgroup.model.records import OffsetRange, merged
 from kgroup.settings.clients import librdkafka_config
-from kgroup.settings.invocation import Run
+from kgroup.settings.invocation import Invocation
 from kgroup.support.errors import ExitCode, KgroupError
 from kgroup.support.units import plural
 
@@ -44,7 +44,7 @@ def target_of(delivery: Delivery | None) -> str | None:
     return delivery.options.get("topic") if delivery is not None and delivery.sink == "topic" else None
 
 
-def target_differs(engine: Engine, delivery: Delivery) -> Callable[[], bool]:
+def target_differs(engine: CatchupEngine, delivery: Delivery) -> Callable[[], bool]:
     """Whether the target topic differs now from the one that is frozen; a topic that cannot be read does not."""
     topic, before = target_of(delivery), delivery.target
 
@@ -58,7 +58,7 @@ def target_differs(engine: Engine, delivery: Delivery) -> Callable[[], bool]:
     return differs
 
 
-def check_target_topic(run: Run, engine: Engine, runner: Runner) -> Loss | None:
+def check_target_topic(run: Invocation, engine: CatchupEngine, runner: Runner) -> TargetLoss | None:
     """Freeze the target topic before the first record; later, what it has lost since. None: nothing.
 
     What can be delivered again is undelivered in the ledger when this returns, so that a replay goes on with it. Nobody
@@ -88,7 +88,7 @@ def check_target_topic(run: Run, engine: Engine, runner: Runner) -> Loss | None:
     return None
 
 
-def freeze_dead_letters(engine: Engine, runner: Runner) -> None:
+def freeze_dead_letters(engine: CatchupEngine, runner: Runner) -> None:
     """Keep in the ledger what the dead-letter topic is like before the first of them. Raises as reading it does."""
     delivery = runner.found.delivery
     name = delivery.options.get(DEAD_LETTERS) if delivery is not None else None
@@ -98,7 +98,7 @@ def freeze_dead_letters(engine: Engine, runner: Runner) -> None:
         runner.write(replace(delivery, dead_letters={**delivery.dead_letters, name: now.frozen()}))
 
 
-def missing_dead_letters(run: Run, engine: Engine, found: Ledgered) -> str | None:
+def missing_dead_letters(run: Invocation, engine: CatchupEngine, found: PlanSnapshot) -> str | None:
     """What of the plan's dead letters is gone from their topics, so that they are nowhere; None: nothing.
 
     Nothing delivers them again: only the run that they were refused in had them.
@@ -114,8 +114,10 @@ def missing_dead_letters(run: Run, engine: Engine, found: Ledgered) -> str | Non
     return None if left >= dead else f"dead letters that are gone: {dead - left} of {dead} ({', '.join(changes)})"
 
 
-def _loss(run: Run, engine: Engine, found: Ledgered, topic: str, now: TopicNow | None, why: str) -> Loss:
-    there = Found()
+def _loss(
+    run: Invocation, engine: CatchupEngine, found: PlanSnapshot, topic: str, now: TopicNow | None, why: str
+) -> TargetLoss:
+    there = DeliveredRanges()
     if now is not None:
         run.reporter.note(f"{why}: {topic} is read to find out what it still has")
         there = find_delivered(librdkafka_config(run.settings), topic, now, found.plan.id)
@@ -133,13 +135,13 @@ def _loss(run: Run, engine: Engine, found: Ledgered, topic: str, now: TopicNow |
     )
 
 
-def _policy(engine: Engine, topic: str) -> str:
+def _policy(engine: CatchupEngine, topic: str) -> str:
     """Its cleanup policy; one that may not be read may be any."""
     settings = engine.cluster.keeping(engine.cluster.layouts([topic]), [(topic, 0)]).settings.get(topic)
     return "compact" if settings is None else settings.get("cleanup.policy", "")
 
 
-def tell_of_loss(run: Run, found: Ledgered, loss: Loss) -> None:
+def tell_of_loss(run: Invocation, found: PlanSnapshot, loss: TargetLoss) -> None:
     """The event."""
     what = f"{plural(loss.records, 'record')} from {target_of(found.delivery)}: {few(loss.gone)}"
     run.reporter.event("GONE", f"{found.plan.id}  {what}: {loss.why}")
@@ -151,7 +153,7 @@ def few(rows: tuple[OffsetRange, ...]) -> str:
     return ", ".join(map(str, rows[:_NAMED])) + more
 
 
-def errors_of(run: Run, found: Ledgered, loss: Loss) -> tuple[RowError, ...]:
+def errors_of(run: Invocation, found: PlanSnapshot, loss: TargetLoss) -> tuple[RowError, ...]:
     """A row for each range that is gone, with what to do."""
     topic = target_of(found.delivery)
     hint = f"it is delivered again by  {commands(run, found).resume}"
@@ -173,7 +175,7 @@ def errors_of(run: Run, found: Ledgered, loss: Loss) -> tuple[RowError, ...]:
     )
 
 
-def what_else(run: Run, found: Ledgered, loss: Loss) -> str:
+def what_else(run: Invocation, found: PlanSnapshot, loss: TargetLoss) -> str:
     """What can be done where this plan cannot deliver it again, nor what is left; loss.blocked says why."""
     assert found.delivery is not None
     rows = merged((*loss.gone, *undelivered(found.plan, found.progress)))

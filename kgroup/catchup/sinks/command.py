@@ -25,10 +25,10 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import IO
 
-from kgroup.catchup.worker.handler_pool import WRONG_ANSWER, Handler, Refusal
+from kgroup.catchup.worker.handler_pool import WRONG_ANSWER, Handler, HandlerRefusal
 from kgroup.catchup.worker.json_lines import NotWritable, ValueFormat, line
 from kgroup.catchup.worker.task_spec import TaskSpec
-from kgroup.model.records import StoredRecord
+from kgroup.model.records import ConsumerRecord
 from kgroup.support.errors import KgroupError, UsageError
 from kgroup.support.redact import tells_secret
 from kgroup.support.units import plural
@@ -49,14 +49,14 @@ _ANSWER = re.compile(r"(?s)(?:(ok)|error)(?:\s+([^\s:]+:\d+:\d+))?\s*(?::(.*))?"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HandlerAnswer:
     """What a handler says of a record: ``reason`` is None where it has it; ``record`` names it, None: it does not."""
 
     record: str | None
     reason: str | None
 
 
-def answer_of(text: str) -> Answer | None:
+def answer_of(text: str) -> HandlerAnswer | None:
     """``ok``, ``error: reason``, each with the record where it names it; None for anything else.
 
     ``error orders:0:17: no such customer`` is about the record at offset 17.
@@ -64,7 +64,7 @@ def answer_of(text: str) -> Answer | None:
     found = _ANSWER.fullmatch(text.strip())
     if found is None or (found[3] is None) is not (found[1] is not None):
         return None
-    return Answer(found[2], None if found[1] else found[3].strip() or "error")
+    return HandlerAnswer(found[2], None if found[1] else found[3].strip() or "error")
 
 
 def check(options: Mapping[str, str]) -> None:
@@ -112,12 +112,12 @@ class _Command:
         if process is not None:
             _kill_all(process)
 
-    def _line(self, record: StoredRecord) -> bytes:
+    def _line(self, record: ConsumerRecord) -> bytes:
         maybe = record.offset < self._spec.maybe_until((record.topic, record.partition))
         try:
             return line(record, self._form, maybe_processed=maybe)
         except NotWritable as error:
-            raise Refusal(f"not {self._form}: {error}", final=True, given=False) from error
+            raise HandlerRefusal(f"not {self._form}: {error}", final=True, given=False) from error
 
     def _start(self, stdout: int, stderr: int | IO[bytes], stdin: int = subprocess.PIPE) -> subprocess.Popen[bytes]:
         try:
@@ -134,7 +134,7 @@ class _Command:
         self._process = process
         return process
 
-    def _ended(self, status: int, said: bytes, *, given: bool = True) -> Refusal | KgroupError:
+    def _ended(self, status: int, said: bytes, *, given: bool = True) -> HandlerRefusal | KgroupError:
         """What to raise for a process that ended so."""
         why = said.decode("utf-8", "replace").strip()[-_TAIL:]
         if status in _CANNOT_RUN:
@@ -143,7 +143,7 @@ class _Command:
         if status < 0:
             with suppress(ValueError):
                 how = f"killed by {signal.Signals(-status).name}"
-        return Refusal(f"handler-died: {how}" + (f": {why}" if why else ""), given=given)
+        return HandlerRefusal(f"handler-died: {how}" + (f": {why}" if why else ""), given=given)
 
     def _missing(self, why: str) -> KgroupError:
         return KgroupError(
@@ -153,8 +153,8 @@ class _Command:
             code="handler-missing",
         )
 
-    def _too_slow(self) -> Refusal:
-        return Refusal(f"handler-timeout: no answer within {self._timeout_s:g} s, so it was killed")
+    def _too_slow(self) -> HandlerRefusal:
+        return HandlerRefusal(f"handler-timeout: no answer within {self._timeout_s:g} s, so it was killed")
 
 
 class _Batches(_Command):
@@ -164,7 +164,7 @@ class _Batches(_Command):
         super().__init__(spec)
         self.most = max(1, spec.handling.batch)
 
-    def handle(self, records: Sequence[StoredRecord]) -> None:
+    def handle(self, records: Sequence[ConsumerRecord]) -> None:
         """Exit status 0 is all that it has to say, once it has read everything."""
         lines = [self._line(record) for record in records]
         with ExitStack() as open_ones:
@@ -204,7 +204,7 @@ class _Batches(_Command):
         process.wait(max(0.0, until - time.monotonic()))
         return len(left)
 
-    def _require_read(self, records: Sequence[StoredRecord], lines: Sequence[bytes], unread: int) -> None:
+    def _require_read(self, records: Sequence[ConsumerRecord], lines: Sequence[bytes], unread: int) -> None:
         """Raise KgroupError where lines are left; the last line's end alone says nothing more."""
         if unread <= 1:
             return
@@ -235,19 +235,19 @@ class _Lines(_Command):
         self._listener: threading.Thread | None = None
         self._last = ""
 
-    def handle(self, records: Sequence[StoredRecord]) -> None:
+    def handle(self, records: Sequence[ConsumerRecord]) -> None:
         """One line, one answer."""
         for record in records:
             data = self._line(record)
             process = self._ready()
             try:
                 answer = self._exchange(process, data, _name(record))
-            except (Refusal, KgroupError):
+            except (HandlerRefusal, KgroupError):
                 self._discard()  # whose answer the next one would be, nobody knows
                 raise
             self._last = _name(record)
             if answer.reason is not None:
-                raise Refusal(answer.reason)
+                raise HandlerRefusal(answer.reason)
 
     def _ready(self) -> subprocess.Popen[bytes]:
         process = self._process
@@ -269,7 +269,7 @@ class _Lines(_Command):
             while some := stderr.read(_PIPE):
                 self._said = (self._said + some)[-_TAIL:]
 
-    def _exchange(self, process: subprocess.Popen[bytes], data: bytes, record: str) -> Answer:
+    def _exchange(self, process: subprocess.Popen[bytes], data: bytes, record: str) -> HandlerAnswer:
         """Hand a line over, and wait for its answer, which must not come before the line was read."""
         assert process.stdin
         assert process.stdout
@@ -307,9 +307,9 @@ class _Lines(_Command):
             raise self._died(process, given=given)
         self._answers += some
         if len(self._answers) > _LONGEST_ANSWER:
-            raise Refusal("handler-answer: it does not end")
+            raise HandlerRefusal("handler-answer: it does not end")
 
-    def _answer_for(self, record: str) -> Answer:
+    def _answer_for(self, record: str) -> HandlerAnswer:
         said, self._answers = self._answers, b""
         answer = _answer_in(said)
         if said.partition(b"\n")[2]:
@@ -318,11 +318,11 @@ class _Lines(_Command):
             raise _wrong(f"the handler answered for {answer.record} when it was given {record}")
         return answer
 
-    def _early(self, when: str) -> Refusal | KgroupError:
+    def _early(self, when: str) -> HandlerRefusal | KgroupError:
         """What to raise for an answer that can't be the record's."""
         try:
             _answer_in(self._answers)
-        except Refusal as refusal:
+        except HandlerRefusal as refusal:
             return refusal
         return _wrong(f"the handler answered {when}: {_shown(self._answers)}")
 
@@ -334,7 +334,7 @@ class _Lines(_Command):
         except BrokenPipeError:
             raise self._died(process, given=given) from None
 
-    def _died(self, process: subprocess.Popen[bytes], *, given: bool) -> Refusal | KgroupError:
+    def _died(self, process: subprocess.Popen[bytes], *, given: bool) -> HandlerRefusal | KgroupError:
         """It closed its end; what it has said of that stands in a pipe, to be read by another thread."""
         assert process.stdin
         assert self._listener
@@ -388,16 +388,16 @@ class _Lines(_Command):
         self._end(_CLOSING_S)
 
 
-def _name(record: StoredRecord) -> str:
+def _name(record: ConsumerRecord) -> str:
     return f"{record.topic}:{record.partition}:{record.offset}"
 
 
-def _answer_in(said: bytes) -> Answer:
+def _answer_in(said: bytes) -> HandlerAnswer:
     """The first line of what a handler has said. Raises Refusal for what is no answer."""
     text = said.partition(b"\n")[0].decode("utf-8", "replace").strip()
     answer = answer_of(text)
     if answer is None:
-        raise Refusal(f"handler-answer: neither 'ok' nor 'error: reason': {text[:_TAIL]!r}")
+        raise HandlerRefusal(f"handler-answer: neither 'ok' nor 'error: reason': {text[:_TAIL]!r}")
     return answer
 
 

@@ -20,11 +20,11 @@ from typing import Any
 from urllib.parse import quote
 
 from kgroup.catchup.buckets import as_chunk
-from kgroup.catchup.ledger.json_fields import Fields
+from kgroup.catchup.ledger.json_fields import JsonFields
 from kgroup.catchup.ledger.shares import read_share, share_document
-from kgroup.catchup.model import Chunk, Lost, Plan, Progress, Share
-from kgroup.catchup.sinks.formats import Hashing, digest_of, writer
-from kgroup.catchup.worker.chunk_counts import Count
+from kgroup.catchup.model import BucketShare, CatchupPlan, Chunk, ChunkProgress, LostOffsets
+from kgroup.catchup.sinks.formats import HashingFile, digest_of, writer
+from kgroup.catchup.worker.chunk_counts import ChunkCount
 from kgroup.catchup.worker.task_run import TaskRun
 from kgroup.support.atomic_file import nearest
 from kgroup.support.errors import KgroupError, Refused, UsageError
@@ -48,11 +48,11 @@ class Receipt:
 
     records: int
     size: int
-    lost: tuple[Lost, ...]
+    lost: tuple[LostOffsets, ...]
     sha256: str
     file_bytes: int
     filtered: int = 0
-    shares: tuple[Share, ...] = ()
+    shares: tuple[BucketShare, ...] = ()
 
     def document(self) -> dict[str, Any]:
         """Its JSON form."""
@@ -69,7 +69,7 @@ class Receipt:
     @classmethod
     def of(cls, document: dict[str, Any]) -> Receipt:
         """From its JSON form. Raises KeyError, TypeError."""
-        lost = tuple(Lost(one["start"], one["end"], one["why"]) for one in document["lost"])
+        lost = tuple(LostOffsets(one["start"], one["end"], one["why"]) for one in document["lost"])
         return cls(
             document["records"],
             document["size"],
@@ -77,7 +77,7 @@ class Receipt:
             document["sha256"],
             document["file_bytes"],
             document.get("filtered", 0),
-            tuple(read_share(Fields(one)) for one in document.get("shares", ())),
+            tuple(read_share(JsonFields(one)) for one in document.get("shares", ())),
         )
 
 
@@ -189,7 +189,7 @@ def deliver(run: TaskRun) -> None:
             make_directory(file.directory)
             receipt = file.receipt() if file.path.exists() else _written(run, chunk, file)
         if receipt is not None:
-            whole, records = replace(Count.of(chunk, None), lost=receipt.lost), receipt.records
+            whole, records = replace(ChunkCount.of(chunk, None), lost=receipt.lost), receipt.records
             run.counts[chunk.number] = whole.with_records(
                 chunk.end, records + receipt.filtered, records, receipt.size, filtered=receipt.filtered
             )
@@ -205,10 +205,10 @@ def _written(run: TaskRun, chunk: Chunk, file: ChunkFile) -> Receipt | None:
             old.unlink(missing_ok=True)
     token = secrets.token_hex(4)
     part = file.directory / f".{file.name}.{token}.part"
-    run.counts[chunk.number] = Count.of(chunk, None)  # a file begins at the beginning
+    run.counts[chunk.number] = ChunkCount.of(chunk, None)  # a file begins at the beginning
     try:
         with part.open("xb") as raw:
-            hashing = Hashing(raw)
+            hashing = HashingFile(raw)
             if not _fill(run, chunk, hashing):
                 return None
             raw.flush()
@@ -234,7 +234,7 @@ def _written(run: TaskRun, chunk: Chunk, file: ChunkFile) -> Receipt | None:
         part.unlink(missing_ok=True)
 
 
-def _fill(run: TaskRun, chunk: Chunk, file: Hashing) -> bool:
+def _fill(run: TaskRun, chunk: Chunk, file: HashingFile) -> bool:
     """Whether the chunk was read to its end."""
     with writer(file, run.spec.options) as writing:
         told = 0
@@ -268,7 +268,7 @@ def translated(path: Path) -> Iterator[None]:
 
 
 def write_manifest(
-    options: Mapping[str, str], plan: Plan, progress: Mapping[int, Progress], buckets: Sequence[int] = ()
+    options: Mapping[str, str], plan: CatchupPlan, progress: Mapping[int, ChunkProgress], buckets: Sequence[int] = ()
 ) -> Path:
     """List the files of a plan in ``DIR/plan/_manifest.json``, as the ledger and they themselves agree; its path.
 

@@ -16,7 +16,7 @@ _ROW_GROUP_RECORDS = 200_000
 _BLOCK = 2**20
 
 
-class Hashing:
+class HashingFile:
     """A file that is only written to, one byte after the other, and knows its digest."""
 
     def __init__(self, file: IO[bytes]) -> None:
@@ -73,7 +73,7 @@ def digest_of(path: Path) -> tuple[str, int]:
     return found.hexdigest(), number
 
 
-class Writer(Protocol):
+class FormatWriter(Protocol):
     """Writes batches to a file; a context manager, whose end completes it."""
 
     def __enter__(self) -> Self: ...
@@ -84,7 +84,7 @@ class Writer(Protocol):
         """More records; how many."""
 
 
-def writer(file: Hashing, options: Mapping[str, str]) -> Writer:
+def writer(file: HashingFile, options: Mapping[str, str]) -> FormatWriter:
     """For the format that the options ask for."""
     if options.get("format", "parquet") == "json":
         return _Lines(file)
@@ -92,7 +92,7 @@ def writer(file: Hashing, options: Mapping[str, str]) -> Writer:
 
 
 class _Lines:
-    def __init__(self, file: Hashing) -> None:
+    def __init__(self, file: HashingFile) -> None:
         self._file = file
 
     def __enter__(self) -> Self:
@@ -107,7 +107,7 @@ class _Lines:
 
 
 class _Parquet:
-    def __init__(self, file: Hashing, compression: str) -> None:
+    def __init__(self, file: HashingFile, compression: str) -> None:
         import pyarrow.parquet as parquet
 
         self._waiting: list[Any] = []

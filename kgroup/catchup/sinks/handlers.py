@@ -15,11 +15,11 @@ from kgroup.catchup.model import Chunk
 from kgroup.catchup.sinks import command
 from kgroup.catchup.sinks.topic import AGAIN
 from kgroup.catchup.worker import provenance_headers
-from kgroup.catchup.worker.handler_pool import WRONG_ANSWER, Handler, Lanes, Outcome
+from kgroup.catchup.worker.handler_pool import WRONG_ANSWER, Handler, HandlerOutcome, HandlerPool
 from kgroup.catchup.worker.task_run import TaskRun
 from kgroup.catchup.worker.task_spec import Stopped
 from kgroup.cluster.transactions import Row
-from kgroup.model.records import StoredRecord
+from kgroup.model.records import ConsumerRecord
 from kgroup.support.errors import KgroupError
 
 _NOTE_S = 1.0
@@ -32,7 +32,7 @@ _ATTEMPTS = 3
 def deliver(run: TaskRun, make: Callable[[], Handler]) -> None:
     """Hand a task's records to handlers that ``make`` makes."""
     spec, begun = run.spec, dict(run.counts)
-    with Lanes(make, spec.order, spec.handling, stop_at_refusal=spec.dead_letters is None) as lanes:
+    with HandlerPool(make, spec.order, spec.handling, stop_at_refusal=spec.dead_letters is None) as lanes:
         handing: _Handing | None = None
         failed: KgroupError | None = None
         try:
@@ -55,13 +55,13 @@ def deliver(run: TaskRun, make: Callable[[], Handler]) -> None:
 class _Handing:
     """One chunk. ``_pending`` are the records that were handed over, less the first ones that are handled."""
 
-    def __init__(self, run: TaskRun, lanes: Lanes, chunk: Chunk) -> None:
+    def __init__(self, run: TaskRun, lanes: HandlerPool, chunk: Chunk) -> None:
         self._run = run
         self._lanes = lanes
         self._chunk = chunk
         self._window = max(1, run.spec.handling.window)
-        self._pending: deque[StoredRecord] = deque()
-        self._known: dict[int, Outcome] = {}
+        self._pending: deque[ConsumerRecord] = deque()
+        self._known: dict[int, HandlerOutcome] = {}
         """By offset: what became of records behind the first one that waits for its answer."""
         self._is_refused = False
         self._read_to = run.counts[chunk.number].position
@@ -94,7 +94,7 @@ class _Handing:
     def _room(self) -> int:
         return self._window - len(self._pending)
 
-    def _hand_over(self, records: list[StoredRecord]) -> None:
+    def _hand_over(self, records: list[ConsumerRecord]) -> None:
         if not self._noted:
             self._run.note(self._chunk, self._at_most())
             self._noted = True
@@ -130,7 +130,7 @@ class _Handing:
         self._run.counts[number] = self._run.counts[number].again(records - self._allowed)
         self._allowed = records
 
-    def _take_in(self, outcomes: list[Outcome]) -> None:
+    def _take_in(self, outcomes: list[HandlerOutcome]) -> None:
         own = (self._chunk.topic, self._chunk.partition)
         self._known.update((one.offset, one) for one in outcomes if (one.topic, one.partition) == own)
         visible = delivered = dead = size = 0
@@ -161,10 +161,10 @@ class _Handing:
         # Lanes begin nothing more then, so that what lies below it, in another one, may never be answered for.
         self._is_refused = self._run.spec.dead_letters is None and bool(self._refused())
 
-    def _refused(self) -> list[Outcome]:
+    def _refused(self) -> list[HandlerOutcome]:
         return [outcome for outcome in self._known.values() if outcome.error is not None]
 
-    def _dead_letter(self, record: StoredRecord, outcome: Outcome) -> Row:
+    def _dead_letter(self, record: ConsumerRecord, outcome: HandlerOutcome) -> Row:
         spec = self._run.spec
         assert spec.dead_letters is not None
         assert outcome.error is not None

@@ -6,9 +6,9 @@ import importlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kgroup.catchup.worker.handler_pool import Handler, Refusal
+from kgroup.catchup.worker.handler_pool import Handler, HandlerRefusal
 from kgroup.catchup.worker.task_spec import TaskSpec
-from kgroup.model.records import StoredRecord
+from kgroup.model.records import ConsumerRecord
 from kgroup.support.errors import KgroupError, UsageError
 
 Function = Callable[[list[dict[str, Any]]], object]
@@ -49,18 +49,18 @@ class _Calling:
         self._function = function
         self._spec = spec
 
-    def handle(self, records: Sequence[StoredRecord]) -> None:
+    def handle(self, records: Sequence[ConsumerRecord]) -> None:
         try:
             self._function([as_dict(record, self._spec) for record in records])
         except (Exception, SystemExit) as error:
-            raise Refusal(f"{type(error).__name__}: {error}") from error
+            raise HandlerRefusal(f"{type(error).__name__}: {error}") from error
 
     def close(self) -> None: ...
 
     def kill(self) -> None: ...
 
 
-def as_dict(record: StoredRecord, spec: TaskSpec) -> dict[str, Any]:
+def as_dict(record: ConsumerRecord, spec: TaskSpec) -> dict[str, Any]:
     """What the function gets of a record: bytes as they are, the timestamp in ms, headers as (name, bytes) pairs."""
     return {
         "topic": record.topic,

@@ -9,9 +9,9 @@ from typing import Any
 
 from kgroup.catchup.sinks.whole import ways
 from kgroup.catchup.worker.bucket_run import BucketRun, ByKey
-from kgroup.catchup.worker.newest_per_key import Gather
+from kgroup.catchup.worker.newest_per_key import NewestMerge
 from kgroup.catchup.worker.task_ledger import TaskLedger
-from kgroup.catchup.worker.task_progress import Told
+from kgroup.catchup.worker.task_progress import TaskProgress
 from kgroup.catchup.worker.task_spec import TaskResult, TaskSpec
 
 
@@ -27,7 +27,7 @@ def deliver(
     by_key: ByKey,
     spec: TaskSpec,
     sent: Iterable[tuple[int, bytes]],
-    tell: Callable[[Told], None],
+    tell: Callable[[TaskProgress], None],
     stop: Callable[[], bool],
 ) -> TaskResult:
     """Deliver a task's buckets; ``sent`` is what comes of them, (bucket, rows or tally), those of a bucket together.
@@ -39,7 +39,7 @@ def deliver(
         run = BucketRun(spec, by_key.first, ledger, stop)
         way = ways(run)
         for bucket, blobs in groupby(sent, itemgetter(0)):
-            number, gather = by_key.first + bucket, Gather(by_key.first + bucket, len(by_key.reading))
+            number, gather = by_key.first + bucket, NewestMerge(by_key.first + bucket, len(by_key.reading))
             done = run.is_done(number)
             for _, blob in blobs:
                 if not done:
@@ -54,7 +54,7 @@ def deliver(
             found = gather.bucket()
             run.begin(found)
             way(found)
-            tell(Told(number, int(run.is_done(number)), 0, 0, 0, 0))
+            tell(TaskProgress(number, int(run.is_done(number)), 0, 0, 0, 0))
         return run.result()
 
 

@@ -10,22 +10,22 @@ from contextlib import AbstractContextManager
 from typing import Protocol, Self
 
 from kgroup.catchup.sinks import command, files, handlers, python, topic
-from kgroup.catchup.worker.chunk_counts import Count
+from kgroup.catchup.worker.chunk_counts import ChunkCount
 from kgroup.catchup.worker.task_ledger import TaskLedger
-from kgroup.catchup.worker.task_progress import Told
-from kgroup.catchup.worker.task_run import Reader, TaskRun
+from kgroup.catchup.worker.task_progress import TaskProgress
+from kgroup.catchup.worker.task_run import TaskReader, TaskRun
 from kgroup.catchup.worker.task_spec import TaskResult, TaskSpec
 from kgroup.cluster.reader.batches import BatchReader
 from kgroup.support.errors import UsageError
 
 
-class Sifter(Reader, Protocol):
+class Sifter(TaskReader, Protocol):
     """A reader behind a filter. ``follow`` tells it what is committed by then, so that it need not keep it."""
 
     def follow(self, run: TaskRun) -> None:
         """Ask this run what is committed."""
 
-    def sift(self, count: Count) -> Count:
+    def sift(self, count: ChunkCount) -> ChunkCount:
         """A count with what was filtered out up to its position."""
 
     def __enter__(self) -> Self: ...
@@ -34,7 +34,7 @@ class Sifter(Reader, Protocol):
 
 
 def run_task(
-    spec: TaskSpec, tell: Callable[[Told], None], stop: Callable[[], bool], sifter: Sifter | None = None
+    spec: TaskSpec, tell: Callable[[TaskProgress], None], stop: Callable[[], bool], sifter: Sifter | None = None
 ) -> TaskResult:
     """Work through a task's chunks and write down how far they are, until all are delivered.
 
@@ -49,7 +49,7 @@ def run_task(
     deliver = _WAYS.get(spec.sink)
     if deliver is None:
         raise UsageError(f"a worker knows no sink {spec.sink!r}")
-    reading: AbstractContextManager[Reader] = sifter or BatchReader(spec.config, timeout_s=spec.timeout_s)
+    reading: AbstractContextManager[TaskReader] = sifter or BatchReader(spec.config, timeout_s=spec.timeout_s)
     with TaskLedger(spec.config, spec.work, timeout_s=spec.timeout_s) as ledger, reading as reader:
         if sifter is None:
             run = TaskRun(spec, ledger, reader, tell, stop)

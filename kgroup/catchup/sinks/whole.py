@@ -11,16 +11,16 @@ from pathlib import Path
 from kgroup.catchup.model import Order
 from kgroup.catchup.sinks import command, files, python
 from kgroup.catchup.sinks.files import ChunkFile, Receipt
-from kgroup.catchup.sinks.formats import Hashing, writer
+from kgroup.catchup.sinks.formats import HashingFile, writer
 from kgroup.catchup.sinks.topic import AGAIN, REFUSALS, TopicSink, fitting
 from kgroup.catchup.worker import provenance_headers
 from kgroup.catchup.worker.bucket_run import BucketRun
-from kgroup.catchup.worker.handler_pool import Handler, Lanes, Outcome, Where
+from kgroup.catchup.worker.handler_pool import Handler, HandlerOutcome, HandlerPool, RecordPosition
 from kgroup.catchup.worker.newest_per_key import Bucket, RowBatch
 from kgroup.catchup.worker.task_spec import Stopped
 from kgroup.cluster.reader.batches import BatchReader
 from kgroup.cluster.transactions import Row as Sent
-from kgroup.model.records import StoredRecord
+from kgroup.model.records import ConsumerRecord
 from kgroup.support.errors import KgroupError, UsageError
 
 _ATTEMPTS = 3
@@ -107,7 +107,7 @@ class _ToTopic:
                     first = number + 1
         yield batch.part(first, len(batch)), None
 
-    def _dead_letter(self, record: StoredRecord, error: str, attempts: int) -> Sent:
+    def _dead_letter(self, record: ConsumerRecord, error: str, attempts: int) -> Sent:
         return _dead_letter(self._run, record, attempts, error)
 
     def _sort_out(self, bucket: Bucket, error: KgroupError) -> bool:
@@ -204,7 +204,7 @@ def _written(run: BucketRun, bucket: Bucket, file: ChunkFile) -> Receipt | None:
     part = file.directory / f".{file.name}.{token}.part"
     try:
         with part.open("xb") as raw:
-            hashing, written = Hashing(raw), 0
+            hashing, written = HashingFile(raw), 0
             with writer(hashing, run.spec.options) as writing:
                 for piece in run.pieces(bucket.batches, within_s=None):
                     written += writing.add(piece)
@@ -232,7 +232,7 @@ def _to_handlers(run: BucketRun, bucket: Bucket, make: Callable[[], Handler]) ->
     if bucket.records:
         run.note(bucket, _by_chunk(bucket))
     handing = _Handing(run, bucket)
-    with Lanes(make, Order.NONE, spec.handling, stop_at_refusal=spec.dead_letters is None) as lanes:
+    with HandlerPool(make, Order.NONE, spec.handling, stop_at_refusal=spec.dead_letters is None) as lanes:
         for place in dict.fromkeys((batch.topic, batch.partition) for batch in bucket.batches):
             batches = [batch for batch in bucket.batches if (batch.topic, batch.partition) == place]
             if not handing.hand_over(lanes, batches):
@@ -266,14 +266,14 @@ class _Handing:
         """Of the partition that is handed over: each record's chunk, by its offset."""
         self._allowed = 0
         self.again: Counter[int] = Counter()
-        self._waiting: dict[int, tuple[StoredRecord, int]] = {}
+        self._waiting: dict[int, tuple[ConsumerRecord, int]] = {}
         """What was handed over and not answered for, by offset, with its chunk."""
         self.handled: Counter[int] = Counter()
         self.dead: Counter[int] = Counter()
         self.given: Counter[int] = Counter()
         self.letters: list[Sent] = []
 
-    def hand_over(self, lanes: Lanes, batches: Sequence[RowBatch]) -> bool:
+    def hand_over(self, lanes: HandlerPool, batches: Sequence[RowBatch]) -> bool:
         """Records of one partition; whether all of them are handled, or dead letters."""
         window = max(1, self._run.spec.handling.window)
         lanes.go_on()  # all before is answered for
@@ -307,13 +307,13 @@ class _Handing:
     def _goes_on(self) -> bool:
         return not self._run.asked_to_stop() and not self._run.stopped
 
-    def _by_chunk(self, records: Counter[Where]) -> Counter[int]:
+    def _by_chunk(self, records: Counter[RecordPosition]) -> Counter[int]:
         found = Counter[int]()
         for (_, _, offset), times in records.items():
             found[self._chunks[offset]] += times
         return found
 
-    def _settle(self, lanes: Lanes, wait_s: float) -> None:
+    def _settle(self, lanes: HandlerPool, wait_s: float) -> None:
         for outcome in lanes.outcomes(wait_s):
             record, chunk = self._waiting.pop(outcome.offset)
             if outcome.error is None:
@@ -326,7 +326,7 @@ class _Handing:
             lanes.allow(asked)
             self._allowed = asked
 
-    def _refused(self, record: StoredRecord, chunk: int, outcome: Outcome) -> None:
+    def _refused(self, record: ConsumerRecord, chunk: int, outcome: HandlerOutcome) -> None:
         assert outcome.error is not None
         if self._run.spec.dead_letters is None:
             where = (record.topic, record.partition, record.offset)
@@ -337,7 +337,7 @@ class _Handing:
         self.dead[chunk] += 1
 
 
-def _dead_letter(run: BucketRun, record: StoredRecord, attempts: int, error: str) -> Sent:
+def _dead_letter(run: BucketRun, record: ConsumerRecord, attempts: int, error: str) -> Sent:
     spec = run.spec
     assert spec.dead_letters is not None
     maybe = record.offset < spec.maybe_until((record.topic, record.partition))

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from kgroup.catchup.spark.ready import Ready
+from kgroup.catchup.spark.ready import DriverSetup
 from kgroup.settings.paths import cache_dir
 
 _FORMAT = 1
@@ -46,7 +46,7 @@ class Recorded:
     environment: dict[str, str]
 
 
-def key(ready: Ready) -> str:
+def key(ready: DriverSetup) -> str:
     """Of an archive: it fits no other build of Java, and no other jars (HotSpot compares their sizes and times)."""
     said = hashlib.sha256(f"{_FORMAT}\n{ready.java.executable.resolve()}\n{ready.java.description}\n".encode())
     for jar in ready.jars:
@@ -55,7 +55,7 @@ def key(ready: Ready) -> str:
     return said.hexdigest()[:20]
 
 
-def path(ready: Ready) -> Path:
+def path(ready: DriverSetup) -> Path:
     """Where the archive of this Java and these jars is, or would be."""
     return cache_dir() / "spark" / f"{key(ready)}.jsa"
 
@@ -79,7 +79,7 @@ def recorded(archive: Path) -> Recorded | None:
         return None
 
 
-def may_start_directly(ready: Ready, conf: Sequence[str], environment: Mapping[str, str]) -> bool:
+def may_start_directly(ready: DriverSetup, conf: Sequence[str], environment: Mapping[str, str]) -> bool:
     """Whether spark-submit would run what it ran for the archive: nobody has said anything that it looks at."""
     shaped = any(name.startswith(_SHAPES_THE_COMMAND) and name not in _HARMLESS for name in environment)
     configured = any((ready.home / "conf").glob("*"))
@@ -104,7 +104,7 @@ def note(
     )
 
 
-def make_in_background(ready: Ready) -> bool:
+def make_in_background(ready: DriverSetup) -> bool:
     """Let a process of its own make the archive, which outlives this one; whether it was started."""
     command = [sys.executable, "-m", "kgroup.catchup.spark.rehearsal"]
     try:

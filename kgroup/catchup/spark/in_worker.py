@@ -16,21 +16,21 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from kgroup.catchup.spark.progress_listener import LONGEST, Ear, is_stop, said
+from kgroup.catchup.spark.progress_listener import LONGEST, ProgressEndpoint, is_stop, said
 from kgroup.catchup.worker.failure import Failure, failure_of
-from kgroup.catchup.worker.task_progress import Told
+from kgroup.catchup.worker.task_progress import TaskProgress
 
 TELL_EVERY_S = 0.25
 _FIRST_ANSWER_S = 1.0
 
-Tell = Callable[[Told], None]
+Tell = Callable[[TaskProgress], None]
 Stop = Callable[[], bool]
 Work = Callable[[Any, Tell, Stop], Any]
 """Works a task: ``(spec, tell, stop) -> result``. ``tell`` may be called at every turn, and ``stop`` asked."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class TaskAnswer:
     """What became of a task: its result, or why there is none.
 
     Neither is there where it was told to stop before it began, or had to be ended: the ledger has what it did.
@@ -42,13 +42,13 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Parcel:
+class TaskParcel:
     """All that travels to the workers, each of which unpacks its own task only. Its ``repr`` shows nothing of them."""
 
     work: Work
     packed: tuple[bytes, ...]
     numbers: tuple[int, ...]
-    ear: Ear | None
+    ear: ProgressEndpoint | None
 
     def __repr__(self) -> str:
         return f"Parcel({len(self.packed)} tasks)"
@@ -61,20 +61,20 @@ def replay(spec: Any, tell: Tell, stop: Stop) -> Any:
     return run_task(spec, tell, stop)
 
 
-def work_partition(parcel: Parcel, partition: int, attempt: int) -> list[Answer]:
+def work_partition(parcel: TaskParcel, partition: int, attempt: int) -> list[TaskAnswer]:
     """Work the task that stands in this place; ``attempt`` rises with each of Spark's attempts at anything."""
     number = parcel.numbers[partition]
-    with Mouth(parcel.ear, number, attempt) as mouth:
+    with ProgressSender(parcel.ear, number, attempt) as mouth:
         if mouth.asked_to_stop():
-            return [Answer(number)]
+            return [TaskAnswer(number)]
         try:
             spec = pickle.loads(zlib.decompress(parcel.packed[partition]))
-            return [Answer(number, parcel.work(spec, mouth.tell, mouth.asked_to_stop))]
+            return [TaskAnswer(number, parcel.work(spec, mouth.tell, mouth.asked_to_stop))]
         except Exception as error:
-            return [Answer(number, failure=failure_of(error))]
+            return [TaskAnswer(number, failure=failure_of(error))]
 
 
-class Mouth:
+class ProgressSender:
     """Sends what was told last each quarter of a second, and hears whether to stop; without an ear, it is silent.
 
     ``tell`` never blocks and never fails: the network is another thread's, and nothing depends on it. Entering waits
@@ -82,16 +82,16 @@ class Mouth:
     to do is slow to say so.
     """
 
-    def __init__(self, ear: Ear | None, task: int, attempt: int) -> None:
+    def __init__(self, ear: ProgressEndpoint | None, task: int, attempt: int) -> None:
         self._ear, self._task, self._attempt = ear, task, attempt
-        self._told: Told | None = None
+        self._told: TaskProgress | None = None
         self._stop = False
         self._answered = threading.Event()
         self._ended = threading.Event()
         self._out: socket.socket | None = None
         self._thread = threading.Thread(target=self._speak, name="progress", daemon=True)
 
-    def __enter__(self) -> Mouth:
+    def __enter__(self) -> ProgressSender:
         if self._ear is not None:
             self._thread.start()
             self._answered.wait(_FIRST_ANSWER_S)
@@ -106,7 +106,7 @@ class Mouth:
         if self._thread.ident is not None:
             self._thread.join(TELL_EVERY_S)
 
-    def tell(self, told: Told) -> None:
+    def tell(self, told: TaskProgress) -> None:
         """Remember it, to be sent at the next turn."""
         self._told = told
 

@@ -11,12 +11,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from kgroup.catchup.model import Chunk, Progress
+from kgroup.catchup.model import Chunk, ChunkProgress
 from kgroup.catchup.spark.failures import explain, java_message, was_cancelled
-from kgroup.catchup.spark.in_worker import Answer, Parcel, Work, replay, work_partition
-from kgroup.catchup.spark.progress import Board, Totals
-from kgroup.catchup.spark.progress_listener import Ear, Listener
-from kgroup.catchup.spark.session import Session
+from kgroup.catchup.spark.in_worker import TaskAnswer, TaskParcel, Work, replay, work_partition
+from kgroup.catchup.spark.progress import ProgressBoard, ProgressTotals
+from kgroup.catchup.spark.progress_listener import ProgressEndpoint, ProgressListener
+from kgroup.catchup.spark.session import DriverSession
 from kgroup.catchup.spark.settings import LOOPBACK
 from kgroup.catchup.worker.task_spec import TaskResult
 from kgroup.support.errors import KgroupError
@@ -34,11 +34,11 @@ _ENDED_WITHIN_S = 3.0
 _TASKS_A_PARCEL = 50
 
 
-Through = Callable[[Session, Ear], Iterable[Answer]]
+Through = Callable[[DriverSession, ProgressEndpoint], Iterable[TaskAnswer]]
 """Runs a job, whose tasks tell at this ear how far they are, and returns their answers in the order of the tasks."""
 
 
-class Spec(Protocol):
+class TaskEnvelope(Protocol):
     """A task as it travels: it can be pickled, and shows no secret when it is printed."""
 
     @property
@@ -51,7 +51,7 @@ class Spec(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Watching:
+class JobListeners:
     """Who is told what while a job runs; all of it optional, and called on the caller's thread but for ``ledger``.
 
     ``tell`` gets how far it is, four times a second. ``stop`` says whether to end early. ``ledger`` reads each chunk's
@@ -59,22 +59,22 @@ class Watching:
     ``begun`` is what the ledger said before.
     """
 
-    tell: Callable[[Totals], None] | None = None
+    tell: Callable[[ProgressTotals], None] | None = None
     stop: Callable[[], bool] | None = None
-    ledger: Callable[[], Mapping[int, Progress]] | None = None
+    ledger: Callable[[], Mapping[int, ChunkProgress]] | None = None
     note: Callable[[str], None] | None = None
-    begun: Mapping[int, Progress] | None = None
+    begun: Mapping[int, ChunkProgress] | None = None
 
 
 def run(
-    session: Session,
-    tasks: Sequence[Spec],
-    watching: Watching | None = None,
+    session: DriverSession,
+    tasks: Sequence[TaskEnvelope],
+    watching: JobListeners | None = None,
     *,
     work: Work = replay,
     through: Through | None = None,
     grace_s: float = GRACE_S,
-) -> tuple[Answer, ...]:
+) -> tuple[TaskAnswer, ...]:
     """Run each task in a worker of Spark, and return their answers in the same order.
 
     ``through`` runs them in a job of its own making, in place of ``work``; it is called on another thread.
@@ -86,13 +86,13 @@ def run(
     """
     if not tasks:
         return ()
-    watching = watching or Watching()
+    watching = watching or JobListeners()
     context = session.context()
-    board = Board({task.number: task.chunks for task in tasks}, watching.begun, now_s=time.monotonic())
+    board = ProgressBoard({task.number: task.chunks for task in tasks}, watching.begun, now_s=time.monotonic())
     local = session.settings.is_local
     host = LOOPBACK if local else str(context.getConf().get("spark.driver.host"))
     bind = LOOPBACK if local else "::" if ":" in host else ""
-    with Listener(board, bind=bind, host=host) as listener:
+    with ProgressListener(board, bind=bind, host=host) as listener:
         numbers = tuple(task.number for task in tasks)
         if through is None:
             parcels = _parcels(tasks, work, listener.ear)
@@ -108,7 +108,7 @@ def run(
             watch.end()
 
 
-def _parcels(tasks: Sequence[Spec], work: Work, ear: Ear) -> tuple[Parcel, ...]:
+def _parcels(tasks: Sequence[TaskEnvelope], work: Work, ear: ProgressEndpoint) -> tuple[TaskParcel, ...]:
     """A worker gets the whole parcel that its task is in: thousands of tasks would be sent thousands of times."""
     from pyspark import cloudpickle
 
@@ -117,12 +117,12 @@ def _parcels(tasks: Sequence[Spec], work: Work, ear: Ear) -> tuple[Parcel, ...]:
     packed = tuple(zlib.compress(dumps(task), level=1) for task in tasks)
     numbers = tuple(task.number for task in tasks)
     cuts = [slice(at, at + _TASKS_A_PARCEL) for at in range(0, len(tasks), _TASKS_A_PARCEL)]
-    return tuple(Parcel(work, packed[cut], numbers[cut], ear) for cut in cuts)
+    return tuple(TaskParcel(work, packed[cut], numbers[cut], ear) for cut in cuts)
 
 
 def _followed(
-    job: _Job, listener: Listener, board: Board, watching: Watching, watch: _Watch, grace_s: float
-) -> tuple[Answer, ...]:
+    job: _Job, listener: ProgressListener, board: ProgressBoard, watching: JobListeners, watch: _Watch, grace_s: float
+) -> tuple[TaskAnswer, ...]:
     try:
         while not job.done.wait(LOOK_EVERY_S):
             if watching.tell:
@@ -151,11 +151,15 @@ class _Job:
     """Spark's job, on a thread of its own: this one has to hear signals."""
 
     def __init__(
-        self, session: Session, context: Any, numbers: tuple[int, ...], collect: Callable[[], Iterable[Answer]]
+        self,
+        session: DriverSession,
+        context: Any,
+        numbers: tuple[int, ...],
+        collect: Callable[[], Iterable[TaskAnswer]],
     ) -> None:
         self.done = threading.Event()
         self._session, self._context, self._numbers, self._collect = session, context, numbers, collect
-        self._answers: tuple[Answer, ...] = ()
+        self._answers: tuple[TaskAnswer, ...] = ()
         self._failure: Exception | None = None
         self._cancelled = False
         self._thread = threading.Thread(target=self._run, name="spark job", daemon=True)
@@ -190,12 +194,12 @@ class _Job:
         with suppress(Exception):
             self._context.cancelJobGroup(_GROUP)
 
-    def answers(self) -> tuple[Answer, ...]:
+    def answers(self) -> tuple[TaskAnswer, ...]:
         """What the tasks answered; nothing of each of them where the job was cancelled."""
         if self._failure is None and self.done.is_set():
             return self._answers
         if self._cancelled:
-            return tuple(Answer(number) for number in self._numbers)
+            return tuple(TaskAnswer(number) for number in self._numbers)
         assert self._failure is not None
         if isinstance(self._failure, KgroupError):
             raise self._failure
@@ -213,14 +217,14 @@ class _Job:
         raise explain(message, tasks=self._numbers) from None
 
 
-def _collected(context: Any, parcels: tuple[Parcel, ...]) -> Iterable[Answer]:
+def _collected(context: Any, parcels: tuple[TaskParcel, ...]) -> Iterable[TaskAnswer]:
     parts = [context.parallelize([], len(parcel.packed)).mapPartitionsWithIndex(_mapper(parcel)) for parcel in parcels]
-    answers: Iterable[Answer] = (parts[0] if len(parts) == 1 else context.union(parts)).collect()
+    answers: Iterable[TaskAnswer] = (parts[0] if len(parts) == 1 else context.union(parts)).collect()
     return answers
 
 
-def _mapper(parcel: Parcel) -> Callable[[int, Iterable[Any]], list[Answer]]:
-    def work_place(place: int, nothing: Iterable[Any]) -> list[Answer]:
+def _mapper(parcel: TaskParcel) -> Callable[[int, Iterable[Any]], list[TaskAnswer]]:
+    def work_place(place: int, nothing: Iterable[Any]) -> list[TaskAnswer]:
         from pyspark import TaskContext
 
         # Read to its end: else the process is not used again, and the next task waits 0.3 s for another.
@@ -234,7 +238,7 @@ def _mapper(parcel: Parcel) -> Callable[[int, Iterable[Any]], list[Answer]]:
 class _Watch:
     """Looks where nothing is heard of the tasks: at the ledger, and whether Spark has workers."""
 
-    def __init__(self, board: Board, watching: Watching, context: Any) -> None:
+    def __init__(self, board: ProgressBoard, watching: JobListeners, context: Any) -> None:
         self._board, self._watching, self._context = board, watching, context
         self._ended = threading.Event()
         self._notes: list[str] = []

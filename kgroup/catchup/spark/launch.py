@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from kgroup.catchup.spark.ready import Ready
+from kgroup.catchup.spark.ready import DriverSetup
 from kgroup.support.errors import KgroupError
 from kgroup.support.redact import redact
 
@@ -31,7 +31,7 @@ _USUAL = ("WARNING: Using incubator modules",)
 _FRAME = re.compile(r"\s+(at \S|\.\.\. \d+ more)|Caused by: java\.io\.EOFException$")
 
 
-class Log:
+class ProcessLog:
     """The last lines of a process's output, without Java's stacks; ``say`` gets all, at once (None: nobody is told).
 
     Nothing of ``hidden`` is in any of them.
@@ -93,7 +93,7 @@ class Jvm:
             raise
         finally:
             os.close(spoken)
-        self.log = Log(heard, say, hidden)
+        self.log = ProcessLog(heard, say, hidden)
 
     @property
     def is_running(self) -> bool:
@@ -153,13 +153,13 @@ class Jvm:
         self.end(wait_s=5)
 
 
-def submit_command(ready: Ready, words: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+def submit_command(ready: DriverSetup, words: Sequence[str], environment: Mapping[str, str]) -> list[str]:
     """What PySpark would run itself: spark-submit, with what the user put into PYSPARK_SUBMIT_ARGS."""
     own = shlex.split(environment.get("PYSPARK_SUBMIT_ARGS", _SHELL))
     return [str(ready.home / "bin" / "spark-submit"), *words, *own]
 
 
-def jvm_environment(ready: Ready, *, local: bool, environment: Mapping[str, str] | None = None) -> dict[str, str]:
+def jvm_environment(ready: DriverSetup, *, local: bool, environment: Mapping[str, str] | None = None) -> dict[str, str]:
     """Of the JVM: the Java that was found, Spark's home, and no look at the network where nobody else takes part."""
     found = dict(os.environ if environment is None else environment)
     found["SPARK_HOME"] = str(ready.home)

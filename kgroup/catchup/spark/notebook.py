@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from kgroup.catchup import delivered
 from kgroup.catchup.gap_request import parse_ranges
-from kgroup.catchup.model import LEDGER_TOPIC, Ledgered
+from kgroup.catchup.model import LEDGER_TOPIC, PlanSnapshot
 from kgroup.catchup.spark import worker_package
-from kgroup.catchup.spark.source import Part, Reading, ddl, rows
+from kgroup.catchup.spark.source import SourcePlan, SourceRange, ddl, rows
 from kgroup.cluster.reader.bounds import Place, bounds, partitions
 from kgroup.model.records import OffsetRange
 from kgroup.support.errors import UsageError
@@ -42,11 +42,11 @@ _KNOWN = frozenset(
     }
 )
 _AT = {"earliest": -2, "latest": -1}
-_packages: dict[str, worker_package.Package] = {}
+_packages: dict[str, worker_package.WorkerPackage] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ReadOptions:
     """The options, read. Exactly one of ``topics``, ``places``, ``ranges`` and ``plan`` says what is meant.
 
     ``starting`` and ``ending`` are offsets by partition, or -2 (earliest) and -1 (latest), as in Spark's JSON; ``None``
@@ -68,7 +68,7 @@ class Asked:
     most_records: int | None = None
 
 
-def parse(options: Mapping[str, str]) -> Asked:
+def parse(options: Mapping[str, str]) -> ReadOptions:
     """Read them; names are the same in any case. Raises UsageError for what is unknown, and for what has no meaning."""
     given = {name.lower(): value.strip() for name, value in options.items()}
     for name in given:
@@ -86,7 +86,7 @@ def parse(options: Mapping[str, str]) -> Asked:
         raise UsageError(f"option isolation: {isolation} is neither read_committed nor read_uncommitted")
     names = given.get("subscribe", given.get("topic", ""))
     most = given.get("maxrecordsperpartition")
-    return Asked(
+    return ReadOptions(
         topics=tuple(dict.fromkeys(name.strip() for name in names.split(",") if name.strip())),
         places=_assigned(given["assign"]) if "assign" in given else (),
         ranges=parse_ranges(given["range"].split()) if "range" in given else (),
@@ -148,7 +148,7 @@ def _json(text: str, name: str) -> Any:
         raise UsageError(f"option {name} is no JSON: {error}") from error
 
 
-def ranges_of(asked: Asked, config: Mapping[str, Any], *, timeout_s: float) -> tuple[OffsetRange, ...]:
+def ranges_of(asked: ReadOptions, config: Mapping[str, Any], *, timeout_s: float) -> tuple[OffsetRange, ...]:
     """What that comes to now. Raises UsageError, NotFound, Refused [records-gone] and those of asking a cluster."""
     if asked.plan is not None:
         plan = _plan(asked, config, timeout_s)
@@ -165,7 +165,7 @@ def ranges_of(asked: Asked, config: Mapping[str, Any], *, timeout_s: float) -> t
     )
 
 
-def _require_read(asked: Asked, places: Sequence[Place]) -> None:
+def _require_read(asked: ReadOptions, places: Sequence[Place]) -> None:
     """Raise UsageError for an offset of what is not read: as a slip of the pen it would mean all from the earliest."""
     for name, said in (("startingOffsets", asked.starting), ("endingOffsets", asked.ending)):
         for place in said or {}:
@@ -179,11 +179,11 @@ def _at(place: Place, said: Mapping[Place | None, int] | None, usual: int, log: 
     return offset if offset >= 0 else log[0] if offset == _AT["earliest"] else log[1]
 
 
-def _whole(found: Ledgered) -> tuple[OffsetRange, ...]:
+def _whole(found: PlanSnapshot) -> tuple[OffsetRange, ...]:
     return tuple(OffsetRange(*item.place, item.start, item.end) for item in found.plan.ranges if item.start < item.end)
 
 
-def _plan(asked: Asked, config: Mapping[str, Any], timeout_s: float) -> Ledgered:
+def _plan(asked: ReadOptions, config: Mapping[str, Any], timeout_s: float) -> PlanSnapshot:
     from kgroup.catchup.ledger.ledger import Ledger
 
     assert asked.plan is not None
@@ -191,7 +191,7 @@ def _plan(asked: Asked, config: Mapping[str, Any], timeout_s: float) -> Ledgered
         return ledger.read(asked.plan)
 
 
-def split(ranges: Sequence[OffsetRange], least_parts: int, most_records: int | None) -> tuple[Part, ...]:
+def split(ranges: Sequence[OffsetRange], least_parts: int, most_records: int | None) -> tuple[SourceRange, ...]:
     """One part a range, or more where so many are wanted, or a part may have no more offsets. Pure."""
     everything = sum(item.end - item.start for item in ranges)
     largest = max(1, -(-everything // max(1, least_parts))) if least_parts > len(ranges) else everything
@@ -201,7 +201,7 @@ def split(ranges: Sequence[OffsetRange], least_parts: int, most_records: int | N
     for item in ranges:
         pieces = -(-(item.end - item.start) // max(1, largest))
         edges = [item.start + (item.end - item.start) * edge // pieces for edge in range(pieces + 1)]
-        parts += [Part(item.topic, item.partition, start, end) for start, end in pairwise(edges)]
+        parts += [SourceRange(item.topic, item.partition, start, end) for start, end in pairwise(edges)]
     return tuple(parts)
 
 
@@ -213,7 +213,7 @@ def register_source(spark: SparkSession, config: Mapping[str, Any], *, timeout_s
     name_of_it, hidden = name, _Hidden(dict(config))
 
     class Reader(DataSourceReader):
-        def __init__(self, asked: Asked) -> None:
+        def __init__(self, asked: ReadOptions) -> None:
             self._asked = asked
 
         def partitions(self) -> Sequence[InputPartition]:
@@ -227,7 +227,7 @@ def register_source(spark: SparkSession, config: Mapping[str, Any], *, timeout_s
                 return iter(())
             one = ((partition.value,),)
             return rows(
-                Reading(one, hidden.config, timeout_s, asked.isolation, headers=asked.headers, loses=asked.loses), 0
+                SourcePlan(one, hidden.config, timeout_s, asked.isolation, headers=asked.headers, loses=asked.loses), 0
             )
 
     class Source(DataSource):
@@ -257,6 +257,6 @@ def _send_code(spark: SparkSession) -> None:
     if context is None or context.master.startswith("local") or context.applicationId in _packages:
         return
     package = _packages[context.applicationId] = (
-        worker_package.Package()
+        worker_package.WorkerPackage()
     )  # served from there for as long as the session lives
     context.addPyFile(str(package.path))

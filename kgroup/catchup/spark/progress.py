@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from kgroup.catchup.model import Chunk, Progress
-from kgroup.catchup.worker.task_progress import Told
+from kgroup.catchup.model import Chunk, ChunkProgress
+from kgroup.catchup.worker.task_progress import TaskProgress
 
 WINDOW_S = 10.0
 """Rates are of so long a time."""
@@ -30,7 +30,7 @@ class TopicTotals:
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
+class ProgressTotals:
     """How far all tasks are. Offsets count what a range spans, records what was visible in it.
 
     ``filtered`` and ``dead`` are among ``records``; ``size`` is in bytes. Rates are of the last ten seconds, None
@@ -57,7 +57,7 @@ class Totals:
 class _Task:
     chunks: tuple[Chunk, ...]
     attempt: int = -1
-    told: Told | None = None
+    told: TaskProgress | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,20 +68,20 @@ class _Sample:
     size: int
 
 
-class Board:
+class ProgressBoard:
     """Collects what is heard of tasks, by number. ``now_s`` is always of one monotonic clock."""
 
     def __init__(
-        self, tasks: Mapping[int, Sequence[Chunk]], ledger: Mapping[int, Progress] | None = None, *, now_s: float
+        self, tasks: Mapping[int, Sequence[Chunk]], ledger: Mapping[int, ChunkProgress] | None = None, *, now_s: float
     ) -> None:
         self._lock = threading.Lock()
         self._tasks = {number: _Task(tuple(chunks)) for number, chunks in tasks.items()}
-        self._ledger: dict[int, Progress] = dict(ledger or {})
+        self._ledger: dict[int, ChunkProgress] = dict(ledger or {})
         self._heard_s: float | None = None
         start = self._summed(now_s)
         self._samples: deque[_Sample] = deque([_Sample(now_s, start.offsets, start.records, start.size)])
 
-    def told(self, task: int, attempt: int, told: Told, now_s: float) -> bool:
+    def told(self, task: int, attempt: int, told: TaskProgress, now_s: float) -> bool:
         """Take what the ``attempt`` (a rising number) of a task tells; whether it can be true."""
         with self._lock:
             found = self._tasks.get(task)
@@ -100,7 +100,7 @@ class Board:
         with self._lock:
             self._heard_s = now_s
 
-    def ledger(self, progress: Mapping[int, Progress]) -> None:
+    def ledger(self, progress: Mapping[int, ChunkProgress]) -> None:
         """Take what the ledger says of chunks; it never goes backwards."""
         with self._lock:
             for number, found in progress.items():
@@ -113,7 +113,7 @@ class Board:
         with self._lock:
             return now_s - (self._samples[0].at_s if self._heard_s is None else self._heard_s)
 
-    def totals(self, now_s: float) -> Totals:
+    def totals(self, now_s: float) -> ProgressTotals:
         """All of it at this moment; call it regularly, since rates are of the moments it was called at."""
         with self._lock:
             now = self._summed(now_s)
@@ -124,7 +124,7 @@ class Board:
                 self._samples.popleft()
             return _rated(now, self._samples[0], sample)
 
-    def _summed(self, now_s: float) -> Totals:
+    def _summed(self, now_s: float) -> ProgressTotals:
         by_topic: dict[str, list[int]] = {}
         offsets = chunks = chunks_total = records = filtered = dead = size = 0
         for task in self._tasks.values():
@@ -141,7 +141,7 @@ class Board:
             if (told := task.told) is not None:
                 known = max(known, (told.records, told.filtered, told.dead, told.size))
             records, filtered, dead, size = records + known[0], filtered + known[1], dead + known[2], size + known[3]
-        return Totals(
+        return ProgressTotals(
             offsets=offsets,
             offsets_total=sum(total for _, total in by_topic.values()),
             chunks=chunks,
@@ -173,7 +173,7 @@ class Board:
         return done
 
 
-def _rated(now: Totals, first: _Sample, last: _Sample) -> Totals:
+def _rated(now: ProgressTotals, first: _Sample, last: _Sample) -> ProgressTotals:
     left = now.offsets_total - now.offsets
     elapsed_s = last.at_s - first.at_s
     if elapsed_s < _SHORTEST_S:

@@ -16,8 +16,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 
-from kgroup.catchup.spark.progress import Board
-from kgroup.catchup.worker.task_progress import Told
+from kgroup.catchup.spark.progress import ProgressBoard
+from kgroup.catchup.worker.task_progress import TaskProgress
 
 LONGEST = 1_000
 """Bytes of a datagram, at most."""
@@ -28,7 +28,7 @@ _FIELDS = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Ear:
+class ProgressEndpoint:
     """Where a task tells how far it is; ``token`` shows both sides that the other belongs to this job."""
 
     host: str
@@ -36,18 +36,18 @@ class Ear:
     token: str
 
 
-def said(ear: Ear, task: int, attempt: int, told: Told | None) -> bytes:
+def said(ear: ProgressEndpoint, task: int, attempt: int, told: TaskProgress | None) -> bytes:
     """What a task sends; without ``told``, that it is there."""
     counts = [] if told is None else [told.chunk, told.position, told.records, told.filtered, told.dead, told.size]
     return json.dumps([ear.token, task, attempt, *counts]).encode()
 
 
-def answer(ear: Ear, *, stop: bool) -> bytes:
+def answer(ear: ProgressEndpoint, *, stop: bool) -> bytes:
     """What the driver sends back: whether to stop."""
     return json.dumps([ear.token, stop]).encode()
 
 
-def is_stop(ear: Ear, data: bytes) -> bool:
+def is_stop(ear: ProgressEndpoint, data: bytes) -> bool:
     """Whether this answer says so; what is not an answer of this job's driver says nothing."""
     match _unpacked(data):
         case [str(token), True]:
@@ -56,20 +56,20 @@ def is_stop(ear: Ear, data: bytes) -> bool:
             return False
 
 
-class Listener:
+class ProgressListener:
     """Hears tasks on ``host`` and tells ``board``. A context manager; ``ear`` goes to the tasks."""
 
-    def __init__(self, board: Board, *, bind: str, host: str) -> None:
+    def __init__(self, board: ProgressBoard, *, bind: str, host: str) -> None:
         self._board = board
         self._socket = socket.socket(socket.AF_INET6 if ":" in bind else socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.settimeout(_LOOK_EVERY_S)
         self._socket.bind((bind, 0))
-        self.ear = Ear(host, self._socket.getsockname()[1], secrets.token_hex(16))
+        self.ear = ProgressEndpoint(host, self._socket.getsockname()[1], secrets.token_hex(16))
         self._stop = threading.Event()
         self._closed = False
         self._thread = threading.Thread(target=self._listen, name="progress", daemon=True)
 
-    def __enter__(self) -> Listener:
+    def __enter__(self) -> ProgressListener:
         self._thread.start()
         return self
 
@@ -111,7 +111,7 @@ class Listener:
         else:
             whole = [count for count in counts if isinstance(count, int) and count >= 0]
             if len(whole) == len(counts) == _FIELDS:
-                self._board.told(task, attempt, Told(*whole), now_s)
+                self._board.told(task, attempt, TaskProgress(*whole), now_s)
         return True
 
 

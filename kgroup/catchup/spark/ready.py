@@ -20,7 +20,7 @@ _LONGEST_CONNECT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
+class DriverSetup:
     """What a driver starts with: Java, Spark's home, and its jars in the order of their names."""
 
     java: Java
@@ -28,7 +28,7 @@ class Ready:
     jars: tuple[Path, ...]
 
 
-def check(settings: SparkSettings, *, timeout_s: float, environment: Mapping[str, str] | None = None) -> Ready:
+def check(settings: SparkSettings, *, timeout_s: float, environment: Mapping[str, str] | None = None) -> DriverSetup:
     """Look for all that a session needs, without starting one: no Java process but for ``java -version``.
 
     Raises Refused with code ``no-pyspark``, ``no-java`` or ``no-master`` (a yarn that nothing names), Unreachable with
@@ -43,7 +43,7 @@ def check(settings: SparkSettings, *, timeout_s: float, environment: Mapping[str
             f"Spark needs Java {OLDEST} or newer", code="no-java", details=error.details, hint=error.hint
         ) from error
     _check_master(settings.master, timeout_s, environment)
-    return Ready(java, home, tuple(sorted((home / "jars").glob("*.jar"))))
+    return DriverSetup(java, home, tuple(sorted((home / "jars").glob("*.jar"))))
 
 
 def spark_home(environment: Mapping[str, str]) -> Path:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from kgroup.catchup.spark import archive
-from kgroup.catchup.spark.ready import Ready, check
-from kgroup.catchup.spark.session import QUICK, Session
+from kgroup.catchup.spark.ready import DriverSetup, check
+from kgroup.catchup.spark.session import QUICK, DriverSession
 from kgroup.catchup.spark.settings import SparkSettings
 
 _KEPT = 3
@@ -18,7 +18,7 @@ _KEPT = 3
 _WRITTEN_WITHIN_S = 180.0
 
 
-def make(ready: Ready) -> Path | None:
+def make(ready: DriverSetup) -> Path | None:
     """Make the archive, unless it is there or another process is at it; None where that fails, for whatever reason."""
     made = archive.path(ready)
     try:
@@ -39,10 +39,10 @@ def make(ready: Ready) -> Path | None:
         return None
 
 
-def _rehearse(ready: Ready, aside: Path) -> None:
+def _rehearse(ready: DriverSetup, aside: Path) -> None:
     """What every replay does with Spark, without Kafka."""
     flags = (*QUICK, *archive.making(aside))
-    with Session(SparkSettings("local[1]", app="kgroup rehearsal"), ready, jvm_options=flags) as session:
+    with DriverSession(SparkSettings("local[1]", app="kgroup rehearsal"), ready, jvm_options=flags) as session:
         context = session.context()
         context.parallelize([], 2).mapPartitionsWithIndex(_nothing).collect()
         java = context._jvm.java.lang

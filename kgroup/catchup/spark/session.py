@@ -14,7 +14,7 @@ from typing import Any
 
 from kgroup.catchup.spark import archive, worker_package
 from kgroup.catchup.spark.launch import Jvm, jvm_environment, python_of_workers, submit_command
-from kgroup.catchup.spark.ready import Ready
+from kgroup.catchup.spark.ready import DriverSetup
 from kgroup.catchup.spark.settings import SparkSettings, configuration, shown
 from kgroup.cluster.deadline import Deadline
 from kgroup.support.errors import KgroupError, Unreachable
@@ -30,7 +30,7 @@ QUICK = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _HEAVY = ("-XX:+UseSerialGC",)
 
 
-class Session:
+class DriverSession:
     """A context manager: entering starts Spark in the background, ``context`` waits for it, leaving stops it.
 
     One at a time in a process. ``say`` gets each line of Spark's log (``-v``), on another thread; else the last lines
@@ -41,7 +41,7 @@ class Session:
     def __init__(
         self,
         settings: SparkSettings,
-        ready: Ready,
+        ready: DriverSetup,
         *,
         say: Callable[[str], None] | None = None,
         hidden: Collection[str] = (),
@@ -62,11 +62,11 @@ class Session:
         self._given_up = False
         self._started = threading.Event()
         self._archive = archive.path(ready)
-        self._package: worker_package.Package | None = None
+        self._package: worker_package.WorkerPackage | None = None
         self._path_before: list[str] = []
         self._thread = threading.Thread(target=self._start, name="spark start", daemon=True)
 
-    def __enter__(self) -> Session:
+    def __enter__(self) -> DriverSession:
         self._path_before = list(sys.path)
         self._thread.start()
         return self
@@ -183,7 +183,7 @@ class Session:
         # A JVM that ends in the middle is for us to report; this one would print a traceback of its own.
         context._accumulatorServer.handle_error = lambda *_: None  # type: ignore[method-assign]
         if not local:
-            self._package = worker_package.Package()
+            self._package = worker_package.WorkerPackage()
             context.addPyFile(str(self._package.path))
         return context
 

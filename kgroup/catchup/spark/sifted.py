@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kgroup.cluster.reader.batches import Batch, HeaderList
-from kgroup.model.records import StoredRecord
+from kgroup.model.records import ConsumerRecord
 
 if TYPE_CHECKING:
     import pyarrow
@@ -88,11 +88,11 @@ class SiftedBatch(Batch):
         found: list[int] = self._rows.column("_seen").to_pylist()
         return found
 
-    def records(self) -> list[StoredRecord]:
+    def records(self) -> list[ConsumerRecord]:
         """One by one, for what is slow anyway."""
         columns = zip(self.offsets(), self.timestamps(), self.keys(), self.values(), self.headers(), strict=True)
         return [
-            StoredRecord(
+            ConsumerRecord(
                 self.topic,
                 self.partition,
                 offset,
@@ -105,7 +105,7 @@ class SiftedBatch(Batch):
         ]
 
 
-class Seen:
+class VisibleCount:
     """How many records of a part were visible below an offset, and how many of them came through. Pure.
 
     Offsets are added as they rise; what was visible counts from the part's start, what came through from ``start``.

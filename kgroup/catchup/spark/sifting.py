@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Self
 
-from kgroup.catchup.model import Chunk, Lost
+from kgroup.catchup.model import Chunk, LostOffsets
 from kgroup.catchup.spark.failures import error_of
-from kgroup.catchup.spark.sifted import Seen, SiftedBatch, runs
+from kgroup.catchup.spark.sifted import SiftedBatch, VisibleCount, runs
 from kgroup.catchup.spark.source import MARK, error_told
-from kgroup.catchup.worker.chunk_counts import Count
+from kgroup.catchup.worker.chunk_counts import ChunkCount
 from kgroup.catchup.worker.task_run import TaskRun
 from kgroup.cluster.reader.batches import Batch, BatchReader, Gone
 from kgroup.support.errors import KgroupError
@@ -81,7 +81,7 @@ class _Piece:
     position: int
     rows: SiftedBatch | None = None
     seen: int = 0
-    lost: tuple[Lost, ...] = ()
+    lost: tuple[LostOffsets, ...] = ()
 
 
 class Sifted:
@@ -109,10 +109,10 @@ class Sifted:
         self._config = config
         self._timeout_s = timeout_s
         self._again = again
-        self._committed: Callable[[], Mapping[int, Count]] = dict
+        self._committed: Callable[[], Mapping[int, ChunkCount]] = dict
         self._pending: deque[_Piece] = deque()
         self._kept: deque[_Piece] = deque()
-        self._seen: dict[int, tuple[int, Seen]] = {}
+        self._seen: dict[int, tuple[int, VisibleCount]] = {}
         self._starts: dict[int, int] = {}
         self._below: dict[int, int] = {}
         """What Spark has counted of a chunk below its start here, as far as that is seen."""
@@ -135,7 +135,7 @@ class Sifted:
                 self._partitions[topic] = reader.partitions(topic)
         return self._partitions[topic]
 
-    def sift(self, count: Count) -> Count:
+    def sift(self, count: ChunkCount) -> ChunkCount:
         """A count with what was filtered out up to its position; as it is, where nothing of its chunk came yet."""
         number = count.chunk.number
         if number not in self._seen:
@@ -153,7 +153,7 @@ class Sifted:
         if number not in self._seen:
             known = self._committed().get(number)
             before = 0 if known is None or known.position > start else known.records - self._begun.get(number, 0)
-            self._seen[number], self._starts[number] = (before, Seen(start, before)), start
+            self._seen[number], self._starts[number] = (before, VisibleCount(start, before)), start
         for piece in self._pieces(number):
             if piece is None:
                 yield Batch(topic, partition, [], position)
@@ -259,5 +259,5 @@ class Sifted:
 
     def _marks(self, number: int, rows: pyarrow.RecordBatch) -> Iterator[_Piece]:
         for row in rows.select(["offset", "_seen", "_lost"]).to_pylist():
-            lost = tuple(Lost(one["start"], one["end"], one["why"]) for one in row["_lost"] or ())
+            lost = tuple(LostOffsets(one["start"], one["end"], one["why"]) for one in row["_lost"] or ())
             yield _Piece(number, row["offset"], None, row["_seen"], lost)

@@ -12,9 +12,9 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from kgroup.catchup.model import Lost
-from kgroup.catchup.spark.in_worker import Mouth
-from kgroup.catchup.spark.progress_listener import Ear
+from kgroup.catchup.model import LostOffsets
+from kgroup.catchup.spark.in_worker import ProgressSender
+from kgroup.catchup.spark.progress_listener import ProgressEndpoint
 from kgroup.catchup.worker import arrow
 from kgroup.catchup.worker.failure import Failure, failure_of
 from kgroup.cluster.reader.batches import BatchReader, Gone
@@ -37,7 +37,7 @@ BOOKS = ("_chunk", "_seen", MARK, "_lost", "_error")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SourceRange:
     """Offsets [start, end) of a partition; ``chunk`` is the plan's number of it, None where there is no plan."""
 
     topic: str
@@ -48,7 +48,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class SourcePlan:
     """What is read: for each of Spark's partitions the parts that it reads, in that order.
 
     ``config`` is from ``librdkafka_config`` with its secrets; ``timeout_s`` is how long nothing at all may come. With
@@ -56,7 +56,7 @@ class Reading:
     start has passed is told and reading goes on. Without them it raises, unless ``loses`` says that it may be.
     """
 
-    parts: tuple[tuple[Part, ...], ...]
+    parts: tuple[tuple[SourceRange, ...], ...]
     config: Mapping[str, Any] = field(repr=False)
     timeout_s: float
     isolation: str = "read_committed"
@@ -71,7 +71,7 @@ def ddl(*, headers: bool = True, books: bool = False) -> str:
     return f"{columns}, {BOOKS_DDL}" if books else columns
 
 
-def frame(spark: SparkSession, reading: Reading, *, ear: Ear | None = None) -> DataFrame:
+def frame(spark: SparkSession, reading: SourcePlan, *, ear: ProgressEndpoint | None = None) -> DataFrame:
     """The DataFrame of a reading: row order within one of its partitions is that of the parts and their offsets.
 
     Nothing is read before an action. Tasks that hear ``stop`` at ``ear`` end early, without an ``_end`` row.
@@ -86,15 +86,15 @@ def frame(spark: SparkSession, reading: Reading, *, ear: Ear | None = None) -> D
     return spark.range(0, number, 1, max(1, number)).mapInArrow(read, ddl(headers=reading.headers, books=reading.books))
 
 
-def rows(reading: Reading, place: int, ear: Ear | None = None) -> Iterator[pyarrow.RecordBatch]:
+def rows(reading: SourcePlan, place: int, ear: ProgressEndpoint | None = None) -> Iterator[pyarrow.RecordBatch]:
     """What the ``place``-th of Spark's partitions reads; runs in a worker. Raises what ``BatchReader.batches`` does."""
     parts = reading.parts[place]
     books = _Books() if reading.books else None
     with (
-        Mouth(ear, parts[0].chunk or 0, 0) if ear is not None and parts else nullcontext() as mouth,
+        ProgressSender(ear, parts[0].chunk or 0, 0) if ear is not None and parts else nullcontext() as mouth,
         BatchReader(reading.config, timeout_s=reading.timeout_s, isolation=reading.isolation) as reader,
     ):
-        part: Part | None = None
+        part: SourceRange | None = None
         try:
             for part in parts:
                 yield from _of_part(reading, reader, part, books, mouth)
@@ -107,7 +107,7 @@ def rows(reading: Reading, place: int, ear: Ear | None = None) -> Iterator[pyarr
 
 
 def _of_part(
-    reading: Reading, reader: BatchReader, part: Part, books: _Books | None, mouth: Mouth | None
+    reading: SourcePlan, reader: BatchReader, part: SourceRange, books: _Books | None, mouth: ProgressSender | None
 ) -> Iterator[pyarrow.RecordBatch]:
     seen = 0
     for item in reader.batches(part.topic, part.partition, part.start, part.end):
@@ -115,7 +115,7 @@ def _of_part(
             return
         if isinstance(item, Gone):
             if books is not None:
-                yield books.mark(part, item.end, seen, Lost(item.start, item.end, item.why))
+                yield books.mark(part, item.end, seen, LostOffsets(item.start, item.end, item.why))
             elif not reading.loses:
                 raise Refused(
                     f"{part.topic}:{part.partition} [{item.start}, {item.end}) can't be read any more: {item.why}",
@@ -151,7 +151,7 @@ class _Books:
         ]
         self._schema = pa.schema([*arrow.schema(), *fields])
 
-    def of(self, found: pyarrow.RecordBatch, part: Part, seen: int) -> pyarrow.RecordBatch:
+    def of(self, found: pyarrow.RecordBatch, part: SourceRange, seen: int) -> pyarrow.RecordBatch:
         """Records, of which ``seen`` came before."""
         import pyarrow as pa
 
@@ -166,7 +166,7 @@ class _Books:
         return pa.RecordBatch.from_arrays([*found.columns, *more], schema=self._schema)
 
     def mark(
-        self, part: Part, position: int, seen: int, lost: Lost | None = None, error: bytes | None = None
+        self, part: SourceRange, position: int, seen: int, lost: LostOffsets | None = None, error: bytes | None = None
     ) -> pyarrow.RecordBatch:
         """The row that is no record."""
         import pyarrow as pa
@@ -177,7 +177,7 @@ class _Books:
         row["_lost"] = [] if lost is None else [{"start": lost.start, "end": lost.end, "why": lost.why}]
         return pa.RecordBatch.from_pylist([row], schema=self._schema)
 
-    def failed(self, part: Part, failure: Failure) -> pyarrow.RecordBatch:
+    def failed(self, part: SourceRange, failure: Failure) -> pyarrow.RecordBatch:
         """The row that says why reading ended; nothing comes after it."""
         return self.mark(part, part.start, 0, error=pickle.dumps(failure))
 
@@ -193,12 +193,16 @@ def error_told(batch: pyarrow.RecordBatch) -> Failure | None:
     return found
 
 
-def lost_told(batch: pyarrow.RecordBatch) -> list[tuple[int, Lost]]:
+def lost_told(batch: pyarrow.RecordBatch) -> list[tuple[int, LostOffsets]]:
     """(chunk, lost) of a batch with books."""
     marks = batch.filter(batch.column(MARK)).select(["_chunk", "_lost"]).to_pylist()
-    return [(row["_chunk"], Lost(one["start"], one["end"], one["why"])) for row in marks for one in row["_lost"] or ()]
+    return [
+        (row["_chunk"], LostOffsets(one["start"], one["end"], one["why"]))
+        for row in marks
+        for one in row["_lost"] or ()
+    ]
 
 
-def spread(parts: Sequence[Part]) -> tuple[tuple[Part, ...], ...]:
+def spread(parts: Sequence[SourceRange]) -> tuple[tuple[SourceRange, ...], ...]:
     """Each part a partition of Spark's."""
     return tuple((part,) for part in parts)

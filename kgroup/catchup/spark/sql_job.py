@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from kgroup.catchup.delivered import delivered_to
-from kgroup.catchup.model import Progress
-from kgroup.catchup.spark.in_worker import Answer, Parcel, Stop, Tell, work_partition
-from kgroup.catchup.spark.progress_listener import Ear
-from kgroup.catchup.spark.source import Part, Reading, frame
+from kgroup.catchup.model import ChunkProgress
+from kgroup.catchup.spark.in_worker import Stop, TaskAnswer, TaskParcel, Tell, work_partition
+from kgroup.catchup.spark.progress_listener import ProgressEndpoint
+from kgroup.catchup.spark.source import SourcePlan, SourceRange, frame
 from kgroup.catchup.spark.where import condition
 from kgroup.catchup.worker.task_spec import TaskSpec
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow
 
     from kgroup.catchup.spark.job import Through
-    from kgroup.catchup.spark.session import Session
+    from kgroup.catchup.spark.session import DriverSession
     from kgroup.catchup.spark.sifting import Feed
 
 _AGAIN = ("topic",)
@@ -56,23 +56,23 @@ class Delivering:
         return run_task(spec, tell, stop, reader)
 
 
-def reading_of(tasks: Sequence[TaskSpec], progress: Mapping[int, Progress]) -> Reading:
+def reading_of(tasks: Sequence[TaskSpec], progress: Mapping[int, ChunkProgress]) -> SourcePlan:
     """What of these tasks is left to be read, a partition of Spark's a task, with books."""
     parts = tuple(
         tuple(
-            Part(chunk.topic, chunk.partition, start, chunk.end, chunk.number)
+            SourceRange(chunk.topic, chunk.partition, start, chunk.end, chunk.number)
             for chunk in task.chunks
             if (start := delivered_to(chunk, progress)) < chunk.end
         )
         for task in tasks
     )
-    return Reading(parts, tasks[0].config, tasks[0].timeout_s, books=True)
+    return SourcePlan(parts, tasks[0].config, tasks[0].timeout_s, books=True)
 
 
-def sifted(tasks: Sequence[TaskSpec], where: str, progress: Mapping[int, Progress]) -> Through:
+def sifted(tasks: Sequence[TaskSpec], where: str, progress: Mapping[int, ChunkProgress]) -> Through:
     """Deliver what ``where`` wants of these tasks; ``progress`` is what the ledger says now that they begin."""
 
-    def run(session: Session, ear: Ear) -> Iterable[Answer]:
+    def run(session: DriverSession, ear: ProgressEndpoint) -> Iterable[TaskAnswer]:
         wanted = frame(session.sql(), reading_of(tasks, progress), ear=ear).where(condition(where))
         answers = wanted.mapInArrow(_deliverer(_parcel(tasks, progress, ear), tasks[0].config), "answers binary")
         return [answer for row in answers.collect() for answer in pickle.loads(row[0])]
@@ -80,12 +80,12 @@ def sifted(tasks: Sequence[TaskSpec], where: str, progress: Mapping[int, Progres
     return run
 
 
-def _parcel(tasks: Sequence[TaskSpec], progress: Mapping[int, Progress], ear: Ear) -> Parcel:
+def _parcel(tasks: Sequence[TaskSpec], progress: Mapping[int, ChunkProgress], ear: ProgressEndpoint) -> TaskParcel:
     def packed(task: TaskSpec) -> bytes:
         begun = {chunk.number: progress[chunk.number].records for chunk in task.chunks if chunk.number in progress}
         return zlib.compress(pickle.dumps(Sent(replace(task, config={}), begun)), level=1)
 
-    return Parcel(_nowhere, tuple(map(packed, tasks)), tuple(task.number for task in tasks), ear)
+    return TaskParcel(_nowhere, tuple(map(packed, tasks)), tuple(task.number for task in tasks), ear)
 
 
 def _nowhere(spec: Any, tell: Tell, stop: Stop) -> Any:
@@ -93,7 +93,7 @@ def _nowhere(spec: Any, tell: Tell, stop: Stop) -> Any:
 
 
 def _deliverer(
-    parcel: Parcel, config: Mapping[str, Any]
+    parcel: TaskParcel, config: Mapping[str, Any]
 ) -> Callable[[Iterable[pyarrow.RecordBatch]], Iterator[pyarrow.RecordBatch]]:
     def deliver(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
         import pyarrow as pa
@@ -105,7 +105,7 @@ def _deliverer(
         assert context is not None
         place, attempt = context.partitionId(), context.taskAttemptId()
 
-        def work(feed: Feed) -> list[Answer]:
+        def work(feed: Feed) -> list[TaskAnswer]:
             return work_partition(replace(parcel, work=Delivering(feed, config)), place, attempt)
 
         yield pa.RecordBatch.from_pydict({"answers": [pickle.dumps(delivered(batches, work))]})

@@ -12,17 +12,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kgroup.catchup.delivered import delivered_to
-from kgroup.catchup.model import Chunk, Lost, Progress
+from kgroup.catchup.model import Chunk, ChunkProgress, LostOffsets
 from kgroup.catchup.sinks.spark import FORMAT, resolved, secrets_of
 from kgroup.catchup.spark.failures import error_of, explain, java_message
-from kgroup.catchup.spark.in_worker import Answer, Mouth
-from kgroup.catchup.spark.progress_listener import Ear
-from kgroup.catchup.spark.source import MARK, Reading, ddl, error_told, frame
+from kgroup.catchup.spark.in_worker import ProgressSender, TaskAnswer
+from kgroup.catchup.spark.progress_listener import ProgressEndpoint
+from kgroup.catchup.spark.source import MARK, SourcePlan, ddl, error_told, frame
 from kgroup.catchup.spark.sql_job import reading_of
 from kgroup.catchup.spark.where import condition, message_lines
 from kgroup.catchup.verification import ChunkResult
 from kgroup.catchup.worker.rate_limit import Throttle
-from kgroup.catchup.worker.task_progress import Told
+from kgroup.catchup.worker.task_progress import TaskProgress
 from kgroup.catchup.worker.task_spec import TaskResult, TaskSpec
 from kgroup.support.errors import KgroupError, Refused
 from kgroup.support.redact import redact
@@ -32,21 +32,21 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from kgroup.catchup.spark.job import Through
-    from kgroup.catchup.spark.session import Session
+    from kgroup.catchup.spark.session import DriverSession
 
 _MOST_LINES = 4
 _JOB = "Job aborted due to stage failure"
 
 
 @dataclass(slots=True)
-class Tally:
+class ChunkTally:
     """What was counted of a chunk: ``visible`` to its reader, ``passed`` on to the writer, ``size`` of that."""
 
     visible: int = 0
     passed: int = 0
     size: int = 0
     position: int = 0
-    lost: list[Lost] = field(default_factory=list)
+    lost: list[LostOffsets] = field(default_factory=list)
 
 
 def rehearse(spark: SparkSession, options: Mapping[str, str]) -> None:
@@ -57,36 +57,38 @@ def rehearse(spark: SparkSession, options: Mapping[str, str]) -> None:
         _write(spark.createDataFrame([], ddl()), options)
 
 
-def may_repeat(chunks: Iterable[Chunk], progress: Mapping[int, Progress], epoch: int, now_ms: int) -> list[Progress]:
+def may_repeat(
+    chunks: Iterable[Chunk], progress: Mapping[int, ChunkProgress], epoch: int, now_ms: int
+) -> list[ChunkProgress]:
     """For the ledger before the write begins: all of these may come twice from now on, whatever becomes of it."""
     found = []
     for chunk in chunks:
         known, start = progress.get(chunk.number), delivered_to(chunk, progress)
         before = 0 if known is None else known.may_repeat
-        found.append(Progress(chunk.number, start, 0, 0, 0, 0, now_ms, epoch, (), before + chunk.end - start))
+        found.append(ChunkProgress(chunk.number, start, 0, 0, 0, 0, now_ms, epoch, (), before + chunk.end - start))
     return found
 
 
 def written(
-    tasks: Sequence[TaskSpec], where: str | None, progress: Mapping[int, Progress], now_ms: Callable[[], int]
+    tasks: Sequence[TaskSpec], where: str | None, progress: Mapping[int, ChunkProgress], now_ms: Callable[[], int]
 ) -> Through:
     """One write of all these tasks; the answers have the progress that is true then, for the runner to write down.
 
     ``progress`` is what the ledger said before ``may_repeat``.
     """
 
-    def run(session: Session, ear: Ear) -> Iterable[Answer]:
+    def run(session: DriverSession, ear: ProgressEndpoint) -> Iterable[TaskAnswer]:
         from pyspark import AccumulatorParam
 
-        class ByChunk(AccumulatorParam[dict[int, Tally]]):
+        class ByChunk(AccumulatorParam[dict[int, ChunkTally]]):
             """The same chunk counted twice, by a task that was tried again, is the same count."""
 
-            def zero(self, value: dict[int, Tally]) -> dict[int, Tally]:
+            def zero(self, value: dict[int, ChunkTally]) -> dict[int, ChunkTally]:
                 return {}
 
             def addInPlace(  # noqa: N802
-                self, value1: dict[int, Tally], value2: dict[int, Tally]
-            ) -> dict[int, Tally]:
+                self, value1: dict[int, ChunkTally], value2: dict[int, ChunkTally]
+            ) -> dict[int, ChunkTally]:
                 return value1 | value2
 
         reading, options = reading_of(tasks, progress), tasks[0].options
@@ -133,20 +135,22 @@ def _refusing(options: Mapping[str, str], tasks: tuple[int, ...] | None = None) 
         ) from None
 
 
-def _answer(task: TaskSpec, tallies: Mapping[int, Tally], progress: Mapping[int, Progress], now_ms: int) -> Answer:
+def _answer(
+    task: TaskSpec, tallies: Mapping[int, ChunkTally], progress: Mapping[int, ChunkProgress], now_ms: int
+) -> TaskAnswer:
     """Raises KgroupError where a chunk was not read to its end, and all the same Spark says that it is done."""
     counted, known = [], []
     for chunk in task.chunks:
         start = delivered_to(chunk, progress)
         if start >= chunk.end:
             continue
-        tally, before = tallies.get(chunk.number, Tally()), progress.get(chunk.number)
+        tally, before = tallies.get(chunk.number, ChunkTally()), progress.get(chunk.number)
         if tally.position < chunk.end:
             raise KgroupError(f"Spark has not counted chunk {chunk.number}, and says that it is done", code="spark-job")
         filtered = tally.visible - tally.passed
         counted.append(ChunkResult(chunk.number, start, chunk.end, tally.visible, tally.passed, filtered, 0))
         known.append(
-            Progress(
+            ChunkProgress(
                 chunk.number,
                 chunk.end,
                 tally.visible,
@@ -159,11 +163,11 @@ def _answer(task: TaskSpec, tallies: Mapping[int, Tally], progress: Mapping[int,
                 0 if before is None else before.may_repeat,
             )
         )
-    return Answer(task.number, TaskResult(task.number, tuple(known), tuple(counted), (), True, False))
+    return TaskAnswer(task.number, TaskResult(task.number, tuple(known), tuple(counted), (), True, False))
 
 
 def _stripper(
-    reading: Reading, tasks: Sequence[TaskSpec], ear: Ear, tallies: Any
+    reading: SourcePlan, tasks: Sequence[TaskSpec], ear: ProgressEndpoint, tallies: Any
 ) -> Callable[[Iterable[pyarrow.RecordBatch]], Iterator[pyarrow.RecordBatch]]:
     rate, numbers = tasks[0].rate, tuple(task.number for task in tasks)
     ends = tuple(parts[-1] for parts in reading.parts)
@@ -175,7 +179,7 @@ def _stripper(
         context = TaskContext.get()
         assert context is not None
         place, throttle, counting = context.partitionId(), Throttle(rate), _Counting()
-        with Mouth(ear, numbers[place], context.taskAttemptId()) as mouth:
+        with ProgressSender(ear, numbers[place], context.taskAttemptId()) as mouth:
             for batch in batches:
                 failure = error_told(batch)
                 if failure is not None:
@@ -188,7 +192,7 @@ def _stripper(
                     throttle.took(rows.num_rows, size, time.monotonic())
                     yield rows.select(rows.schema.names[:_KAFKAS])
         end = ends[place]
-        if counting.found.get(end.chunk or 0, Tally()).position < end.end:
+        if counting.found.get(end.chunk or 0, ChunkTally()).position < end.end:
             raise RuntimeError(f"the rows of {end.topic}:{end.partition} ended before {end.end}")
         tallies.add(counting.found)
 
@@ -202,7 +206,7 @@ class _Counting:
     """What went through one of Spark's partitions, by chunk."""
 
     def __init__(self) -> None:
-        self.found: dict[int, Tally] = {}
+        self.found: dict[int, ChunkTally] = {}
         self._newest = 0
 
     def add(self, batch: pyarrow.RecordBatch, rows: pyarrow.RecordBatch) -> int:
@@ -212,7 +216,7 @@ class _Counting:
         for row in batch.filter(batch.column(MARK)).select(["_chunk", "offset", "_seen", "_lost"]).to_pylist():
             tally = self._of(row["_chunk"])
             tally.position, tally.visible = row["offset"], row["_seen"]
-            tally.lost.extend(Lost(one["start"], one["end"], one["why"]) for one in row["_lost"] or ())
+            tally.lost.extend(LostOffsets(one["start"], one["end"], one["why"]) for one in row["_lost"] or ())
         whole = 0
         for number in compute.unique(rows.column("_chunk")).to_pylist():
             own = rows.filter(compute.equal(rows.column("_chunk"), number))
@@ -224,14 +228,14 @@ class _Counting:
             tally.visible = max(tally.visible, own.column("_seen")[last].as_py())
         return whole
 
-    def _of(self, number: int) -> Tally:
+    def _of(self, number: int) -> ChunkTally:
         self._newest = number
-        return self.found.setdefault(number, Tally())
+        return self.found.setdefault(number, ChunkTally())
 
-    def told(self) -> Told:
+    def told(self) -> TaskProgress:
         """How far it is, for the screen."""
         tallies, newest = self.found.values(), self._newest
-        return Told(
+        return TaskProgress(
             newest,
             self.found[newest].position if newest in self.found else 0,
             sum(one.visible for one in tallies),

@@ -112,7 +112,7 @@ _NAME = "kgroup.zip"
 _INSTALLED = ("site-packages", "dist-packages")
 
 
-class Package:
+class WorkerPackage:
     """The zip, in a temporary directory that ``remove`` takes away: Spark serves it from there while it runs."""
 
     def __init__(self) -> None:

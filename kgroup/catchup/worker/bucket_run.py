@@ -14,13 +14,13 @@ from typing import Any
 
 from kgroup.catchup.buckets import DONE, progress_of
 from kgroup.catchup.chunks import TRANSACTION_S
-from kgroup.catchup.model import Chunk, Lost, Progress, Share
+from kgroup.catchup.model import BucketShare, Chunk, ChunkProgress, LostOffsets
 from kgroup.catchup.verification import ChunkResult
 from kgroup.catchup.worker.failure import failure_of
-from kgroup.catchup.worker.newest_per_key import Bucket, RowBatch, Sift
+from kgroup.catchup.worker.newest_per_key import Bucket, NewestPerKey, RowBatch
 from kgroup.catchup.worker.rate_limit import Throttle
 from kgroup.catchup.worker.task_ledger import TaskLedger
-from kgroup.catchup.worker.task_progress import Told
+from kgroup.catchup.worker.task_progress import TaskProgress
 from kgroup.catchup.worker.task_spec import Stopped, TaskResult, TaskSpec
 from kgroup.cluster.reader.batches import BatchReader, Gone
 from kgroup.support.errors import KgroupError
@@ -48,12 +48,17 @@ class ByKey:
     left: frozenset[int]
     dealt: int
 
-    def sift(self) -> Sift:
+    def sift(self) -> NewestPerKey:
         """A reader's, at its start."""
-        return Sift(self.buckets, frozenset(number - self.first for number in self.left))
+        return NewestPerKey(self.buckets, frozenset(number - self.first for number in self.left))
 
     def ending(
-        self, sift: Sift, reader: int, lost: Mapping[int, tuple[Lost, ...]], left_out: Mapping[int, int], broken: Any
+        self,
+        sift: NewestPerKey,
+        reader: int,
+        lost: Mapping[int, tuple[LostOffsets, ...]],
+        left_out: Mapping[int, int],
+        broken: Any,
     ) -> Iterator[tuple[int, bytes]]:
         """What a reader sends last of all to each bucket.
 
@@ -68,12 +73,12 @@ class ByKey:
 
 
 def read(
-    by_key: ByKey, number: int, tell: Callable[[Told], None], stop: Callable[[], bool]
+    by_key: ByKey, number: int, tell: Callable[[TaskProgress], None], stop: Callable[[], bool]
 ) -> Iterator[tuple[int, bytes]]:
     """Read a reader's chunks; what is sent to each bucket. Raises nothing of reading: that is told to the buckets."""
     spec, sift = by_key.tasks[0], by_key.sift()
     broken: Any = None
-    visible, lost = Counter[int](), dict[int, tuple[Lost, ...]]()
+    visible, lost = Counter[int](), dict[int, tuple[LostOffsets, ...]]()
     try:
         with BatchReader(spec.config, timeout_s=spec.timeout_s) as reader:
             for chunk in by_key.reading[number]:
@@ -91,23 +96,23 @@ def read(
 def _read_chunk(
     reader: BatchReader,
     chunk: Chunk,
-    sift: Sift,
-    lost: dict[int, tuple[Lost, ...]],
+    sift: NewestPerKey,
+    lost: dict[int, tuple[LostOffsets, ...]],
     visible: Counter[int],
-    tell: Callable[[Told], None],
+    tell: Callable[[TaskProgress], None],
     stop: Callable[[], bool],
 ) -> Iterator[tuple[int, bytes]]:
     told = 0
     for item in reader.batches(chunk.topic, chunk.partition, chunk.start, chunk.end):
         if isinstance(item, Gone):
-            lost[chunk.number] = (*lost.get(chunk.number, ()), Lost(item.start, item.end, item.why))
+            lost[chunk.number] = (*lost.get(chunk.number, ()), LostOffsets(item.start, item.end, item.why))
             continue
         yield from sift.add(chunk.number, item)
         visible[chunk.number] += len(item)
         told += len(item)
         if told >= _TELL_EACH or item.position >= chunk.end:
             told = 0
-            tell(Told(chunk.number, item.position, visible.total(), 0, 0, 0))
+            tell(TaskProgress(chunk.number, item.position, visible.total(), 0, 0, 0))
         if stop():
             return
 
@@ -168,7 +173,7 @@ class BucketRun:
         """Write down that so many records of each chunk may be handed over, or were, and the bucket is not done."""
         before = self._repeated
         chunks = sorted({*before, *handed_over})
-        shares = [Share(one, 0, 0, 0, 0, before.get(one, 0) + handed_over.get(one, 0)) for one in chunks]
+        shares = [BucketShare(one, 0, 0, 0, 0, before.get(one, 0) + handed_over.get(one, 0)) for one in chunks]
         self.ledger.commit(self._progress(bucket.number, 0, shares))
 
     def finish(
@@ -200,7 +205,7 @@ class BucketRun:
         filtered = sum(share.filtered for share in bucket.shares)
         self.counted.append(ChunkResult(bucket.number, 0, DONE, visible, delivered, filtered, dead))
 
-    def _progress(self, number: int, delivered_to: int, shares: list[Share]) -> Progress:
+    def _progress(self, number: int, delivered_to: int, shares: list[BucketShare]) -> ChunkProgress:
         return progress_of(number, delivered_to, shares, time.time_ns() // 1_000_000, self.spec.work.epoch)
 
     def result(self) -> TaskResult:

@@ -7,17 +7,17 @@ from collections import deque
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from kgroup.catchup.model import Chunk, Lost, Progress
+from kgroup.catchup.model import Chunk, ChunkProgress, LostOffsets
 from kgroup.catchup.verification import ChunkResult
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
+class ChunkCount:
     """A chunk's, up to ``position``: as it is when what is under way will have been committed.
 
     ``visible``, ``filtered_now`` and ``delivered`` are of this run alone, from ``start`` on, and are counted in
     different places: when reading, and by the sink. ``repeated`` is how many records of a handler's may have come
-    twice by now. ``delivered_again`` is ``Progress.again``, and ``kept`` is as there.
+    twice by now. ``delivered_again`` is ``ChunkProgress.again``, and ``kept`` is as there.
     """
 
     chunk: Chunk
@@ -27,7 +27,7 @@ class Count:
     filtered: int = 0
     dead: int = 0
     size: int = 0
-    lost: tuple[Lost, ...] = ()
+    lost: tuple[LostOffsets, ...] = ()
     repeated: int = 0
     visible: int = 0
     delivered: int = 0
@@ -37,7 +37,7 @@ class Count:
     kept: tuple[tuple[int, int], ...] = ()
 
     @classmethod
-    def of(cls, chunk: Chunk, known: Progress | None) -> Count:
+    def of(cls, chunk: Chunk, known: ChunkProgress | None) -> ChunkCount:
         """As the ledger has it, before this run has done anything."""
         if known is None:
             return cls(chunk, chunk.start, chunk.start)
@@ -61,13 +61,13 @@ class Count:
         """Whether the chunk is worked through."""
         return self.position >= self.chunk.end
 
-    def moved(self, position: int) -> Count:
+    def moved(self, position: int) -> ChunkCount:
         """All below this offset is read."""
         return replace(self, position=max(self.position, min(position, self.chunk.end)))
 
     def with_records(
         self, position: int, visible: int, delivered: int, size: int, dead: int = 0, filtered: int = 0
-    ) -> Count:
+    ) -> ChunkCount:
         """So many more were read, delivered, dead, and not wanted."""
         return replace(
             self,
@@ -82,32 +82,32 @@ class Count:
             dead_now=self.dead_now + dead,
         )
 
-    def read(self, visible: int) -> Count:
+    def read(self, visible: int) -> ChunkCount:
         """With what was read of it in this run up to its position, whatever the sink says that it was given."""
         return replace(self, records=self.records + visible - self.visible, visible=visible)
 
-    def sifted(self, records: int, visible: int, passed: int) -> Count:
+    def sifted(self, records: int, visible: int, passed: int) -> ChunkCount:
         """With what the sink never saw: ``records`` were visible in all, ``visible`` in this run, of which so many have
         come through the filter to it.
         """
         wanted = self.records - self.filtered
         return replace(self, records=records, filtered=records - wanted, visible=visible, filtered_now=visible - passed)
 
-    def again(self, records: int) -> Count:
+    def again(self, records: int) -> ChunkCount:
         """So many more may have come twice."""
         return replace(self, repeated=self.repeated + records)
 
-    def handled(self, since: Count) -> int:
+    def handled(self, since: ChunkCount) -> int:
         """How many records a handler has answered for since an earlier count of the same run."""
         return self.delivered - since.delivered + self.dead_now - since.dead_now
 
-    def without(self, lost: Lost) -> Count:
+    def without(self, lost: LostOffsets) -> ChunkCount:
         """These offsets are lost: it counts once the position has passed them."""
         return replace(self, lost=(*self.lost, lost))
 
-    def progress(self, epoch: int, now_ms: int, may_repeat: int = 0) -> Progress:
+    def progress(self, epoch: int, now_ms: int, may_repeat: int = 0) -> ChunkProgress:
         """For the ledger; ``may_repeat`` records beside those that have been repeated may come again."""
-        return Progress(
+        return ChunkProgress(
             self.chunk.number,
             self.position,
             self.records,
@@ -135,7 +135,7 @@ class Count:
         )
 
 
-class Visible(Protocol):
+class VisibleRecords(Protocol):
     """What came from a reader: records in the order of their offsets, all below ``position``."""
 
     position: int
@@ -146,7 +146,7 @@ class Visible(Protocol):
         """Rising."""
 
 
-class Tally:
+class RecordTally:
     """How many records a reader gave, by offset: counted where they are read, before anybody cuts them up.
 
     ``visible`` were read below before. What was asked for once is forgotten below, so offsets are asked for as they
@@ -155,9 +155,9 @@ class Tally:
 
     def __init__(self, visible: int = 0) -> None:
         self._below = visible
-        self._items: deque[Visible] = deque()
+        self._items: deque[VisibleRecords] = deque()
 
-    def add(self, item: Visible, done: int) -> None:
+    def add(self, item: VisibleRecords, done: int) -> None:
         """These came, and all below ``done`` is delivered."""
         self.at(done)
         if self._items:
@@ -173,7 +173,7 @@ class Tally:
 
 
 class _Offsets:
-    def __init__(self, item: Visible) -> None:
+    def __init__(self, item: VisibleRecords) -> None:
         self.position = item.position
         self._offsets = item.offsets()
 

@@ -17,10 +17,10 @@ from zlib import crc32
 
 from kgroup.catchup.model import Order
 from kgroup.catchup.worker.task_spec import Handling
-from kgroup.model.records import StoredRecord
+from kgroup.model.records import ConsumerRecord
 from kgroup.support.errors import KgroupError
 
-Where = tuple[str, int, int]
+RecordPosition = tuple[str, int, int]
 """(topic, partition, offset)"""
 
 WRONG_ANSWER = "handler-answer"
@@ -30,7 +30,7 @@ _LONGEST_BACKOFF_S = 60.0
 _CLOSING_S = 10.0
 
 
-class Refusal(Exception):
+class HandlerRefusal(Exception):
     """A handler did not take what it was given. ``final``: it never will, so there is no use in trying again.
 
     ``given`` is False where it surely got nothing of it, so that nothing of it can come twice.
@@ -52,7 +52,7 @@ class Handler(Protocol):
     most: int
     hangs_for_ever: bool
 
-    def handle(self, records: Sequence[StoredRecord]) -> None:
+    def handle(self, records: Sequence[ConsumerRecord]) -> None:
         """Return when they are handled. Raises Refusal, and KgroupError where it can't work at all."""
 
     def close(self) -> None:
@@ -63,7 +63,7 @@ class Handler(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class HandlerOutcome:
     """What became of a record: handled where ``error`` is None, else refused ``attempts`` times."""
 
     topic: str
@@ -82,16 +82,16 @@ class _Turn:
 
     def __init__(self, news: threading.Event) -> None:
         self.halted = threading.Event()
-        self.outcomes: deque[Outcome] = deque()
+        self.outcomes: deque[HandlerOutcome] = deque()
         self.asked = 0
         self._news = news
         self._allowed = 0
-        self._given: set[Where] = set()
-        self._asked: Counter[Where] = Counter()
-        self._again: Counter[Where] = Counter()
+        self._given: set[RecordPosition] = set()
+        self._asked: Counter[RecordPosition] = Counter()
+        self._again: Counter[RecordPosition] = Counter()
         self._changed = threading.Condition()
 
-    def begins(self, records: Sequence[StoredRecord]) -> bool:
+    def begins(self, records: Sequence[ConsumerRecord]) -> bool:
         """Whether these may be given to a handler: from here on they count as given."""
         places = [_where(record) for record in records]
         with self._changed:
@@ -108,7 +108,7 @@ class _Turn:
             self._again.update(again)
             return True
 
-    def not_given(self, records: Sequence[StoredRecord]) -> None:
+    def not_given(self, records: Sequence[ConsumerRecord]) -> None:
         """These never came to the handler, though they were about to."""
         with self._changed:
             for where in map(_where, records):
@@ -123,12 +123,12 @@ class _Turn:
             self._allowed = asked
             self._changed.notify_all()
 
-    def asked_again(self) -> Counter[Where]:
+    def asked_again(self) -> Counter[RecordPosition]:
         """How often each was to be given again, which ``allow`` may still be waited for."""
         with self._changed:
             return Counter(self._asked)
 
-    def given_again(self) -> Counter[Where]:
+    def given_again(self) -> Counter[RecordPosition]:
         """How often each was given again."""
         with self._changed:
             return +self._again
@@ -139,7 +139,7 @@ class _Turn:
             self.halted.set()
             self._changed.notify_all()
 
-    def given(self) -> frozenset[Where]:
+    def given(self) -> frozenset[RecordPosition]:
         """All that were ever given, and not forgotten."""
         with self._changed:
             return frozenset(self._given)
@@ -151,7 +151,7 @@ class _Turn:
             return len(self._given)
 
 
-def _where(record: StoredRecord) -> Where:
+def _where(record: ConsumerRecord) -> RecordPosition:
     return record.topic, record.partition, record.offset
 
 
@@ -160,18 +160,18 @@ class _Inbox:
 
     def __init__(self, readers: int) -> None:
         self._readers = readers
-        self._waiting: deque[StoredRecord] = deque()
+        self._waiting: deque[ConsumerRecord] = deque()
         self._turn: _Turn | None = None
         self._changed = threading.Condition()
         self._closed = False
 
-    def put(self, turn: _Turn, records: Iterable[StoredRecord]) -> None:
+    def put(self, turn: _Turn, records: Iterable[ConsumerRecord]) -> None:
         with self._changed:
             self._turn = turn  # what waited in another was cleared away when that was halted
             self._waiting.extend(records)
             self._changed.notify(self._readers)
 
-    def take(self, most: int) -> tuple[_Turn | None, list[StoredRecord]]:
+    def take(self, most: int) -> tuple[_Turn | None, list[ConsumerRecord]]:
         """Some of the next; none when it was closed. One of several readers leaves the others their part."""
         with self._changed:
             while not self._waiting and not self._closed:
@@ -194,7 +194,7 @@ class _Inbox:
 class _Lane:
     inbox: _Inbox
     handler: Handler | None = None
-    doing: Sequence[StoredRecord] = ()
+    doing: Sequence[ConsumerRecord] = ()
     """What its handler has, and has not answered for."""
     since: float = 0.0
     turn: _Turn | None = None
@@ -202,7 +202,7 @@ class _Lane:
     thread: threading.Thread = field(default_factory=threading.Thread)
 
 
-class Lanes:
+class HandlerPool:
     """The lanes of a task. A context manager, that ends their handlers.
 
     ``make`` makes a handler. With ``stop_at_refusal`` no lane begins anything more once a record is refused for good.
@@ -258,21 +258,21 @@ class Lanes:
             code=WRONG_ANSWER,
         )
 
-    def put(self, records: Sequence[StoredRecord]) -> None:
+    def put(self, records: Sequence[ConsumerRecord]) -> None:
         """Hand these over, in the order of their offsets."""
         if len(self._lanes) == 1 or self._order is Order.NONE:
             self._lanes[0].inbox.put(self._turn, records)
             return
-        sorted_out: dict[int, list[StoredRecord]] = {}
+        sorted_out: dict[int, list[ConsumerRecord]] = {}
         for record in records:
             sorted_out.setdefault(self._lane_of(record), []).append(record)
         for number, some in sorted_out.items():
             self._lanes[number].inbox.put(self._turn, some)
 
-    def _lane_of(self, record: StoredRecord) -> int:
+    def _lane_of(self, record: ConsumerRecord) -> int:
         return (record.offset if record.key is None else crc32(record.key)) % len(self._lanes)
 
-    def outcomes(self, wait_s: float) -> list[Outcome]:
+    def outcomes(self, wait_s: float) -> list[HandlerOutcome]:
         """What has become known of what was handed over since ``go_on``, waiting so long for some of it.
 
         Raises what a handler said that can't work at all, and KgroupError with code ``handler-timeout`` for one that
@@ -286,7 +286,7 @@ class Lanes:
         self._refuse_hanging()
         return self.known()
 
-    def known(self) -> list[Outcome]:
+    def known(self) -> list[HandlerOutcome]:
         """The same, without waiting, and whatever is wrong with a handler."""
         known = self._turn.outcomes
         return [known.popleft() for _ in range(len(known))]
@@ -296,7 +296,7 @@ class Lanes:
         """How many records that were given before were to be given again since ``go_on``; lanes wait for ``allow``."""
         return self._turn.asked
 
-    def asked_again(self) -> Counter[Where]:
+    def asked_again(self) -> Counter[RecordPosition]:
         """Which those are, and how often."""
         return self._turn.asked_again()
 
@@ -304,7 +304,7 @@ class Lanes:
         """Let lanes give records again, once it is written down that so many, ``asked``, may come twice."""
         self._turn.allow(asked)
 
-    def given_again(self) -> Counter[Where]:
+    def given_again(self) -> Counter[RecordPosition]:
         """Which records were given to a handler again since ``go_on``, and how often, whatever became of them."""
         return self._turn.given_again()
 
@@ -329,7 +329,7 @@ class Lanes:
         """
         return self._turn.given_from(position)
 
-    def given(self) -> frozenset[Where]:
+    def given(self) -> frozenset[RecordPosition]:
         """What was ever given to a handler since ``go_on``, whatever became of it."""
         return self._turn.given()
 
@@ -370,7 +370,7 @@ class Lanes:
             lane.turn = None
             self._news.set()
 
-    def _work(self, lane: _Lane, turn: _Turn, records: Sequence[StoredRecord], tried: int) -> None:
+    def _work(self, lane: _Lane, turn: _Turn, records: Sequence[ConsumerRecord], tried: int) -> None:
         """Hand them over; of several that are refused, one by one, to find which."""
         refusal, attempts = self._try(lane, turn, records)
         if attempts is None:
@@ -383,11 +383,13 @@ class Lanes:
             turn.halt()
         error = None if refusal is None else refusal.reason
         turn.outcomes.extend(
-            Outcome(record.topic, record.partition, record.offset, tried + attempts, error) for record in records
+            HandlerOutcome(record.topic, record.partition, record.offset, tried + attempts, error) for record in records
         )
         self._news.set()
 
-    def _try(self, lane: _Lane, turn: _Turn, records: Sequence[StoredRecord]) -> tuple[Refusal | None, int | None]:
+    def _try(
+        self, lane: _Lane, turn: _Turn, records: Sequence[ConsumerRecord]
+    ) -> tuple[HandlerRefusal | None, int | None]:
         """The last refusal, and after how many attempts; None attempts: it was halted before it knew."""
         assert lane.handler is not None
         attempts, pause_s, refusal = 0, self._handling.backoff_s, None
@@ -401,7 +403,7 @@ class Lanes:
             lane.doing = records
             try:
                 lane.handler.handle(records)
-            except Refusal as error:
+            except HandlerRefusal as error:
                 refusal = error
                 if not error.given:
                     turn.not_given(records)

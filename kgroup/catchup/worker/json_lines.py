@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from kgroup.model.records import StoredRecord
+from kgroup.model.records import ConsumerRecord
 
 if TYPE_CHECKING:
     from kgroup.cluster.reader.batches import Batch
@@ -26,7 +26,7 @@ class NotWritable(ValueError):
     """A record is not what the format says, and never will be."""
 
 
-def line(record: StoredRecord, form: ValueFormat, **more: Any) -> bytes:
+def line(record: ConsumerRecord, form: ValueFormat, **more: Any) -> bytes:
     """One line, with its end. Header values are always base64. Raises NotWritable.
 
     ``{"topic": "orders", "partition": 0, "offset": 71, "timestamp": 1700000000000, "key": "aw==", "value": "dg==",

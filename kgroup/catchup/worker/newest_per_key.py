@@ -1,8 +1,9 @@
 """The newest record of each key, found in two steps, of which each counts what it leaves out.
 
-A reader keeps the newest of what it has read of a partition (``Sift``), and sends that, bucket by bucket, to whoever
-delivers the bucket (``Gather``). Newest is by offset in a partition; where a key occurs in several of a topic, it is
-the one with the latest timestamp among the newest of each. For Spark's workers: needs no pyarrow, no kafka-python.
+A reader keeps the newest of what it has read of a partition (``NewestPerKey``), and sends that, bucket by bucket, to
+whoever delivers the bucket (``NewestMerge``). Newest is by offset in a partition; where a key occurs in several of a
+topic, it is the one with the latest timestamp among the newest of each. For Spark's workers: needs no pyarrow, no
+kafka-python.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from kgroup.catchup.buckets import bucket_of
-from kgroup.catchup.model import Lost, Place, Share
+from kgroup.catchup.model import BucketShare, LostOffsets, Place
 from kgroup.cluster.reader.batches import MOST, Batch, HeaderList
 from kgroup.support.errors import KgroupError
 
@@ -28,7 +29,7 @@ _ROW_BYTES = 250
 """What Python takes for a row beside its key and value."""
 
 
-class Row(NamedTuple):
+class KeptRecord(NamedTuple):
     """A record that was kept; ``timestamp`` is (kind, ms) as ``Batch.timestamps`` has it, ``chunk`` is a number."""
 
     offset: int
@@ -45,7 +46,7 @@ class RowBatch(Batch):
     __slots__ = ()
 
     @property
-    def rows(self) -> Sequence[Row]:
+    def rows(self) -> Sequence[KeptRecord]:
         """In the order of their offsets."""
         return self._messages
 
@@ -83,7 +84,7 @@ def _size(row: Any) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class ReaderTally:
     """What a reader says to a bucket when it has read all: how many records of it there were, and how many it sent.
 
     Both by chunk. ``left_out`` are those that ``--where`` left out, whose keys nobody saw; only one bucket is told of
@@ -94,11 +95,11 @@ class Tally:
     arrived: Mapping[int, int]
     sent: Mapping[int, int]
     left_out: Mapping[int, int] = field(default_factory=dict)
-    lost: Mapping[int, tuple[Lost, ...]] = field(default_factory=dict)
+    lost: Mapping[int, tuple[LostOffsets, ...]] = field(default_factory=dict)
     broken: Any = None
 
 
-class Sift:
+class NewestPerKey:
     """A reader's: the newest record of each key of the partitions that it reads, in the order of their offsets.
 
     ``left`` are the buckets that are still to be delivered: others are read, and counted, for nothing.
@@ -169,11 +170,11 @@ class Sift:
         return {chunk: number - came[chunk] for chunk, number in visible.items() if number != came[chunk]}
 
     def tally(
-        self, reader: int, bucket: int, lost: Mapping[int, tuple[Lost, ...]], left_out: Mapping[int, int]
-    ) -> Tally:
+        self, reader: int, bucket: int, lost: Mapping[int, tuple[LostOffsets, ...]], left_out: Mapping[int, int]
+    ) -> ReaderTally:
         """What to say to a bucket, after the last ``flush``."""
         arrived = {chunk: counts[bucket] for chunk, counts in self._arrived.items() if counts[bucket]}
-        return Tally(reader, arrived, dict(self._sent.get(bucket, ())), left_out, lost)
+        return ReaderTally(reader, arrived, dict(self._sent.get(bucket, ())), left_out, lost)
 
 
 def _packed(place: Place, rows: list[Any]) -> Iterator[bytes]:
@@ -198,7 +199,7 @@ class Bucket:
 
     number: int
     batches: tuple[RowBatch, ...]
-    shares: tuple[Share, ...]
+    shares: tuple[BucketShare, ...]
 
     @property
     def records(self) -> int:
@@ -206,7 +207,7 @@ class Bucket:
         return sum(map(len, self.batches))
 
 
-class Gather:
+class NewestMerge:
     """A bucket's: of what the readers send, the newest record of each key."""
 
     def __init__(self, number: int, readers: int) -> None:
@@ -215,12 +216,12 @@ class Gather:
         self._kept: dict[Place, dict[bytes, Any]] = {}
         self._loose: dict[Place, list[Any]] = {}
         self._received: Counter[int] = Counter()
-        self._tallies: dict[int, Tally] = {}
+        self._tallies: dict[int, ReaderTally] = {}
 
     def add(self, blob: bytes) -> None:
         """What a reader has sent: rows, or its tally at the end."""
         item = pickle.loads(blob)
-        if isinstance(item, Tally):
+        if isinstance(item, ReaderTally):
             self._tallies[item.reader] = item
             return
         place, rows = item
@@ -250,7 +251,7 @@ class Gather:
                 code="not-counted",
             )
         self._leave_newest()
-        lost: dict[int, dict[Lost, None]] = {}
+        lost: dict[int, dict[LostOffsets, None]] = {}
         for tally in tallies:
             for chunk, some in tally.lost.items():
                 lost.setdefault(chunk, {}).update(dict.fromkeys(some))
@@ -264,7 +265,7 @@ class Gather:
         for chunk in sorted({*arrived, *left_out, *lost}):
             older = (arrived[chunk] - sent[chunk]) + (self._received[chunk] - wanted[chunk])
             shares.append(
-                Share(
+                BucketShare(
                     chunk,
                     arrived[chunk] + left_out[chunk],
                     older + left_out[chunk],
@@ -300,7 +301,7 @@ class Gather:
             rows = [*self._kept[place].values(), *self._loose[place]]
             rows.sort(key=lambda row: row[0])
             for at in range(0, len(rows), MOST):
-                yield RowBatch(*place, [Row(*row) for row in rows[at : at + MOST]], 0)
+                yield RowBatch(*place, [KeptRecord(*row) for row in rows[at : at + MOST]], 0)
         self._kept, self._loose = {}, {}
 
 

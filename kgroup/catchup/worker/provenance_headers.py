@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kgroup.cluster.transactions import Row
-from kgroup.model.records import StoredRecord
+from kgroup.model.records import ConsumerRecord
 
 PLAN = "kgroup.plan"
 SOURCE = "kgroup.source"
@@ -22,7 +22,7 @@ def source(topic: str, partition: int, offset: int) -> str:
 
 
 def dead_letter(
-    topic: str, plan_id: str, record: StoredRecord, attempts: int, error: str, maybe_processed: bool
+    topic: str, plan_id: str, record: ConsumerRecord, attempts: int, error: str, maybe_processed: bool
 ) -> Row:
     """The record as the dead-letter topic gets it: as it was, with what became of it in its headers."""
     headers: list[Header] = [

@@ -11,8 +11,8 @@ from typing import Any
 
 from kgroup.catchup.ledger import transactional_ids
 from kgroup.catchup.ledger.records import encode, key_of
-from kgroup.catchup.ledger.view import View
-from kgroup.catchup.model import Epoch, Progress, Task
+from kgroup.catchup.ledger.view import LedgerView
+from kgroup.catchup.model import ChunkProgress, RunnerEpoch, Task
 from kgroup.cluster.reader.committed import Item, SettledReader
 from kgroup.cluster.transactions import CommitUnknown, Fenced, Row, Transactions
 from kgroup.support.errors import NotFound, Refused, Unreachable
@@ -63,7 +63,7 @@ class TaskLedger:
         on_wait: Callable[[float], None] | None = None,
     ) -> None:
         self.work = work
-        self.progress: dict[int, Progress] = {}
+        self.progress: dict[int, ChunkProgress] = {}
         self._config = config
         self._timeout_s = timeout_s
         self._tuning = {**_LARGE_AMOUNTS, **(tuning or {})}
@@ -119,7 +119,7 @@ class TaskLedger:
         """Settings of librdkafka from the next ``open`` on."""
         self._tuning |= tuning
 
-    def _seen(self, reader: SettledReader) -> View:
+    def _seen(self, reader: SettledReader) -> LedgerView:
         """What is committed as far as it can be seen without waiting."""
         items: list[Item] = []
         try:
@@ -128,12 +128,12 @@ class TaskLedger:
         except Refused as error:
             if error.code != "open-transaction":
                 raise
-        return View(self.work.plan_id).add(items)
+        return LedgerView(self.work.plan_id).add(items)
 
     def _read(self, reader: SettledReader) -> None:
         """What is committed, now that no earlier attempt of this task can commit any more."""
         work = self.work
-        view = View(work.plan_id).add(reader.committed(work.offset))
+        view = LedgerView(work.plan_id).add(reader.committed(work.offset))
         epoch = view.epoch(work.plan_id)
         if epoch is None or epoch.number != work.epoch:
             raise _superseded(f"{work}: {_whose(epoch)}")
@@ -163,7 +163,7 @@ class TaskLedger:
             self.close()
             raise
 
-    def commit(self, first: Progress, *more: Progress) -> None:
+    def commit(self, first: ChunkProgress, *more: ChunkProgress) -> None:
         """Commit what was produced, and with it how far these chunks have come; without ``begin``, the progress alone.
 
         When it returns, both are delivered; when it raises, neither is, but for CommitUnknown, where the next attempt
@@ -204,7 +204,7 @@ class TaskLedger:
         assert self._transactions is not None, "open() comes first"
         return self._transactions
 
-    def _look_up(self, wanted: tuple[Progress, ...], unknown: CommitUnknown) -> None:
+    def _look_up(self, wanted: tuple[ChunkProgress, ...], unknown: CommitUnknown) -> None:
         """Return where it was committed: once the id is taken again, nothing of that commit can be under way."""
         try:
             self.open()
@@ -218,7 +218,7 @@ class TaskLedger:
             ) from unknown
 
 
-def _whose(epoch: Epoch | None) -> str:
+def _whose(epoch: RunnerEpoch | None) -> str:
     if epoch is None:
         return "its plan has no runner"
     return f"runner epoch {epoch.number} ({epoch.who}) has taken over"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class TaskProgress:
     """How far a task is.
 
     ``chunk`` is the one in work, by number, and ``position`` its next offset, handled and committed or not yet. The

@@ -6,18 +6,18 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
-from kgroup.catchup.model import Chunk, Lost, Place
-from kgroup.catchup.worker.chunk_counts import Count, Tally
+from kgroup.catchup.model import Chunk, LostOffsets, Place
+from kgroup.catchup.worker.chunk_counts import ChunkCount, RecordTally
 from kgroup.catchup.worker.rate_limit import Throttle
 from kgroup.catchup.worker.task_ledger import TaskLedger
-from kgroup.catchup.worker.task_progress import Told
+from kgroup.catchup.worker.task_progress import TaskProgress
 from kgroup.catchup.worker.task_spec import Stopped, TaskResult, TaskSpec
 from kgroup.cluster.reader.batches import Batch, Gone
 
 _TICK_S = 0.1  # how long a stop may wait
 
 
-class Reader(Protocol):
+class TaskReader(Protocol):
     """What a task reads with: ``BatchReader``, or what a filter lets through of it."""
 
     def partitions(self, topic: str) -> frozenset[int]:
@@ -39,23 +39,25 @@ class TaskRun:
         self,
         spec: TaskSpec,
         ledger: TaskLedger,
-        reader: Reader,
-        tell: Callable[[Told], None],
+        reader: TaskReader,
+        tell: Callable[[TaskProgress], None],
         stop: Callable[[], bool],
-        sift: Callable[[Count], Count] | None = None,
+        sift: Callable[[ChunkCount], ChunkCount] | None = None,
     ) -> None:
         self.spec = spec
         self.ledger = ledger
         self.reader = reader
         self.asked_to_stop = stop
         self.stopped: list[Stopped] = []
-        self.counts: dict[int, Count] = {}
-        self.committed: dict[int, Count] = {}
+        self.counts: dict[int, ChunkCount] = {}
+        self.committed: dict[int, ChunkCount] = {}
         self._tell = tell
         self._sift = sift
-        self._read: dict[int, Tally] = {}
+        self._read: dict[int, RecordTally] = {}
         self._throttle = Throttle(spec.rate)
-        self.committed = {chunk.number: Count.of(chunk, ledger.progress.get(chunk.number)) for chunk in spec.chunks}
+        self.committed = {
+            chunk.number: ChunkCount.of(chunk, ledger.progress.get(chunk.number)) for chunk in spec.chunks
+        }
         self.counts = dict(self.committed)
 
     def chunks(self) -> Iterator[Chunk]:
@@ -78,11 +80,11 @@ class TaskRun:
         stop.
         """
         number = chunk.number
-        self._read[number] = read = Tally(self.counts[number].visible)
+        self._read[number] = read = RecordTally(self.counts[number].visible)
         for item in self.reader.batches(chunk.topic, chunk.partition, self.counts[number].position, chunk.end):
             if isinstance(item, Gone):
                 for start, end in self._not_kept(number, item):
-                    self.counts[number] = self.counts[number].without(Lost(start, end, item.why))
+                    self.counts[number] = self.counts[number].without(LostOffsets(start, end, item.why))
                 yield Batch(chunk.topic, chunk.partition, [], item.end)
             elif len(item):
                 read.add(item, self.counts[number].position)
@@ -118,7 +120,7 @@ class TaskRun:
             if limited:
                 self._throttle.took(len(piece), piece.size(), time.monotonic())
 
-    def counted(self, number: int) -> Count:
+    def counted(self, number: int) -> ChunkCount:
         """A chunk's count with what was read up to its position, or filtered out.
 
         A filter counts itself what came to it.
@@ -141,7 +143,7 @@ class TaskRun:
         self.counted(chunk.number)
         counts = self.counts.values()
         self._tell(
-            Told(
+            TaskProgress(
                 chunk.number,
                 self.counts[chunk.number].position,
                 sum(one.records for one in counts),
@@ -171,7 +173,7 @@ class TaskRun:
             self.ledger.commit(*progress)
             self.committed = dict(self.counts)
 
-    def withdraw(self, begun: Mapping[int, Count], beyond: Mapping[int, int]) -> None:
+    def withdraw(self, begun: Mapping[int, ChunkCount], beyond: Mapping[int, int]) -> None:
         """Go back to these counts: what was delivered since then counts no more, and comes again.
 
         ``beyond`` is, by chunk, how many records behind its position were handed over too.

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kgroup.catchup.chunks import CHUNK_BYTES, CHUNK_RECORDS, TRANSACTION_S, RateLimit
-from kgroup.catchup.model import Chunk, Order, Place, Progress
+from kgroup.catchup.model import Chunk, ChunkProgress, Order, Place
 from kgroup.catchup.verification import ChunkResult
 from kgroup.catchup.worker.task_ledger import Work
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class TransactionBounds:
     """A transaction ends when it has so many records or bytes, or has lasted so long, whichever is first."""
 
     records: int = CHUNK_RECORDS
@@ -60,7 +60,7 @@ class TaskSpec:
     maybe_processed: tuple[tuple[str, int, int], ...] = ()
     dead_letters: str | None = None
     handling: Handling = Handling()
-    bounds: Bounds = Bounds()
+    bounds: TransactionBounds = TransactionBounds()
     rate: RateLimit | None = None
 
     @property
@@ -98,7 +98,7 @@ class TaskResult:
     """
 
     number: int
-    progress: tuple[Progress, ...]
+    progress: tuple[ChunkProgress, ...]
     counted: tuple[ChunkResult, ...]
     stopped: tuple[Stopped, ...]
     finished: bool

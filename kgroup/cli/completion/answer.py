@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 from kgroup.cli.completion import line as lines
-from kgroup.model.reporter import Silent
+from kgroup.model.reporter import NullReporter
 
 LINE_VARIABLE = "KGROUP_LINE"
 _PATIENCE_S = 0.24
@@ -58,7 +58,7 @@ def _contexts() -> list[str]:
     return [name for name in contexts.load() if is_plain(name)]
 
 
-def _of_cluster(kind: str, line: lines.Line, typed: str, until: float) -> list[str]:
+def _of_cluster(kind: str, line: lines.TypedLine, typed: str, until: float) -> list[str]:
     given = lines.connection(line.words)
     # Imported here: a line whose connection is not known yet needs none of it.
     from kgroup.cli.completion import names
@@ -67,7 +67,7 @@ def _of_cluster(kind: str, line: lines.Line, typed: str, until: float) -> list[s
 
     if kind not in (names.GROUPS, names.TOPICS):
         return []
-    settings = resolve(given, Silent())
+    settings = resolve(given, NullReporter())
     cache = names.Cache.of(paths.cache_dir() / "names", settings)
     found = names.names(cache, settings, kind, until)
     if kind == names.TOPICS and typed.startswith("_"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from kgroup.cli.completion.tree import Value, Verb
+from kgroup.cli.completion.tree import Value, VerbTree
 
 _HEAD = """\
 # Completion for bash. Made by: kgroup completion bash
@@ -103,7 +103,7 @@ complete -F _kgroup kgroup
 """
 
 
-def script(tree: Verb) -> str:
+def script(tree: VerbTree) -> str:
     """The whole script."""
     verbs = list(tree.walk())
     parts = [
@@ -142,7 +142,7 @@ def _words_case(verb: str, words: Iterable[str]) -> str:
     return f"{_quoted(verb)}) words=({' '.join(map(_quoted, words))}) ;;"
 
 
-def _takes(verbs: list[Verb]) -> Iterator[str]:
+def _takes(verbs: list[VerbTree]) -> Iterator[str]:
     """A case for each option that takes something; one for all verbs where it takes the same everywhere."""
     found: dict[tuple[str, ...], dict[Value | None, list[str]]] = {}
     for verb in verbs:
@@ -156,7 +156,7 @@ def _takes(verbs: list[Verb]) -> Iterator[str]:
                 yield f"{pattern}) takes=({_taken(value)}) ;;"
 
 
-def _arguments(verbs: list[Verb]) -> Iterator[str]:
+def _arguments(verbs: list[VerbTree]) -> Iterator[str]:
     for verb in verbs:
         for place, argument in enumerate(verb.arguments, start=1):
             yield f"{_quoted(verb.name)}:{'*' if argument.many else place}) takes=({_taken(argument.value)}) ;;"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kgroup.cli.completion.tree import Option, Value, Verb
+from kgroup.cli.completion.tree import Option, Value, VerbTree
 
 _HEAD = """\
 # Completion for fish. Made by: kgroup completion fish
@@ -52,7 +52,7 @@ complete -c kgroup -f
 """
 
 
-def script(tree: Verb) -> str:
+def script(tree: VerbTree) -> str:
     """The whole script."""
     verbs = list(tree.walk())
     with_value = dict.fromkeys(
@@ -66,7 +66,7 @@ def script(tree: Verb) -> str:
     return _HEAD + "\n" + "\n".join(lists) + "\n" + _AT + lines
 
 
-def _verb(verb: Verb) -> Iterator[str]:
+def _verb(verb: VerbTree) -> Iterator[str]:
     yield ""
     begin = f"complete -c kgroup -n {_quoted('__kgroup_at ' + _quoted(verb.name))}"
     for sub in verb.verbs:

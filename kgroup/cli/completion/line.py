@@ -50,14 +50,14 @@ class Current:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TypedLine:
     """The words before the cursor's, and that one."""
 
     words: tuple[Word, ...]
     current: Current
 
 
-def parse(line: str, environ: Mapping[str, str], breaks: str = "") -> Line:
+def parse(line: str, environ: Mapping[str, str], breaks: str = "") -> TypedLine:
     """``line`` up to the cursor in words, as a POSIX shell splits them.
 
     Variables are looked up in ``environ``; a word with any other expansion is not ``known``. ``breaks`` are the
@@ -65,7 +65,7 @@ def parse(line: str, environ: Mapping[str, str], breaks: str = "") -> Line:
     """
     lexer = _Lexer(line, environ, breaks)
     lexer.read()
-    return Line(tuple(lexer.words), Current(lexer.text, lexer.quote, lexer.kept))
+    return TypedLine(tuple(lexer.words), Current(lexer.text, lexer.quote, lexer.kept))
 
 
 def connection(words: Sequence[Word]) -> Connection:

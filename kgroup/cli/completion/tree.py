@@ -45,21 +45,21 @@ class Argument:
 
 
 @dataclass(frozen=True, slots=True)
-class Verb:
+class VerbTree:
     """A verb by its full name (``context use``; "" is kgroup itself) and all that may follow it."""
 
     name: str
     help: str
     options: tuple[Option, ...]
     arguments: tuple[Argument, ...]
-    verbs: tuple[Verb, ...]
+    verbs: tuple[VerbTree, ...]
 
     @property
     def last_name(self) -> str:
         """The word that is typed for it."""
         return self.name.rpartition(" ")[2]
 
-    def walk(self) -> Iterator[Verb]:
+    def walk(self) -> Iterator[VerbTree]:
         """This one and all below it."""
         yield self
         for verb in self.verbs:
@@ -90,21 +90,21 @@ _CHOICE = r"[\w-]+(?:\|[\w-]+)+"
 _ONLY_CHOICE = r"[a-z-]+"
 
 
-def read_tree(root: Any, helps: Sequence[tuple[str, str]]) -> Verb:
+def read_tree(root: Any, helps: Sequence[tuple[str, str]]) -> VerbTree:
     """The verbs below Typer's ``root`` command; ``helps`` are those at the top, with their one line."""
     ctx = _context(root, "kgroup", None)
     verbs = (_verb(root.get_command(ctx, name), name, text, ctx) for name, text in helps)
-    return Verb("", "", _options(root, ctx, ""), (), tuple(verbs))
+    return VerbTree("", "", _options(root, ctx, ""), (), tuple(verbs))
 
 
 def _context(command: Any, name: str, parent: Any) -> Any:
     return command.context_class(command, info_name=name, parent=parent, **command.context_settings)
 
 
-def _verb(command: Any, name: str, text: str, parent: Any) -> Verb:
+def _verb(command: Any, name: str, text: str, parent: Any) -> VerbTree:
     ctx = _context(command, name, parent)
     below = getattr(command, "commands", {})
-    return Verb(
+    return VerbTree(
         name,
         text,
         _options(command, ctx, name),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from kgroup.cli.completion.tree import Option, Value, Verb
+from kgroup.cli.completion.tree import Option, Value, VerbTree
 
 _HEAD = """\
 #compdef kgroup
@@ -57,16 +57,16 @@ fi
 """
 
 
-def script(tree: Verb) -> str:
+def script(tree: VerbTree) -> str:
     """The whole script."""
     return _HEAD + "".join(map(_function, tree.walk())) + _TAIL
 
 
-def _name(verb: Verb) -> str:
+def _name(verb: VerbTree) -> str:
     return "_".join(["_kgroup_verb", *verb.name.split()])
 
 
-def _function(verb: Verb) -> str:
+def _function(verb: VerbTree) -> str:
     specs = [_quoted(spec) for option in verb.options for spec in _option(option)]
     if not verb.verbs:
         return _body(verb, (), _call("_arguments -s -S", [*specs, *map(_quoted, _arguments(verb))]))
@@ -81,7 +81,7 @@ def _function(verb: Verb) -> str:
     return _body(verb, declared, [*call[:-1], call[-1] + " && return", f"_kgroup_below {_name(verb)}"])
 
 
-def _body(verb: Verb, declared: Iterable[str], lines: Iterable[str]) -> str:
+def _body(verb: VerbTree, declared: Iterable[str], lines: Iterable[str]) -> str:
     body = "".join(f"    {line}\n" for line in (*declared, *lines))
     return f"\n{_name(verb)}() {{\n{body}}}\n"
 
@@ -103,7 +103,7 @@ def _option(option: Option) -> Iterator[str]:
             yield f"{before}{name}{joint}[{help_text}]{_taken(option.value)}"
 
 
-def _arguments(verb: Verb) -> Iterator[str]:
+def _arguments(verb: VerbTree) -> Iterator[str]:
     for place, argument in enumerate(verb.arguments, start=1):
         yield f"{'*' if argument.many else place}{_taken(argument.value)}"
 

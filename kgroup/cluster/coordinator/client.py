@@ -76,7 +76,7 @@ class Broker:
         return f"{self.id} ({self.host}:{self.port})"
 
 
-class Client:
+class CoordinatorClient:
     """An open connection. Every call is bounded by ``deadline``, which its owner renews for each question;
     errors of single requests are values.
 

@@ -28,7 +28,7 @@ from kgroup.cluster.broker_errors import (
 )
 from kgroup.cluster.consumer_protocol import decode_assignment, decode_subscription
 from kgroup.cluster.coordinator import schemas
-from kgroup.cluster.coordinator.client import RETRY_PAUSE_S, Broker, Client
+from kgroup.cluster.coordinator.client import RETRY_PAUSE_S, Broker, CoordinatorClient
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, a_group_in_each
 from kgroup.cluster.topics import topic_layouts
 from kgroup.model.groups import Assignment, Commit, Coordinator, ListedGroup, Member, TopicPartitions
@@ -64,7 +64,7 @@ class ConsumerGroupDescribeResponse(ApiMessage, load_json=schemas):  # type: ign
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class GroupDescription:
     """What a coordinator says of a group beside its offsets; the epochs are None for classic groups.
 
     ``members`` is None where this user may not see them.
@@ -80,7 +80,7 @@ class Described:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class GroupListing:
     """The groups that all brokers together know, and the brokers that did not answer.
 
     ``complete`` is False where the user lacks DESCRIBE on the cluster: then Kafka leaves out, without a word,
@@ -95,7 +95,7 @@ class Listing:
 class GroupCoordinators:
     """The group coordinator's read APIs over one connection; remembers who coordinates which group."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: CoordinatorClient) -> None:
         self._client = client
         self._node_of: dict[str, int] = {}
         self._refused: dict[str, int] = {}
@@ -117,7 +117,7 @@ class GroupCoordinators:
         self._node_of.pop(group, None)
         self._client.unsettled = True
 
-    async def list_groups(self) -> Listing:
+    async def list_groups(self) -> GroupListing:
         """All groups of all kinds (ListGroups, KIP-518, KIP-848).
 
         A broker that does not answer is asked again until the deadline, or until the cluster knows it no more:
@@ -133,7 +133,7 @@ class GroupCoordinators:
             self._client.unsettled = bool(failures)
             await self._client.sleep(RETRY_PAUSE_S if failures else SETTLING_S)
             await self._client.refresh_brokers()
-        return Listing(
+        return GroupListing(
             tuple(groups[name] for name in sorted(groups)), tuple(cause() for cause in failures), complete=sees_all
         )
 
@@ -215,10 +215,10 @@ class GroupCoordinators:
                 elif row.error_code not in RETRIABLE_COORDINATOR_ERRORS:
                     self._refused[row.key] = row.error_code
 
-    async def describe_classic(self, groups: Sequence[str]) -> dict[str, Described | KgroupError]:
+    async def describe_classic(self, groups: Sequence[str]) -> dict[str, GroupDescription | KgroupError]:
         """DescribeGroups (API 15). A group of another type, or none at all, is NotFound."""
 
-        def read(answer: Any) -> Iterator[tuple[str, int, Described | None]]:
+        def read(answer: Any) -> Iterator[tuple[str, int, GroupDescription | None]]:
             for row in answer.groups:
                 dead = row.error_code == NONE and row.group_state == "Dead"
                 yield row.group_id, GROUP_ID_NOT_FOUND if dead else row.error_code, _classic(row)
@@ -227,7 +227,7 @@ class GroupCoordinators:
 
     async def describe_consumer(
         self, groups: Sequence[str], patience_ms: int | None = None
-    ) -> dict[str, Described | KgroupError]:
+    ) -> dict[str, GroupDescription | KgroupError]:
         """ConsumerGroupDescribe (API 69). A group of another type, or none at all, is NotFound.
 
         With ``patience_ms`` it is asked once, and no longer than this.
@@ -235,7 +235,7 @@ class GroupCoordinators:
         if not self._client.supports(_CONSUMER_GROUP_DESCRIBE):
             return {group: of_group(GROUP_ID_NOT_FOUND, group) for group in groups}
 
-        def read(answer: Any) -> Iterator[tuple[str, int, Described | None]]:
+        def read(answer: Any) -> Iterator[tuple[str, int, GroupDescription | None]]:
             for row in answer.groups:
                 absent = row.error_code == UNSUPPORTED_VERSION
                 yield row.group_id, GROUP_ID_NOT_FOUND if absent else row.error_code, _consumer(row)
@@ -390,8 +390,8 @@ def _host(text: str) -> str:
     return text.removeprefix("/")
 
 
-def _classic(row: Any) -> Described:
-    return Described(
+def _classic(row: Any) -> GroupDescription:
+    return GroupDescription(
         type="classic",
         state=row.group_state,
         protocol_type=row.protocol_type,
@@ -425,8 +425,8 @@ def _sorted_assignment(given: Iterable[TopicPartitions]) -> Assignment:
     return tuple(TopicPartitions(item.topic, tuple(sorted(item.partitions))) for item in ascending)
 
 
-def _consumer(row: Any) -> Described:
-    return Described(
+def _consumer(row: Any) -> GroupDescription:
+    return GroupDescription(
         type="consumer",
         state=row.group_state,
         protocol_type="consumer",

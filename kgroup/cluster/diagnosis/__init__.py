@@ -7,7 +7,7 @@ step's failure has its own message. A few milliseconds where the host answers.
 from __future__ import annotations
 
 from kgroup.cluster.diagnosis.probe import probe
-from kgroup.cluster.diagnosis.target import Target
+from kgroup.cluster.diagnosis.target import DiagnosisTarget
 from kgroup.settings.model import Settings
 from kgroup.support.errors import KgroupError, Unreachable
 from kgroup.support.redact import redact
@@ -24,7 +24,7 @@ def explain(
     ``deadline_s``. The error never holds a secret: Unreachable with code unreachable, timed-out, tls or
     not-kafka; AuthenticationFailed; or ConfigError where a file that the settings name can't be used.
     """
-    target = Target(settings, host, port, deadline_s)
+    target = DiagnosisTarget(settings, host, port, deadline_s)
     try:
         probe(target)
     except KgroupError as found:
@@ -46,7 +46,7 @@ def certain_fault(settings: Settings, host: str, port: int, *, deadline_s: float
 
     For the time while a client still waits: an HTTP server never answers it, and a slow broker does at last.
     """
-    target = Target(settings, host, port, deadline_s)
+    target = DiagnosisTarget(settings, host, port, deadline_s)
     try:
         probe(target)
     except KgroupError as found:

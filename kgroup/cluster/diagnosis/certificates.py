@@ -6,7 +6,7 @@ import ssl
 from datetime import UTC, datetime
 
 from kgroup.cluster.diagnosis import tls
-from kgroup.cluster.diagnosis.target import Target
+from kgroup.cluster.diagnosis.target import DiagnosisTarget
 from kgroup.settings.certificates import Certificate, described, own_certificate, trusting_only
 from kgroup.settings.model import Settings
 from kgroup.settings.tls import client_context, has_client_certificate
@@ -17,7 +17,7 @@ _NOT_YET_VALID, _EXPIRED = 9, 10
 _WRONG_NAME = frozenset({62, 64})
 
 
-def certificate_refused(target: Target, error: ssl.SSLCertVerificationError) -> KgroupError:
+def certificate_refused(target: DiagnosisTarget, error: ssl.SSLCertVerificationError) -> KgroupError:
     """Why we do not accept the broker's certificate; it is fetched once more to see what it says."""
     certificate = _broker_certificate(target)
     if certificate is None:
@@ -54,7 +54,7 @@ def certificate_refused(target: Target, error: ssl.SSLCertVerificationError) -> 
     )
 
 
-def client_certificate_refused(target: Target, words: str) -> KgroupError:
+def client_certificate_refused(target: DiagnosisTarget, words: str) -> KgroupError:
     """Why the broker does not accept our certificate; ``words`` are its own, empty where it just hung up."""
     said = f"It said: {words}." if words else "It ended the connection after the handshake."
     settings = target.settings
@@ -84,7 +84,7 @@ def client_certificate_refused(target: Target, words: str) -> KgroupError:
     )
 
 
-def _broker_certificate(target: Target) -> Certificate | None:
+def _broker_certificate(target: DiagnosisTarget) -> Certificate | None:
     """What the broker shows, decoded; None where it could not be had."""
     try:
         with tls.encrypted(target, client_context(target.settings, verify=False)) as connection:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 
 from kgroup.cluster.diagnosis import apis, tcp
-from kgroup.cluster.diagnosis.target import Target
+from kgroup.cluster.diagnosis.target import DiagnosisTarget
 from kgroup.cluster.diagnosis.wire import SHOWN_LENGTH, Foreign, Wire
 from kgroup.support.errors import KgroupError, Unreachable
 from kgroup.support.redact import redact
@@ -17,7 +17,7 @@ _TLS_ALERT = b"\x15\x03"
 _SERVICES = {b"HTTP/": "an HTTP server", b"SSH-": "an SSH server", b"220": "a mail or FTP server"}
 
 
-def first_answer(target: Target, wire: Wire) -> bytes:
+def first_answer(target: DiagnosisTarget, wire: Wire) -> bytes:
     """ApiVersions in plaintext. Where it is not answered soon, the port is asked in HTTP as well."""
     apis.send_api_versions(wire)
     try:
@@ -34,7 +34,7 @@ def is_tls(foreign: Foreign) -> bool:
     return foreign.said.startswith(_TLS_ALERT)
 
 
-def not_kafka(target: Target, said: bytes) -> Unreachable:
+def not_kafka(target: DiagnosisTarget, said: bytes) -> Unreachable:
     """Whoever answered ``said``, empty where it hung up at once, is no Kafka broker."""
     service = next((name for start, name in _SERVICES.items() if said.startswith(start)), None)
     if service is not None:
@@ -49,7 +49,7 @@ def not_kafka(target: Target, said: bytes) -> Unreachable:
     return Unreachable(message, details=(*facts, target.origin), hint="Kafka often listens on 9092.", code="not-kafka")
 
 
-def silent(target: Target) -> Unreachable:
+def silent(target: DiagnosisTarget) -> Unreachable:
     """Nobody answered, which may pass."""
     target.may_pass = True
     return Unreachable(
@@ -60,7 +60,7 @@ def silent(target: Target) -> Unreachable:
     )
 
 
-def _asked_in_http(target: Target) -> bytes:
+def _asked_in_http(target: DiagnosisTarget) -> bytes:
     try:
         with closing(tcp.connect(target)) as connection:
             connection.settimeout(min(_PATIENCE_S, target.left_s))

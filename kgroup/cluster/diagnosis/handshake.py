@@ -7,13 +7,13 @@ from contextlib import closing
 
 from kgroup.cluster.diagnosis import greeting, tcp, tls
 from kgroup.cluster.diagnosis.certificates import certificate_refused, client_certificate_refused
-from kgroup.cluster.diagnosis.target import Target
+from kgroup.cluster.diagnosis.target import DiagnosisTarget
 from kgroup.cluster.diagnosis.wire import Closed, Foreign, Wire
 from kgroup.settings.tls import client_context
 from kgroup.support.errors import KgroupError
 
 
-def connect(target: Target) -> ssl.SSLSocket:
+def connect(target: DiagnosisTarget) -> ssl.SSLSocket:
     """A connection that is encrypted as the settings say. Raises the reason why there is none."""
     context = client_context(target.settings)
     try:
@@ -24,7 +24,7 @@ def connect(target: Target) -> ssl.SSLSocket:
         raise _failure(target, error) from None
 
 
-def ended(target: Target, error: ssl.SSLError | None) -> KgroupError:
+def ended(target: DiagnosisTarget, error: ssl.SSLError | None) -> KgroupError:
     """Why the other side ended TLS when it was first asked something; None: it just hung up.
 
     With TLS 1.3 a refused client certificate shows only when something is read.
@@ -35,7 +35,7 @@ def ended(target: Target, error: ssl.SSLError | None) -> KgroupError:
     return tls.fault(f"no TLS with {target.where}: {tls.in_words(reason)}", target.protocol_origin)
 
 
-def _failure(target: Target, error: OSError) -> KgroupError:
+def _failure(target: DiagnosisTarget, error: OSError) -> KgroupError:
     reason = (error.reason or "") if isinstance(error, ssl.SSLError) else ""
     if _is_about_client_certificate(reason):
         return client_certificate_refused(target, tls.in_words(reason))

@@ -8,12 +8,12 @@ import struct
 from contextlib import closing
 
 from kgroup.cluster.diagnosis import apis, greeting, handshake, sasl, tcp, tls
-from kgroup.cluster.diagnosis.target import Target
+from kgroup.cluster.diagnosis.target import DiagnosisTarget
 from kgroup.cluster.diagnosis.wire import Closed, Foreign, Wire
 from kgroup.support.errors import AuthenticationFailed, KgroupError, Unreachable
 
 
-def probe(target: Target) -> None:
+def probe(target: DiagnosisTarget) -> None:
     """Raise what is wrong with the target, or return where nothing is."""
     try:
         _steps(target)
@@ -21,7 +21,7 @@ def probe(target: Target) -> None:
         raise greeting.not_kafka(target, b"") from None
 
 
-def _steps(target: Target) -> None:
+def _steps(target: DiagnosisTarget) -> None:
     target.addresses = tcp.look_up(target)
     tcp.connect(target).close()
     with closing(_connection(target)) as connection:
@@ -36,11 +36,11 @@ def _steps(target: Target) -> None:
             sasl.login(target, wire, mechanism)
 
 
-def _connection(target: Target) -> socket.socket:
+def _connection(target: DiagnosisTarget) -> socket.socket:
     return handshake.connect(target) if target.settings.uses_tls else tcp.connect(target)
 
 
-def _greeted_over_tls(target: Target, wire: Wire) -> bytes:
+def _greeted_over_tls(target: DiagnosisTarget, wire: Wire) -> bytes:
     """The answer to ApiVersions."""
     try:
         apis.send_api_versions(wire)
@@ -55,7 +55,7 @@ def _greeted_over_tls(target: Target, wire: Wire) -> bytes:
         raise greeting.silent(target) from None
 
 
-def _greeted(target: Target, wire: Wire) -> bytes:
+def _greeted(target: DiagnosisTarget, wire: Wire) -> bytes:
     """The answer to ApiVersions."""
     try:
         return greeting.first_answer(target, wire)
@@ -71,7 +71,7 @@ def _greeted(target: Target, wire: Wire) -> bytes:
         raise greeting.silent(target) from None
 
 
-def _wants_tls(target: Target) -> KgroupError:
+def _wants_tls(target: DiagnosisTarget) -> KgroupError:
     mechanisms = _mechanisms_behind_tls(target)
     hint = (
         f"Set security.protocol=SASL_SSL and sasl.mechanism ({', '.join(mechanisms)}), with a user."
@@ -81,7 +81,7 @@ def _wants_tls(target: Target) -> KgroupError:
     return tls.fault(f"{target.where} speaks TLS, and was asked without", target.protocol_origin, hint=hint)
 
 
-def _mechanisms_behind_tls(target: Target) -> tuple[str, ...]:
+def _mechanisms_behind_tls(target: DiagnosisTarget) -> tuple[str, ...]:
     try:
         with tls.encrypted(target, tls.accepting_anything()) as connection:
             return sasl.mechanisms(Wire(connection, target.deadline))
@@ -89,7 +89,7 @@ def _mechanisms_behind_tls(target: Target) -> tuple[str, ...]:
         return ()
 
 
-def _controller(target: Target) -> Unreachable:
+def _controller(target: DiagnosisTarget) -> Unreachable:
     return Unreachable(
         f"{target.where} is a KRaft controller, not a broker",
         details=(target.origin,),
@@ -98,7 +98,7 @@ def _controller(target: Target) -> Unreachable:
     )
 
 
-def _anonymous(target: Target, wire: Wire) -> None:
+def _anonymous(target: DiagnosisTarget, wire: Wire) -> None:
     """A listener with SASL answers ApiVersions, and hangs up at anything else."""
     try:
         apis.metadata(wire)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from kgroup.cluster.diagnosis import apis, greeting
-from kgroup.cluster.diagnosis.target import Target
+from kgroup.cluster.diagnosis.target import DiagnosisTarget
 from kgroup.cluster.diagnosis.wire import Closed, Foreign, Wire
 from kgroup.settings.keys import PASSWORD_MECHANISMS
 from kgroup.support.errors import AuthenticationFailed, KgroupError
@@ -34,7 +34,7 @@ def mechanisms(wire: Wire) -> tuple[str, ...]:
     return offered if error == apis.UNSUPPORTED_MECHANISM else ()
 
 
-def login(target: Target, wire: Wire, mechanism: str) -> None:
+def login(target: DiagnosisTarget, wire: Wire, mechanism: str) -> None:
     """Log in as the settings say. Raises AuthenticationFailed, or Unreachable where there is no answer."""
     try:
         _authenticate(target, wire, mechanism)
@@ -44,7 +44,7 @@ def login(target: Target, wire: Wire, mechanism: str) -> None:
         raise _refused(target, mechanism, "it ended the connection") from None
 
 
-def _authenticate(target: Target, wire: Wire, mechanism: str) -> None:
+def _authenticate(target: DiagnosisTarget, wire: Wire, mechanism: str) -> None:
     error, offered = apis.sasl_handshake(wire, mechanism)
     if error == apis.UNSUPPORTED_MECHANISM:
         raise AuthenticationFailed(
@@ -75,7 +75,7 @@ def _authenticate(target: Target, wire: Wire, mechanism: str) -> None:
             raise _refused(target, mechanism, type(problem).__name__) from None
 
 
-def _exchange(target: Target, mechanism: str) -> _Exchange:
+def _exchange(target: DiagnosisTarget, mechanism: str) -> _Exchange:
     # Imported here: it is all of kafka-python, and a listener without SASL needs none of it.
     from kgroup.cluster.login import exchange
 
@@ -93,7 +93,7 @@ def _exchange(target: Target, mechanism: str) -> _Exchange:
     return made
 
 
-def _refused(target: Target, mechanism: str, said: str) -> AuthenticationFailed:
+def _refused(target: DiagnosisTarget, mechanism: str, said: str) -> AuthenticationFailed:
     settings = target.settings
     if mechanism in PASSWORD_MECHANISMS:
         user = settings.get("sasl.username")

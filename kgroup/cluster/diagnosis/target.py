@@ -8,7 +8,7 @@ import time
 from kgroup.settings.model import Settings
 
 
-class Target:
+class DiagnosisTarget:
     """One address, the settings it is asked with, and the time that is left for it; one for each diagnosis."""
 
     def __init__(self, settings: Settings, host: str, port: int, deadline_s: float) -> None:

@@ -6,13 +6,13 @@ import errno
 import socket
 import threading
 
-from kgroup.cluster.diagnosis.target import Target
+from kgroup.cluster.diagnosis.target import DiagnosisTarget
 from kgroup.support.errors import Unreachable
 
 _EAI_NODATA = getattr(socket, "EAI_NODATA", socket.EAI_NONAME)
 
 
-def look_up(target: Target) -> list[tuple[socket.AddressFamily, tuple[str, int]]]:
+def look_up(target: DiagnosisTarget) -> list[tuple[socket.AddressFamily, tuple[str, int]]]:
     """Addresses of the host; in a thread, because a resolver that is down takes its own time."""
     found: list[tuple[socket.AddressFamily, tuple[str, int]]] = []
     failure: list[OSError] = []
@@ -39,7 +39,7 @@ def look_up(target: Target) -> list[tuple[socket.AddressFamily, tuple[str, int]]
     )
 
 
-def connect(target: Target) -> socket.socket:
+def connect(target: DiagnosisTarget) -> socket.socket:
     """A connection to the first address of the target that takes one. Raises Unreachable."""
     failure: OSError | None = None
     for family, address in target.addresses:
@@ -56,7 +56,7 @@ def connect(target: Target) -> socket.socket:
     raise _no_connection(target, failure)
 
 
-def _no_connection(target: Target, failure: OSError) -> Unreachable:
+def _no_connection(target: DiagnosisTarget, failure: OSError) -> Unreachable:
     tried = ", ".join(sorted({address[0] for _, address in target.addresses} - {target.host}))
     place = f"{target.where} ({tried})" if tried else target.where
     if isinstance(failure, TimeoutError):
@@ -71,5 +71,5 @@ def _no_connection(target: Target, failure: OSError) -> Unreachable:
     return _unreachable(target, f"{place} cannot be reached: {failure.strerror or failure}")
 
 
-def _unreachable(target: Target, message: str, *facts: str) -> Unreachable:
+def _unreachable(target: DiagnosisTarget, message: str, *facts: str) -> Unreachable:
     return Unreachable(message, details=(*facts, target.origin))

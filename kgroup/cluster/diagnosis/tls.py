@@ -5,11 +5,11 @@ from __future__ import annotations
 import ssl
 
 from kgroup.cluster.diagnosis import tcp
-from kgroup.cluster.diagnosis.target import Target
+from kgroup.cluster.diagnosis.target import DiagnosisTarget
 from kgroup.support.errors import KgroupError, Unreachable
 
 
-def encrypted(target: Target, context: ssl.SSLContext) -> ssl.SSLSocket:
+def encrypted(target: DiagnosisTarget, context: ssl.SSLContext) -> ssl.SSLSocket:
     """A connection with this context. Raises OSError for the handshake, Unreachable for what comes before."""
     connection = tcp.connect(target)
     connection.settimeout(target.left_s)
@@ -24,7 +24,7 @@ def accepting_anything() -> ssl.SSLContext:
     return context
 
 
-def is_spoken(target: Target) -> bool:
+def is_spoken(target: DiagnosisTarget) -> bool:
     """Whether the port answers in TLS."""
     try:
         encrypted(target, accepting_anything()).close()

@@ -30,16 +30,16 @@ from kgroup.cluster.broker_errors import (
     of_change,
 )
 from kgroup.cluster.coordinator import schemas
-from kgroup.cluster.coordinator.client import RETRY_PAUSE_S, Client
-from kgroup.cluster.coordinator.groups import Described, GroupCoordinators
+from kgroup.cluster.coordinator.client import RETRY_PAUSE_S, CoordinatorClient
+from kgroup.cluster.coordinator.groups import GroupCoordinators, GroupDescription
 from kgroup.cluster.deadline import Deadline
-from kgroup.cluster.lost_responses import MAYBE_STORED, UNSURE, Lost, to_coordinator
+from kgroup.cluster.lost_responses import MAYBE_STORED, UNSURE, NoResponse, to_coordinator
 from kgroup.cluster.membership.conversion_result import converted_or_why_not, refuse_to_enter, unverified
 from kgroup.model.migration_facts import OWN_MEMBER_PREFIX, is_own_member
 from kgroup.support.errors import KgroupError, Refused, Unreachable
 
 Result = KgroupError | None
-Seen = dict[str, Described | KgroupError]
+Seen = dict[str, GroupDescription | KgroupError]
 Describe = Callable[[Sequence[str], Sequence[str]], Awaitable[Seen]]
 """Of groups asked for as classic, and as consumer ones."""
 
@@ -82,13 +82,15 @@ class _Stay:
     target: str
     member_id: str | None = None
     refused: KgroupError | None = None
-    lost: Lost | None = None
+    lost: NoResponse | None = None
 
 
 class Conversion:
     """Converts groups over one connection; each hundred of them has ``timeout_s``."""
 
-    def __init__(self, client: Client, coordinators: GroupCoordinators, describe: Describe, timeout_s: float) -> None:
+    def __init__(
+        self, client: CoordinatorClient, coordinators: GroupCoordinators, describe: Describe, timeout_s: float
+    ) -> None:
         self._client = client
         self._coordinators = coordinators
         self._describe = describe
@@ -139,7 +141,7 @@ class Conversion:
             hindrance = refuse_to_enter(group, described)
             if hindrance:
                 results[group] = hindrance
-            elif isinstance(described, Described) and described.type == targets[group]:
+            elif isinstance(described, GroupDescription) and described.type == targets[group]:
                 results[group] = None
             else:
                 entering.append(group)
@@ -192,7 +194,7 @@ class Conversion:
             answer = await self._ask(group, request)
             if isinstance(answer, KgroupError):
                 return replace(stay, refused=answer)
-            if isinstance(answer, Lost):
+            if isinstance(answer, NoResponse):
                 if deadline.passed:
                     return replace(stay, lost=answer)
                 self._coordinators.forget(group)
@@ -220,7 +222,7 @@ class Conversion:
             answer = await self._ask(stay.group, request)
             if isinstance(answer, KgroupError):
                 return answer
-            if isinstance(answer, Lost):
+            if isinstance(answer, NoResponse):
                 if deadline.passed:
                     return unverified(answer.reason)
                 self._coordinators.forget(stay.group)
@@ -246,13 +248,13 @@ class Conversion:
     async def _ask(self, group: str, request: Any) -> Any:
         """The coordinator's final answer, Lost where there was none, or the KgroupError that makes all trying vain."""
         answer = await to_coordinator(self._client, self._coordinators, group, request)
-        if isinstance(answer, Lost | KgroupError) or answer.error_code not in UNSURE:
+        if isinstance(answer, NoResponse | KgroupError) or answer.error_code not in UNSURE:
             return answer
-        return Lost(partial(of_change, answer.error_code, group), sent=answer.error_code in MAYBE_STORED)
+        return NoResponse(partial(of_change, answer.error_code, group), sent=answer.error_code in MAYBE_STORED)
 
 
-def _holds_own_member(seen: Described | KgroupError) -> bool:
-    return isinstance(seen, Described) and any(map(is_own_member, seen.members or ()))
+def _holds_own_member(seen: GroupDescription | KgroupError) -> bool:
+    return isinstance(seen, GroupDescription) and any(map(is_own_member, seen.members or ()))
 
 
 def _refused(code: int, group: str) -> KgroupError | None:

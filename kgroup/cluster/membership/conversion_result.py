@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kgroup.cluster.coordinator.groups import Described
+from kgroup.cluster.coordinator.groups import GroupDescription
 from kgroup.model.groups import Member, is_of_consumers
 from kgroup.model.migration_facts import is_own_member
 from kgroup.support.errors import KgroupError, NotAuthorized, NotFound, Refused, Unreachable
@@ -18,7 +18,7 @@ from kgroup.support.units import plural
 _NAMED = 5
 
 
-def refuse_to_enter(group: str, before: Described | KgroupError | None) -> KgroupError | None:
+def refuse_to_enter(group: str, before: GroupDescription | KgroupError | None) -> KgroupError | None:
     """Why a group may not be converted as it is now; None where it may, or is of that type already."""
     if before is None or isinstance(before, NotFound):
         return NotFound("it is gone: somebody deleted it, or its last offsets expired", hint="kgroup list")
@@ -41,8 +41,8 @@ def refuse_to_enter(group: str, before: Described | KgroupError | None) -> Kgrou
 def converted_or_why_not(
     group: str,
     target: str,
-    between: Described | KgroupError | None,
-    after: Described | KgroupError,
+    between: GroupDescription | KgroupError | None,
+    after: GroupDescription | KgroupError,
     refusal: KgroupError | None,
 ) -> KgroupError | None:
     """None: the group is Empty and of the type ``target``.
@@ -68,11 +68,11 @@ def converted_or_why_not(
         return None
     if refusal:
         return refusal
-    came = _others(between) if isinstance(between, Described) else ()
+    came = _others(between) if isinstance(between, GroupDescription) else ()
     return _joined(group, after.type, came, "while it was converted")
 
 
-def _others(described: Described) -> tuple[Member, ...]:
+def _others(described: GroupDescription) -> tuple[Member, ...]:
     return tuple(member for member in described.members or () if not is_own_member(member))
 
 

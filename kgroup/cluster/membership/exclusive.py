@@ -33,10 +33,10 @@ from kgroup.cluster.broker_errors import (
     of_change,
 )
 from kgroup.cluster.commit_requests import commit_request, commit_rows, parts_of
-from kgroup.cluster.coordinator.client import RETRY_PAUSE_S, Client
-from kgroup.cluster.coordinator.groups import Committed, Described, GroupCoordinators
+from kgroup.cluster.coordinator.client import RETRY_PAUSE_S, CoordinatorClient
+from kgroup.cluster.coordinator.groups import Committed, GroupCoordinators, GroupDescription
 from kgroup.cluster.deadline import Deadline
-from kgroup.cluster.lost_responses import MAYBE_STORED, UNSURE, Lost, to_coordinator
+from kgroup.cluster.lost_responses import MAYBE_STORED, UNSURE, NoResponse, to_coordinator
 from kgroup.cluster.membership.conversion import Describe
 from kgroup.cluster.membership.refusals import not_empty, others_in, superseded, unknown_outcome
 from kgroup.cluster.membership.requests import CONSUMER, INSTANCE_ID, Seat, leave_request
@@ -67,7 +67,7 @@ _NOT_FOR_US = frozenset({GROUP_ID_NOT_FOUND, INCONSISTENT_GROUP_PROTOCOL, GROUP_
 class Hands:
     """What a Holding works with: a connection, and ``ask``, which gives a question the time that it may take."""
 
-    client: Client
+    client: CoordinatorClient
     coordinators: GroupCoordinators
     describe: Describe
     committed: Callable[[Sequence[str]], Awaitable[dict[str, Committed | KgroupError]]]
@@ -75,7 +75,7 @@ class Hands:
     timeout_s: float
 
 
-class Holding:
+class ExclusiveMembership:
     """Our membership of one group, from the beginning of the block to its end; see ``ChangingCluster.hold``.
 
     ``kind`` None is whatever type the group has by now. The member of an earlier run is out before anything is refused:
@@ -179,7 +179,7 @@ class Holding:
         if missing:
             raise missing
 
-    async def _look(self) -> Described:
+    async def _look(self) -> GroupDescription:
         described = (await self._hands.describe([self.group], [self.group]))[self.group]
         if isinstance(described, NotFound):
             raise NotFound(f"{self.group} is gone: somebody deleted it, or its last offsets expired")
@@ -250,13 +250,13 @@ class Holding:
             )
             if isinstance(answer, KgroupError):
                 raise answer
-            if not isinstance(answer, Lost) and answer.error_code not in UNSURE:
+            if not isinstance(answer, NoResponse) and answer.error_code not in UNSURE:
                 return answer
             if deadline.passed:
-                raise answer.reason if isinstance(answer, Lost) else of_change(answer.error_code, self.group)
+                raise answer.reason if isinstance(answer, NoResponse) else of_change(answer.error_code, self.group)
             self._coordinators.forget(self.group)
             await self._client.sleep(RETRY_PAUSE_S)
-            if isinstance(answer, Lost) and answer.sent:
+            if isinstance(answer, NoResponse) and answer.sent:
                 return None
 
     async def _check_let_in(self, code: int) -> None:
@@ -289,7 +289,7 @@ class Holding:
     async def _alone(self) -> None:
         self._only_member(await self._look())
 
-    def _only_member(self, seen: Described) -> Member:
+    def _only_member(self, seen: GroupDescription) -> Member:
         if others := others_in(seen):
             raise not_empty(self.group, others)
         for member in seen.members or ():
@@ -309,7 +309,7 @@ class Holding:
         if self._client.deadline.left_s < _LEAST_S:  # of the last question, and this is not to fail for it
             self._client.deadline = Deadline.after(self._hands.timeout_s)
         answer = await to_coordinator(self._client, self._coordinators, self.group, self._seat.beat())
-        if isinstance(answer, Lost | KgroupError) or answer.error_code in UNSURE:
+        if isinstance(answer, NoResponse | KgroupError) or answer.error_code in UNSURE:
             self._coordinators.forget(self.group)
             return True
         if answer.error_code == NONE and self._seat.kind == CONSUMER:
@@ -335,7 +335,7 @@ class Holding:
             if isinstance(answer, KgroupError):
                 raise answer
             codes: dict[TopicPartition, int] = {}
-            if isinstance(answer, Lost):
+            if isinstance(answer, NoResponse):
                 if answer.sent:
                     raise unknown_outcome(self.group, answer.reason)
             else:
@@ -351,7 +351,7 @@ class Holding:
             if not left:
                 return results
             if deadline.passed:
-                if isinstance(answer, Lost):
+                if isinstance(answer, NoResponse):
                     return results | dict.fromkeys(left, answer.reason)
                 return results | {place: of_change(codes[place], self.group) for place in left}
             self._coordinators.forget(self.group)
@@ -400,9 +400,9 @@ class Holding:
             answer = await to_coordinator(self._client, self._coordinators, self.group, make_request())
             if isinstance(answer, KgroupError):
                 raise answer
-            if not isinstance(answer, Lost) and answer.error_code not in UNSURE:
+            if not isinstance(answer, NoResponse) and answer.error_code not in UNSURE:
                 return answer
             if deadline.passed:
-                raise answer.reason if isinstance(answer, Lost) else of_change(answer.error_code, self.group)
+                raise answer.reason if isinstance(answer, NoResponse) else of_change(answer.error_code, self.group)
             self._coordinators.forget(self.group)
             await self._client.sleep(RETRY_PAUSE_S)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kgroup.cluster.coordinator.groups import Described
+from kgroup.cluster.coordinator.groups import GroupDescription
 from kgroup.cluster.membership.requests import INSTANCE_ID
 from kgroup.model.groups import Member
 from kgroup.support.errors import KgroupError, Refused, Unreachable
@@ -14,7 +14,7 @@ from kgroup.support.units import plural
 _NAMED = 5
 
 
-def others_in(seen: Described) -> tuple[Member, ...]:
+def others_in(seen: GroupDescription) -> tuple[Member, ...]:
     """The members that are no run of a catch-up."""
     return tuple(member for member in seen.members or () if member.instance_id != INSTANCE_ID)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kgroup.cluster.coordinator.client import Client
+from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.offsets_topic.backwards import OUT_OF_TIME, Place, Window, places_of, scan_backwards
@@ -47,7 +47,7 @@ def reading_since(groups: Iterable[Group], now_ms: int) -> dict[str, int]:
 
 
 async def recent_activity(
-    client: Client, layout: TopicLayout | KgroupError, since_ms: Mapping[str, int], budget: Deadline
+    client: CoordinatorClient, layout: TopicLayout | KgroupError, since_ms: Mapping[str, int], budget: Deadline
 ) -> Activities:
     """The activity of each group since its time, as far as it is read before ``budget`` ends; one shared scan."""
     if not since_ms:
@@ -73,7 +73,7 @@ def _note(unknown: int, groups: int, reasons: Iterable[str]) -> str:
 
 
 async def _scan(
-    client: Client, place: Place, since_ms: Mapping[str, int], budget: Deadline
+    client: CoordinatorClient, place: Place, since_ms: Mapping[str, int], budget: Deadline
 ) -> tuple[dict[str, Activity], str | None]:
     """(what one partition of the topic holds of its groups, why that is not all)."""
     traces = {group: _Trace(since_ms[group]) for group in place.groups}

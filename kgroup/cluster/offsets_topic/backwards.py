@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kgroup.cluster.broker_errors import NONE, of_topic
-from kgroup.cluster.coordinator.client import Client
+from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.fetch import fetch_request
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
-from kgroup.cluster.offsets_topic.record_batches import Found, Marker, RawRecord, Wanted, batches, found_in
+from kgroup.cluster.offsets_topic.record_batches import BatchMatches, KeyFilter, Marker, RawRecord, batches, found_in
 from kgroup.cluster.topics import TopicLayout, log_ranges
 from kgroup.model.groups import LogRange
 from kgroup.support.errors import KgroupError, Unreachable
@@ -49,7 +49,7 @@ class Window:
     def __post_init__(self) -> None:
         self.whole_from = self.following = self.offsets.start
 
-    def add(self, found: Found) -> None:
+    def add(self, found: BatchMatches) -> None:
         """What the next batch holds."""
         self.entries += found.entries
         self.records += found.records
@@ -88,7 +88,9 @@ OUT_OF_BYTES: Final = "out of bytes"
 """What ``read_backwards`` returns when no more bytes may be fetched."""
 
 
-async def places_of(client: Client, layout: TopicLayout, groups: Iterable[str], budget: Deadline) -> list[Place]:
+async def places_of(
+    client: CoordinatorClient, layout: TopicLayout, groups: Iterable[str], budget: Deadline
+) -> list[Place]:
     """Where the groups are kept, as the topic is laid out now."""
     by_partition: dict[int, list[str]] = {}
     for group in groups:
@@ -102,7 +104,11 @@ async def places_of(client: Client, layout: TopicLayout, groups: Iterable[str], 
 
 
 async def scan_backwards(
-    client: Client, place: Place, wanted: Collection[bytes], budget: Deadline, visit: Callable[[Window], bool]
+    client: CoordinatorClient,
+    place: Place,
+    wanted: Collection[bytes],
+    budget: Deadline,
+    visit: Callable[[Window], bool],
 ) -> str | None:
     """Show ``visit`` one window after the other, the newest first, until it returns False or the log's start.
 
@@ -118,7 +124,7 @@ async def scan_backwards(
 
 
 async def read_backwards(
-    client: Client,
+    client: CoordinatorClient,
     place: Place,
     wanted: Collection[bytes],
     budget: Deadline,
@@ -129,7 +135,7 @@ async def read_backwards(
     log = place.log
     if isinstance(log, KgroupError):
         raise log
-    end, size, looked_for = log.end, _FIRST_WINDOW, Wanted(wanted)
+    end, size, looked_for = log.end, _FIRST_WINDOW, KeyFilter(wanted)
     while end > log.start:
         window = Window(LogRange(max(log.start, end - size), end))
         stopped = await _read_window(client, place, window, looked_for, budget, allowed)
@@ -144,10 +150,10 @@ async def read_backwards(
 
 
 async def _read_window(
-    client: Client,
+    client: CoordinatorClient,
     place: Place,
     window: Window,
-    wanted: Wanted,
+    wanted: KeyFilter,
     budget: Deadline,
     allowed: Bytes | None,
 ) -> str | None:
@@ -170,10 +176,10 @@ async def _read_window(
 
 
 async def _fetch(
-    client: Client,
+    client: CoordinatorClient,
     place: Place,
     offsets: LogRange,
-    wanted: Wanted,
+    wanted: KeyFilter,
     budget: Deadline,
     window: Window,
     allowed: Bytes | None,

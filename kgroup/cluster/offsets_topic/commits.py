@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kgroup.cluster.coordinator.client import Client
+from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
 from kgroup.cluster.offsets_topic.backwards import OUT_OF_TIME, Place, Window, scan_backwards
@@ -57,7 +57,7 @@ class CommitHistory:
         return cls((), (), None, False, why)
 
 
-async def end_of_log(client: Client, layout: TopicLayout | KgroupError, group: str) -> int:
+async def end_of_log(client: CoordinatorClient, layout: TopicLayout | KgroupError, group: str) -> int:
     """Where the next record of the group will stand, or lower: the end of its partition of ``__consumer_offsets``.
 
     Raises KgroupError where that can't be told.
@@ -67,7 +67,7 @@ async def end_of_log(client: Client, layout: TopicLayout | KgroupError, group: s
 
 
 async def commits_since(
-    client: Client, layout: TopicLayout | KgroupError, group: str, position: int, budget: Deadline
+    client: CoordinatorClient, layout: TopicLayout | KgroupError, group: str, position: int, budget: Deadline
 ) -> CommitHistory:
     """The group's commits since ``position``, as far as they are read before ``budget`` ends."""
     try:
@@ -92,7 +92,9 @@ async def commits_since(
     return CommitHistory(_in_order(trace.commits), _in_order(trace.open), log.end, compacted, unread)
 
 
-async def _place_of(client: Client, layout: TopicLayout | KgroupError, group: str, budget: Deadline) -> Place:
+async def _place_of(
+    client: CoordinatorClient, layout: TopicLayout | KgroupError, group: str, budget: Deadline
+) -> Place:
     if isinstance(layout, KgroupError):
         raise Unreachable(f"{OFFSETS_TOPIC} {layout.message}", hint=layout.hint)
     number = partition_of(group, len(layout.leaders))

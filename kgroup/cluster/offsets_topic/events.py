@@ -14,22 +14,22 @@ from kgroup.cluster.offsets_topic.record_batches import Marker, RawRecord
 from kgroup.cluster.primitives import MalformedRecord
 from kgroup.model.group_log import (
     CommitWritten,
-    Ending,
     EpochWritten,
     Event,
     ForeignGroupWritten,
     GenerationMember,
     GenerationWritten,
     GroupGone,
-    Holding,
-    HoldingWritten,
+    MemberAssignment,
+    MemberAssignmentWritten,
     MemberDetails,
     MemberWritten,
     Partitions,
     PatternResolved,
-    Protocol,
+    RebalanceProtocol,
     TargetEpochWritten,
     TargetWritten,
+    TransactionEnd,
     Unreadable,
 )
 
@@ -54,13 +54,13 @@ _FOREIGN: Mapping[int | None, str] = {kind.value: of for kind, of in records.FOR
 _new = tuple.__new__
 
 
-def ending_of(raw: RawRecord, end: Marker | None) -> Ending:
+def ending_of(raw: RawRecord, end: Marker | None) -> TransactionEnd:
     """How the transaction of a record ended; ``end`` is the first marker of its producer behind it, None: none yet."""
     if raw.producer_id is None:
-        return Ending.PLAIN
+        return TransactionEnd.PLAIN
     if end is None:
-        return Ending.OPEN
-    return Ending.ABORTED if end.aborted else Ending.COMMITTED
+        return TransactionEnd.OPEN
+    return TransactionEnd.ABORTED if end.aborted else TransactionEnd.COMMITTED
 
 
 def topic_ids(raws: Iterable[RawRecord]) -> set[str]:
@@ -69,15 +69,17 @@ def topic_ids(raws: Iterable[RawRecord]) -> set[str]:
     for raw in raws:
         if _type_of(raw.key) not in WITH_TOPIC_IDS:
             continue
-        match event_of(raw, Ending.PLAIN, {}):
+        match event_of(raw, TransactionEnd.PLAIN, {}):
             case TargetWritten(partitions=frozenset() as partitions):
                 found |= {topic for topic, _ in partitions}
-            case HoldingWritten(holding=Holding(partitions=partitions, pending=pending)):
+            case MemberAssignmentWritten(holding=MemberAssignment(partitions=partitions, pending=pending)):
                 found |= {topic for topic, _ in partitions | pending}
     return found - {""}
 
 
-def event_of(raw: RawRecord, ending: Ending, topics: Mapping[str, str], ended_ms: int | None = None) -> Event | None:
+def event_of(
+    raw: RawRecord, ending: TransactionEnd, topics: Mapping[str, str], ended_ms: int | None = None
+) -> Event | None:
     """The event of one record; None for types that say nothing here (partition metadata, members of share groups).
 
     ``ended_ms`` is when its transaction ended.
@@ -115,7 +117,7 @@ def event_of(raw: RawRecord, ending: Ending, topics: Mapping[str, str], ended_ms
                 ended_ms,
             )
         case records.GroupMetadata(value=None):
-            return GroupGone(at, time, Protocol.CLASSIC)
+            return GroupGone(at, time, RebalanceProtocol.CLASSIC)
         case records.GroupMetadata(value=records.GroupMetadataValue() as group):
             return _generation(at, time, group)
         case records.UnknownVersion(record_type=kind, version=version):
@@ -131,7 +133,7 @@ def _type_of(key: bytes) -> int | None:
 def _of_consumers(at: int, time: int, record: records.Record, topics: Mapping[str, str]) -> Event | None:
     match record:
         case records.ConsumerGroupMetadata(value=None):
-            return GroupGone(at, time, Protocol.CONSUMER)
+            return GroupGone(at, time, RebalanceProtocol.CONSUMER)
         case records.ConsumerGroupMetadata(value=records.ConsumerGroupMetadataValue() as epoch):
             return EpochWritten(at, time, epoch.epoch, epoch.metadata_hash)
         case records.ConsumerGroupMember(member_id=member, value=said):
@@ -141,7 +143,7 @@ def _of_consumers(at: int, time: int, record: records.Record, topics: Mapping[st
         case records.TargetAssignmentMember(member_id=member, value=wanted):
             return TargetWritten(at, time, member, None if wanted is None else _named(wanted.partitions, topics))
         case records.CurrentMemberAssignment(member_id=member, value=has):
-            return HoldingWritten(at, time, member, None if has is None else _holding(has, topics))
+            return MemberAssignmentWritten(at, time, member, None if has is None else _holding(has, topics))
         case records.RegularExpression(pattern=pattern, value=resolved):
             return PatternResolved(at, time, pattern, None if resolved is None else frozenset(resolved.topics))
     return None
@@ -187,8 +189,8 @@ def _details(said: records.ConsumerGroupMemberValue) -> MemberDetails:
     )
 
 
-def _holding(has: records.CurrentMemberAssignmentValue, topics: Mapping[str, str]) -> Holding:
-    return Holding(
+def _holding(has: records.CurrentMemberAssignmentValue, topics: Mapping[str, str]) -> MemberAssignment:
+    return MemberAssignment(
         has.member_epoch,
         has.state is records.MemberState.STABLE,
         _named(has.assigned, topics),

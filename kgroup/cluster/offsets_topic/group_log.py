@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from kgroup.cluster.coordinator.client import Client
+from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.offsets_topic.backwards import (
@@ -25,7 +25,7 @@ from kgroup.cluster.offsets_topic.events import TYPES, WITH_TOPIC_IDS, ending_of
 from kgroup.cluster.offsets_topic.record_batches import Marker, RawRecord, key_head
 from kgroup.cluster.offsets_topic.records import FOREIGN, RecordType, key_prefix
 from kgroup.cluster.topics import LogView, TopicLayout, log_views, names_of_topics
-from kgroup.model.group_log import CommitWritten, Ending, Event, Reach
+from kgroup.model.group_log import CommitWritten, Event, ScannedRange, TransactionEnd
 from kgroup.model.groups import LogRange
 from kgroup.support.errors import KgroupError, NotAuthorized
 from kgroup.support.units import human_bytes
@@ -46,7 +46,7 @@ class GroupLog:
     """What was read of one group: its events of all kinds, oldest first, and how far that reaches."""
 
     events: tuple[Event, ...]
-    reach: Reach
+    reach: ScannedRange
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class GroupLogs:
 
 
 @dataclass(frozen=True, slots=True)
-class Depth:
+class ReadDepth:
     """How far back a group is read: to a moment (ms; None: to the log's start), but not below offset ``floor``.
 
     ``to_last_state`` reads on beyond the moment until the group's state then is known; with ``newest``, only until that
@@ -76,9 +76,9 @@ class Depth:
 
 
 async def read_group_logs(
-    client: Client,
+    client: CoordinatorClient,
     layout: TopicLayout | KgroupError,
-    depths: Mapping[str, Depth],
+    depths: Mapping[str, ReadDepth],
     budget: Deadline,
     most: Bytes,
     progress: Progress | None = None,
@@ -95,7 +95,7 @@ async def read_group_logs(
         return _unread(depths, layout, f"{OFFSETS_TOPIC} {layout.message}")
     budget_s = budget.left_s
     places = await places_of(client, layout, depths, budget)
-    told = Told(progress, await _likely(client, layout, places, depths) if progress is not None else 0)
+    told = ScanTotals(progress, await _likely(client, layout, places, depths) if progress is not None else 0)
     scans = [_Scan(place, depths, told) for place in places]
     results = await client.gather(scan.run(client, budget, budget_s, most) for scan in scans)
     # Without time for it topics go by their ids; asked too late, the connection would be given up.
@@ -128,7 +128,9 @@ def _unread(groups: Iterable[str], error: KgroupError, why: str) -> GroupLogs:
     return GroupLogs({}, dict.fromkeys(groups, why), isinstance(error, NotAuthorized))
 
 
-async def _likely(client: Client, layout: TopicLayout, places: Iterable[Place], depths: Mapping[str, Depth]) -> int:
+async def _likely(
+    client: CoordinatorClient, layout: TopicLayout, places: Iterable[Place], depths: Mapping[str, ReadDepth]
+) -> int:
     """How many offsets are likely to be read."""
     logs = {place: place.log for place in places if isinstance(place.log, LogRange)}
     moments = [depth.since_ms for depth in depths.values()]
@@ -147,7 +149,7 @@ async def _likely(client: Client, layout: TopicLayout, places: Iterable[Place], 
     return likely
 
 
-class Told:
+class ScanTotals:
     """Adds up what the scans of one reading have read."""
 
     def __init__(self, progress: Progress | None, total: int = 0) -> None:
@@ -169,7 +171,7 @@ class Told:
 class _Scan:
     """The reading of one partition of the topic, from its end backwards."""
 
-    def __init__(self, place: Place, depths: Mapping[str, Depth], told: Told) -> None:
+    def __init__(self, place: Place, depths: Mapping[str, ReadDepth], told: ScanTotals) -> None:
         self.place = place
         self.assignments: list[RawRecord] = []
         self._traces = {name: _Trace(depths[name]) for name in place.groups}
@@ -183,7 +185,9 @@ class _Scan:
         self._missing = False
         self._oldest_ms: int | None = None
 
-    async def run(self, client: Client, budget: Deadline, budget_s: float, most: Bytes) -> str | KgroupError | None:
+    async def run(
+        self, client: CoordinatorClient, budget: Deadline, budget_s: float, most: Bytes
+    ) -> str | KgroupError | None:
         """Why it was not read as far as was asked for; a KgroupError is why nothing was read."""
         if isinstance(self.place.log, KgroupError):
             return self.place.log
@@ -206,8 +210,8 @@ class _Scan:
         found = {}
         for name, trace in self._traces.items():
             events = trace.events(topics)
-            opened = (e.at_ms for e in events if isinstance(e, CommitWritten) and e.ending is Ending.OPEN)
-            reach = Reach(
+            opened = (e.at_ms for e in events if isinstance(e, CommitWritten) and e.ending is TransactionEnd.OPEN)
+            reach = ScannedRange(
                 start,
                 self.place.log.end,
                 self._oldest_ms,
@@ -249,7 +253,7 @@ class _Scan:
 class _Trace:
     """What has been read of one group, newest first; ``records`` each with the end of its transaction."""
 
-    depth: Depth
+    depth: ReadDepth
     complete: bool = False
     records: list[tuple[RawRecord, Marker | None]] = field(default_factory=list)
     _seen: set[bytes] = field(default_factory=set)

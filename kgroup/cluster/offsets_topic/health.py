@@ -8,7 +8,7 @@ from typing import Any
 from kafka.protocol.admin import DescribeConfigsRequest
 
 from kgroup.cluster.broker_errors import NONE, TOPIC_AUTHORIZATION_FAILED, of_topic
-from kgroup.cluster.coordinator.client import Client
+from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.topics import metadata_request
 from kgroup.model.acl_hint import acl_hint
@@ -39,7 +39,7 @@ class OffsetsTopic:
     min_in_sync: int | KgroupError
 
 
-async def offsets_topic(client: Client) -> OffsetsTopic:
+async def offsets_topic(client: CoordinatorClient) -> OffsetsTopic:
     """Both, side by side. Raises KgroupError where no broker answers."""
     entry = DescribeConfigsRequest.DescribeConfigsResource
     resource = entry(resource_type=_TOPIC, resource_name=OFFSETS_TOPIC, configuration_keys=[_MIN_IN_SYNC])
@@ -52,7 +52,7 @@ async def offsets_topic(client: Client) -> OffsetsTopic:
     return OffsetsTopic(_partitions(metadata), _least(configs))
 
 
-async def keepers(client: Client) -> dict[int, Replicas]:
+async def keepers(client: CoordinatorClient) -> dict[int, Replicas]:
     """Who keeps each partition, and with it the groups in it. Raises KgroupError where nobody can tell."""
     found = _partitions(await client.send_any(metadata_request([OFFSETS_TOPIC])), "Read")  # their records come next
     if isinstance(found, KgroupError):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kgroup.cluster.coordinator.client import Client
+from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.offsets_topic.backwards import Place, Window, places_of, scan_backwards
@@ -21,7 +21,7 @@ _SIGNS = (RecordType.OFFSET_COMMIT, RecordType.GROUP_METADATA, RecordType.CONSUM
 
 
 async def last_signs(
-    client: Client, layout: TopicLayout | KgroupError, groups: Iterable[str], since_ms: int, budget: Deadline
+    client: CoordinatorClient, layout: TopicLayout | KgroupError, groups: Iterable[str], since_ms: int, budget: Deadline
 ) -> LastSigns:
     """The newest sign of each group since that moment, as far as it is read before ``budget`` ends."""
     if isinstance(layout, KgroupError):
@@ -37,7 +37,7 @@ async def last_signs(
 
 
 async def _scan(
-    client: Client, place: Place, since_ms: int, budget: Deadline
+    client: CoordinatorClient, place: Place, since_ms: int, budget: Deadline
 ) -> tuple[Mapping[str, int | None], str | None]:
     """(what one partition of the topic holds of its groups, why that is not all)."""
     by_head = {key_prefix(kind, group): group for group in place.groups for kind in _SIGNS}

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kgroup.cluster.consumer_protocol import decode_assignment, decode_subscription
-from kgroup.cluster.coordinator.client import Client
+from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.coordinator.groups import Committed
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
@@ -31,7 +31,7 @@ from kgroup.cluster.offsets_topic.records import (
 from kgroup.cluster.primitives import MalformedRecord
 from kgroup.cluster.topics import TopicLayout, TopicPartition
 from kgroup.model.groups import Commit, Group
-from kgroup.model.migration_facts import Past, PastMember
+from kgroup.model.migration_facts import GroupPast, PastMember
 from kgroup.support.errors import KgroupError
 from kgroup.support.units import plural
 
@@ -39,7 +39,7 @@ _TYPES = (RecordType.OFFSET_COMMIT, RecordType.GROUP_METADATA, RecordType.CONSUM
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class LastGenerationQuery:
     """What there is to be found of a group: the commits that stand, None where that is not known.
 
     ``unread`` are partitions that have a commit, but not one that could be read.
@@ -54,14 +54,14 @@ class Wanted:
     unread: frozenset[TopicPartition] = frozenset()
 
     @classmethod
-    def of(cls, group: Group) -> Wanted:
+    def of(cls, group: Group) -> LastGenerationQuery:
         """A group that was read with its commits."""
         commits = frozenset((p.topic, p.partition) for p in group.partitions if p.commit is not None)
         unread = frozenset((p.topic, p.partition) for p in group.partitions if p.commit is None)
         return cls(group.name, commits, not group.is_simple, group.state != "Empty", unread)
 
     @classmethod
-    def named(cls, name: str, committed: Committed | KgroupError | None) -> Wanted:
+    def named(cls, name: str, committed: Committed | KgroupError | None) -> LastGenerationQuery:
         """A group of which only the commits are known, or not even these."""
         if committed is None or isinstance(committed, KgroupError):
             return cls(name, None)
@@ -69,13 +69,13 @@ class Wanted:
 
 
 async def read_pasts(
-    client: Client,
+    client: CoordinatorClient,
     layout: TopicLayout | KgroupError,
-    groups: Sequence[Wanted],
+    groups: Sequence[LastGenerationQuery],
     budget: Deadline,
     *,
     to_start: bool = False,
-) -> tuple[dict[str, Past], str | None]:
+) -> tuple[dict[str, GroupPast], str | None]:
     """(the past of each group as far as it was read before ``budget`` ended, why that is not all of it).
 
     ``to_start`` reads on where all that is known of is found: there may be commits that the broker hides.
@@ -85,7 +85,7 @@ async def read_pasts(
     if isinstance(layout, KgroupError):
         return {}, _note(len(groups), len(groups), [f"{OFFSETS_TOPIC} {layout.message}"])
     wanted = {group.name: group for group in groups}
-    found: dict[str, Past] = {}
+    found: dict[str, GroupPast] = {}
     reasons: list[str] = []
     places = await places_of(client, layout, wanted, budget)
     scans = (_scan(client, place, wanted, budget, to_start=to_start) for place in places)
@@ -105,8 +105,13 @@ def _note(unknown: int, groups: int, reasons: Iterable[str]) -> str:
 
 
 async def _scan(
-    client: Client, place: Place, wanted: Mapping[str, Wanted], budget: Deadline, *, to_start: bool
-) -> tuple[dict[str, Past], str | None]:
+    client: CoordinatorClient,
+    place: Place,
+    wanted: Mapping[str, LastGenerationQuery],
+    budget: Deadline,
+    *,
+    to_start: bool,
+) -> tuple[dict[str, GroupPast], str | None]:
     """(what one partition of the topic holds of its groups, why that is not all)."""
     traces = {name: _Trace(wanted[name]) for name in place.groups}
     by_head = {key_prefix(kind, name): traces[name] for name in place.groups for kind in _TYPES}
@@ -138,7 +143,7 @@ async def _scan(
 class _Trace:
     """What has been read of one group, from the log's end backwards."""
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: LastGenerationQuery) -> None:
         self._wanted = wanted
         self._seen: set[TopicPartition] = set()
         self._commits_ms: dict[TopicPartition, int] = {}
@@ -157,9 +162,9 @@ class _Trace:
         commits = self._wanted.commits
         return self._group_known and commits is not None and len(self._commits_ms) == len(commits)
 
-    def past(self, *, at_start: bool) -> Past:
+    def past(self, *, at_start: bool) -> GroupPast:
         """What it comes to; ``at_start`` says that the log was read to its start."""
-        return Past(
+        return GroupPast(
             members=_members(self._last) if self._last else (),
             assignor=self._last.protocol if self._last else None,
             emptied_at_ms=None if self._wanted.has_members else self._emptied_at_ms,

@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from kgroup.cluster.coordinator.client import RETRY_PAUSE_S, Client
+from kgroup.cluster.coordinator.client import RETRY_PAUSE_S, CoordinatorClient
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
 from kgroup.cluster.offsets_topic.backwards import OUT_OF_TIME, Bytes, Place, Window, read_backwards
 from kgroup.cluster.offsets_topic.events import TYPES, event_of, topic_ids
-from kgroup.cluster.offsets_topic.group_log import GroupLog, Progress, Told, why_stopped
+from kgroup.cluster.offsets_topic.group_log import GroupLog, Progress, ScanTotals, why_stopped
 from kgroup.cluster.offsets_topic.record_batches import Marker, RawRecord, key_head
 from kgroup.cluster.offsets_topic.records import RecordType, key_prefix
 from kgroup.cluster.topics import TopicLayout, log_ranges, names_of_topics, topic_layouts
-from kgroup.model.group_log import Ending, Event, Reach
+from kgroup.model.group_log import Event, ScannedRange, TransactionEnd
 from kgroup.model.groups import LogRange
 from kgroup.support.errors import KgroupError, Unreachable
 
@@ -45,7 +45,7 @@ class LastRecords:
 
 
 async def read_last_records(
-    client: Client,
+    client: CoordinatorClient,
     groups: Collection[str] | None,
     numbers: Collection[int] | None,
     at_ms: int | None,
@@ -67,7 +67,7 @@ async def read_last_records(
     scans = {
         number: _Scan(number, names, at_ms) for number, names in _chosen(len(layout.leaders), groups, numbers).items()
     }
-    patience, told = client.deadline, Told(progress)
+    patience, told = client.deadline, ScanTotals(progress)
     pending, unread = list(scans.values()), dict[int, KgroupError]()
     client.deadline = max(budget, patience, key=lambda deadline: deadline.at)
     while pending:
@@ -131,7 +131,7 @@ class _Kept:
     """A record, how its transaction ended, and when."""
 
     raw: RawRecord
-    ending: Ending
+    ending: TransactionEnd
     ended_ms: int | None
 
 
@@ -154,12 +154,12 @@ class _Scan:
 
     async def run(
         self,
-        client: Client,
+        client: CoordinatorClient,
         layout: TopicLayout,
         log: LogRange | KgroupError,
         budget: Deadline,
         most: Bytes,
-        told: Told,
+        told: ScanTotals,
     ) -> KgroupError | None:
         """Why nothing could be read; None where something was, and ``logs`` says how much."""
         if isinstance(log, KgroupError):
@@ -201,15 +201,15 @@ class _Scan:
 
     def _keep(self, raw: RawRecord) -> None:
         kind, at_ms = int.from_bytes(raw.key[:2]), self.at_ms
-        kept = _Kept(raw, Ending.PLAIN, None)
+        kept = _Kept(raw, TransactionEnd.PLAIN, None)
         if raw.producer_id is not None and kind in _COMMITS:
             marker = self._ended.get(raw.producer_id)
             if marker is None:
-                self._undecided.setdefault(raw.key, _Kept(raw, Ending.OPEN, None))
+                self._undecided.setdefault(raw.key, _Kept(raw, TransactionEnd.OPEN, None))
                 return
             if marker.aborted:
                 return
-            kept = _Kept(raw, Ending.COMMITTED, marker.at_ms)
+            kept = _Kept(raw, TransactionEnd.COMMITTED, marker.at_ms)
         self._last.setdefault(raw.key, kept)
         if at_ms is None or raw.timestamp_ms > at_ms:
             return
@@ -228,7 +228,7 @@ class _Scan:
 
     def logs(self, topics: Mapping[str, str], budget_s: float, most: Bytes) -> dict[str, GroupLog]:
         """What was read of each group: events that ``groups.logged_state`` makes its state of."""
-        reach = Reach(
+        reach = ScannedRange(
             self._start,
             self._log.end,
             self._oldest_ms,

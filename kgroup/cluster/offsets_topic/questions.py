@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from kgroup.cluster.connection import Questions
+from kgroup.cluster.connection import ClusterConnection
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.topics import topic_layouts
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from kgroup.cluster.offsets_topic.health import Replicas
     from kgroup.cluster.offsets_topic.last_records import LastRecords
     from kgroup.model.clocks import Clocks
-    from kgroup.model.migration_facts import Past
+    from kgroup.model.migration_facts import GroupPast
 
 _CLOCK_S = 2.0
 _ACTIVITY_BUDGET_S = 5.0
 """Where it runs out, somebody who commits to a group may stay unseen: longer than a broker pauses now and then."""
 
 
-class LogQuestions(Questions):
+class OffsetsTopicConnection(ClusterConnection):
     """The log of the groups, as far as it is read within a budget."""
 
     def recent_activity(self, groups: Sequence[Group], now_ms: int) -> Activities:
@@ -100,10 +100,10 @@ class LogQuestions(Questions):
         ends after ``budget_s`` or ``max_bytes``; ``progress`` is told offsets read, of how many.
         """
         from kgroup.cluster.offsets_topic.backwards import Bytes
-        from kgroup.cluster.offsets_topic.group_log import Depth, read_group_logs
+        from kgroup.cluster.offsets_topic.group_log import ReadDepth, read_group_logs
 
         lowest = floors or {}
-        depths = {name: Depth(since, lowest.get(name, 0), to_last_state) for name, since in since_ms.items()}
+        depths = {name: ReadDepth(since, lowest.get(name, 0), to_last_state) for name, since in since_ms.items()}
 
         async def read() -> GroupLogs:
             layout = (await topic_layouts(self._client, {OFFSETS_TOPIC}))[OFFSETS_TOPIC]
@@ -148,21 +148,23 @@ class LogQuestions(Questions):
 
     def pasts(
         self, groups: Sequence[Group | str], budget_s: float, *, to_start: bool = False
-    ) -> tuple[dict[str, Past], str | None]:
+    ) -> tuple[dict[str, GroupPast], str | None]:
         """What ``__consumer_offsets`` tells of the groups, read for ``budget_s`` at most; why that is not all.
 
         A Group, with its commits, is found sooner than a mere name: it is known what there is to be found.
         ``to_start`` reads on for what the broker does not show.
         """
-        from kgroup.cluster.offsets_topic.last_generation import Wanted, read_pasts
+        from kgroup.cluster.offsets_topic.last_generation import LastGenerationQuery, read_pasts
 
-        async def read() -> tuple[dict[str, Past], str | None]:
+        async def read() -> tuple[dict[str, GroupPast], str | None]:
             names = [group for group in groups if isinstance(group, str)]
             layouts, committed = await self._client.gather(
                 [topic_layouts(self._client, {OFFSETS_TOPIC}), self._coordinators.committed(names)]
             )
             wanted = [
-                Wanted.named(group, committed.get(group)) if isinstance(group, str) else Wanted.of(group)
+                LastGenerationQuery.named(group, committed.get(group))
+                if isinstance(group, str)
+                else LastGenerationQuery.of(group)
                 for group in groups
             ]
             self._client.deadline = budget = Deadline.after(budget_s)

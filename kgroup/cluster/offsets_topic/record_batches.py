@@ -44,7 +44,7 @@ class Marker(NamedTuple):
     at_ms: int = 0
 
 
-class Wanted:
+class KeyFilter:
     """The heads of keys that are looked for, as of ``key_prefix``: type and group."""
 
     def __init__(self, heads: Collection[bytes]) -> None:
@@ -57,7 +57,7 @@ class Wanted:
         return self._groups is None or any(group in body for group in self._groups)
 
 
-class Batch(NamedTuple):
+class RecordBatch(NamedTuple):
     """A batch: offsets [base, end), of which compaction may have left few, and its records' bytes, as stored.
 
     ``newest_ms`` is the time of its newest record, ``append_ms`` that of all where the broker's clock counts.
@@ -78,7 +78,7 @@ class Batch(NamedTuple):
     legacy: tuple[RawRecord, ...] | None = None
 
 
-class Found(NamedTuple):
+class BatchMatches(NamedTuple):
     """What a batch holds of a range of offsets: how many records, and the wanted ones and markers among them.
 
     ``following`` is the offset behind its last record there; ``gap_until`` the first one behind the last gap, None
@@ -112,7 +112,7 @@ _CODECS: dict[int, tuple[str, Callable[[], bool], Callable[[bytes], Any]]] = {
 }
 
 
-def batches(data: bytes) -> Iterator[Batch]:
+def batches(data: bytes) -> Iterator[RecordBatch]:
     """The whole batches of an answer; one that the broker cut off at the end is left out. Raises MalformedRecord."""
     at, size = 0, len(data)
     while size - at > _MAGIC_AT:
@@ -131,12 +131,12 @@ def batches(data: bytes) -> Iterator[Batch]:
         at = end
 
 
-def _batch(data: bytes, at: int, stop: int) -> Batch:
+def _batch(data: bytes, at: int, stop: int) -> RecordBatch:
     base, _, _, _, _, attributes, last, first_ms, newest_ms, producer_id, _, _, count = _HEADER.unpack_from(data, at)
     # Each record takes seven bytes at least, unless it is compressed; a broken count must not make us loop.
     if last < 0 or not 0 <= count <= last + 1:
         raise MalformedRecord(f"a batch of {count} records, the last one {last} behind offset {base}")
-    return Batch(
+    return RecordBatch(
         base,
         base + last + 1,
         first_ms,
@@ -151,26 +151,26 @@ def _batch(data: bytes, at: int, stop: int) -> Batch:
     )
 
 
-def found_in(batch: Batch, offsets: LogRange, wanted: Wanted, expected: int) -> Found:
+def found_in(batch: RecordBatch, offsets: LogRange, wanted: KeyFilter, expected: int) -> BatchMatches:
     """What the batch holds of these offsets; ``expected`` is the one behind the last record before it.
 
     Raises MalformedRecord, or another KgroupError where its codec is not installed.
     """
     start, end = max(offsets.start, batch.base), min(offsets.end, batch.end)
     if start >= end:
-        return Found(0, expected, None, [])
+        return BatchMatches(0, expected, None, [])
     if batch.legacy is not None:
         return _of_legacy(batch.legacy, start, end, wanted.heads, expected)
     body = batch.body if batch.codec == _PLAIN else _unpacked(batch)
     if batch.records == batch.end - batch.base and not batch.control and not wanted.may_be_in(body):
-        return Found(end - start, end, None if start == expected else start, [])
+        return BatchMatches(end - start, end, None if start == expected else start, [])
     try:
         return _read(batch, body, LogRange(start, end), wanted.heads, expected)
     except FAULTS as error:
         raise MalformedRecord(f"the batch at offset {batch.base} can't be decoded: {error}") from error
 
 
-def first_at(batch: Batch, offset: int) -> tuple[int, int] | None:
+def first_at(batch: RecordBatch, offset: int) -> tuple[int, int] | None:
     """(offset, time in ms or -1) of the batch's first record at this offset or above, with or without a key.
 
     None where it has none. Raises as ``found_in`` does.
@@ -188,7 +188,7 @@ def first_at(batch: Batch, offset: int) -> tuple[int, int] | None:
     return None
 
 
-def _read(batch: Batch, body: bytes, offsets: LogRange, heads: Collection[bytes], expected: int) -> Found:
+def _read(batch: RecordBatch, body: bytes, offsets: LogRange, heads: Collection[bytes], expected: int) -> BatchMatches:
     start, end, control = offsets.start, offsets.end, batch.control
     first_ms, append_ms = batch.first_ms, batch.append_ms
     producer_id = batch.producer_id if batch.transactional else None
@@ -222,7 +222,7 @@ def _read(batch: Batch, body: bytes, offsets: LogRange, heads: Collection[bytes]
             key, value = body[position:key_end], _value(body, key_end, stop)
             # As RawRecord(...) does it, in half the time.
             entries.append(_new(RawRecord, (offset, time_ms, key, value, producer_id)))
-    return Found(counted, expected, gap_until, entries)
+    return BatchMatches(counted, expected, gap_until, entries)
 
 
 def _frames(body: bytes, base: int, count: int) -> Iterator[tuple[int, int, int, int]]:
@@ -272,7 +272,7 @@ def _value(body: bytes, position: int, stop: int) -> bytes | None:
     return body[position:end]
 
 
-def _marker(batch: Batch, offset: int, key: bytes) -> Marker | None:
+def _marker(batch: RecordBatch, offset: int, key: bytes) -> Marker | None:
     """The key of a control record is its version and its type; other types than these are of no transaction."""
     if len(key) < _CONTROL_KEY.size:
         return None
@@ -292,7 +292,7 @@ def _uvarint(body: bytes, position: int) -> tuple[int, int]:
     raise MalformedRecord("a varint is longer than ten bytes")
 
 
-def _unpacked(batch: Batch) -> bytes:
+def _unpacked(batch: RecordBatch) -> bytes:
     codec = _CODECS.get(batch.codec)
     if codec is None:
         raise MalformedRecord(f"the batch at offset {batch.base} has the unknown codec {batch.codec}")
@@ -305,7 +305,7 @@ def _unpacked(batch: Batch) -> bytes:
         raise MalformedRecord(f"the batch at offset {batch.base} can't be unpacked ({name}): {error}") from error
 
 
-def _legacy(data: bytes, magic: int) -> Batch:
+def _legacy(data: bytes, magic: int) -> RecordBatch:
     """A message from before Kafka 0.11, or several compressed into one, whose offset is the last one's."""
     try:
         records = list(LegacyRecordBatch(data, magic))
@@ -323,10 +323,12 @@ def _legacy(data: bytes, magic: int) -> Batch:
     )
     base, end = records[0].offset, records[-1].offset + 1
     newest = max((record.timestamp_ms for record in raw), default=-1)
-    return Batch(base, end, newest, newest, None, _PLAIN, False, False, -1, len(records), b"", raw)
+    return RecordBatch(base, end, newest, newest, None, _PLAIN, False, False, -1, len(records), b"", raw)
 
 
-def _of_legacy(records: Collection[RawRecord], start: int, end: int, heads: Collection[bytes], expected: int) -> Found:
+def _of_legacy(
+    records: Collection[RawRecord], start: int, end: int, heads: Collection[bytes], expected: int
+) -> BatchMatches:
     counted, gap_until = 0, None
     entries: list[RawRecord | Marker] = []
     for record in records:
@@ -337,7 +339,7 @@ def _of_legacy(records: Collection[RawRecord], start: int, end: int, heads: Coll
             expected = record.offset + 1
             if key_head(record.key) in heads:
                 entries.append(record)
-    return Found(counted, expected, gap_until, entries)
+    return BatchMatches(counted, expected, gap_until, entries)
 
 
 def key_head(key: bytes) -> bytes:

@@ -27,7 +27,7 @@ from functools import lru_cache
 from struct import Struct
 from typing import Any, TypeAlias
 
-from kgroup.cluster.primitives import FAULTS, MalformedRecord, Reader, topic_id
+from kgroup.cluster.primitives import FAULTS, ByteReader, MalformedRecord, topic_id
 
 
 class RecordType(IntEnum):
@@ -425,7 +425,7 @@ class _Layout:
 
     record_type: RecordType
     record: Callable[..., Record]
-    rest_of_key: Callable[[Reader], tuple[Any, ...]]
+    rest_of_key: Callable[[ByteReader], tuple[Any, ...]]
     newest: int
     value: Callable[[bytes, int], Any]
 
@@ -436,14 +436,14 @@ def _read_key(key: bytes) -> tuple[_Layout, tuple[Any, ...]] | None:
     layout = _LAYOUTS.get(_VERSION.unpack_from(key)[0])
     if layout is None:
         return None
-    reader = Reader(key, 2)
+    reader = ByteReader(key, 2)
     return layout, (reader.string(), *layout.rest_of_key(reader))
 
 
 # Many groups commit to the same topics, so that these few answers serve for many more keys.
 @lru_cache(maxsize=8192)
 def _place(rest_of_key: bytes) -> tuple[str, int]:
-    return _topic_partition(Reader(rest_of_key))
+    return _topic_partition(ByteReader(rest_of_key))
 
 
 @lru_cache(maxsize=8192)
@@ -452,15 +452,15 @@ def _is_text(group: bytes) -> bool:
     return group.decode() is not None
 
 
-def _nothing(reader: Reader) -> tuple[()]:
+def _nothing(reader: ByteReader) -> tuple[()]:
     return ()
 
 
-def _text(reader: Reader) -> tuple[str]:
+def _text(reader: ByteReader) -> tuple[str]:
     return (reader.string(),)
 
 
-def _topic_partition(reader: Reader) -> tuple[str, int]:
+def _topic_partition(reader: ByteReader) -> tuple[str, int]:
     return reader.string(), reader.i32()
 
 
@@ -473,7 +473,7 @@ def _known(number: int) -> int | None:
 
 
 def _offset_commit(data: bytes, version: int) -> OffsetCommitValue:
-    reader = Reader(data, 2)
+    reader = ByteReader(data, 2)
     offset = reader.i64()
     epoch = _known(reader.i32()) if version >= 3 else None
     metadata = reader.compact_string() if version >= 4 else reader.string()
@@ -485,12 +485,12 @@ def _offset_commit(data: bytes, version: int) -> OffsetCommitValue:
 
 @lru_cache(maxsize=8192)
 def _tagged_id(tags: bytes) -> str | None:
-    raw_id = Reader(tags).tags().get(0)
+    raw_id = ByteReader(tags).tags().get(0)
     return None if raw_id is None else topic_id(raw_id)
 
 
 def _group_metadata(data: bytes, version: int) -> GroupMetadataValue:
-    reader = Reader(data, 2)
+    reader = ByteReader(data, 2)
     flexible = version >= 4
     string = reader.compact_string if flexible else reader.string
     nullable_string = reader.nullable_compact_string if flexible else reader.nullable_string
@@ -525,18 +525,18 @@ def _group_metadata(data: bytes, version: int) -> GroupMetadataValue:
 
 
 def _consumer_group_metadata(data: bytes, version: int) -> ConsumerGroupMetadataValue:
-    reader = Reader(data, 2)
+    reader = ByteReader(data, 2)
     return ConsumerGroupMetadataValue(reader.i32(), _tagged_i64(reader))
 
 
-def _tagged_i64(reader: Reader) -> int | None:
+def _tagged_i64(reader: ByteReader) -> int | None:
     """The int64 of tag 0; None where it is absent, which is also how Kafka writes its default, 0."""
     raw = reader.tags().get(0)
-    return None if raw is None else Reader(raw).i64() or None
+    return None if raw is None else ByteReader(raw).i64() or None
 
 
 def _partition_metadata(data: bytes, version: int) -> ConsumerGroupPartitionMetadataValue:
-    reader = Reader(data, 2)
+    reader = ByteReader(data, 2)
 
     def racks() -> PartitionRacks:
         found = PartitionRacks(reader.i32(), reader.compact_array(reader.compact_string))
@@ -554,7 +554,7 @@ def _partition_metadata(data: bytes, version: int) -> ConsumerGroupPartitionMeta
 
 
 def _consumer_group_member(data: bytes, version: int) -> ConsumerGroupMemberValue:
-    reader = Reader(data, 2)
+    reader = ByteReader(data, 2)
     return ConsumerGroupMemberValue(
         reader.nullable_compact_string(),
         reader.nullable_compact_string(),
@@ -571,7 +571,7 @@ def _consumer_group_member(data: bytes, version: int) -> ConsumerGroupMemberValu
 def _classic_metadata(raw: bytes | None) -> ClassicMemberMetadata | None:
     if raw is None:
         return None
-    reader = Reader(raw)
+    reader = ByteReader(raw)
     # A nullable struct in a tag begins with a varint, 0 for null, and brokers write the null one too.
     if reader.uvarint() == 0:
         return None
@@ -587,30 +587,30 @@ def _classic_metadata(raw: bytes | None) -> ClassicMemberMetadata | None:
 
 
 def _target_metadata(data: bytes, version: int) -> TargetAssignmentMetadataValue:
-    reader = Reader(data, 2)
+    reader = ByteReader(data, 2)
     return TargetAssignmentMetadataValue(reader.i32(), _tagged_i64(reader))
 
 
-def _assigned_partitions(reader: Reader) -> tuple[AssignedPartitions, ...]:
+def _assigned_partitions(reader: ByteReader) -> tuple[AssignedPartitions, ...]:
     def topic() -> AssignedPartitions:
         name = reader.topic_id()
         partitions = reader.compact_i32_array()
         raw = reader.tags().get(0)
-        epochs = None if raw is None else Reader(raw).nullable_compact_i32_array()
+        epochs = None if raw is None else ByteReader(raw).nullable_compact_i32_array()
         return AssignedPartitions(name, partitions, epochs or None)
 
     return reader.compact_array(topic)
 
 
 def _target_member(data: bytes, version: int) -> TargetAssignmentMemberValue:
-    reader = Reader(data, 2)
+    reader = ByteReader(data, 2)
     partitions = _assigned_partitions(reader)
     reader.tags()
     return TargetAssignmentMemberValue(partitions)
 
 
 def _current_assignment(data: bytes, version: int) -> CurrentMemberAssignmentValue:
-    reader = Reader(data, 2)
+    reader = ByteReader(data, 2)
     assignment = CurrentMemberAssignmentValue(
         reader.i32(),
         _known(reader.i32()),
@@ -623,7 +623,7 @@ def _current_assignment(data: bytes, version: int) -> CurrentMemberAssignmentVal
 
 
 def _regular_expression(data: bytes, version: int) -> RegularExpressionValue:
-    reader = Reader(data, 2)
+    reader = ByteReader(data, 2)
     resolved = RegularExpressionValue(reader.compact_array(reader.compact_string), reader.i64(), reader.i64())
     reader.tags()
     return resolved

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from kgroup.cluster.coordinator.client import Client
+from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.offsets_topic.backwards import OUT_OF_TIME, Place, Window, places_of, scan_backwards
@@ -43,7 +43,7 @@ class Dated:
 
 
 @dataclass(frozen=True, slots=True)
-class Generations:
+class GenerationResults:
     """What the log told about many groups; ``note`` says why some are missing, None if none is."""
 
     found: Mapping[str, Generation]
@@ -51,12 +51,12 @@ class Generations:
 
 
 async def latest_generations(
-    client: Client,
+    client: CoordinatorClient,
     layout: TopicLayout | KgroupError,
     groups: Iterable[str],
     budget: Deadline,
     known: dict[str, Dated] | None = None,
-) -> Generations:
+) -> GenerationResults:
     """The generation and leader of each classic group, as far as they are found before ``budget`` ends.
 
     ``known`` is what earlier calls found, for who looks again and again: only what was written since is read, and what
@@ -64,9 +64,9 @@ async def latest_generations(
     """
     wanted = set(groups)
     if not wanted:
-        return Generations({}, None)
+        return GenerationResults({}, None)
     if isinstance(layout, KgroupError):
-        return Generations({}, f"generation unknown: {OFFSETS_TOPIC} {layout.message}")
+        return GenerationResults({}, f"generation unknown: {OFFSETS_TOPIC} {layout.message}")
     known = {} if known is None else known
     scans = [_scan(client, place, budget, known) for place in await places_of(client, layout, wanted, budget)]
     found: dict[str, Generation] = {}
@@ -78,11 +78,11 @@ async def latest_generations(
     missing = len(wanted) - len(found)
     reason = "; ".join(notes) or f"no record in {OFFSETS_TOPIC}"
     note = f"generation unknown for {missing} of {len(wanted)} classic groups: {reason}" if missing else None
-    return Generations(found, note)
+    return GenerationResults(found, note)
 
 
 async def _scan(
-    client: Client, place: Place, budget: Deadline, known: dict[str, Dated]
+    client: CoordinatorClient, place: Place, budget: Deadline, known: dict[str, Dated]
 ) -> tuple[dict[str, Generation], str | None]:
     """(what was found, why the rest was not) in one partition, window by window towards its start.
 

@@ -17,9 +17,9 @@ from typing import Any
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from kgroup.cluster.librdkafka import Watch, client, may_pass, of_topic
+from kgroup.cluster.librdkafka import ClientWatch, client, may_pass, of_topic
 from kgroup.cluster.reader.ranges import REQUIRED, beyond_end, held_back, partitions_of
-from kgroup.model.records import OffsetRange, StoredRecord
+from kgroup.model.records import ConsumerRecord, OffsetRange
 from kgroup.support.errors import KgroupError, Refused
 
 MOST = 2000
@@ -126,11 +126,11 @@ class Batch:
         position = self.position if behind >= len(self._messages) else _OFFSET(self._messages[behind])
         return Batch(self.topic, self.partition, self._messages[first:behind], position)
 
-    def records(self) -> list[StoredRecord]:
+    def records(self) -> list[ConsumerRecord]:
         """One by one, for what is slow anyway."""
         columns = zip(self.offsets(), self.timestamps(), self.keys(), self.values(), self.headers(), strict=True)
         return [
-            StoredRecord(
+            ConsumerRecord(
                 self.topic,
                 self.partition,
                 offset,
@@ -160,7 +160,7 @@ class BatchReader:
     """
 
     def __init__(self, config: Mapping[str, Any], *, timeout_s: float, isolation: str = "read_committed") -> None:
-        self._watch = Watch(timeout_s)
+        self._watch = ClientWatch(timeout_s)
         settings = {**_TUNING, **config, **REQUIRED, "isolation.level": isolation}
         self._consumer: Any = client(Consumer, settings, self._watch)
         self._partitions: dict[str, frozenset[int]] = {}

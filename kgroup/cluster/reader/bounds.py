@@ -9,7 +9,7 @@ from typing import Any
 from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from kgroup.cluster.librdkafka import NOT_YET, Watch, client, of_topic
+from kgroup.cluster.librdkafka import NOT_YET, ClientWatch, client, of_topic
 from kgroup.cluster.reader.batches import BatchReader
 
 _PAUSE_S = 0.02
@@ -28,7 +28,7 @@ def bounds(
     config: Mapping[str, Any], places: Iterable[Place], *, timeout_s: float, isolation: str
 ) -> dict[Place, tuple[int, int]]:
     """(log start, end) of each; with ``read_committed`` the end is the last stable offset. Raises as ``partitions``."""
-    watch = Watch(timeout_s)
+    watch = ClientWatch(timeout_s)
     admin: Any = client(AdminClient, config, watch)
     wanted = [TopicPartition(*place) for place in places]
     level = _LEVELS[isolation]
@@ -44,7 +44,7 @@ def bounds(
     return {place: (found[0][place], found[1][place]) for place in found[0]} if found else {}
 
 
-def _answer(admin: Any, watch: Watch, place: TopicPartition, asked: Future[Any]) -> int:
+def _answer(admin: Any, watch: ClientWatch, place: TopicPartition, asked: Future[Any]) -> int:
     where = f"{place.topic}:{place.partition}"
     watch.progress()
     while True:

@@ -15,7 +15,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from kgroup.cluster.librdkafka import Watch, client, may_pass, of_topic
+from kgroup.cluster.librdkafka import ClientWatch, client, may_pass, of_topic
 from kgroup.cluster.transactions import ABORT_SCAN_S, LONGEST_S
 from kgroup.model.transactions_hint import find_hanging
 from kgroup.support.errors import KgroupError, Refused
@@ -68,7 +68,7 @@ class SettledReader:
         self.end = 0
         """Where the last read ended, or was to end."""
         self._config = {**_TUNING, **config, **_REQUIRED}
-        self._watch = Watch(timeout_s)
+        self._watch = ClientWatch(timeout_s)
         self._on_wait = on_wait
         self._clients: dict[str, Any] = {}
 
@@ -147,7 +147,7 @@ class _Reading:
     with the end of the partition, which is never believed before it reaches the end that was asked for.
     """
 
-    def __init__(self, consumer: Any, topic: str, watch: Watch, position: int, end: int) -> None:
+    def __init__(self, consumer: Any, topic: str, watch: ClientWatch, position: int, end: int) -> None:
         self._consumer = consumer
         self._topic = topic
         self._watch = watch

@@ -14,9 +14,9 @@ from typing import Any
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from kgroup.cluster.librdkafka import Watch, client, may_pass, of_topic
+from kgroup.cluster.librdkafka import ClientWatch, client, may_pass, of_topic
+from kgroup.model.records import ConsumerRecord as ConsumerRecord
 from kgroup.model.records import OffsetRange as OffsetRange
-from kgroup.model.records import StoredRecord as StoredRecord
 from kgroup.model.records import merged
 from kgroup.model.transactions_hint import find_hanging
 from kgroup.support.errors import KgroupError, Refused
@@ -47,7 +47,7 @@ _Place = tuple[str, int]
 
 def read_ranges(
     config: Mapping[str, Any], ranges: Sequence[OffsetRange], *, timeout_s: float, isolation: str = "read_committed"
-) -> Generator[StoredRecord, None, None]:
+) -> Generator[ConsumerRecord, None, None]:
     """Every record of the ranges that a consumer would see, each once, in offset order within its partition.
 
     ``config`` is from ``librdkafka_config``. It ends only when the position in every partition has reached the
@@ -62,7 +62,7 @@ def read_ranges(
     wanted = merged(ranges)
     if not wanted:
         return
-    watch = Watch(timeout_s)
+    watch = ClientWatch(timeout_s)
     consumer = client(Consumer, {**_TUNING, **config, **REQUIRED, "isolation.level": isolation}, watch)
     try:
         _check_partitions(consumer, watch, wanted)
@@ -77,7 +77,7 @@ def check_topic(config: Mapping[str, Any], topic: str, *, timeout_s: float) -> N
 
     A producer's question would create it, where brokers create topics by themselves; a consumer's does not.
     """
-    watch = Watch(timeout_s)
+    watch = ClientWatch(timeout_s)
     consumer = client(Consumer, {**config, **REQUIRED}, watch)
     try:
         partitions_of(consumer, watch, topic)
@@ -92,7 +92,7 @@ def _rounds(wanted: Sequence[OffsetRange]) -> Iterator[list[OffsetRange]]:
         yield [items[number] for items in by_place if number < len(items)]
 
 
-def _check_partitions(consumer: Any, watch: Watch, wanted: Sequence[OffsetRange]) -> None:
+def _check_partitions(consumer: Any, watch: ClientWatch, wanted: Sequence[OffsetRange]) -> None:
     """What librdkafka would say after half a minute, or never: a topic that is not there or may not be seen."""
     for topic, items in groupby(wanted, key=lambda item: item.topic):
         known = partitions_of(consumer, watch, topic)
@@ -102,7 +102,7 @@ def _check_partitions(consumer: Any, watch: Watch, wanted: Sequence[OffsetRange]
                 raise of_topic(unknown, topic, f"{topic}:{item.partition}", "Read")
 
 
-def partitions_of(consumer: Any, watch: Watch, topic: str) -> frozenset[int]:
+def partitions_of(consumer: Any, watch: ClientWatch, topic: str) -> frozenset[int]:
     """The topic's partitions. Raises NotFound, NotAuthorized, AuthenticationFailed and Unreachable."""
     while True:
         try:
@@ -124,14 +124,14 @@ def partitions_of(consumer: Any, watch: Watch, topic: str) -> frozenset[int]:
 class _Reading:
     """One range of each partition, read side by side."""
 
-    def __init__(self, consumer: Any, watch: Watch, ranges: Sequence[OffsetRange]) -> None:
+    def __init__(self, consumer: Any, watch: ClientWatch, ranges: Sequence[OffsetRange]) -> None:
         self._consumer = consumer
         self._watch = watch
         self._left: dict[_Place, OffsetRange] = {(item.topic, item.partition): item for item in ranges}
         self._position: dict[_Place, int] = {place: item.start for place, item in self._left.items()}
         self._ended_at: dict[_Place, int] = {}
 
-    def records(self) -> Iterator[StoredRecord]:
+    def records(self) -> Iterator[ConsumerRecord]:
         self._consumer.assign([TopicPartition(*place, self._position[place]) for place in self._left])
         self._watch.progress()
         while self._left:
@@ -151,7 +151,7 @@ class _Reading:
         first = self._consumer.poll(_POLL_S)
         return [] if first is None else [first, *self._consumer.consume(_BATCH - 1, 0)]
 
-    def _record(self, message: Message) -> StoredRecord | None:
+    def _record(self, message: Message) -> ConsumerRecord | None:
         """The record, if it lies in a range that is still being read; None too for what only moves the position."""
         error = message.error()
         topic, partition, offset = message.topic(), message.partition(), message.offset()
@@ -247,12 +247,12 @@ def beyond_end(wanted: OffsetRange, end: int) -> Refused:
     )
 
 
-def _stored(topic: str, partition: int, offset: int, message: Message) -> StoredRecord:
+def _stored(topic: str, partition: int, offset: int, message: Message) -> ConsumerRecord:
     kind, timestamp_ms = message.timestamp()
     key: Any = message.key()
     value: Any = message.value()
     headers: Any = message.headers()
-    return StoredRecord(
+    return ConsumerRecord(
         topic,
         partition,
         offset,

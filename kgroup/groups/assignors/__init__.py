@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from kgroup.groups.assignors.java_order import members_in_hash_order
-from kgroup.groups.assignors.model import Assigned, Subscriber, Topic
+from kgroup.groups.assignors.model import Assigned, AssignorTopic, Subscriber
 from kgroup.groups.assignors.ranges import client_range, server_range
 from kgroup.groups.assignors.round_robin import round_robin
 from kgroup.groups.assignors.sticky import cooperative_sticky, sticky
 from kgroup.groups.assignors.uniform import uniform
 
-Assignor = Callable[[Sequence[Subscriber], Sequence[Topic]], Assigned]
+Assignor = Callable[[Sequence[Subscriber], Sequence[AssignorTopic]], Assigned]
 
 CLIENT_SIDE: Mapping[str, Assignor] = {
     "range": client_range,
@@ -29,7 +29,7 @@ SERVER_SIDE: Mapping[str, Assignor] = {"uniform": uniform, "range": server_range
 """By the name that ``group.remote.assignor`` takes."""
 
 
-def assign(assignor: Assignor, members: Sequence[Subscriber], topics: Sequence[Topic]) -> Assigned:
+def assign(assignor: Assignor, members: Sequence[Subscriber], topics: Sequence[AssignorTopic]) -> Assigned:
     """What Kafka gives to whom, the members put into the order in which its hash tables yield them.
 
     ``members`` as the group lists them: of two whose ids share a bucket the earlier one stays first, which nobody

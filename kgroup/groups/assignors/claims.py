@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kgroup.groups.assignors.model import Subscriber, Topic, TopicPartition
+from kgroup.groups.assignors.model import AssignorTopic, Subscriber, TopicPartition
 
 NEVER = -1
 """The generation of a member that tells none."""
@@ -37,7 +37,7 @@ def subscription_generation(member: Subscriber) -> int:
 
 
 def settle(
-    members: Sequence[Subscriber], topics: Sequence[Topic], generation_of: Callable[[Subscriber], int]
+    members: Sequence[Subscriber], topics: Sequence[AssignorTopic], generation_of: Callable[[Subscriber], int]
 ) -> Claims:
     """Decide who owns what: the claim of the higher generation wins, and of two equal ones neither.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from kgroup.groups.assignors.claims import Claims
 from kgroup.groups.assignors.java_order import utf16
-from kgroup.groups.assignors.model import Topic, TopicPartition, partitions_of
+from kgroup.groups.assignors.model import AssignorTopic, TopicPartition, partitions_of
 from kgroup.groups.assignors.racks import Racks
 
 
@@ -21,7 +21,7 @@ class Constrained:
 
     claims: Claims
     racks: Racks
-    topics: Sequence[Topic]
+    topics: Sequence[AssignorTopic]
     low: int = field(init=False)
     high: int = field(init=False)
     slots: int = field(init=False)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from kgroup.groups.assignors.claims import Claims
 from kgroup.groups.assignors.java_order import utf16
-from kgroup.groups.assignors.model import Subscriber, Topic, TopicPartition, partitions_of
+from kgroup.groups.assignors.model import AssignorTopic, Subscriber, TopicPartition, partitions_of
 from kgroup.groups.assignors.movements import Movements, Pair
 from kgroup.groups.assignors.racks import Racks
 
@@ -17,7 +17,9 @@ class General:
     A member's rank is its present size, then its id; the lowest-ranked subscriber gets the next partition.
     """
 
-    def __init__(self, members: Sequence[Subscriber], topics: Sequence[Topic], claims: Claims, racks: Racks) -> None:
+    def __init__(
+        self, members: Sequence[Subscriber], topics: Sequence[AssignorTopic], claims: Claims, racks: Racks
+    ) -> None:
         self._racks = racks
         self._earlier = claims.earlier
         self._subscribers = {

@@ -11,7 +11,7 @@ Assigned = dict[str, tuple[TopicPartition, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Topic:
+class AssignorTopic:
     """A topic that exists.
 
     ``replica_racks`` has, per partition, the racks of its replicas; None where no broker has a rack. ``id`` is the
@@ -43,13 +43,13 @@ class Subscriber:
     protocol_generation: int | None = None
 
 
-def subscribed(members: Sequence[Subscriber], topics: Sequence[Topic]) -> list[Topic]:
+def subscribed(members: Sequence[Subscriber], topics: Sequence[AssignorTopic]) -> list[AssignorTopic]:
     """The topics that have partitions and at least one subscriber, in their own order: all that a leader looks up."""
     wanted = frozenset[str]().union(*(member.topics for member in members))
     return [topic for topic in topics if topic.name in wanted and topic.partitions > 0]
 
 
-def partitions_of(topic: Topic) -> list[TopicPartition]:
+def partitions_of(topic: AssignorTopic) -> list[TopicPartition]:
     """All partitions of one topic, ascending."""
     return [(topic.name, number) for number in range(topic.partitions)]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kgroup.groups.assignors.model import Subscriber, Topic, TopicPartition
+from kgroup.groups.assignors.model import AssignorTopic, Subscriber, TopicPartition
 
 
 def matter(member_racks: Iterable[str], replica_racks: Iterable[frozenset[str]]) -> bool:
@@ -30,7 +30,7 @@ class Racks:
     """How many members stand in a rack of one of its replicas."""
 
     @classmethod
-    def of(cls, members: Sequence[Subscriber], topics: Sequence[Topic]) -> Racks:
+    def of(cls, members: Sequence[Subscriber], topics: Sequence[AssignorTopic]) -> Racks:
         """Those of a group; nothing where nobody tells a rack, or where racks decide nothing."""
         of_member = {member.member_id: rack for member in members if (rack := rack_of(member)) is not None}
         # Those without any rack count: beside others they make a difference, and clash with every member's rack.

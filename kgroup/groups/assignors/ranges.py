@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from kgroup.groups.assignors.java_order import member_order
-from kgroup.groups.assignors.model import Assigned, Subscriber, Topic, TopicPartition, subscribed, tidy
+from kgroup.groups.assignors.model import Assigned, AssignorTopic, Subscriber, TopicPartition, subscribed, tidy
 from kgroup.groups.assignors.racks import matter, rack_of
 
 
-def client_range(members: Sequence[Subscriber], topics: Sequence[Topic]) -> Assigned:
+def client_range(members: Sequence[Subscriber], topics: Sequence[AssignorTopic]) -> Assigned:
     """RangeAssignor: the first ``partitions % members`` of a topic's subscribers get one partition more.
 
     Worked: 7 partitions, 3 members: 0-2, 3-4, 5-6. Members in the order of their instance ids, then of member ids.
@@ -24,7 +24,7 @@ def client_range(members: Sequence[Subscriber], topics: Sequence[Topic]) -> Assi
     return _collect(members, shares)
 
 
-def server_range(members: Sequence[Subscriber], topics: Sequence[Topic]) -> Assigned:
+def server_range(members: Sequence[Subscriber], topics: Sequence[AssignorTopic]) -> Assigned:
     """The broker's range (KIP-848): what the client's gives without racks; what a member held is not looked at."""
     return _collect(members, _shares(members, topics))
 
@@ -33,7 +33,7 @@ def server_range(members: Sequence[Subscriber], topics: Sequence[Topic]) -> Assi
 class _Share:
     """One topic: what is still free, and how much room each subscriber has left."""
 
-    topic: Topic
+    topic: AssignorTopic
     subscribers: list[Subscriber]
     free: list[int] = field(init=False)
     extras: int = field(init=False)
@@ -75,7 +75,7 @@ class _Share:
             self.give(member, fitting[: self.room(member)])
 
 
-def _shares(members: Sequence[Subscriber], topics: Sequence[Topic]) -> list[_Share]:
+def _shares(members: Sequence[Subscriber], topics: Sequence[AssignorTopic]) -> list[_Share]:
     ordered = sorted(members, key=member_order)
     return [
         _Share(topic, [member for member in ordered if topic.name in member.topics])

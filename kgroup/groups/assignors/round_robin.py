@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kgroup.groups.assignors.java_order import member_order, utf16
-from kgroup.groups.assignors.model import Assigned, Subscriber, Topic, TopicPartition, partitions_of, subscribed, tidy
+from kgroup.groups.assignors.model import (
+    Assigned,
+    AssignorTopic,
+    Subscriber,
+    TopicPartition,
+    partitions_of,
+    subscribed,
+    tidy,
+)
 
 
-def round_robin(members: Sequence[Subscriber], topics: Sequence[Topic]) -> Assigned:
+def round_robin(members: Sequence[Subscriber], topics: Sequence[AssignorTopic]) -> Assigned:
     """RoundRobinAssignor: members on a ring, topics by name; the next subscriber on the ring gets the next partition.
 
     The ring does not start anew with a topic. Neither racks nor what a member held before count.

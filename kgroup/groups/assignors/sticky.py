@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from kgroup.groups.assignors.claims import settle, subscription_generation, user_data_generation
 from kgroup.groups.assignors.constrained import Constrained
 from kgroup.groups.assignors.general import General
-from kgroup.groups.assignors.model import Assigned, Subscriber, Topic, TopicPartition, subscribed, tidy
+from kgroup.groups.assignors.model import Assigned, AssignorTopic, Subscriber, TopicPartition, subscribed, tidy
 from kgroup.groups.assignors.racks import Racks
 
 
-def sticky(members: Sequence[Subscriber], topics: Sequence[Topic]) -> Assigned:
+def sticky(members: Sequence[Subscriber], topics: Sequence[AssignorTopic]) -> Assigned:
     """StickyAssignor; ``members`` in the order in which the leader's HashMap yields them.
 
     Instance ids do not count. Members without topics at the head of that order are given partitions as if they
@@ -21,7 +21,7 @@ def sticky(members: Sequence[Subscriber], topics: Sequence[Topic]) -> Assigned:
     return tidy(members, given)
 
 
-def cooperative_sticky(members: Sequence[Subscriber], topics: Sequence[Topic]) -> Assigned:
+def cooperative_sticky(members: Sequence[Subscriber], topics: Sequence[AssignorTopic]) -> Assigned:
     """CooperativeStickyAssignor: what would move is left to nobody until its owner has let go of it.
 
     Whoever misses something that it owned gives it up and joins again: the next call places it.
@@ -37,7 +37,7 @@ def cooperative_sticky(members: Sequence[Subscriber], topics: Sequence[Topic]) -
 
 
 def _assign(
-    members: Sequence[Subscriber], topics: Sequence[Topic], generation_of: Callable[[Subscriber], int]
+    members: Sequence[Subscriber], topics: Sequence[AssignorTopic], generation_of: Callable[[Subscriber], int]
 ) -> tuple[dict[str, list[TopicPartition]], frozenset[TopicPartition]]:
     """Who is to get what, and what of it has an owner that must let go first."""
     wanted = subscribed(members, topics)

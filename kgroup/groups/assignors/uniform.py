@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kgroup.groups.assignors.java_order import in_hash_order, uuid_hash
-from kgroup.groups.assignors.model import Assigned, Subscriber, Topic, TopicPartition, partitions_of, subscribed, tidy
+from kgroup.groups.assignors.model import (
+    Assigned,
+    AssignorTopic,
+    Subscriber,
+    TopicPartition,
+    partitions_of,
+    subscribed,
+    tidy,
+)
 from kgroup.groups.assignors.uniform_mixed import Mixed
 
 
-def uniform(members: Sequence[Subscriber], topics: Sequence[Topic]) -> Assigned:
+def uniform(members: Sequence[Subscriber], topics: Sequence[AssignorTopic]) -> Assigned:
     """UniformAssignor; ``members`` in the order in which the coordinator's HashMap yields them.
 
     Neither racks nor instance ids count: a static member that returned comes with what its old id was given. A group
@@ -24,14 +32,14 @@ def uniform(members: Sequence[Subscriber], topics: Sequence[Topic]) -> Assigned:
     return tidy(members, Mixed(members, wanted, ids).assign())
 
 
-def _ids(wanted: Sequence[Topic], topics: Sequence[Topic]) -> dict[str, int]:
+def _ids(wanted: Sequence[AssignorTopic], topics: Sequence[AssignorTopic]) -> dict[str, int]:
     """The Uuids; where one is not known, places in the list stand for all, as an id of each kind would mix orders."""
     if all(topic.id is not None for topic in wanted):
         return {topic.name: topic.id for topic in wanted if topic.id is not None}
     return {topic.name: place for place, topic in enumerate(topics, 1)}
 
 
-def _alike(members: Sequence[Subscriber], topics: Sequence[Topic]) -> dict[str, list[TopicPartition]]:
+def _alike(members: Sequence[Subscriber], topics: Sequence[AssignorTopic]) -> dict[str, list[TopicPartition]]:
     """Everybody keeps up to a quota; what is over goes to those below it, one member after the other."""
     every = [partition for topic in topics for partition in partitions_of(topic)]
     existing = frozenset(every)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from kgroup.groups.assignors.java_order import uuid_order
-from kgroup.groups.assignors.model import Subscriber, Topic, TopicPartition
+from kgroup.groups.assignors.model import AssignorTopic, Subscriber, TopicPartition
 
 _SWEEPS = 16
 """After so many rounds over all topics Kafka leaves it at that."""
@@ -15,7 +15,7 @@ _SWEEPS = 16
 class Mixed:
     """One assignment in the making; members are known by their place in the order given."""
 
-    def __init__(self, members: Sequence[Subscriber], topics: Sequence[Topic], ids: Mapping[str, int]) -> None:
+    def __init__(self, members: Sequence[Subscriber], topics: Sequence[AssignorTopic], ids: Mapping[str, int]) -> None:
         self._members = members
         self._subscribers = {
             topic.name: [at for at, member in enumerate(members) if topic.name in member.topics] for topic in topics

@@ -9,7 +9,7 @@ from statistics import median
 
 from kgroup.groups.doctor.finding import Answer, Severity
 from kgroup.groups.doctor.rule import Rule, Threshold
-from kgroup.groups.doctor.snapshot import GroupSnapshot, LogFacts
+from kgroup.groups.doctor.snapshot import GroupSnapshot, LogDetails
 from kgroup.groups.doctor.words import called, name, place, text, unread_places
 from kgroup.groups.lag.words import rate_words
 from kgroup.groups.wait_conditions import some_of
@@ -250,7 +250,7 @@ def stalls_of(snapshot: GroupSnapshot) -> list[Stall]:
     return found
 
 
-def _stable(facts: LogFacts, otherwise: int) -> int:
+def _stable(facts: LogDetails, otherwise: int) -> int:
     return otherwise if facts.last_stable is None else facts.last_stable
 
 

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from kgroup.groups.assignors import CLIENT_SIDE, assign
-from kgroup.groups.assignors.model import Subscriber, Topic
+from kgroup.groups.assignors.model import AssignorTopic, Subscriber
 from kgroup.groups.doctor.finding import Answer, Severity
 from kgroup.groups.doctor.rule import Rule, Threshold
 from kgroup.groups.doctor.snapshot import GroupSnapshot
 from kgroup.groups.doctor.words import LEFT_FOR_A_MOMENT, REBALANCING, called, kafka, name
-from kgroup.groups.migration.check import How, Verdict
+from kgroup.groups.migration.check import How, ReadinessResult
 from kgroup.groups.wait_conditions import some_of
 from kgroup.model.groups import Member
 from kgroup.support.units import plural
@@ -96,7 +96,7 @@ def skewed_partitions(snapshot: GroupSnapshot) -> Answer:
     if len(counts) < 2 or counts[0] - counts[-1] < SKEW_LEAST.value:
         return ()
     sizes = _sizes(snapshot)
-    topics = [Topic(topic, size) for topic, size in sorted(sizes.items())]
+    topics = [AssignorTopic(topic, size) for topic, size in sorted(sizes.items())]
     subscribers = [Subscriber(m.member_id, _reads(m, members), m.instance_id) for m in here]
     unsized = sorted(set().union(*(s.topics for s in subscribers)) - sizes.keys() - (snapshot.gone or frozenset()))
     if unsized:
@@ -158,7 +158,7 @@ def ready_to_migrate(snapshot: GroupSnapshot) -> Answer:
         return ()
     if readiness is None:
         return MIGRATE.unknown(snapshot.why("readiness", "whether it can migrate was not looked at"))
-    if readiness.verdict is not Verdict.READY:
+    if readiness.verdict is not ReadinessResult.READY:
         return ()
     unread = [why for field in ("past", "configs", "access") if (why := snapshot.unread.get(field))]
     unread += snapshot.broker.unread.values()

@@ -10,7 +10,7 @@ from kgroup.groups.doctor.snapshot import GroupSnapshot
 from kgroup.groups.doctor.words import LEFT_FOR_A_MOMENT, called, kafka, name, text, utc
 from kgroup.groups.wait_conditions import NAMED, some_of
 from kgroup.model.groups import Member
-from kgroup.model.migration_facts import HEARTBEAT_CONFIG, SESSION_CONFIG, Bounds
+from kgroup.model.migration_facts import HEARTBEAT_CONFIG, SESSION_CONFIG, ConfigBounds
 from kgroup.support.quoting import quote
 from kgroup.support.units import plural
 
@@ -240,7 +240,7 @@ def _session(snapshot: GroupSnapshot, member: Member) -> int | None:
     return None
 
 
-def _group_value(snapshot: GroupSnapshot, config: str, bounds: Bounds | None) -> int | None:
+def _group_value(snapshot: GroupSnapshot, config: str, bounds: ConfigBounds | None) -> int | None:
     """The group's own value, else the broker's default; None where the group's configs are not known."""
     if snapshot.configs is None:
         return None

@@ -53,28 +53,28 @@ def worst_first(diagnoses: Iterable[Diagnosis]) -> tuple[Diagnosis, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class CheckDecision:
     """Whether the check failed (exit 8), and one line for each finding that made it."""
 
     failed: bool
     lines: tuple[str, ...]
 
 
-def decide(diagnoses: Iterable[Diagnosis], fail_on: Severity | None) -> Decision:
+def decide(diagnoses: Iterable[Diagnosis], fail_on: Severity | None) -> CheckDecision:
     """``--fail-on``: findings of that severity or worse; None never fails, and neither does what was not looked at."""
     if fail_on is None:
-        return Decision(False, ())
+        return CheckDecision(False, ())
     lines = tuple(
         f"{diagnosis.subject}: {finding.severity} {finding.rule}: {finding.evidence}"
         for diagnosis in worst_first(diagnoses)
         for finding in diagnosis.findings
         if finding.severity.rank >= fail_on.rank
     )
-    return Decision(bool(lines), lines)
+    return CheckDecision(bool(lines), lines)
 
 
 @dataclass(frozen=True, slots=True)
-class SummaryRow:
+class FindingSummary:
     """A rule in many groups: its worst severity, how many groups (the cluster counts as one), the worst of them."""
 
     rule: str
@@ -92,7 +92,7 @@ class SummaryRow:
         }
 
 
-def summary(diagnoses: Iterable[Diagnosis]) -> tuple[SummaryRow, ...]:
+def summary(diagnoses: Iterable[Diagnosis]) -> tuple[FindingSummary, ...]:
     """One row a rule that fired, worst first, then the commonest."""
     seen: dict[str, list[tuple[Finding, str]]] = {}
     for diagnosis in worst_first(diagnoses):
@@ -102,7 +102,7 @@ def summary(diagnoses: Iterable[Diagnosis]) -> tuple[SummaryRow, ...]:
     for rule, found in seen.items():
         by_weight = sorted(found, key=lambda pair: -pair[0].severity.rank)
         subjects = tuple(subject for _, subject in by_weight)
-        rows.append(SummaryRow(rule, by_weight[0][0].severity, len(found), subjects))
+        rows.append(FindingSummary(rule, by_weight[0][0].severity, len(found), subjects))
     return tuple(sorted(rows, key=lambda row: (-row.severity.rank, -row.count, ORDER.index(row.rule))))
 
 

@@ -8,43 +8,43 @@ from dataclasses import dataclass
 
 from kgroup.groups.doctor.snapshot import (
     CommitPoint,
-    Commits,
-    History,
+    CommitSeries,
+    MemberRestart,
     MemberSettings,
     Rebalance,
-    Restart,
+    RebalanceHistory,
     TopicPartition,
 )
-from kgroup.groups.history.model import WENT, Cause, Kind, Present, SignatureKind, Step
-from kgroup.groups.history.summary import Asked, history
-from kgroup.groups.history.summary import History as Timeline
+from kgroup.groups.history.model import WENT, Cause, HistoryStep, Present, SignatureKind, StepKind
+from kgroup.groups.history.summary import GroupHistory as Timeline
+from kgroup.groups.history.summary import HistoryQuery, history
 from kgroup.groups.lag.from_log import from_log as evidence_of
-from kgroup.model.group_log import CommitWritten, Ending, Event, Reach
+from kgroup.model.group_log import CommitWritten, Event, ScannedRange, TransactionEnd
 from kgroup.model.groups import Group
 
 
 @dataclass(frozen=True, slots=True)
-class FromLog:
+class DoctorLogFacts:
     """The part of ``GroupSnapshot`` that the log knows, under the names that it has there."""
 
     settings: Mapping[str, MemberSettings]
-    commits: Mapping[TopicPartition, Commits]
+    commits: Mapping[TopicPartition, CommitSeries]
     commits_since_ms: int | None
-    history: History
+    history: RebalanceHistory
     emptied_at_ms: int | None
 
 
-def from_log(events: Sequence[Event], reach: Reach, group: Group, asked: Asked) -> FromLog:
+def from_log(events: Sequence[Event], reach: ScannedRange, group: Group, asked: HistoryQuery) -> DoctorLogFacts:
     """All of it, from events in the log's order; rebalances and restarts since ``asked.since_ms``."""
     told = evidence_of(events, reach, group, asked.now_ms)
     ids = _topic_ids(events)
-    return FromLog(
+    return DoctorLogFacts(
         settings={
             who: MemberSettings(facts.session_timeout_ms, facts.max_poll_interval_ms)
             for who, facts in told.members.items()
         },
         commits={
-            place: Commits(tuple(CommitPoint(one.offset, one.timestamp_ms) for one in made), ids.get(place))
+            place: CommitSeries(tuple(CommitPoint(one.offset, one.timestamp_ms) for one in made), ids.get(place))
             for place, made in told.commits.items()
         },
         commits_since_ms=told.read_since_ms,
@@ -62,16 +62,18 @@ def _topic_ids(events: Sequence[Event]) -> dict[TopicPartition, str | None]:
     }
 
 
-_COUNTED = frozenset({Ending.PLAIN, Ending.COMMITTED})
+_COUNTED = frozenset({TransactionEnd.PLAIN, TransactionEnd.COMMITTED})
 
 
-def history_of(timeline: Timeline) -> History:
+def history_of(timeline: Timeline) -> RebalanceHistory:
     """The rebalances and restarts of a timeline."""
     since_ms, reach = timeline.asked.since_ms, timeline.reach
     if not reach.to_log_start:
         since_ms = max(since_ms, timeline.asked.now_ms if reach.oldest_ms is None else reach.oldest_ms)
     before = () if timeline.before is None else (timeline.before,)
-    return History(since_ms, tuple(_rebalances(timeline)), tuple(_restarts((*before, *timeline.steps), since_ms)))
+    return RebalanceHistory(
+        since_ms, tuple(_rebalances(timeline)), tuple(_restarts((*before, *timeline.steps), since_ms))
+    )
 
 
 def _rebalances(timeline: Timeline) -> Iterator[Rebalance]:
@@ -80,7 +82,7 @@ def _rebalances(timeline: Timeline) -> Iterator[Rebalance]:
         # Those that came to nothing before it left no record of their own.
         for _ in range(step.never_completed or 0):
             yield Rebalance(step.at_ms)
-        if step.kind is not Kind.REBALANCE or step.causes == {Cause.FOLLOW_UP}:
+        if step.kind is not StepKind.REBALANCE or step.causes == {Cause.FOLLOW_UP}:
             continue
         yield Rebalance(
             step.at_ms, step.took_ms, step.moved_needlessly, _causers(step), rollout=step.log_offset in calm
@@ -102,9 +104,9 @@ def _calm(timeline: Timeline) -> frozenset[int]:
     }
     joined = Counter(name for step in steps for name in _named(step, frozenset({Cause.JOIN})))
     went = Counter(name for step in steps for name in _named(step, WENT))
-    starting = timeline.before is None or timeline.before.kind is not Kind.REBALANCE
+    starting = timeline.before is None or timeline.before.kind is not StepKind.REBALANCE
     for step in steps:
-        starting = (starting and _only(step, frozenset({Cause.JOIN}))) or step.kind is not Kind.REBALANCE
+        starting = (starting and _only(step, frozenset({Cause.JOIN}))) or step.kind is not StepKind.REBALANCE
         here = _causers(step)
         coming = starting and all(joined[name] == 1 for name in here)
         steady = not any(joined[name] and went[name] for name in here)
@@ -112,30 +114,30 @@ def _calm(timeline: Timeline) -> frozenset[int]:
             found.add(step.log_offset)
     stopping = False
     for step in reversed(steps):
-        stopping = (stopping and _only(step, WENT)) or step.kind is Kind.EMPTY
+        stopping = (stopping and _only(step, WENT)) or step.kind is StepKind.EMPTY
         if stopping and all(went[name] == 1 for name in _causers(step)):
             found.add(step.log_offset)
     return frozenset(found)
 
 
-def _only(step: Step, causes: frozenset[Cause]) -> bool:
+def _only(step: HistoryStep, causes: frozenset[Cause]) -> bool:
     return bool(step.reasons) and step.causes - {Cause.FOLLOW_UP} <= causes
 
 
-def _named(step: Step, causes: frozenset[Cause]) -> tuple[str, ...]:
+def _named(step: HistoryStep, causes: frozenset[Cause]) -> tuple[str, ...]:
     return tuple(name for reason in step.reasons if reason.cause in causes for name in reason.members)
 
 
-def _causers(step: Step) -> tuple[str, ...]:
+def _causers(step: HistoryStep) -> tuple[str, ...]:
     return _named(step, WENT | {Cause.JOIN})
 
 
-def _restarts(steps: Sequence[Step], since_ms: int) -> Iterator[Restart]:
+def _restarts(steps: Sequence[HistoryStep], since_ms: int) -> Iterator[MemberRestart]:
     """Members that went and came back under another member id, by their names."""
     last: dict[str, Present] = {}
     gone_ms: dict[str, int] = {}
     for step in steps:
-        if step.kind is Kind.DELETED:
+        if step.kind is StepKind.DELETED:
             last, gone_ms = {}, {}
             continue
         here = {present.name: present for present in step.members if not present.away}
@@ -149,6 +151,6 @@ def _restarts(steps: Sequence[Step], since_ms: int) -> Iterator[Restart]:
             before = last.get(name)
             if before is not None and before.member_id != new.member_id and step.at_ms >= since_ms:
                 went_ms = gone_ms.get(name)
-                yield Restart(name, new.instance_id, None if went_ms is None else step.at_ms - went_ms)
+                yield MemberRestart(name, new.instance_id, None if went_ms is None else step.at_ms - went_ms)
             gone_ms.pop(name, None)
             last[name] = new

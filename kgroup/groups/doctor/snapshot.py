@@ -37,7 +37,7 @@ class CommitPoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Commits:
+class CommitSeries:
     """Commits of one partition, oldest first, as far back as the log holds them.
 
     ``topic_id`` is the newest commit's, as text (Kafka 4.1 and later write it), None where it holds none.
@@ -61,7 +61,7 @@ class Production:
 
 
 @dataclass(frozen=True, slots=True)
-class LogFacts:
+class LogDetails:
     """What is known of a partition's log beside its range.
 
     ``last_stable`` is the last stable offset, ``held_since_ms`` the time of the record that stands there (None: none
@@ -79,7 +79,7 @@ class LogFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class TopicFacts:
+class TopicDetails:
     """A topic that exists; ``id`` as text, as in Commits. ``cleanup`` is ``cleanup.policy``, its words."""
 
     partitions: int
@@ -104,7 +104,7 @@ class Rebalance:
 
 
 @dataclass(frozen=True, slots=True)
-class Restart:
+class MemberRestart:
     """A member that went and came back ``away_ms`` later, None: before the group had noticed.
 
     ``instance_id`` is None for a dynamic member.
@@ -116,12 +116,12 @@ class Restart:
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class RebalanceHistory:
     """Rebalances and restarts, oldest first, since ``since_ms``: so far back the log was read."""
 
     since_ms: int
     rebalances: tuple[Rebalance, ...] = ()
-    restarts: tuple[Restart, ...] = ()
+    restarts: tuple[MemberRestart, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,13 +141,13 @@ class GroupSnapshot:
     group: Group
     now_ms: int
     settings: Mapping[str, MemberSettings] | None = None
-    commits: Mapping[TopicPartition, Commits] | None = None
+    commits: Mapping[TopicPartition, CommitSeries] | None = None
     commits_since_ms: int | None = None
-    logs: Mapping[TopicPartition, LogFacts] = field(default_factory=dict)
-    topics: Mapping[str, TopicFacts] | None = None
+    logs: Mapping[TopicPartition, LogDetails] = field(default_factory=dict)
+    topics: Mapping[str, TopicDetails] | None = None
     gone: frozenset[str] | None = None
     state_topics: tuple[str, ...] = ()
-    history: History | None = None
+    history: RebalanceHistory | None = None
     broker: BrokerFacts = field(default_factory=BrokerFacts)
     configs: Mapping[str, str] | None = None
     emptied_at_ms: int | None = None

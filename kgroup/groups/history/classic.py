@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from kgroup.groups.history.context import Carried, World, reasons
+from kgroup.groups.history.context import ProtocolSwitch, TimelineContext, reasons
 from kgroup.groups.history.departures import Absence, Departure, departure
-from kgroup.groups.history.model import Cause, Kind, Present, Step
+from kgroup.groups.history.model import Cause, HistoryStep, Present, StepKind
 from kgroup.groups.history.ownership import identity
-from kgroup.model.group_log import GenerationMember, GenerationWritten, Partitions, Protocol
+from kgroup.model.group_log import GenerationMember, GenerationWritten, Partitions, RebalanceProtocol
 
 _NOBODY: Mapping[str, str | None] = {}
 
@@ -28,10 +28,10 @@ class _Change:
     replaced: Mapping[str, str]
 
 
-class Generations:
+class GenerationTracker:
     """Makes steps of the records of a classic group, in the log's order."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: TimelineContext) -> None:
         self._world = world
         self._before: GenerationWritten | None = None
         self._withheld: Partitions = frozenset()
@@ -56,7 +56,7 @@ class Generations:
         self._sizes.clear()
         self._came_back_ms.clear()
 
-    def add(self, record: GenerationWritten, carried: Carried | None, *, first: bool) -> Step | None:
+    def add(self, record: GenerationWritten, carried: ProtocolSwitch | None, *, first: bool) -> HistoryStep | None:
         """The step that a record is; None where it says what the one before it said.
 
         ``carried`` is who was there under the other protocol; ``first`` is whether nothing of the group came before.
@@ -74,12 +74,12 @@ class Generations:
             self._before = record
             return None
         found, inferred = self._causes(record, change, carried)
-        kind = Kind.REWRITTEN if same else Kind.REBALANCE if record.members else Kind.EMPTY
+        kind = StepKind.REWRITTEN if same else StepKind.REBALANCE if record.members else StepKind.EMPTY
         known_before = before is not None or carried is not None
         if not known_before:
             # Of the oldest record nothing can be said but that generation 1 is the first with members.
             found = {Cause.JOIN: [m.member_id for m in record.members]} if record.generation == 1 else {}
-        if not found and kind is not Kind.EMPTY and not (first and record.generation == 1):
+        if not found and kind is not StepKind.EMPTY and not (first and record.generation == 1):
             found = {Cause.UNKNOWN: ()}
         step = self._step(record, kind, change, found, inferred)
         self._learn(record)
@@ -92,7 +92,7 @@ class Generations:
         return step
 
     def _causes(
-        self, record: GenerationWritten, change: _Change, carried: Carried | None
+        self, record: GenerationWritten, change: _Change, carried: ProtocolSwitch | None
     ) -> tuple[dict[Cause, Collection[str]], frozenset[Cause]]:
         before, found, inferred = self._before, dict[Cause, list[str]](), set[Cause]()
         if carried is not None:
@@ -176,11 +176,11 @@ class Generations:
     def _step(
         self,
         record: GenerationWritten,
-        kind: Kind,
+        kind: StepKind,
         change: _Change,
         found: Mapping[Cause, Collection[str]],
         inferred: frozenset[Cause],
-    ) -> Step:
+    ) -> HistoryStep:
         world = self._world
         if Cause.RECREATED in found:
             world.ownership.forget()
@@ -190,8 +190,8 @@ class Generations:
             moves = world.ownership.assign(assigned)
         else:
             world.ownership.all_left()
-        return Step(
-            protocol=Protocol.CLASSIC,
+        return HistoryStep(
+            protocol=RebalanceProtocol.CLASSIC,
             number=record.generation,
             kind=kind,
             log_offset=record.log_offset,
@@ -204,10 +204,10 @@ class Generations:
             moved_needlessly=None if moves is None else moves.needlessly,
             never_completed=self._never_completed(record, found),
             returned=self._returned(record, change),
-            took_ms=_took(record) if kind is Kind.REBALANCE else None,
-            joined_ms=record.joined_ms if kind is Kind.REBALANCE else None,
-            quiet_ms=self._quiet(record) if kind is Kind.REBALANCE else None,
-            completed=None if kind is not Kind.REBALANCE else True,
+            took_ms=_took(record) if kind is StepKind.REBALANCE else None,
+            joined_ms=record.joined_ms if kind is StepKind.REBALANCE else None,
+            quiet_ms=self._quiet(record) if kind is StepKind.REBALANCE else None,
+            completed=None if kind is not StepKind.REBALANCE else True,
         )
 
     def _present(self, member: GenerationMember) -> Present:

@@ -9,21 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kgroup.groups.history.consumer_state import Changes, Open, Seen
-from kgroup.groups.history.context import Carried, World, reasons
+from kgroup.groups.history.consumer_state import Changes, ObservedMember, Open
+from kgroup.groups.history.context import ProtocolSwitch, TimelineContext, reasons
 from kgroup.groups.history.departures import Absence, Departure, departure
-from kgroup.groups.history.model import Cause, Kind, Present, Step
+from kgroup.groups.history.model import Cause, HistoryStep, Present, StepKind
 from kgroup.groups.history.ownership import identity
 from kgroup.model.group_log import (
     LEFT_FOR_A_MOMENT,
     EpochWritten,
-    Holding,
-    HoldingWritten,
+    MemberAssignment,
+    MemberAssignmentWritten,
     MemberDetails,
     MemberWritten,
     Partitions,
     PatternResolved,
-    Protocol,
+    RebalanceProtocol,
     TargetEpochWritten,
     TargetWritten,
     TopicPartition,
@@ -42,22 +42,22 @@ _BEATS_A_SESSION = 3
 class Epochs:
     """Makes steps of the records of a consumer group, in the log's order; a step is whole when the next one begins."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: TimelineContext) -> None:
         self._world = world
         self._members: dict[str, MemberDetails] = {}
         self._targets: dict[str, Partitions] = {}
-        self._holdings: dict[str, Holding] = {}
+        self._holdings: dict[str, MemberAssignment] = {}
         self._gone_targets: dict[str, Partitions] = {}
         self._gone_members: dict[str, MemberDetails] = {}
-        self._gone_holdings: dict[str, Holding] = {}
+        self._gone_holdings: dict[str, MemberAssignment] = {}
         self._owners: dict[TopicPartition, str] = {}
         self._beats_ms: dict[str, int] = {}
-        self._frozen: tuple[Seen, ...] | None = None
+        self._frozen: tuple[ObservedMember, ...] | None = None
         self._since: dict[str, int] = {}
         self._changes = Changes()
         self._open: Open | None = None
         self._last: EpochWritten | None = None
-        self._carried: Carried | None = None
+        self._carried: ProtocolSwitch | None = None
 
     @property
     def number(self) -> int:
@@ -74,11 +74,11 @@ class Epochs:
         """The member that holds a partition now, or still has to give it back."""
         return self._owners.get(place)
 
-    def carry(self, carried: Carried) -> None:
+    def carry(self, carried: ProtocolSwitch) -> None:
         """The group followed the classic protocol until now."""
         self._carried = carried
 
-    def forget(self) -> Step | None:
+    def forget(self) -> HistoryStep | None:
         """The group is gone, or follows the classic protocol now; returns the step that was open."""
         step = self.close(None)
         for state in (self._members, self._targets, self._holdings, self._owners, self._since, self._beats_ms):
@@ -147,7 +147,7 @@ class Epochs:
             self._open.target = True
             self._settle(record.at_ms)
 
-    def holding(self, record: HoldingWritten) -> None:
+    def holding(self, record: MemberAssignmentWritten) -> None:
         """What a member has."""
         member_id, holding = record.member_id, record.holding
         if holding is None:
@@ -166,7 +166,7 @@ class Epochs:
         self._owners |= dict.fromkeys(holding.partitions | holding.pending, member_id)
         self._settle(record.at_ms, member_id)
 
-    def epoch(self, record: EpochWritten) -> Step | None:
+    def epoch(self, record: EpochWritten) -> HistoryStep | None:
         """A new epoch; returns the step that ends with it."""
         self._note_time(record.at_ms)
         before = self._last
@@ -206,12 +206,12 @@ class Epochs:
             and hashes[0] != hashes[1]
         ):
             causes[Cause.PARTITIONS] = []
-        kind = Kind.REBALANCE if self._members else Kind.EMPTY
-        if not causes and kind is Kind.REBALANCE:
+        kind = StepKind.REBALANCE if self._members else StepKind.EMPTY
+        if not causes and kind is StepKind.REBALANCE:
             causes[Cause.UNKNOWN] = []
         return Open(record, kind, causes, inferred, returned=self._returned())
 
-    def flush(self, now_ms: int | None) -> Step | None:
+    def flush(self, now_ms: int | None) -> HistoryStep | None:
         """A static member that came back, once it is clear (``now_ms`` None: it is) that no epoch comes with it."""
         changes = self._changes
         if not changes.replaced or self._last is None:
@@ -219,10 +219,10 @@ class Epochs:
         if now_ms is not None and now_ms - changes.at_ms <= BATCH_MS:
             return None
         found = {Cause.STATIC_REPLACED: list(changes.replaced)}
-        step = Step(
-            protocol=Protocol.CONSUMER,
+        step = HistoryStep(
+            protocol=RebalanceProtocol.CONSUMER,
             number=self._last.epoch,
-            kind=Kind.REWRITTEN,
+            kind=StepKind.REWRITTEN,
             log_offset=min(self._since[member_id] for member_id in changes.replaced),
             at_ms=changes.at_ms,
             reasons=reasons(self._world, found),
@@ -237,17 +237,17 @@ class Epochs:
         self._frozen = None
         return step
 
-    def close(self, following: EpochWritten | None) -> Step | None:
+    def close(self, following: EpochWritten | None) -> HistoryStep | None:
         """The step that is open, as it stands; ``following`` is the epoch that ends it, None: the log ends."""
         found, self._open = self._open, None
         if found is None:
             return None
         settled = found.settled_ms
         completed = None
-        if found.kind is Kind.REBALANCE:
+        if found.kind is StepKind.REBALANCE:
             completed = True if settled is not None else False if following is not None and self._told(found) else None
-        return Step(
-            protocol=Protocol.CONSUMER,
+        return HistoryStep(
+            protocol=RebalanceProtocol.CONSUMER,
             number=found.record.epoch,
             kind=found.kind,
             log_offset=found.record.log_offset,
@@ -305,15 +305,17 @@ class Epochs:
             state.clear()
         self._frozen = None
 
-    def _seen(self) -> tuple[Seen, ...]:
+    def _seen(self) -> tuple[ObservedMember, ...]:
         found = []
         for member_id, details in self._members.items():
             has = self._holdings.get(member_id)
             partitions = self._targets.get(member_id, None if has is None else has.partitions)
-            found.append(Seen(member_id, details, partitions, has is not None and has.epoch == LEFT_FOR_A_MOMENT))
+            found.append(
+                ObservedMember(member_id, details, partitions, has is not None and has.epoch == LEFT_FOR_A_MOMENT)
+            )
         return tuple(found)
 
-    def _present(self, seen: tuple[Seen, ...]) -> tuple[Present, ...]:
+    def _present(self, seen: tuple[ObservedMember, ...]) -> tuple[Present, ...]:
         found = [
             Present(
                 self._world.name(one.member_id),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kgroup.groups.history.departures import Departure
-from kgroup.groups.history.model import Cause, Kind
+from kgroup.groups.history.model import Cause, StepKind
 from kgroup.groups.history.ownership import Moves
 from kgroup.model.group_log import EpochWritten, MemberDetails, Partitions
 
@@ -28,7 +28,7 @@ class Changes:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ObservedMember:
     """A member at one moment."""
 
     member_id: str
@@ -42,7 +42,7 @@ class Open:
     """The epoch that is current, as far as it has been read; ``waiting`` are members that have not got there."""
 
     record: EpochWritten
-    kind: Kind
+    kind: StepKind
     causes: dict[Cause, list[str]]
     inferred: set[Cause]
     moves: Moves | None = None

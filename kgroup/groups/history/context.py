@@ -5,34 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from kgroup.groups.history.evidence import Evidence
+from kgroup.groups.history.evidence import CommitEvidence
 from kgroup.groups.history.model import Cause, Reason
 from kgroup.groups.history.ownership import Ownership
-from kgroup.model.group_log import Protocol
+from kgroup.model.group_log import RebalanceProtocol
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class ProtocolSwitch:
     """A group that has just changed its protocol: who was in it, under which cause the new one begins.
 
     ``members`` is member id -> instance id.
     """
 
-    to: Protocol
+    to: RebalanceProtocol
     members: Mapping[str, str | None]
 
     @property
     def cause(self) -> Cause:
         """Up to the consumer protocol, or down to the classic one."""
-        return Cause.UPGRADED if self.to is Protocol.CONSUMER else Cause.DOWNGRADED
+        return Cause.UPGRADED if self.to is RebalanceProtocol.CONSUMER else Cause.DOWNGRADED
 
 
 @dataclass(slots=True)
-class World:
+class TimelineContext:
     """Of one group. ``session_ms`` is the broker's session timeout for consumer members, None where unknown."""
 
     names: Mapping[str, str]
-    evidence: Evidence
+    evidence: CommitEvidence
     session_ms: int | None
     ownership: Ownership = field(default_factory=Ownership)
 
@@ -46,7 +46,7 @@ class World:
 
 
 def reasons(
-    world: World, by_cause: Mapping[Cause, Iterable[str]], inferred: frozenset[Cause] = frozenset()
+    world: TimelineContext, by_cause: Mapping[Cause, Iterable[str]], inferred: frozenset[Cause] = frozenset()
 ) -> tuple[Reason, ...]:
     """The causes with the names of their members, in the order of the causes."""
     return tuple(Reason(cause, world.named(by_cause[cause]), cause in inferred) for cause in Cause if cause in by_cause)

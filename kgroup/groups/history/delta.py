@@ -4,33 +4,33 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from kgroup.groups.history.model import Kind, Step
-from kgroup.groups.history.summary import History
-from kgroup.model.group_log import Protocol
+from kgroup.groups.history.model import HistoryStep, StepKind
+from kgroup.groups.history.summary import GroupHistory
+from kgroup.model.group_log import RebalanceProtocol
 
 _SETTLED_AFTER_MS = 10_000
 """An epoch that members do not reach is told after this, as it is then."""
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class HistoryDelta:
     """The history with only its new steps and jumps; ``began`` is whether a rebalance was not under way before."""
 
-    history: History
+    history: GroupHistory
     began: bool
 
 
-class Told:
+class FollowCursor:
     """What was told of one group: all of ``history`` at first."""
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: GroupHistory) -> None:
         self._step = max((step.log_offset for step in history.steps), default=-1)
         self._jump = _last_jump(history)
         self._under_way = history.rebalancing
 
-    def news(self, history: History) -> News | None:
+    def news(self, history: GroupHistory) -> HistoryDelta | None:
         """What is new, and counts as told from now on; None: nothing. An epoch is new when all members reached it."""
-        steps: list[Step] = []
+        steps: list[HistoryStep] = []
         for step in history.steps:
             if step.log_offset > self._step:
                 if not _settled(step, history.asked.now_ms):
@@ -45,17 +45,17 @@ class Told:
         self._jump = max(self._jump, _last_jump(history))
         if not (steps or began or (commits is not None and commits.jumps)):
             return None
-        return News(replace(history, steps=tuple(steps), commits=commits), began)
+        return HistoryDelta(replace(history, steps=tuple(steps), commits=commits), began)
 
 
-def _last_jump(history: History) -> int:
+def _last_jump(history: GroupHistory) -> int:
     return max((jump.log_offset for jump in history.commits.jumps), default=-1) if history.commits is not None else -1
 
 
-def _settled(step: Step, now_ms: int) -> bool:
+def _settled(step: HistoryStep, now_ms: int) -> bool:
     return (
-        step.protocol is Protocol.CLASSIC
-        or step.kind is not Kind.REBALANCE
+        step.protocol is RebalanceProtocol.CLASSIC
+        or step.kind is not StepKind.REBALANCE
         or step.lasted_ms is not None
         or step.completed is not None
         or now_ms - step.at_ms > _SETTLED_AFTER_MS

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from kgroup.groups.history.model import Present, Signature, Step, Totals
-from kgroup.groups.history.offset_jumps import SLICES, Commits, Course, Jump
-from kgroup.model.group_log import Partitions, Reach
+from kgroup.groups.history.model import HistoryStep, HistoryTotals, Present, Signature
+from kgroup.groups.history.offset_jumps import SLICES, CommitReport, CommitTrend, OffsetJump
+from kgroup.model.group_log import Partitions, ScannedRange
 from kgroup.support.instants import rfc3339
 
 
-def of_step(step: Step) -> dict[str, Any]:
+def of_step(step: HistoryStep) -> dict[str, Any]:
     """A generation or an epoch; also a line of ``--follow``."""
     return {
         "protocol": step.protocol.value,
@@ -62,7 +62,7 @@ def _assignment(partitions: Partitions | None) -> list[dict[str, Any]] | None:
     return [{"topic": topic, "partitions": numbers} for topic, numbers in topics.items()]
 
 
-def of_totals(totals: Totals) -> dict[str, Any]:
+def of_totals(totals: HistoryTotals) -> dict[str, Any]:
     """How restless a group was."""
     return {
         "rebalances": totals.rebalances,
@@ -100,7 +100,7 @@ def of_signature(one: Signature) -> dict[str, Any]:
     }
 
 
-def of_commits(commits: Commits, span_ms: int) -> dict[str, Any]:
+def of_commits(commits: CommitReport, span_ms: int) -> dict[str, Any]:
     """Offsets over time."""
     return {
         "jumps": [_jump(jump) for jump in commits.jumps],
@@ -111,7 +111,7 @@ def of_commits(commits: Commits, span_ms: int) -> dict[str, Any]:
     }
 
 
-def _jump(jump: Jump) -> dict[str, Any]:
+def _jump(jump: OffsetJump) -> dict[str, Any]:
     return {
         "at": rfc3339(jump.at_ms),
         "at_ms": jump.at_ms,
@@ -130,7 +130,7 @@ def _jump(jump: Jump) -> dict[str, Any]:
     }
 
 
-def _course(course: Course) -> dict[str, Any]:
+def _course(course: CommitTrend) -> dict[str, Any]:
     return {
         "topic": course.topic,
         "partition": course.partition,
@@ -147,7 +147,7 @@ def _course(course: Course) -> dict[str, Any]:
     }
 
 
-def of_reach(reach: Reach) -> dict[str, Any]:
+def of_reach(reach: ScannedRange) -> dict[str, Any]:
     """How far the log was read."""
     return {
         "start": reach.start,

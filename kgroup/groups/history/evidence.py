@@ -9,12 +9,12 @@ from statistics import median
 
 from kgroup.model.group_log import (
     CommitWritten,
-    Ending,
     Event,
     ForeignGroupWritten,
     Partitions,
-    Reach,
+    ScannedRange,
     TopicPartition,
+    TransactionEnd,
     Unreadable,
 )
 
@@ -22,10 +22,10 @@ _GAPS_FOR_A_RHYTHM = 3
 _LARGEST_SCAN = 200_000
 
 
-class Evidence:
+class CommitEvidence:
     """The commits of a group, to be asked about spans of offsets of the log (both ends excluded)."""
 
-    def __init__(self, events: Iterable[Event], reach: Reach) -> None:
+    def __init__(self, events: Iterable[Event], reach: ScannedRange) -> None:
         self._whole_from = reach.whole_from
         self._broken: list[int] = []
         self._of_all = _Commits()
@@ -35,7 +35,11 @@ class Evidence:
         for event in events:
             if isinstance(event, Unreadable | ForeignGroupWritten):  # what happens in such a group is not read
                 self._broken.append(event.log_offset)
-            elif isinstance(event, CommitWritten) and event.offset is not None and event.ending is not Ending.ABORTED:
+            elif (
+                isinstance(event, CommitWritten)
+                and event.offset is not None
+                and event.ending is not TransactionEnd.ABORTED
+            ):
                 self._add(event)
         self.rhythm_ms = _rhythm(self._by_partition.values())
         """The median time between two commits of one partition; None below three such gaps."""
@@ -44,7 +48,7 @@ class Evidence:
         place = (commit.topic, commit.partition)
         self._of_all.add(commit)
         self._by_partition.setdefault(place, _Commits()).add(commit)
-        if commit.ending is Ending.PLAIN:
+        if commit.ending is TransactionEnd.PLAIN:
             self._plain_of_all.add(commit)
             self._plain_by_partition.setdefault(place, _Commits()).add(commit)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from kgroup.model.group_log import Partitions, Protocol
+from kgroup.model.group_log import Partitions, RebalanceProtocol
 
 
 class Cause(StrEnum):
@@ -47,7 +47,7 @@ class Reason:
     inferred: bool = False
 
 
-class Kind(StrEnum):
+class StepKind(StrEnum):
     """What a step is. REWRITTEN: no rebalance, a static member came back under a new member id."""
 
     REBALANCE = "rebalance"
@@ -79,7 +79,7 @@ class Present:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class HistoryStep:
     """A generation (classic) or an epoch (consumer) of a group.
 
     ``at_ms`` is when it was written: a classic generation when its assignment was known, an epoch when it began.
@@ -96,9 +96,9 @@ class Step:
     ``returned`` are static members that came back to the same partitions.
     """
 
-    protocol: Protocol
+    protocol: RebalanceProtocol
     number: int
-    kind: Kind
+    kind: StepKind
     log_offset: int
     at_ms: int
     reasons: tuple[Reason, ...]
@@ -118,7 +118,7 @@ class Step:
     @property
     def rebalances(self) -> int:
         """How many rebalances it stands for: itself, and those known to have come to nothing before it."""
-        return (self.kind is Kind.REBALANCE) + (self.never_completed or 0)
+        return (self.kind is StepKind.REBALANCE) + (self.never_completed or 0)
 
     @property
     def causes(self) -> frozenset[Cause]:
@@ -164,7 +164,7 @@ class Blamed:
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
+class HistoryTotals:
     """Sums over the steps of a span of time.
 
     ``per_hour`` is None for a span of no length. ``longest_took_ms`` and ``quiet_ms`` (of all rebalances) are None

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 
-from kgroup.groups.history.model import Kind, Step
+from kgroup.groups.history.model import HistoryStep, StepKind
 from kgroup.groups.history.track import Made
-from kgroup.model.group_log import CommitWritten, Ending, TopicPartition
+from kgroup.model.group_log import CommitWritten, TopicPartition, TransactionEnd
 
 SLICES = 12
 _ONE_REQUEST_MS = 1_000
@@ -26,7 +26,7 @@ _GAPS_TO_COMPARE = 4
 _BESIDE_MS = 60_000
 
 
-class Move(StrEnum):
+class CommitMove(StrEnum):
     """What a commit did that is not ordinary progress. DELETED: the offset is gone, deleted or expired."""
 
     BACK = "back"
@@ -35,7 +35,7 @@ class Move(StrEnum):
     DELETED = "deleted"
 
 
-class By(StrEnum):
+class CommitAuthor(StrEnum):
     """Who made a commit: the member that held the partition; ADMIN: nobody was a member; OUTSIDER: the same, again and
     again; TRANSACTION: a producer, of nobody that held the partition; KGROUP: its metadata says so; DELETION: the
     offsets went with their group."""
@@ -50,7 +50,7 @@ class By(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Jump:
+class OffsetJump:
     """Commits of one moment, by one author, that moved offsets out of turn.
 
     ``who`` is a member's name, a producer id or what kgroup's mark says, None where there is nothing to name. ``moved``
@@ -62,8 +62,8 @@ class Jump:
 
     at_ms: int
     log_offset: int
-    move: Move
-    by: By
+    move: CommitMove
+    by: CommitAuthor
     who: str | None
     moved: int | None
     step: int | None
@@ -73,7 +73,7 @@ class Jump:
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class CommitTrend:
     """The commits of one partition. ``rate``: records a second over all of it, jumps left out; None below two commits.
 
     ``rates`` are those of equal slices of the span that was asked for, None where nothing is known of a slice.
@@ -95,11 +95,11 @@ class Course:
 
 
 @dataclass(frozen=True, slots=True)
-class Commits:
+class CommitReport:
     """All of it; ``aborted`` and ``open`` count commits of transactions that did not, or have not yet, come true."""
 
-    jumps: tuple[Jump, ...]
-    courses: tuple[Course, ...]
+    jumps: tuple[OffsetJump, ...]
+    courses: tuple[CommitTrend, ...]
     aborted: int
     open: int
 
@@ -109,25 +109,25 @@ class _Found:
     """A commit out of turn, before those of one moment are put together."""
 
     commit: CommitWritten
-    move: Move
-    by: By
+    move: CommitMove
+    by: CommitAuthor
     who: str | None
     old: int | None
 
 
 def commits_of(
     made: Sequence[Made],
-    steps: Sequence[Step],
+    steps: Sequence[HistoryStep],
     since_ms: int,
     until_ms: int,
     mark: Callable[[str], str | None] = lambda metadata: None,
-) -> Commits:
+) -> CommitReport:
     """The commits of a span of time; earlier ones are needed to see the first jump in it.
 
     ``mark`` reads kgroup's own mark out of a commit's metadata: what it is called, None where it is not kgroup's.
     """
     context = _Context(steps, mark)
-    standing = [one for one in made if one.commit.ending in (Ending.PLAIN, Ending.COMMITTED)]
+    standing = [one for one in made if one.commit.ending in (TransactionEnd.PLAIN, TransactionEnd.COMMITTED)]
     context.count_outsiders(standing)
     by_place: dict[TopicPartition, list[Made]] = {}
     for one in standing:
@@ -140,26 +140,29 @@ def commits_of(
         if (course := _course(own, out_of_turn, since_ms, until_ms)) is not None:
             courses.append(course)
     inside = [one.commit.ending for one in made if since_ms <= one.commit.at_ms <= until_ms]
-    return Commits(
-        tuple(_together(jumps, context)), tuple(courses), inside.count(Ending.ABORTED), inside.count(Ending.OPEN)
+    return CommitReport(
+        tuple(_together(jumps, context)),
+        tuple(courses),
+        inside.count(TransactionEnd.ABORTED),
+        inside.count(TransactionEnd.OPEN),
     )
 
 
 class _Context:
     """The steps beside which commits happened."""
 
-    def __init__(self, steps: Sequence[Step], mark: Callable[[str], str | None]) -> None:
+    def __init__(self, steps: Sequence[HistoryStep], mark: Callable[[str], str | None]) -> None:
         self._steps = steps
         self._offsets = [step.log_offset for step in steps]
         self._mark = mark
         self._outside: dict[tuple[int, TopicPartition], int] = {}
-        self._deletions_ms = [step.at_ms for step in steps if step.kind is Kind.DELETED]
+        self._deletions_ms = [step.at_ms for step in steps if step.kind is StepKind.DELETED]
 
     def index_of(self, log_offset: int) -> int:
         """The step that was current there; -1 before the first."""
         return bisect_right(self._offsets, log_offset) - 1
 
-    def step_of(self, log_offset: int) -> Step | None:
+    def step_of(self, log_offset: int) -> HistoryStep | None:
         """The step that was current there, None before the first."""
         index = self.index_of(log_offset)
         return self._steps[index] if index >= 0 else None
@@ -172,26 +175,26 @@ class _Context:
                 key = index, (one.commit.topic, one.commit.partition)
                 self._outside[key] = self._outside.get(key, 0) + 1
 
-    def author(self, one: Made) -> tuple[By, str | None]:
+    def author(self, one: Made) -> tuple[CommitAuthor, str | None]:
         """Who made the commit."""
         commit = one.commit
         if (mark := self._mark(commit.metadata)) is not None:
-            return By.KGROUP, mark
+            return CommitAuthor.KGROUP, mark
         if one.owner is not None:
-            return By.MEMBER, one.owner
+            return CommitAuthor.MEMBER, one.owner
         if commit.producer_id is not None:
-            return By.TRANSACTION, str(commit.producer_id)
+            return CommitAuthor.TRANSACTION, str(commit.producer_id)
         index = self.index_of(commit.log_offset)
-        if index < 0 or self._steps[index].kind is not Kind.EMPTY:
-            return By.UNKNOWN, None
+        if index < 0 or self._steps[index].kind is not StepKind.EMPTY:
+            return CommitAuthor.UNKNOWN, None
         again = self._outside.get((index, (commit.topic, commit.partition)), 0)
-        return (By.OUTSIDER if again >= _AGAIN_AND_AGAIN else By.ADMIN), None
+        return (CommitAuthor.OUTSIDER if again >= _AGAIN_AND_AGAIN else CommitAuthor.ADMIN), None
 
-    def forgetter(self, one: Made) -> By:
+    def forgetter(self, one: Made) -> CommitAuthor:
         """Who deleted an offset, as far as that can be told."""
         if any(abs(one.commit.at_ms - at_ms) <= _ONE_REQUEST_MS for at_ms in self._deletions_ms):
-            return By.DELETION
-        return By.MEMBER if self.author(one)[0] is By.MEMBER else By.UNKNOWN
+            return CommitAuthor.DELETION
+        return CommitAuthor.MEMBER if self.author(one)[0] is CommitAuthor.MEMBER else CommitAuthor.UNKNOWN
 
     def beside(self, at_ms: int, log_offset: int) -> int | None:
         """Time since the rebalance before it, or, negative, until the one behind it; None: none within a minute."""
@@ -199,7 +202,7 @@ class _Context:
         near = [
             at_ms - step.at_ms
             for step in self._steps[max(0, index) : index + 2]
-            if step.kind is Kind.REBALANCE and abs(at_ms - step.at_ms) <= _BESIDE_MS
+            if step.kind is StepKind.REBALANCE and abs(at_ms - step.at_ms) <= _BESIDE_MS
         ]
         return min(near, key=abs, default=None)
 
@@ -214,14 +217,14 @@ def _out_of_turn(own: Sequence[Made], context: _Context) -> Iterator[_Found]:
         old = None if before is None or before.offset is None else before.offset
         if commit.offset is None:
             if before is not None and before.offset is not None:
-                yield _Found(commit, Move.DELETED, context.forgetter(one), None, old)
-        elif by in (By.ADMIN, By.KGROUP):
-            yield _Found(commit, Move.RESET, by, who, old)
+                yield _Found(commit, CommitMove.DELETED, context.forgetter(one), None, old)
+        elif by in (CommitAuthor.ADMIN, CommitAuthor.KGROUP):
+            yield _Found(commit, CommitMove.RESET, by, who, old)
         elif before is not None and old is not None:
             if commit.offset < old:
-                yield _Found(commit, Move.BACK, by, who, old)
+                yield _Found(commit, CommitMove.BACK, by, who, old)
             elif limit is not None and _is_leap(commit.offset - old, commit.at_ms - before.at_ms, limit):
-                yield _Found(commit, Move.FORWARD, by, who, old)
+                yield _Found(commit, CommitMove.FORWARD, by, who, old)
         before = commit
 
 
@@ -244,7 +247,7 @@ def _is_leap(records: int, elapsed_ms: int, limit: tuple[float, float]) -> bool:
     return records >= _SMALLEST_JUMP and rate >= fastest and rate > _TIMES_FASTER * second
 
 
-def _course(own: Sequence[Made], out_of_turn: Mapping[int, _Found], since_ms: int, until_ms: int) -> Course | None:
+def _course(own: Sequence[Made], out_of_turn: Mapping[int, _Found], since_ms: int, until_ms: int) -> CommitTrend | None:
     inside = [one.commit for one in own if since_ms <= one.commit.at_ms <= until_ms]
     if not inside:
         return None
@@ -265,7 +268,7 @@ def _course(own: Sequence[Made], out_of_turn: Mapping[int, _Found], since_ms: in
         before = commit
     moves = [out_of_turn[commit.log_offset].move for commit in inside if commit.log_offset in out_of_turn]
     offsets = [commit.offset for commit in inside]
-    return Course(
+    return CommitTrend(
         inside[0].topic,
         inside[0].partition,
         len(inside),
@@ -275,8 +278,8 @@ def _course(own: Sequence[Made], out_of_turn: Mapping[int, _Found], since_ms: in
         offsets[-1],
         total * 1000 / elapsed_ms if elapsed_ms > 0 else None,
         tuple(amount * 1000 / width_ms if told else None for amount, told in zip(progress, known, strict=True)),
-        moves.count(Move.BACK),
-        moves.count(Move.FORWARD),
+        moves.count(CommitMove.BACK),
+        moves.count(CommitMove.FORWARD),
         _repeated(offsets),
     )
 
@@ -290,10 +293,10 @@ def _repeated(offsets: Sequence[int | None]) -> int:
     return count
 
 
-def _together(found: Iterable[_Found], context: _Context) -> Iterator[Jump]:
+def _together(found: Iterable[_Found], context: _Context) -> Iterator[OffsetJump]:
     """Those of one request as one: the same author and kind within a second."""
     gathered: list[list[_Found]] = []
-    newest: dict[tuple[Move, By, str | None], list[_Found]] = {}
+    newest: dict[tuple[CommitMove, CommitAuthor, str | None], list[_Found]] = {}
     for one in sorted(found, key=lambda one: one.commit.log_offset):
         key = one.move, one.by, one.who
         batch = newest.get(key)
@@ -305,12 +308,12 @@ def _together(found: Iterable[_Found], context: _Context) -> Iterator[Jump]:
         yield _jump(batch, context)
 
 
-def _jump(batch: Sequence[_Found], context: _Context) -> Jump:
+def _jump(batch: Sequence[_Found], context: _Context) -> OffsetJump:
     first = batch[0]
     at_ms, log_offset = first.commit.at_ms, first.commit.log_offset
     step = context.step_of(log_offset)
     moved = [one.commit.offset - one.old for one in batch if one.commit.offset is not None and one.old is not None]
-    return Jump(
+    return OffsetJump(
         at_ms,
         log_offset,
         first.move,
@@ -318,7 +321,7 @@ def _jump(batch: Sequence[_Found], context: _Context) -> Jump:
         first.who,
         sum(moved) if moved else None,
         None if step is None else step.number,
-        step.at_ms if step is not None and step.kind is Kind.EMPTY else None,
+        step.at_ms if step is not None and step.kind is StepKind.EMPTY else None,
         context.beside(at_ms, log_offset),
         tuple((one.commit.topic, one.commit.partition, one.old, one.commit.offset) for one in batch),
     )

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from kgroup.groups.history.evidence import Evidence
-from kgroup.groups.history.model import WENT, Cause, Kind, Reason, Signature, SignatureKind, Step
-from kgroup.model.group_log import Protocol
+from kgroup.groups.history.evidence import CommitEvidence
+from kgroup.groups.history.model import WENT, Cause, HistoryStep, Reason, Signature, SignatureKind, StepKind
+from kgroup.model.group_log import RebalanceProtocol
 from kgroup.support.durations import format_duration
 from kgroup.support.units import plural
 
@@ -23,7 +23,7 @@ LOOP_GAP_MS = 600_000
 _EXACT_MS = 1_500
 
 
-def signatures(steps: Sequence[Step], evidence: Evidence) -> tuple[Signature, ...]:
+def signatures(steps: Sequence[HistoryStep], evidence: CommitEvidence) -> tuple[Signature, ...]:
     """All that is recognised, in the order of the log; not how a crash loop waits for its dead, each time."""
     found = replacements(steps)
     loops = [one for one in found if one.kind is SignatureKind.CRASH_LOOP]
@@ -35,7 +35,7 @@ def signatures(steps: Sequence[Step], evidence: Evidence) -> tuple[Signature, ..
     return tuple(sorted((*found, *waits), key=lambda one: (one.first, one.last)))
 
 
-def replacements(steps: Sequence[Step]) -> tuple[Signature, ...]:
+def replacements(steps: Sequence[HistoryStep]) -> tuple[Signature, ...]:
     """Rollouts; several of them without a pause are a crash loop."""
     runs: list[list[Signature]] = []
     for one in rollouts(steps):
@@ -54,7 +54,7 @@ def _loop(run: Sequence[Signature]) -> Signature:
     return Signature(SignatureKind.CRASH_LOOP, first.from_ms, last.to_ms, first.first, last.last, count, names, text)
 
 
-def rollouts(steps: Sequence[Step]) -> tuple[Signature, ...]:
+def rollouts(steps: Sequence[HistoryStep]) -> tuple[Signature, ...]:
     """Spans in which every member that was there at the beginning was replaced, each once.
 
     A member counts as replaced when its member id is gone and another one came for it: under the same name where names
@@ -72,7 +72,7 @@ def rollouts(steps: Sequence[Step]) -> tuple[Signature, ...]:
     return tuple(found)
 
 
-def _rollout_from(steps: Sequence[Step], first: int) -> Signature | None:
+def _rollout_from(steps: Sequence[HistoryStep], first: int) -> Signature | None:
     """The shortest rollout that begins with this step, None where there is none."""
     before = steps[first - 1]
     old = {present.member_id: present.name for present in before.members}
@@ -81,7 +81,7 @@ def _rollout_from(steps: Sequence[Step], first: int) -> Signature | None:
     seen, came = set(old), Counter[str]()
     for index in range(first, len(steps)):
         step = steps[index]
-        if step.kind is Kind.DELETED or step.at_ms - steps[first].at_ms > ROLLOUT_MS:
+        if step.kind is StepKind.DELETED or step.at_ms - steps[first].at_ms > ROLLOUT_MS:
             return None
         if index > first and step.at_ms - steps[index - 1].at_ms > ROLLOUT_GAP_MS:
             return None
@@ -101,7 +101,7 @@ def _in_their_place(old: Mapping[str, str], came: Mapping[str, int]) -> bool:
     return before.isdisjoint(came) or before == came.keys()
 
 
-def _rollout(steps: Sequence[Step], old: dict[str, str], came: Counter[str]) -> Signature:
+def _rollout(steps: Sequence[HistoryStep], old: dict[str, str], came: Counter[str]) -> Signature:
     count = sum(step.rebalances for step in steps)
     return Signature(
         SignatureKind.ROLLOUT,
@@ -115,7 +115,7 @@ def _rollout(steps: Sequence[Step], old: dict[str, str], came: Counter[str]) -> 
     )
 
 
-def never_synced(steps: Sequence[Step], evidence: Evidence) -> tuple[Signature, ...]:
+def never_synced(steps: Sequence[HistoryStep], evidence: CommitEvidence) -> tuple[Signature, ...]:
     """Rebalances that stood still for exactly a session timeout.
 
     Two ways in which that shows. A member joined a generation, never committed, and was gone a session timeout after
@@ -125,7 +125,7 @@ def never_synced(steps: Sequence[Step], evidence: Evidence) -> tuple[Signature, 
     """
     found = []
     for before, step in pairwise(steps):
-        if step.protocol is not Protocol.CLASSIC or Kind.DELETED in (step.kind, before.kind):
+        if step.protocol is not RebalanceProtocol.CLASSIC or StepKind.DELETED in (step.kind, before.kind):
             continue
         gone_ms = step.at_ms if step.joined_ms is None else step.joined_ms
         if names := _lost(before, step, gone_ms, evidence):
@@ -136,7 +136,7 @@ def never_synced(steps: Sequence[Step], evidence: Evidence) -> tuple[Signature, 
     return tuple(found)
 
 
-def _lost(before: Step, step: Step, gone_ms: int, evidence: Evidence) -> tuple[str, ...]:
+def _lost(before: HistoryStep, step: HistoryStep, gone_ms: int, evidence: CommitEvidence) -> tuple[str, ...]:
     began_ms, span = before.joined_ms, (before.log_offset, step.log_offset)
     if began_ms is None or evidence.rhythm_ms is None or not evidence.whole(*span):
         return ()
@@ -155,10 +155,10 @@ def _lost(before: Step, step: Step, gone_ms: int, evidence: Evidence) -> tuple[s
     )
 
 
-def _stood_still(before: Step, step: Step, gone_ms: int, evidence: Evidence) -> int | None:
+def _stood_still(before: HistoryStep, step: HistoryStep, gone_ms: int, evidence: CommitEvidence) -> int | None:
     """The session timeout for which the group was quiet, None where it was not, or that says nothing."""
     rhythm_ms = evidence.rhythm_ms
-    if step.quiet_ms is None or rhythm_ms is None or step.kind is not Kind.REBALANCE:
+    if step.quiet_ms is None or rhythm_ms is None or step.kind is not StepKind.REBALANCE:
         return None
     quiet_ms = step.quiet_ms - max(0, step.at_ms - gone_ms)
     for session_ms in sorted({p.session_ms for p in (*before.members, *step.members) if p.session_ms is not None}):
@@ -177,7 +177,7 @@ def _names(reasons: Sequence[Reason], causes: frozenset[Cause]) -> frozenset[str
     return frozenset(name for reason in reasons if reason.cause in causes for name in reason.members)
 
 
-def _stuck(before: Step, step: Step, names: tuple[str, ...], text: str) -> Signature:
+def _stuck(before: HistoryStep, step: HistoryStep, names: tuple[str, ...], text: str) -> Signature:
     return Signature(
         SignatureKind.NEVER_SYNCED,
         before.at_ms,

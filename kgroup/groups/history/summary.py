@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from kgroup.groups.history import documents
-from kgroup.groups.history.model import Signature, Step, Totals
-from kgroup.groups.history.offset_jumps import Commits, commits_of
+from kgroup.groups.history.model import HistoryStep, HistoryTotals, Signature
+from kgroup.groups.history.offset_jumps import CommitReport, commits_of
 from kgroup.groups.history.signatures import signatures
 from kgroup.groups.history.totals import is_over, totals_of
 from kgroup.groups.history.track import Track, track
-from kgroup.model.group_log import Event, Reach, Unreadable
+from kgroup.model.group_log import Event, ScannedRange, Unreadable
 from kgroup.support.instants import rfc3339
 
 _UNDER_WAY = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class HistoryQuery:
     """What of a history is wanted: from ``since_ms`` until ``until_ms`` (now, or earlier), looked at at ``now_ms``.
 
     ``session_ms`` is the session timeout of consumer members (group or broker config), None: unknown. ``commits`` adds
@@ -39,7 +39,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class GroupHistory:
     """A group over a span of time.
 
     ``steps`` are those of the span, oldest first, ``before`` is the one that was current when it began (None: not in
@@ -48,14 +48,14 @@ class History:
     """
 
     group: str
-    asked: Asked
-    reach: Reach
-    before: Step | None
-    steps: tuple[Step, ...]
-    totals: Totals
+    asked: HistoryQuery
+    reach: ScannedRange
+    before: HistoryStep | None
+    steps: tuple[HistoryStep, ...]
+    totals: HistoryTotals
     over: bool | None
     signatures: tuple[Signature, ...]
-    commits: Commits | None
+    commits: CommitReport | None
     unreadable: int
 
     @property
@@ -103,7 +103,7 @@ class History:
         }
 
 
-def history(group: str, events: Sequence[Event], reach: Reach, asked: Asked) -> History:
+def history(group: str, events: Sequence[Event], reach: ScannedRange, asked: HistoryQuery) -> GroupHistory:
     """The history that these events tell, which are in the log's order. Never raises, whatever they hold.
 
     Events before the span are needed too, at least the group's last record before it: without it nothing can be said of
@@ -114,7 +114,7 @@ def history(group: str, events: Sequence[Event], reach: Reach, asked: Asked) -> 
     earlier = [step for step in found.steps if step.at_ms < asked.since_ms]
     totals = totals_of(inside, asked.until_ms - asked.since_ms)
     recognised = signatures(found.steps, found.evidence)
-    return History(
+    return GroupHistory(
         group=group,
         asked=asked,
         reach=reach,
@@ -128,6 +128,6 @@ def history(group: str, events: Sequence[Event], reach: Reach, asked: Asked) -> 
     )
 
 
-def _commits(found: Track, asked: Asked) -> Commits:
+def _commits(found: Track, asked: HistoryQuery) -> CommitReport:
     made = [one for one in found.commits if asked.chosen(one.commit.topic, one.commit.partition)]
     return commits_of(made, found.steps, asked.since_ms, asked.until_ms, asked.mark)

@@ -7,22 +7,22 @@ from collections.abc import Sequence
 from itertools import pairwise
 from statistics import median
 
-from kgroup.groups.history.model import WENT, Blamed, Cause, Kind, Step, Totals
+from kgroup.groups.history.model import WENT, Blamed, Cause, HistoryStep, HistoryTotals, StepKind
 
 _HOUR_MS = 3_600_000
 _PATIENCE_MS = 60_000
 _LONGEST_PATIENCE_MS = 300_000
 
 
-def totals_of(steps: Sequence[Step], span_ms: int) -> Totals:
+def totals_of(steps: Sequence[HistoryStep], span_ms: int) -> HistoryTotals:
     """The totals of these steps, which happened within ``span_ms``. Worked: 41 in 30 min are 82.0 an hour."""
-    rebalances = [step for step in steps if step.kind is Kind.REBALANCE]
+    rebalances = [step for step in steps if step.kind is StepKind.REBALANCE]
     count = sum(step.rebalances for step in steps)
     took = [step.took_ms for step in rebalances if step.took_ms is not None]
     quiet = [step.quiet_ms for step in rebalances if step.quiet_ms is not None]
     gaps = [later.at_ms - earlier.at_ms for earlier, later in pairwise(rebalances)]
     moved = [step.moved for step in rebalances if step.moved is not None]
-    return Totals(
+    return HistoryTotals(
         rebalances=count,
         never_completed=sum(step.never_completed or 0 for step in steps),
         overtaken=sum(step.completed is False for step in steps),
@@ -41,14 +41,14 @@ def totals_of(steps: Sequence[Step], span_ms: int) -> Totals:
     )
 
 
-def _by_cause(steps: Sequence[Step]) -> tuple[tuple[Cause, int], ...]:
+def _by_cause(steps: Sequence[HistoryStep]) -> tuple[tuple[Cause, int], ...]:
     """In how many steps each cause was found; a step may have several."""
     counts = Counter(cause for step in steps for cause in step.causes)
     order = list(Cause)
     return tuple(sorted(counts.items(), key=lambda item: (-item[1], order.index(item[0]))))
 
 
-def _by_member(steps: Sequence[Step]) -> tuple[Blamed, ...]:
+def _by_member(steps: Sequence[HistoryStep]) -> tuple[Blamed, ...]:
     joined, went, caused = Counter[str](), Counter[str](), Counter[str]()
     for step in steps:
         concerned = set[str]()
@@ -60,13 +60,13 @@ def _by_member(steps: Sequence[Step]) -> tuple[Blamed, ...]:
             elif reason.cause is not Cause.SUBSCRIPTION:
                 continue
             concerned.update(reason.members)
-        if step.kind is Kind.REBALANCE:
+        if step.kind is StepKind.REBALANCE:
             caused.update(concerned)
     names = sorted(joined.keys() | went.keys() | caused.keys(), key=lambda name: (-caused[name], name))
     return tuple(Blamed(name, joined[name], went[name], caused[name]) for name in names)
 
 
-def is_over(totals: Totals, now_ms: int) -> bool | None:
+def is_over(totals: HistoryTotals, now_ms: int) -> bool | None:
     """Whether the rebalances have come to an end: the last is longer ago than three of their usual gaps, or a minute.
 
     None where there were none at all. Never longer than five minutes: a rebalance an hour is no storm.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from kgroup.groups.history.classic import Generations
+from kgroup.groups.history.classic import GenerationTracker
 from kgroup.groups.history.consumer import BATCH_MS, Epochs
-from kgroup.groups.history.context import Carried, World
-from kgroup.groups.history.evidence import Evidence
-from kgroup.groups.history.model import Kind, Present, Step
+from kgroup.groups.history.context import ProtocolSwitch, TimelineContext
+from kgroup.groups.history.evidence import CommitEvidence
+from kgroup.groups.history.model import HistoryStep, Present, StepKind
 from kgroup.groups.history.names import names_of
 from kgroup.model.group_log import (
     CommitWritten,
@@ -17,12 +17,12 @@ from kgroup.model.group_log import (
     Event,
     GenerationWritten,
     GroupGone,
-    HoldingWritten,
+    MemberAssignmentWritten,
     MemberWritten,
     Partitions,
     PatternResolved,
-    Protocol,
-    Reach,
+    RebalanceProtocol,
+    ScannedRange,
     TargetEpochWritten,
     TargetWritten,
     TopicPartition,
@@ -42,18 +42,18 @@ class Made:
 class Track:
     """What one pass over the events found: all steps, oldest first, all commits, and what these prove."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[HistoryStep, ...]
     commits: tuple[Made, ...]
-    evidence: Evidence
+    evidence: CommitEvidence
 
 
-def track(events: Sequence[Event], reach: Reach, session_ms: int | None = None) -> Track:
+def track(events: Sequence[Event], reach: ScannedRange, session_ms: int | None = None) -> Track:
     """Steps and commits of one group. Never raises, whatever the order and the values of the events.
 
     ``session_ms`` is the session timeout of members of the consumer protocol (group or broker config), None: unknown.
     """
-    evidence = Evidence(events, reach)
-    follower = _Follower(World(names_of(events), evidence, session_ms), reach)
+    evidence = CommitEvidence(events, reach)
+    follower = _Follower(TimelineContext(names_of(events), evidence, session_ms), reach)
     for event in events:
         follower.follow(event)
     follower.end()
@@ -61,16 +61,16 @@ def track(events: Sequence[Event], reach: Reach, session_ms: int | None = None) 
 
 
 class _Follower:
-    def __init__(self, world: World, reach: Reach) -> None:
-        self.steps: list[Step] = []
+    def __init__(self, world: TimelineContext, reach: ScannedRange) -> None:
+        self.steps: list[HistoryStep] = []
         self.commits: list[Made] = []
         self._world = world
         self._reach = reach
-        self._generations = Generations(world)
+        self._generations = GenerationTracker(world)
         self._epochs = Epochs(world)
         self._owners: dict[TopicPartition, str] = {}
-        self._gone: tuple[GroupGone, Carried, int] | None = None
-        self._protocol: Protocol | None = None
+        self._gone: tuple[GroupGone, ProtocolSwitch, int] | None = None
+        self._protocol: RebalanceProtocol | None = None
         if reach.complete:
             world.ownership.forget()
 
@@ -106,7 +106,7 @@ class _Follower:
             case TargetWritten():
                 self._enter_consumer()
                 self._epochs.target(event)
-            case HoldingWritten():
+            case MemberAssignmentWritten():
                 self._epochs.holding(event)
 
     def end(self) -> None:
@@ -115,12 +115,12 @@ class _Follower:
         self._add(self._epochs.flush(None))
         self._add(self._epochs.close(None))
 
-    def _add(self, step: Step | None) -> None:
+    def _add(self, step: HistoryStep | None) -> None:
         if step is not None:
             self.steps.append(step)
 
     def _owner(self, place: TopicPartition) -> str | None:
-        consumer = self._protocol is Protocol.CONSUMER
+        consumer = self._protocol is RebalanceProtocol.CONSUMER
         member_id = self._epochs.owner(place) if consumer else self._owners.get(place)
         return None if member_id is None else self._world.name(member_id)
 
@@ -137,10 +137,10 @@ class _Follower:
         del carried
         self._world.ownership.forget()
         self.steps.append(
-            Step(
+            HistoryStep(
                 protocol=record.protocol,
                 number=number,
-                kind=Kind.DELETED,
+                kind=StepKind.DELETED,
                 log_offset=record.log_offset,
                 at_ms=record.at_ms,
                 reasons=(),
@@ -153,21 +153,23 @@ class _Follower:
         )
 
     def _group_gone(self, record: GroupGone) -> None:
-        if record.protocol is Protocol.CLASSIC:
-            if self._protocol is Protocol.CONSUMER:
+        if record.protocol is RebalanceProtocol.CLASSIC:
+            if self._protocol is RebalanceProtocol.CONSUMER:
                 return  # the other half of a conversion, already seen
             members, number = self._generations.members, self._generations.number
             self._generations.forget()
         else:
-            if self._protocol is Protocol.CLASSIC and self._epochs.number == 0:
+            if self._protocol is RebalanceProtocol.CLASSIC and self._epochs.number == 0:
                 return
             members, number = self._epochs.members, self._epochs.number
             self._add(self._epochs.forget())
         self._owners.clear()
-        other = Protocol.CONSUMER if record.protocol is Protocol.CLASSIC else Protocol.CLASSIC
-        self._gone = record, Carried(other, dict(members)), number
+        other = (
+            RebalanceProtocol.CONSUMER if record.protocol is RebalanceProtocol.CLASSIC else RebalanceProtocol.CLASSIC
+        )
+        self._gone = record, ProtocolSwitch(other, dict(members)), number
 
-    def _carried(self, to: Protocol) -> Carried | None:
+    def _carried(self, to: RebalanceProtocol) -> ProtocolSwitch | None:
         """Who comes over from the other protocol; None where the group did not change it just now."""
         if self._gone is not None and self._gone[1].to is not to:
             self._deleted()  # and made anew at once
@@ -175,10 +177,10 @@ class _Follower:
         return None if gone is None else gone[1]
 
     def _generation(self, record: GenerationWritten) -> None:
-        carried = self._carried(Protocol.CLASSIC)
-        if self._protocol is Protocol.CONSUMER and carried is None:
+        carried = self._carried(RebalanceProtocol.CLASSIC)
+        if self._protocol is RebalanceProtocol.CONSUMER and carried is None:
             self._add(self._epochs.forget())
-        self._protocol = Protocol.CLASSIC
+        self._protocol = RebalanceProtocol.CLASSIC
         begins = self._reach.to_log_start and not self.steps
         self._add(self._generations.add(record, carried, first=begins))
         self._owners = {
@@ -188,19 +190,19 @@ class _Follower:
     def _enter_consumer(self) -> None:
         if self._gone is None:
             return
-        if (carried := self._carried(Protocol.CONSUMER)) is not None:
+        if (carried := self._carried(RebalanceProtocol.CONSUMER)) is not None:
             self._epochs.carry(carried)
 
     def _epoch(self, record: EpochWritten) -> None:
         self._enter_consumer()
-        if self._protocol is Protocol.CLASSIC:
+        if self._protocol is RebalanceProtocol.CLASSIC:
             self._generations.forget()
             self._owners.clear()
-        self._protocol = Protocol.CONSUMER
+        self._protocol = RebalanceProtocol.CONSUMER
         self._add(self._epochs.epoch(record))
 
 
-def _finished(steps: Sequence[Step]) -> tuple[Step, ...]:
+def _finished(steps: Sequence[HistoryStep]) -> tuple[HistoryStep, ...]:
     """In the log's order, with how long each lasted, and whose partitions are other ones than before."""
     ordered = sorted(steps, key=lambda step: step.log_offset)
     lanes: dict[str, Partitions] = {}

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kgroup.groups.lag.report import GroupLag, LagRow, PartitionLag, Sum
-from kgroup.groups.lag.status import Status
+from kgroup.groups.lag.status import LagStatus
 from kgroup.groups.lag.words import status_words
 from kgroup.support.durations import format_duration
 from kgroup.support.errors import UsageError
@@ -14,7 +14,7 @@ from kgroup.support.units import percent
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class LagBounds:
     """What is still all right; None: not checked. A value that equals its bound holds.
 
     ``max_lag`` is in records, ``max_lag_time_s`` the age of the oldest unread record, and ``fail_on`` the mildest
@@ -23,12 +23,12 @@ class Bounds:
 
     max_lag: int | None = None
     max_lag_time_s: float | None = None
-    fail_on: Status | None = None
+    fail_on: LagStatus | None = None
 
     @property
     def is_set(self) -> bool:
         """Whether anything is checked."""
-        return self != Bounds()
+        return self != LagBounds()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +48,15 @@ class Violation:
         return {"subject": self.subject, "text": self.text, "known": self.known}
 
 
-def parse_status(text: str, option: str = "--fail-on") -> Status:
+def parse_status(text: str, option: str = "--fail-on") -> LagStatus:
     """``stop`` -> STOP. Raises UsageError for what is no status, and for OK, on which everything would fail."""
     wanted = text.strip().upper()
-    if wanted in Status.__members__ and wanted != Status.OK:
-        return Status[wanted]
+    if wanted in LagStatus.__members__ and wanted != LagStatus.OK:
+        return LagStatus[wanted]
     raise UsageError(f"{option} {text}: not a status to fail on", hint="WARN, REWIND, STALL or STOP, mildest first")
 
 
-def check(rows: Iterable[LagRow], bounds: Bounds, now_ms: int) -> tuple[Violation, ...]:
+def check(rows: Iterable[LagRow], bounds: LagBounds, now_ms: int) -> tuple[Violation, ...]:
     """The violations of all rows, in their order; a row may have several.
 
     A lag that is not known of every partition is a violation of any bound that the known part does not break: a
@@ -102,7 +102,7 @@ def _lag_time(row: LagRow, bound_s: float) -> list[Violation]:
     return []
 
 
-def _status(row: LagRow, mildest: Status, now_ms: int) -> list[Violation]:
+def _status(row: LagRow, mildest: LagStatus, now_ms: int) -> list[Violation]:
     status = row.judged.status
     if status is None or status.severity < mildest.severity:
         # Beside a partition that is a little bad, another that is unknown may be worse.

@@ -1,6 +1,6 @@
 """What has to be read of a group before its lag can be judged, as values; anything may be missing.
 
-A reader fills these in and decides nothing. ``Evidence()`` knows nothing, and then the lag in records is all there
+A reader fills these in and decides nothing. ``LagEvidence()`` knows nothing, and then the lag in records is all there
 is to say. Times are ms since 1970: commits by the broker's clock, records by their own timestamps.
 """
 
@@ -23,7 +23,7 @@ class Isolation(StrEnum):
 
 
 class Source(StrEnum):
-    """What evidence is about; where it is missing, ``Evidence.unknown`` says why."""
+    """What evidence is about; where it is missing, ``LagEvidence.unknown`` says why."""
 
     COMMITS = "commits"
     TIME = "time"
@@ -53,7 +53,7 @@ class FirstUnread:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenTransaction:
+class BlockingTransaction:
     """A transaction that keeps the last stable offset back (DescribeProducers, KIP-664).
 
     ``since_ms`` is when it began; None, like ``transactional_id``, where the broker did not tell. ``at_least`` is
@@ -99,7 +99,7 @@ class PartitionEvidence:
     ends: tuple[LogPoint, ...] = ()
     first_unread: FirstUnread | None = None
     last_stable: int | None = None
-    open_transaction: OpenTransaction | None = None
+    open_transaction: BlockingTransaction | None = None
     retention: Retention | None = None
     leader: int | None = None
 
@@ -131,7 +131,7 @@ class Sibling:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class LagEvidence:
     """All that was read about one group beside the group itself.
 
     ``now_ms`` is when. ``state_since_ms`` is since when the group is in its state. ``siblings`` are None where they

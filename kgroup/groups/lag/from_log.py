@@ -9,23 +9,23 @@ from itertools import pairwise
 from kgroup.groups.lag.evidence import Churn, MemberFacts, TopicPartition
 from kgroup.model.group_log import (
     CommitWritten,
-    Ending,
     EpochWritten,
     Event,
     GenerationWritten,
     GroupGone,
-    HoldingWritten,
+    MemberAssignmentWritten,
     MemberWritten,
-    Reach,
+    ScannedRange,
     TargetEpochWritten,
+    TransactionEnd,
 )
 from kgroup.model.groups import Group, LoggedCommit
 
-_COUNTED = frozenset({Ending.PLAIN, Ending.COMMITTED})
+_COUNTED = frozenset({TransactionEnd.PLAIN, TransactionEnd.COMMITTED})
 
 
 @dataclass(frozen=True, slots=True)
-class FromLog:
+class LagLogFacts:
     """The part of ``Evidence`` that the log knows, under the names that it has there.
 
     ``read_since_ms`` goes to every partition. ``state_since_ms`` is None where the log does not show it: a rebalance
@@ -39,7 +39,7 @@ class FromLog:
     churn: Churn | None
 
 
-def from_log(events: Sequence[Event], reach: Reach, group: Group, now_ms: int) -> FromLog:
+def from_log(events: Sequence[Event], reach: ScannedRange, group: Group, now_ms: int) -> LagLogFacts:
     """The evidence in a group's records, which are in the log's order.
 
     A commit that was deleted takes those before it along: the partition starts anew. Commits of aborted transactions
@@ -68,7 +68,7 @@ def from_log(events: Sequence[Event], reach: Reach, group: Group, now_ms: int) -
                 members.clear()
             case _:
                 pass
-    return FromLog(
+    return LagLogFacts(
         commits={place: tuple(made) for place, made in commits.items()},
         read_since_ms=whole_since(events, reach),
         state_since_ms=_state_since(events, group),
@@ -77,7 +77,7 @@ def from_log(events: Sequence[Event], reach: Reach, group: Group, now_ms: int) -
     )
 
 
-def whole_since(events: Sequence[Event], reach: Reach) -> int | None:
+def whole_since(events: Sequence[Event], reach: ScannedRange) -> int | None:
     """From when on no commit is missing; that moment is known from a record of the group's, or of the whole read."""
     if reach.whole_from is None:
         return None
@@ -100,7 +100,9 @@ def _state_since(events: Sequence[Event], group: Group) -> int | None:
                 return event.at_ms if group.state == wanted else None
             case EpochWritten() if group.type == "consumer":
                 return event.at_ms if group.state in ("Empty", "Assigning", "Reconciling") else None
-            case HoldingWritten() | TargetEpochWritten() if group.type == "consumer" and group.state == "Stable":
+            case MemberAssignmentWritten() | TargetEpochWritten() if (
+                group.type == "consumer" and group.state == "Stable"
+            ):
                 return event.at_ms
             case GroupGone():
                 return None

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import groupby
 
-from kgroup.groups.lag.evidence import Evidence, FirstUnread, Isolation, LogPoint, PartitionEvidence, Source
+from kgroup.groups.lag.evidence import FirstUnread, Isolation, LagEvidence, LogPoint, PartitionEvidence, Source
 from kgroup.groups.lag.headroom import Headroom, Unread, headroom
 from kgroup.groups.lag.log_ends import LogEnds
 from kgroup.groups.lag.rates import UNKNOWN_OUTLOOK, Rates, incoming_rate, keeps_up, outlook, rates_of
 from kgroup.groups.lag.report import GroupLag, PartitionLag, sum_of
-from kgroup.groups.lag.status import DEFAULT_RULES, Judged, Reading, Rules, judge
+from kgroup.groups.lag.status import DEFAULT_RULES, CommitReading, Judged, StatusRules, judge
 from kgroup.model.groups import Group, LogRange, Partition
 from kgroup.model.hidden_commits import hidden_words
 
@@ -19,7 +19,7 @@ _RATE_SPAN_MS = 600_000
 """Arrivals are counted over about so long: the rate of now, and not that of the day."""
 
 
-def measure(group: Group, evidence: Evidence, rules: Rules = DEFAULT_RULES) -> GroupLag:
+def measure(group: Group, evidence: LagEvidence, rules: StatusRules = DEFAULT_RULES) -> GroupLag:
     """The lag of each partition, topic, and of the group, as far as the evidence reaches."""
     partitions = tuple(
         _partition(group.name, each, evidence.partitions.get((each.topic, each.partition), _NOTHING), evidence, rules)
@@ -54,7 +54,7 @@ class _Span:
 
 
 def _partition(
-    group: str, partition: Partition, known: PartitionEvidence, all_: Evidence, rules: Rules
+    group: str, partition: Partition, known: PartitionEvidence, all_: LagEvidence, rules: StatusRules
 ) -> PartitionLag:
     why = _why_unknown(partition, known, all_.isolation)
     log = partition.log
@@ -127,7 +127,7 @@ def _span(committed: int, log: LogRange, known: PartitionEvidence, isolation: Is
     return _Span(first, end, first - start)
 
 
-def _measure(span: _Span, log: LogRange, known: PartitionEvidence, all_: Evidence, rules: Rules) -> _Measured:
+def _measure(span: _Span, log: LogRange, known: PartitionEvidence, all_: LagEvidence, rules: StatusRules) -> _Measured:
     first_ms = _first_ms(span, known.first_unread)
     points = list(known.ends)
     if first_ms is not None:
@@ -137,11 +137,11 @@ def _measure(span: _Span, log: LogRange, known: PartitionEvidence, all_: Evidenc
     commits = known.commits
     incoming = incoming_rate(ends, all_.now_ms - _RATE_SPAN_MS)
     if not commits and Source.COMMITS in all_.unknown:
-        judged = judge(Reading(span.lag, (), ends, all_.now_ms), rules)
+        judged = judge(CommitReading(span.lag, (), ends, all_.now_ms), rules)
         if judged.status is None:
             judged = Judged(None, why=all_.unknown[Source.COMMITS])
     else:
-        reading = Reading(
+        reading = CommitReading(
             lag=span.lag,
             commits=commits,
             ends=ends,

@@ -11,7 +11,7 @@ from kgroup.groups.lag.report import GroupLag, LagRow
 _Row = TypeVar("_Row", bound=LagRow)
 
 
-class Level(StrEnum):
+class RowLevel(StrEnum):
     """What a row is: ``--by``. Bounds hold for each row of the level that is shown."""
 
     PARTITION = "partition"
@@ -29,14 +29,14 @@ class SortBy(StrEnum):
     NAME = "name"
 
 
-def rows_of(reports: Sequence[GroupLag], level: Level) -> list[LagRow]:
+def rows_of(reports: Sequence[GroupLag], level: RowLevel) -> list[LagRow]:
     """The rows of that level, in the order of the reports."""
     match level:
-        case Level.PARTITION:
+        case RowLevel.PARTITION:
             return [row for report in reports for row in report.partitions]
-        case Level.TOPIC:
+        case RowLevel.TOPIC:
             return [row for report in reports for row in report.topics]
-        case Level.GROUP:
+        case RowLevel.GROUP:
             return [report.total for report in reports]
 
 

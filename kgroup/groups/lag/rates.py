@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kgroup.groups.lag.log_ends import LogEnds
-from kgroup.groups.lag.status import Status, last_rewind, usual_pause_ms
+from kgroup.groups.lag.status import LagStatus, last_rewind, usual_pause_ms
 from kgroup.model.groups import LoggedCommit
 
 _LEAST_MS = 1000
@@ -39,7 +39,7 @@ class Rates:
         return growth is not None and abs(growth) <= _EVEN * max(self.incoming or 0, self.outgoing or 0)
 
 
-class Pace(StrEnum):
+class LagTrend(StrEnum):
     """Where a lag is going."""
 
     KEEPS_UP = "keeps_up"
@@ -52,14 +52,14 @@ class Pace(StrEnum):
 class Outlook:
     """Where a lag is going, and in how many seconds it is gone: 0 where it keeps up, None for never and unknown."""
 
-    pace: Pace
+    pace: LagTrend
     seconds: float | None = None
 
 
-UNKNOWN_OUTLOOK = Outlook(Pace.UNKNOWN)
+UNKNOWN_OUTLOOK = Outlook(LagTrend.UNKNOWN)
 
 
-def rates_of(commits: Sequence[LoggedCommit], ends: LogEnds, status: Status | None, now_ms: int) -> Rates:
+def rates_of(commits: Sequence[LoggedCommit], ends: LogEnds, status: LagStatus | None, now_ms: int) -> Rates:
     """Of the last ten minutes, but of the last one where that clearly says the other way.
 
     Worked: nothing came for eight minutes and 20 a second since, of which 15 are read. Over ten minutes that is 4 a
@@ -83,7 +83,7 @@ def incoming_rate(ends: LogEnds, since_ms: int) -> float | None:
     return ends.growth(since_ms, _LEAST_MS)
 
 
-def outgoing_rate(commits: Sequence[LoggedCommit], status: Status | None, since_ms: int = 0) -> float | None:
+def outgoing_rate(commits: Sequence[LoggedCommit], status: LagStatus | None, since_ms: int = 0) -> float | None:
     """Offsets a second that were committed since then, or since the first of the commits, up to the last one.
 
     0 where the partition is stuck. Counted from the last rewind on: a reset is no reading. With nothing since, the
@@ -123,15 +123,15 @@ def outlook(lag: int | None, rates: Rates, *, close: bool) -> Outlook:
     if lag is None:
         return UNKNOWN_OUTLOOK
     if lag == 0 or close:
-        return Outlook(Pace.KEEPS_UP, 0.0)
+        return Outlook(LagTrend.KEEPS_UP, 0.0)
     if rates.outgoing == 0:
-        return Outlook(Pace.NEVER)
+        return Outlook(LagTrend.NEVER)
     growth = rates.growth
     if growth is None:
         return UNKNOWN_OUTLOOK
     if growth >= 0 or rates.is_even or lag / -growth > _LONGEST_S:
-        return Outlook(Pace.NEVER)
-    return Outlook(Pace.DRAINING, lag / -growth)
+        return Outlook(LagTrend.NEVER)
+    return Outlook(LagTrend.DRAINING, lag / -growth)
 
 
 def slowest(outlooks: Sequence[Outlook]) -> Outlook:
@@ -141,7 +141,7 @@ def slowest(outlooks: Sequence[Outlook]) -> Outlook:
     """
     if not outlooks:
         return UNKNOWN_OUTLOOK
-    for pace in (Pace.NEVER, Pace.UNKNOWN):
+    for pace in (LagTrend.NEVER, LagTrend.UNKNOWN):
         if any(each.pace is pace for each in outlooks):
             return Outlook(pace)
     return max(outlooks, key=lambda each: each.seconds or 0.0)

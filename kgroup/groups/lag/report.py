@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from kgroup.groups.lag.evidence import Isolation, OpenTransaction
+from kgroup.groups.lag.evidence import BlockingTransaction, Isolation
 from kgroup.groups.lag.headroom import Headroom
-from kgroup.groups.lag.rates import Outlook, Pace, Rates, slowest
-from kgroup.groups.lag.status import Judged, Status
+from kgroup.groups.lag.rates import LagTrend, Outlook, Rates, slowest
+from kgroup.groups.lag.status import Judged, LagStatus
 from kgroup.model.groups import Partition, places_document
 
 
@@ -63,7 +63,7 @@ class PartitionLag:
     end: int | None
     phantom: int
     held_back: int | None
-    open_transaction: OpenTransaction | None
+    open_transaction: BlockingTransaction | None
     behind_ms: int | None
     last_commit_ms: int | None
     judged: Judged
@@ -84,7 +84,7 @@ class PartitionLag:
         return f"{self.group} {self.where}"
 
     @property
-    def status(self) -> Status | None:
+    def status(self) -> LagStatus | None:
         """None where it can't be told."""
         return self.judged.status
 
@@ -98,9 +98,9 @@ class PartitionLag:
         """Whether it lags more than its commits explain: it is not read well, or it is on its way to the end."""
         if not self.lag:
             return False
-        if self.status is not None and self.status is not Status.OK:
+        if self.status is not None and self.status is not LagStatus.OK:
             return True
-        return self.outlook.pace in (Pace.DRAINING, Pace.NEVER) and self.outlook.seconds != 0.0
+        return self.outlook.pace in (LagTrend.DRAINING, LagTrend.NEVER) and self.outlook.seconds != 0.0
 
     def document(self) -> dict[str, Any]:
         """Its JSON form."""
@@ -170,7 +170,7 @@ class Sum:
         return f"{unknown[0].where}: {unknown[0].why}{more}"
 
     @property
-    def status(self) -> Status | None:
+    def status(self) -> LagStatus | None:
         """The worst; None where none is bad and one is unknown."""
         return self.judged.status
 
@@ -246,11 +246,11 @@ class GroupLag:
 def _worst(partitions: Sequence[PartitionLag], hidden: str | None) -> Judged:
     """The worst status, of those the one that is so for longest; OK only where it is known of all, with none hidden."""
     known = [p.judged for p in partitions if p.judged.status is not None]
-    bad = [judged for judged in known if judged.status is not Status.OK]
+    bad = [judged for judged in known if judged.status is not LagStatus.OK]
     if bad:
-        return min(bad, key=lambda j: (-(j.status or Status.OK).severity, j.since_ms is None, j.since_ms or 0))
+        return min(bad, key=lambda j: (-(j.status or LagStatus.OK).severity, j.since_ms is None, j.since_ms or 0))
     if known and len(known) == len(partitions) and not hidden:
-        return Judged(Status.OK)
+        return Judged(LagStatus.OK)
     return Judged(None, why=next((p.judged.why for p in partitions if p.judged.status is None), hidden))
 
 
@@ -275,12 +275,12 @@ def _rates_document(rates: Rates, outlook: Outlook) -> dict[str, Any]:
         "in_per_s": _rounded(rates.incoming),
         "out_per_s": _rounded(rates.outgoing),
         "growth_per_s": _rounded(rates.growth),
-        "pace": None if outlook.pace is Pace.UNKNOWN else str(outlook.pace),
+        "pace": None if outlook.pace is LagTrend.UNKNOWN else str(outlook.pace),
         "caught_up_in_ms": None if outlook.seconds is None else round(outlook.seconds * 1000),
     }
 
 
-def _transaction_document(transaction: OpenTransaction) -> dict[str, Any]:
+def _transaction_document(transaction: BlockingTransaction) -> dict[str, Any]:
     return {
         "producer_id": transaction.producer_id,
         "producer_epoch": transaction.producer_epoch,

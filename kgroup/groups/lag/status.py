@@ -23,7 +23,7 @@ from kgroup.groups.lag.log_ends import LogEnds
 from kgroup.model.groups import LoggedCommit
 
 
-class Status(StrEnum):
+class LagStatus(StrEnum):
     """How a partition is read; ``severity`` puts them in order, STOP being the worst."""
 
     OK = "OK"
@@ -35,16 +35,16 @@ class Status(StrEnum):
     @property
     def severity(self) -> int:
         """0 for OK to 4 for STOP."""
-        return list(Status).index(self)
+        return list(LagStatus).index(self)
 
     @property
     def is_stuck(self) -> bool:
         """Whether nothing is read at all."""
-        return self in (Status.STALL, Status.STOP)
+        return self in (LagStatus.STALL, LagStatus.STOP)
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class StatusRules:
     """The bounds of the rules.
 
     ``allowed`` is a lag that is none. Of the commits the last ``window`` count, those at least ``distance_ms`` apart:
@@ -62,7 +62,7 @@ class Rules:
     pause_ms: int = 10_000
 
 
-DEFAULT_RULES = Rules()
+DEFAULT_RULES = StatusRules()
 _FEW = 3
 """Commits that prove a rhythm, or pauses without one that prove its end."""
 
@@ -77,7 +77,7 @@ class Judged:
     was at one of its last commits: then what is unread has come since.
     """
 
-    status: Status | None
+    status: LagStatus | None
     since_ms: int | None = None
     why: str | None = None
     at_least: bool = False
@@ -87,7 +87,7 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class CommitReading:
     """A partition's commits, oldest first, and what is needed to judge them.
 
     ``lag`` is what is unread now. ``waiting_since_ms`` is the timestamp of the first unread record, None: not read.
@@ -104,10 +104,10 @@ class Reading:
     keeps_up: bool = False
 
 
-def judge(reading: Reading, rules: Rules = DEFAULT_RULES) -> Judged:
+def judge(reading: CommitReading, rules: StatusRules = DEFAULT_RULES) -> Judged:
     """The status of one partition that has a committed offset."""
     if reading.lag <= rules.allowed:
-        return Judged(Status.OK, caught_up=True)
+        return Judged(LagStatus.OK, caught_up=True)
     if not reading.commits:
         return _without_commits(reading, rules)
     recent = recent_commits(reading.commits, rules)
@@ -119,16 +119,16 @@ def judge(reading: Reading, rules: Rules = DEFAULT_RULES) -> Judged:
         behind_since = not _reached(reading.commits[went_back:], reading.ends, rules)
         if fresh and behind_since:
             before, after = reading.commits[went_back - 1 : went_back + 1]
-            return Judged(Status.REWIND, after.timestamp_ms, back=before.offset - after.offset)
+            return Judged(LagStatus.REWIND, after.timestamp_ms, back=before.offset - after.offset)
         recent = [c for c in recent if c.log_offset >= reading.commits[went_back].log_offset]
     if reading.keeps_up or _reached(recent, reading.ends, rules):
-        return Judged(Status.OK, caught_up=True)
+        return Judged(LagStatus.OK, caught_up=True)
     if stalled := _stalled(reading, recent, rules):
         return stalled
     return _shrinking(reading, recent)
 
 
-def recent_commits(commits: Sequence[LoggedCommit], rules: Rules = DEFAULT_RULES) -> list[LoggedCommit]:
+def recent_commits(commits: Sequence[LoggedCommit], rules: StatusRules = DEFAULT_RULES) -> list[LoggedCommit]:
     """The last commits that count: at least the rules' distance apart, the newest always, oldest first."""
     kept: list[LoggedCommit] = []
     for commit in reversed(commits):
@@ -154,17 +154,17 @@ def usual_pause_ms(commits: Sequence[LoggedCommit]) -> int | None:
     return pauses[len(pauses) // 2] if pauses else None
 
 
-def _without_commits(reading: Reading, rules: Rules) -> Judged:
+def _without_commits(reading: CommitReading, rules: StatusRules) -> Judged:
     since = reading.read_since_ms
     if since is None:
         return Judged(None, why="no commit of it was found in __consumer_offsets")
     waiting = max(since, reading.waiting_since_ms or since)
     if reading.now_ms - waiting > rules.lone_ms:
-        return Judged(Status.STOP, waiting, at_least=waiting == since)
+        return Judged(LagStatus.STOP, waiting, at_least=waiting == since)
     return Judged(None, why="no commit in the short time that was read")
 
 
-def _stopped(reading: Reading, recent: Sequence[LoggedCommit], rules: Rules) -> Judged | None:
+def _stopped(reading: CommitReading, recent: Sequence[LoggedCommit], rules: StatusRules) -> Judged | None:
     """Silence counts from when there was something to read: an idle consumer at the log's end need not commit.
 
     Burrow takes a single commit for a STOP at once; here that needs a long silence, since compaction may have left
@@ -175,21 +175,21 @@ def _stopped(reading: Reading, recent: Sequence[LoggedCommit], rules: Rules) -> 
     silence_ms = reading.now_ms - since
     if len(recent) == 1:
         if silence_ms > rules.lone_ms:
-            return Judged(Status.STOP, since)
+            return Judged(LagStatus.STOP, since)
         came_later = reading.waiting_since_ms is not None and reading.waiting_since_ms > last.timestamp_ms
         if came_later and silence_ms <= rules.least_span_ms:
-            return Judged(Status.OK, caught_up=True)
+            return Judged(LagStatus.OK, caught_up=True)
         return Judged(None, why="a single commit tells no rhythm")
     span_ms = last.timestamp_ms - recent[0].timestamp_ms
-    return Judged(Status.STOP, since) if silence_ms > max(span_ms, rules.least_span_ms) else None
+    return Judged(LagStatus.STOP, since) if silence_ms > max(span_ms, rules.least_span_ms) else None
 
 
-def _reached(commits: Sequence[LoggedCommit], ends: LogEnds, rules: Rules) -> bool:
+def _reached(commits: Sequence[LoggedCommit], ends: LogEnds, rules: StatusRules) -> bool:
     lags = [ends.lag_at(commit.timestamp_ms, commit.offset) for commit in commits]
     return any(lag is not None and lag <= rules.allowed for lag in lags)
 
 
-def _stalled(reading: Reading, recent: Sequence[LoggedCommit], rules: Rules) -> Judged | None:
+def _stalled(reading: CommitReading, recent: Sequence[LoggedCommit], rules: StatusRules) -> Judged | None:
     offset = recent[-1].offset
     if len(recent) < _FEW or any(commit.offset != offset for commit in recent):
         return None
@@ -205,17 +205,17 @@ def _stalled(reading: Reading, recent: Sequence[LoggedCommit], rules: Rules) -> 
     silence_ms = reading.now_ms - same[0].timestamp_ms
     if silence_ms > max(_FEW * (usual_pause_ms(recent) or 0), rules.pause_ms):
         # It stood still before, so half a minute need not pass again before it is known that nothing is read.
-        return Judged(Status.STOP, same[0].timestamp_ms)
+        return Judged(LagStatus.STOP, same[0].timestamp_ms)
     # Nothing older was read, so it may stand there for longer.
     at_least = len(same) == len(reading.commits) and since == first_ms
-    return Judged(Status.STALL, since, at_least=at_least, repeats=len(same))
+    return Judged(LagStatus.STALL, since, at_least=at_least, repeats=len(same))
 
 
-def _shrinking(reading: Reading, recent: Sequence[LoggedCommit]) -> Judged:
+def _shrinking(reading: CommitReading, recent: Sequence[LoggedCommit]) -> Judged:
     lags = [lag for c in recent if (lag := reading.ends.lag_at(c.timestamp_ms, c.offset)) is not None]
     if len(recent) < _FEW:
         return Judged(None, why=f"{len(recent)} commits are too few to tell")
     if len(lags) < _FEW:
         return Judged(None, why="where the log ended at its commits is not known")
     shrinks = any(later < earlier for earlier, later in pairwise(lags))
-    return Judged(Status.OK if shrinks else Status.WARN)
+    return Judged(LagStatus.OK if shrinks else LagStatus.WARN)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kgroup.groups.lag.rates import Outlook, Pace, Rates
+from kgroup.groups.lag.rates import LagTrend, Outlook, Rates
 from kgroup.groups.lag.status import Judged
 from kgroup.support.durations import format_duration
 from kgroup.support.units import human_count
@@ -44,9 +44,9 @@ def trend_words(rates: Rates) -> str | None:
 def outlook_words(outlook: Outlook) -> str | None:
     """``12m``, ``never``, ``0s`` where it keeps up; None where unknown."""
     match outlook.pace:
-        case Pace.NEVER:
+        case LagTrend.NEVER:
             return "never"
-        case Pace.UNKNOWN:
+        case LagTrend.UNKNOWN:
             return None
         case _:
             return format_duration(round(outlook.seconds or 0))

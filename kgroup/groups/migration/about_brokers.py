@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kgroup.groups.migration.case import FIRST_RELEASE, Case
 from kgroup.groups.migration.check import Check
-from kgroup.groups.migration.rules import BrokerDefect, Level, Product
+from kgroup.groups.migration.rules import BrokerDefect, DefectLevel, Product
 from kgroup.groups.migration.subject import Subject
 from kgroup.groups.migration.versions import parse_version
 from kgroup.groups.wait_conditions import some_of
@@ -184,7 +184,7 @@ def broker_defects(case: Case) -> Check | None:
     if not found:
         return DEFECTS.ok(f"none known of {case.broker.release} that would matter here")
     evidence = "; ".join(f"{levels}: {defect.what} ({_reference(defect)})" for defect, levels in found)
-    serious = [(defect, levels) for defect, levels in found if defect.level is Level.WARNING]
+    serious = [(defect, levels) for defect, levels in found if defect.level is DefectLevel.WARNING]
     certain = [defect for defect, levels in serious if levels.startswith(_ALL)]
     remedy = f"run the newest patch release: {'; '.join(_fixes(defect) for defect, _ in found)}"
     if certain:

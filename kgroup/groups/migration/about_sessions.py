@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from kgroup.groups.migration.case import Case
 from kgroup.groups.migration.check import Check
 from kgroup.groups.migration.subject import Subject
-from kgroup.model.migration_facts import HEARTBEAT_CONFIG, SESSION_CONFIG, Bounds
+from kgroup.model.migration_facts import HEARTBEAT_CONFIG, SESSION_CONFIG, ConfigBounds
 from kgroup.support.durations import format_duration
 
 SESSION = Subject(
@@ -59,7 +59,7 @@ def session(case: Case) -> Check | None:
     return _changed(case, was, will_be, bounds)
 
 
-def _changed(case: Case, was: tuple[int, ...], will_be: _Value, bounds: Bounds | None) -> Check:
+def _changed(case: Case, was: tuple[int, ...], will_be: _Value, bounds: ConfigBounds | None) -> Check:
     new = will_be.ms
     old = was[0]
     if bounds and old < bounds.min_ms:
@@ -148,7 +148,7 @@ def _heartbeat_of(case: Case) -> _Value | None:
     return _value(case, case.wanted.heartbeat_interval_ms, HEARTBEAT_CONFIG, case.broker.heartbeat)
 
 
-def _value(case: Case, wanted: int | None, config: str, bounds: Bounds | None) -> _Value | None:
+def _value(case: Case, wanted: int | None, config: str, bounds: ConfigBounds | None) -> _Value | None:
     """What is asked for, else the group's own, else the brokers' default; None where the group's own is not known."""
     if wanted is not None:
         return _Value(wanted, "as asked for")
@@ -174,11 +174,11 @@ def _span(values: tuple[int, ...]) -> str:
     return _text(values[0]) if len(values) == 1 else f"{_text(values[0])} to {_text(values[-1])}"
 
 
-def _within(ms: int, bounds: Bounds) -> bool:
+def _within(ms: int, bounds: ConfigBounds) -> bool:
     return bounds.min_ms <= ms <= bounds.max_ms
 
 
-def _out_of_bounds(subject: Subject, option: str, ms: int, bounds: Bounds, setting: str) -> Check:
+def _out_of_bounds(subject: Subject, option: str, ms: int, bounds: ConfigBounds, setting: str) -> Check:
     low = ms < bounds.min_ms
     limit = bounds.min_ms if low else bounds.max_ms
     sign, end = ("<", "min") if low else (">", "max")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kgroup.groups.migration.evidence import Evidence, Wanted
-from kgroup.groups.migration.rules import Rules
+from kgroup.groups.migration.evidence import MigrationEvidence, MigrationRequest
+from kgroup.groups.migration.rules import MigrationRules
 from kgroup.groups.migration.versions import parse_version
 from kgroup.model.groups import Group, Member
-from kgroup.model.migration_facts import BrokerFacts, Past, PastMember
+from kgroup.model.migration_facts import BrokerFacts, GroupPast, PastMember
 
 FIRST_RELEASE = (4, 0)
 """The first broker release whose consumer protocol is not an early access."""
@@ -19,9 +19,9 @@ FIRST_RELEASE = (4, 0)
 class Case:
     """The evidence, what is wanted and the tables; what several checks derive from them."""
 
-    evidence: Evidence
-    wanted: Wanted
-    rules: Rules
+    evidence: MigrationEvidence
+    wanted: MigrationRequest
+    rules: MigrationRules
 
     @property
     def group(self) -> Group:
@@ -34,7 +34,7 @@ class Case:
         return self.evidence.broker
 
     @property
-    def past(self) -> Past | None:
+    def past(self) -> GroupPast | None:
         """What ``__consumer_offsets`` tells of it."""
         return self.evidence.past
 

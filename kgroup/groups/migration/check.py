@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 
-class Status(StrEnum):
+class CheckStatus(StrEnum):
     """How a check ended. INFO is worth saying, UNKNOWN could not be told; neither changes the verdict."""
 
     OK = "ok"
@@ -18,7 +18,7 @@ class Status(StrEnum):
     BLOCKED = "blocked"
 
 
-class Verdict(StrEnum):
+class ReadinessResult(StrEnum):
     """Whether a group is fit to move."""
 
     DONE = "DONE"
@@ -47,7 +47,7 @@ class Check:
     """
 
     id: str
-    status: Status
+    status: CheckStatus
     evidence: str
     source: str
     brief: str | None = None
@@ -72,7 +72,7 @@ class Readiness:
 
     group: str
     checks: tuple[Check, ...]
-    verdict: Verdict
+    verdict: ReadinessResult
     how: How
     reason: str | None
     more: int = 0

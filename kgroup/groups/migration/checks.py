@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from kgroup.groups.migration import about_assignors, about_brokers, about_group, about_offsets, about_sessions, clients
 from kgroup.groups.migration.case import Case
-from kgroup.groups.migration.check import Check, Status
+from kgroup.groups.migration.check import Check, CheckStatus
 from kgroup.groups.migration.subject import Subject
 
 Function = Callable[[Case], Check | None]
@@ -47,7 +47,7 @@ def run_checks(case: Case) -> tuple[Check, ...]:
     asked for can be had.
     """
     kind = about_group.kind(case)
-    if kind is not None and kind.status is Status.BLOCKED:
+    if kind is not None and kind.status is CheckStatus.BLOCKED:
         return (kind,)
     functions = [function for _, function in _ALL]
     if case.arrived:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 
 from kgroup.groups.migration.case import Case
-from kgroup.groups.migration.check import Check, Status
-from kgroup.groups.migration.evidence import Client
-from kgroup.groups.migration.rules import Certainty, ClientRow, Defect, Level, Rules, Support
+from kgroup.groups.migration.check import Check, CheckStatus
+from kgroup.groups.migration.evidence import ApplicationClient
+from kgroup.groups.migration.rules import Certainty, ClientRow, Defect, DefectLevel, MigrationRules, Support
 from kgroup.groups.migration.subject import Subject
 from kgroup.groups.migration.versions import Version, has_fix, parse_version
 from kgroup.support.errors import UsageError
@@ -21,10 +21,10 @@ CLIENTS = Subject(
 )
 _FORM = "[GROUP=]NAME:VERSION, like java:4.3.1 or pay-svc=librdkafka:2.15.0"
 _NOT_APACHE = ("-ccs", "-ce")
-_HEAVY = (Status.OK, Status.INFO, Status.UNKNOWN, Status.WARNING, Status.BLOCKED)
+_HEAVY = (CheckStatus.OK, CheckStatus.INFO, CheckStatus.UNKNOWN, CheckStatus.WARNING, CheckStatus.BLOCKED)
 
 
-def parse_clients(texts: Sequence[str]) -> tuple[tuple[str | None, Client], ...]:
+def parse_clients(texts: Sequence[str]) -> tuple[tuple[str | None, ApplicationClient], ...]:
     """``[GROUP=]NAME:VERSION`` as (group, client), each once; the group is None where it is for all.
 
     Raises UsageError for another form, and for what is no version. The name is not looked up.
@@ -32,7 +32,7 @@ def parse_clients(texts: Sequence[str]) -> tuple[tuple[str | None, Client], ...]
     return tuple(dict.fromkeys(_parse(text) for text in texts))
 
 
-def _parse(text: str) -> tuple[str | None, Client]:
+def _parse(text: str) -> tuple[str | None, ApplicationClient]:
     # Groups may be called anything, so the last separators count; neither a client nor a version has one.
     group, equals, rest = text.strip().rpartition("=")
     name, colon, version = rest.rpartition(":")
@@ -45,10 +45,10 @@ def _parse(text: str) -> tuple[str | None, Client]:
         )
     if parse_version(version) is None:
         raise UsageError(f"--client {text}: {version.strip()} is not a version", hint=f"It is {_FORM}")
-    return (group.strip() if equals else None), Client(_folded(name), version.strip())
+    return (group.strip() if equals else None), ApplicationClient(_folded(name), version.strip())
 
 
-def known_client(name: str, rules: Rules) -> ClientRow:
+def known_client(name: str, rules: MigrationRules) -> ClientRow:
     """The row of a client by one of its names; case, ``_`` and ``-`` don't matter.
 
     Raises UsageError, with near names and all that are known, for one that is not in the table.
@@ -67,7 +67,7 @@ def known_client(name: str, rules: Rules) -> ClientRow:
     )
 
 
-def minimum_versions(rules: Rules) -> str:
+def minimum_versions(rules: MigrationRules) -> str:
     """What is needed at least, in a sentence: ``Needed: Java 4.0 (4.3.1 advised), ...; not usable: ...``."""
     needed = [_needed(row) for row in rules.clients if row.support is Support.FULL and row.usable_from]
     lacking = [row.title for row in rules.clients if row.support is Support.NONE]
@@ -95,7 +95,7 @@ def clients(case: Case) -> Check | None:
     return Check(CLIENTS.id, heaviest.status, evidence, CLIENTS.source, heaviest.brief, remedy)
 
 
-def _judged(client: Client, rules: Rules) -> Check:
+def _judged(client: ApplicationClient, rules: MigrationRules) -> Check:
     row, version = _row(client.name, rules), parse_version(client.version)
     named = f"{client.name} {client.version}"
     if row is None or version is None:
@@ -131,7 +131,7 @@ def _unknown(row: ClientRow, named: str, told: str) -> Check:
     )
 
 
-def _by_version(row: ClientRow, client: Client, version: Version, told: str) -> Check:
+def _by_version(row: ClientRow, client: ApplicationClient, version: Version, told: str) -> Check:
     named = f"{client.name} {client.version}"
     usable, advised = _parsed(row.usable_from), _parsed(row.recommended)
     defects = [defect for defect in row.defects if not has_fix(version, defect.fixed_in)]
@@ -155,7 +155,7 @@ def _by_version(row: ClientRow, client: Client, version: Version, told: str) -> 
             brief=f"{row.name} {client.version} < {row.recommended}",
             remedy=f"{row.title} {row.recommended} or newer",
         )
-    serious = [defect for defect in defects if defect.level is Level.WARNING]
+    serious = [defect for defect in defects if defect.level is DefectLevel.WARNING]
     if serious:
         return CLIENTS.warning(
             f"{named}: usable ({told}){known}", brief=f"{row.name}: {serious[0].id}", remedy="read what it says first"
@@ -179,7 +179,7 @@ def _parsed(text: str | None) -> Version | None:
     return parse_version(text) if text else None
 
 
-def _row(name: str, rules: Rules) -> ClientRow | None:
+def _row(name: str, rules: MigrationRules) -> ClientRow | None:
     folded = _folded(name)
     return next((row for row in rules.clients if folded in map(_folded, row.names)), None)
 

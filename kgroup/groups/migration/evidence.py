@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from kgroup.model.groups import Group
-from kgroup.model.migration_facts import Access, BrokerFacts, Past, TopicPartition
+from kgroup.model.migration_facts import Access, BrokerFacts, GroupPast, TopicPartition
 
 Protocol = Literal["classic", "consumer"]
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
+class ApplicationClient:
     """What an application uses, as ``--client`` said: it can't be read from outside. ``java``, ``4.3.1``."""
 
     name: str
@@ -21,7 +21,7 @@ class Client:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class MigrationRequest:
     """What the user asked for: the protocol, and the group's own timeouts (None: left as they are).
 
     ``accepted`` are the refusals that ``--accept`` passes; ``foreign-owner`` passes what a name alone suggests.
@@ -34,7 +34,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class MigrationEvidence:
     """All that is known of one group.
 
     ``group`` is as it is now, with its commits. ``kind`` is its type as the listing has it (``share`` and ``streams``
@@ -48,13 +48,13 @@ class Evidence:
     group: Group
     kind: str
     broker: BrokerFacts
-    past: Past | None
+    past: GroupPast | None
     configs: Mapping[str, str] | None
     access: Access | None
     now_ms: int
     pending: tuple[TopicPartition, ...] = ()
     gone: tuple[str, ...] = ()
-    clients: tuple[Client, ...] = ()
+    clients: tuple[ApplicationClient, ...] = ()
     configured: tuple[str, ...] = ()
     may_hide: bool | None = None
     unread: Mapping[str, str] = field(default_factory=dict)

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from kgroup.groups.change_plan import Row, committed
+from kgroup.groups.change_plan import ChangeRow, committed
 from kgroup.groups.change_result import COMMITS_MISSING, NOT_VERIFIED, UNKNOWN, Result
-from kgroup.groups.migration.check import Check, How, Readiness, Verdict
-from kgroup.groups.migration.evidence import Evidence
+from kgroup.groups.migration.check import Check, How, Readiness, ReadinessResult
+from kgroup.groups.migration.evidence import MigrationEvidence
 from kgroup.model.groups import RowError
 
 
@@ -24,10 +24,10 @@ class Migrated:
     ``config`` is what becomes of the application's configuration, None where none was given.
     """
 
-    evidence: Evidence
+    evidence: MigrationEvidence
     readiness: Readiness
     target: str
-    rows: tuple[Row, ...] = ()
+    rows: tuple[ChangeRow, ...] = ()
     configs: Mapping[str, str | None] = field(default_factory=dict)
     configured: bool | None = None
     converted: bool | None = None
@@ -43,7 +43,7 @@ class Migrated:
     @property
     def ready_now(self) -> bool:
         """Whether it can be converted at once, without a word of warning."""
-        return self.readiness.verdict is Verdict.READY and self.readiness.how is How.NOW
+        return self.readiness.verdict is ReadinessResult.READY and self.readiness.how is How.NOW
 
     @property
     def member_count(self) -> int | None:
@@ -113,7 +113,7 @@ def utc(timestamp_ms: int) -> datetime:
 
 
 def migrated(
-    evidence: Sequence[Evidence], readinesses: Sequence[Readiness], target: str, result: Result
+    evidence: Sequence[MigrationEvidence], readinesses: Sequence[Readiness], target: str, result: Result
 ) -> tuple[Migrated, ...]:
     """Each group with what the result says of it, in the order of the readinesses."""
     by_name = {item.group.name: item for item in evidence}

@@ -6,20 +6,20 @@ from kgroup.groups.member_names import labels
 from kgroup.groups.migration.assignor_names import client_assignors, server_assignor
 from kgroup.groups.migration.case import Case
 from kgroup.groups.migration.check import How
-from kgroup.groups.migration.evidence import Evidence, Wanted
-from kgroup.groups.migration.rules import Rules
+from kgroup.groups.migration.evidence import MigrationEvidence, MigrationRequest
+from kgroup.groups.migration.rules import MigrationRules
 from kgroup.groups.wait_conditions import some_of
 from kgroup.support.quoting import quote
 
 
-def rolling_steps(evidence: Evidence, wanted: Wanted, how: How) -> tuple[str, ...]:
+def rolling_steps(evidence: MigrationEvidence, wanted: MigrationRequest, how: How) -> tuple[str, ...]:
     """The steps that move a group while it runs, a line each; none where ``how``, its readiness's, is not rolling.
 
     Nothing triggers it but members that come with the other protocol: the broker does the rest.
     """
     if how is not How.ROLLING:
         return ()
-    case = Case(evidence, wanted, Rules())
+    case = Case(evidence, wanted, MigrationRules())
     steps = _to_consumer(case) if case.to_consumer else _to_classic(case)
     return tuple(f"{number}. {step}" for number, step in enumerate(steps, 1))
 

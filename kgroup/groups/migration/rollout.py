@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kgroup.groups.member_names import labels
-from kgroup.groups.wait_conditions import NAMED, Line, Sight, Stable, some_of
+from kgroup.groups.wait_conditions import NAMED, EventLine, Sight, Stable, some_of
 from kgroup.model.groups import Group, Member
 from kgroup.support.units import plural
 
@@ -154,17 +154,17 @@ def joined_text(before: Followed, after: Followed) -> str | None:
     return f"{after.name} {count} joined: {some_of([names[member_id] for member_id in came])}"
 
 
-def line_of(followed: Followed) -> Line:
+def line_of(followed: Followed) -> EventLine:
     """Where the rollout of a group stands; lines of one key differ in the partitions moved alone."""
     name, group, target = followed.name, followed.group, followed.target
     if group is None and followed.type is None:
-        return Line("absent", f"{name} does not exist: waiting for it")
+        return EventLine("absent", f"{name} does not exist: waiting for it")
     if group is None:
         why = "a group without members and commits goes at the broker's next check"
-        return Line("gone", f"{name} is gone ({why}): waiting for it to come back")
+        return EventLine("gone", f"{name} is gone ({why}): waiting for it to come back")
     if not group.members:
         empty = f"{name} is {group.state}, of type {group.type}: the member that joins first decides which it will be"
-        return Line(("empty", group.type, group.state), empty)
+        return EventLine(("empty", group.type, group.state), empty)
     members, total = followed.members, followed.member_count
     unknown = total - sum(members.values())
     epoch = "" if group.group_epoch is None else f", epoch {group.group_epoch}"
@@ -184,25 +184,25 @@ def line_of(followed: Followed) -> Line:
         )
     shown = tuple(remaining) if len(remaining) <= NAMED else ()
     key = (group.type, not state, total, tuple(members.values()), group.group_epoch, shown)
-    return Line(key, "; ".join(parts))
+    return EventLine(key, "; ".join(parts))
 
 
-def finished_line(followed: Followed) -> Line:
+def finished_line(followed: Followed) -> EventLine:
     """``pay-svc finished: 6 members, all consumer``."""
-    return Line("finished", f"{followed.name} finished: {_all_of(followed.member_count, followed.target)}")
+    return EventLine("finished", f"{followed.name} finished: {_all_of(followed.member_count, followed.target)}")
 
 
-def summary(groups: Sequence[Followed], finished: Sequence[str]) -> Line:
+def summary(groups: Sequence[Followed], finished: Sequence[str]) -> EventLine:
     """One line for many groups, of which those named in ``finished`` are."""
     target = groups[0].target
     total = sum(followed.member_count for followed in groups)
     missing = [followed.name for followed in groups if followed.name not in set(finished)]
     if not missing:
-        return Line("finished", f"all {plural(len(groups), 'group')} finished: {_all_of(total, target)}")
+        return EventLine("finished", f"all {plural(len(groups), 'group')} finished: {_all_of(total, target)}")
     speaking = _speaking(sum(followed.members[target] for followed in groups), total, target)
     moved = _moved(sum(followed.moved for followed in groups))
     done = f"{len(finished)} of {plural(len(groups), 'group')} finished"
-    return Line(("many", *missing), f"{done}: {speaking}, {moved}; not yet: {some_of(missing)}")
+    return EventLine(("many", *missing), f"{done}: {speaking}, {moved}; not yet: {some_of(missing)}")
 
 
 def turns(before: Followed, after: Followed) -> Iterator[tuple[str, str]]:

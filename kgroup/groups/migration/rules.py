@@ -22,7 +22,7 @@ class Support(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Level(StrEnum):
+class DefectLevel(StrEnum):
     """Whether a defect is worth a warning, or only worth saying."""
 
     WARNING = "warning"
@@ -36,7 +36,7 @@ class Defect:
     id: str
     what: str
     fixed_in: tuple[str, ...]
-    level: Level
+    level: DefectLevel
     certainty: Certainty
 
 
@@ -82,7 +82,7 @@ class BrokerDefect:
     what: str
     since: str
     fixed_in: tuple[str, ...]
-    level: Level
+    level: DefectLevel
     targets: tuple[str, ...]
     live: bool
     static: bool
@@ -101,7 +101,7 @@ class Product:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class MigrationRules:
     """All tables. ``services`` are brokers that are not Apache Kafka's, ``proxies`` stand before brokers."""
 
     clients: tuple[ClientRow, ...] = ()

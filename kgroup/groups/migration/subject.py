@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kgroup.groups.migration.check import Check, Status
+from kgroup.groups.migration.check import Check, CheckStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,24 +22,24 @@ class Subject:
 
     def ok(self, evidence: str, *, remedy: str | None = None) -> Check:
         """Nothing stands in the way."""
-        return Check(self.id, Status.OK, evidence, self.source, remedy=remedy)
+        return Check(self.id, CheckStatus.OK, evidence, self.source, remedy=remedy)
 
     def info(
         self, evidence: str, *, brief: str | None = None, remedy: str | None = None, offline_only: bool = False
     ) -> Check:
         """Worth saying, without weight for the verdict."""
-        return Check(self.id, Status.INFO, evidence, self.source, brief, remedy, offline_only)
+        return Check(self.id, CheckStatus.INFO, evidence, self.source, brief, remedy, offline_only)
 
     def unknown(
         self, evidence: str, *, brief: str | None = None, remedy: str | None = None, offline_only: bool = False
     ) -> Check:
         """It could not be told."""
-        return Check(self.id, Status.UNKNOWN, evidence, self.source, brief, remedy, offline_only)
+        return Check(self.id, CheckStatus.UNKNOWN, evidence, self.source, brief, remedy, offline_only)
 
     def warning(self, evidence: str, *, brief: str, remedy: str | None = None) -> Check:
         """It can move, but something will be different, or may go wrong."""
-        return Check(self.id, Status.WARNING, evidence, self.source, brief, remedy)
+        return Check(self.id, CheckStatus.WARNING, evidence, self.source, brief, remedy)
 
     def blocked(self, evidence: str, *, brief: str, remedy: str | None = None) -> Check:
         """It can't move as things are."""
-        return Check(self.id, Status.BLOCKED, evidence, self.source, brief, remedy)
+        return Check(self.id, CheckStatus.BLOCKED, evidence, self.source, brief, remedy)

@@ -7,33 +7,33 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kgroup.groups.migration.about_group import ALREADY
-from kgroup.groups.migration.check import How, Readiness, Verdict
+from kgroup.groups.migration.check import How, Readiness, ReadinessResult
 from kgroup.groups.migration.checks import CHECKS
 from kgroup.groups.migration.verdict import main_check, offline_check
 
-_VERDICTS = (Verdict.DONE, Verdict.READY, Verdict.WARNING, Verdict.BLOCKED)
+_VERDICTS = (ReadinessResult.DONE, ReadinessResult.READY, ReadinessResult.WARNING, ReadinessResult.BLOCKED)
 _HOWS = (How.NONE, How.NOW, How.ROLLING, How.STOP)
 _LABELS = {subject.id: subject.label for subject in CHECKS}
 _SHOWN = 4
 
 
 @dataclass(frozen=True, slots=True)
-class SummaryRow:
+class ReadinessSummary:
     """Groups of one verdict that move in one way; ``reason`` is theirs, or names and counts the reasons."""
 
-    verdict: Verdict
+    verdict: ReadinessResult
     how: How
     count: int
     reason: str
 
 
-def summary(readinesses: Iterable[Readiness]) -> tuple[SummaryRow, ...]:
+def summary(readinesses: Iterable[Readiness]) -> tuple[ReadinessSummary, ...]:
     """What is done first, then what is ready, what warns, what is blocked; each by how it moves."""
-    sorts: dict[tuple[Verdict, How], list[Readiness]] = {}
+    sorts: dict[tuple[ReadinessResult, How], list[Readiness]] = {}
     for item in readinesses:
         sorts.setdefault((item.verdict, item.how), []).append(item)
     return tuple(
-        SummaryRow(verdict, how, len(found), _reason(found))
+        ReadinessSummary(verdict, how, len(found), _reason(found))
         for verdict in _VERDICTS
         for how in _HOWS
         if (found := sorts.get((verdict, how)))

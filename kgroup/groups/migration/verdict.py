@@ -7,17 +7,17 @@ from collections.abc import Iterable, Sequence
 from kgroup.groups.migration.about_brokers import defect_notes
 from kgroup.groups.migration.about_group import ALREADY
 from kgroup.groups.migration.case import Case
-from kgroup.groups.migration.check import Check, How, Readiness, Status, Verdict
+from kgroup.groups.migration.check import Check, CheckStatus, How, Readiness, ReadinessResult
 from kgroup.groups.migration.checks import run_checks
-from kgroup.groups.migration.evidence import Evidence, Wanted
-from kgroup.groups.migration.rules import Rules
+from kgroup.groups.migration.evidence import MigrationEvidence, MigrationRequest
+from kgroup.groups.migration.rules import MigrationRules
 
-_WORST_FIRST = (Verdict.BLOCKED, Verdict.WARNING, Verdict.READY, Verdict.DONE)
+_WORST_FIRST = (ReadinessResult.BLOCKED, ReadinessResult.WARNING, ReadinessResult.READY, ReadinessResult.DONE)
 _HARDEST_FIRST = (How.NONE, How.STOP, How.ROLLING, How.NOW)
-_WEIGHTY = (Status.BLOCKED, Status.WARNING)
+_WEIGHTY = (CheckStatus.BLOCKED, CheckStatus.WARNING)
 
 
-def readiness(evidence: Evidence, wanted: Wanted, rules: Rules) -> Readiness:
+def readiness(evidence: MigrationEvidence, wanted: MigrationRequest, rules: MigrationRules) -> Readiness:
     """Whether a group is fit to move, how, and the weightiest reason. What is unknown never makes it less fit."""
     case = Case(evidence, wanted, rules)
     checks = run_checks(case)
@@ -46,31 +46,31 @@ def worst_first(readinesses: Iterable[Readiness]) -> tuple[Readiness, ...]:
     )
 
 
-def cluster_notes(evidence: Evidence, wanted: Wanted, rules: Rules) -> tuple[str, ...]:
+def cluster_notes(evidence: MigrationEvidence, wanted: MigrationRequest, rules: MigrationRules) -> tuple[str, ...]:
     """Known defects of the brokers that concern this group, a line each; of all groups of a release they are alike."""
     return tuple(defect_notes(Case(evidence, wanted, rules)))
 
 
-def _verdict(case: Case, checks: Sequence[Check]) -> Verdict:
+def _verdict(case: Case, checks: Sequence[Check]) -> ReadinessResult:
     statuses = {check.status for check in checks}
-    if Status.BLOCKED in statuses:
-        return Verdict.BLOCKED
+    if CheckStatus.BLOCKED in statuses:
+        return ReadinessResult.BLOCKED
     if case.arrived:
-        return Verdict.DONE
-    return Verdict.WARNING if Status.WARNING in statuses else Verdict.READY
+        return ReadinessResult.DONE
+    return ReadinessResult.WARNING if CheckStatus.WARNING in statuses else ReadinessResult.READY
 
 
-def _how(case: Case, checks: Sequence[Check], verdict: Verdict) -> How:
-    if verdict in (Verdict.BLOCKED, Verdict.DONE):
+def _how(case: Case, checks: Sequence[Check], verdict: ReadinessResult) -> How:
+    if verdict in (ReadinessResult.BLOCKED, ReadinessResult.DONE):
         return How.NONE
     if case.empty:
         return How.NOW
     return How.STOP if offline_check(checks) else How.ROLLING
 
 
-def _explained(case: Case, checks: Sequence[Check], verdict: Verdict, how: How) -> str | None:
+def _explained(case: Case, checks: Sequence[Check], verdict: ReadinessResult, how: How) -> str | None:
     """Why it moves as it does, where nothing speaks against it."""
-    if verdict is Verdict.DONE:
+    if verdict is ReadinessResult.DONE:
         return f"on the {case.wanted.target} protocol already"
     if how is How.NOW:
         return "Empty"

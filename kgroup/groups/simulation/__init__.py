@@ -11,12 +11,12 @@ from dataclasses import replace
 
 from kgroup.groups.assignors.java_order import member_order
 from kgroup.groups.assignors.model import Subscriber
-from kgroup.groups.simulation.model import Change, Restart, SimulatedGroup, Simulation, Timing
-from kgroup.groups.simulation.run import Run
+from kgroup.groups.simulation.model import GroupChange, RestartStrategy, SimulatedGroup, Simulation, Timing
+from kgroup.groups.simulation.run import SimulationRun
 from kgroup.support.errors import NotFound
 
 
-def simulate(group: SimulatedGroup, change: Change, timing: Timing, seed: int = 0) -> Simulation:
+def simulate(group: SimulatedGroup, change: GroupChange, timing: Timing, seed: int = 0) -> Simulation:
     """Play the change through.
 
     ``seed`` chooses the made-up ids of new and restarted members, on which range, round robin and ties depend. A
@@ -26,9 +26,9 @@ def simulate(group: SimulatedGroup, change: Change, timing: Timing, seed: int = 
     partitions stand still in each of them. Static and back within their session: no rebalance, but 12 times the 4
     partitions of one member stand still until it is back.
     """
-    run = Run(_static(group) if change.restart is Restart.STATIC else group, timing, seed)
-    if change.restart is Restart.DYNAMIC and any(member.instance_id is not None for member in group.members):
-        run = Run(_dynamic(group), timing, seed)
+    run = SimulationRun(_static(group) if change.restart is RestartStrategy.STATIC else group, timing, seed)
+    if change.restart is RestartStrategy.DYNAMIC and any(member.instance_id is not None for member in group.members):
+        run = SimulationRun(_dynamic(group), timing, seed)
         run.settle()
     before = run.assigned
     if change.more_partitions:
@@ -47,12 +47,12 @@ def simulate(group: SimulatedGroup, change: Change, timing: Timing, seed: int = 
 def running_with(group: SimulatedGroup, protocol: str, assignor: str) -> SimulatedGroup:
     """The group as if it had been using another assignor all along: for a comparison, before any change."""
     other = replace(group, protocol=protocol, assignor=assignor)
-    run = Run(other, Timing(), 0)
+    run = SimulationRun(other, Timing(), 0)
     run.settle()
     return run.group
 
 
-def _leaving(run: Run, change: Change) -> list[Subscriber]:
+def _leaving(run: SimulationRun, change: GroupChange) -> list[Subscriber]:
     if not change.leaving:
         return run.last_members(change.remove) if change.remove else []
     members = run.group.members

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from kgroup.groups.history.model import Kind, Step
+from kgroup.groups.history.model import HistoryStep, StepKind
 from kgroup.groups.simulation.model import Timing
 from kgroup.groups.simulation.report import Sources
 
@@ -33,7 +33,7 @@ class Timed:
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class MeasuredRebalances:
     """The median of so many rebalances."""
 
     median_s: float
@@ -67,7 +67,7 @@ def timed(protocol: str, given: Durations, known: Durations) -> Timed:
     )
 
 
-def of_history(protocol: str, steps: Sequence[Step]) -> Past | None:
+def of_history(protocol: str, steps: Sequence[HistoryStep]) -> MeasuredRebalances | None:
     """The median of what the rebalances took; None for fewer than three of which it is known.
 
     Classic: from the last commit before until the assignment was there, since the joining is not in the log. A
@@ -78,6 +78,10 @@ def of_history(protocol: str, steps: Sequence[Step]) -> Past | None:
     for step in steps:
         took_ms = step.took_ms if protocol == "consumer" else step.quiet_ms
         longest_ms = max((member.poll_ms or 0 for member in step.members), default=0)
-        if step.kind is Kind.REBALANCE and took_ms is not None and (protocol == "consumer" or took_ms <= longest_ms):
+        if (
+            step.kind is StepKind.REBALANCE
+            and took_ms is not None
+            and (protocol == "consumer" or took_ms <= longest_ms)
+        ):
             known.append(took_ms)
-    return Past(median(known) / 1000, len(known)) if len(known) >= _FEWEST else None
+    return MeasuredRebalances(median(known) / 1000, len(known)) if len(known) >= _FEWEST else None

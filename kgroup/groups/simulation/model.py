@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from kgroup.groups.assignors import CLIENT_SIDE, SERVER_SIDE, Assignor
-from kgroup.groups.assignors.model import Assigned, Subscriber, Topic
+from kgroup.groups.assignors.model import Assigned, AssignorTopic, Subscriber
 from kgroup.support.errors import UsageError
 
 SERVER_DEFAULT = "uniform"
@@ -41,7 +41,7 @@ class SimulatedGroup:
     protocol: str
     assignor: str
     members: tuple[Subscriber, ...]
-    topics: tuple[Topic, ...]
+    topics: tuple[AssignorTopic, ...]
 
     def __post_init__(self) -> None:
         known = known_assignors(self.protocol)
@@ -64,7 +64,7 @@ class SimulatedGroup:
         return Style.COOPERATIVE if self.assignor == "cooperative-sticky" else Style.EAGER
 
 
-class Restart(Enum):
+class RestartStrategy(Enum):
     """Every member restarted in turn: as they are, or as if all were static members, or none."""
 
     AS_THEY_ARE = "as they are"
@@ -73,7 +73,7 @@ class Restart(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class GroupChange:
     """What is done to the group, in this order: partitions, members removed, added, killed, all restarted.
 
     Members that are added come at once, and those removed go at once; of those that are killed (kill -9) each is
@@ -88,7 +88,7 @@ class Change:
     leaving: tuple[str, ...] = ()
     more_partitions: int = 0
     grown: tuple[str, ...] | None = None
-    restart: Restart | None = None
+    restart: RestartStrategy | None = None
 
     @property
     def makes_up_ids(self) -> bool:
@@ -139,7 +139,7 @@ class Stops:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class SimulationStep:
     """One thing that happened to the group: ``join``, ``leave``, ``expire``, ``away``, ``kill`` or ``grow``.
 
     ``moved`` partitions changed their owner; ``taken`` of them although their owner stayed; ``needless`` of those
@@ -182,7 +182,7 @@ class Simulation:
 
     before: Assigned
     after: Assigned
-    steps: tuple[Step, ...]
+    steps: tuple[SimulationStep, ...]
     settled: bool
     instance_ids: Mapping[str, str | None] = field(default_factory=dict)
 

@@ -13,7 +13,7 @@ from kgroup.groups.assignors.java_order import (
     string_hash,
     uuid_hash,
 )
-from kgroup.groups.assignors.model import Subscriber, Topic, TopicPartition
+from kgroup.groups.assignors.model import AssignorTopic, Subscriber, TopicPartition
 from kgroup.groups.assignors.sticky import sticky
 from kgroup.groups.simulation.model import SimulatedGroup, Style
 
@@ -23,7 +23,7 @@ differ, and a third round was seen."""
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RebalanceOutcome:
     """Members with what they hold afterwards, after so many rebalances; whether that is the end of it."""
 
     members: tuple[Subscriber, ...]
@@ -31,7 +31,7 @@ class Outcome:
     settled: bool
 
 
-def rebalance(group: SimulatedGroup, generation: int) -> Outcome:
+def rebalance(group: SimulatedGroup, generation: int) -> RebalanceOutcome:
     """Assign until nothing is left to be revoked; ``generation`` is the one that the members have been in.
 
     The cooperative assignor leaves to nobody what has to be revoked first: the losers join again, and the next round
@@ -39,7 +39,7 @@ def rebalance(group: SimulatedGroup, generation: int) -> Outcome:
     """
     members = group.members
     if not members:
-        return Outcome((), 0, settled=True)
+        return RebalanceOutcome((), 0, settled=True)
     topics = _as_subscribed(group, members)
     for rounds in range(1, _MOST_ROUNDS + 1):
         given = assign(group.assign, _as_claimed(group, members, topics), topics)
@@ -54,8 +54,8 @@ def rebalance(group: SimulatedGroup, generation: int) -> Outcome:
             for member in members
         )
         if group.style is not Style.COOPERATIVE or not revoked:
-            return Outcome(members, rounds, settled=True)
-    return Outcome(members, _MOST_ROUNDS, settled=False)
+            return RebalanceOutcome(members, rounds, settled=True)
+    return RebalanceOutcome(members, _MOST_ROUNDS, settled=False)
 
 
 def asked_by_balance(group: SimulatedGroup) -> int:
@@ -70,7 +70,7 @@ def asked_by_balance(group: SimulatedGroup) -> int:
     return sum(len(existing.intersection(member.owned).difference(given[member.member_id])) for member in members)
 
 
-def _as_subscribed(group: SimulatedGroup, members: Sequence[Subscriber]) -> Sequence[Topic]:
+def _as_subscribed(group: SimulatedGroup, members: Sequence[Subscriber]) -> Sequence[AssignorTopic]:
     """Topics as the assignor is shown them: the coordinator looks their ids up in the order of a table of names.
 
     It counts for topics whose ids share a bucket, 1 in 16 of two.
@@ -81,7 +81,9 @@ def _as_subscribed(group: SimulatedGroup, members: Sequence[Subscriber]) -> Sequ
     return in_hash_order(by_name, lambda topic: string_hash(topic.name), len(members[0].topics) + 1)
 
 
-def _as_claimed(group: SimulatedGroup, members: Sequence[Subscriber], topics: Sequence[Topic]) -> Sequence[Subscriber]:
+def _as_claimed(
+    group: SimulatedGroup, members: Sequence[Subscriber], topics: Sequence[AssignorTopic]
+) -> Sequence[Subscriber]:
     """Members as the assignor is shown them: a coordinator keeps assignments in hash tables, too."""
     if group.style is not Style.CONSUMER:
         return members
@@ -100,7 +102,7 @@ def _in_table_order(owned: Sequence[TopicPartition], ids: dict[str, int]) -> tup
     )
 
 
-def _ids(topics: Sequence[Topic]) -> dict[str, int]:
+def _ids(topics: Sequence[AssignorTopic]) -> dict[str, int]:
     """As the uniform assignor counts them: places in the list where not every Uuid is known."""
     if all(topic.id is not None for topic in topics):
         return {topic.name: topic.id for topic in topics if topic.id is not None}

@@ -8,7 +8,7 @@ from typing import Any
 
 from kgroup.groups.assignors.model import Assigned, TopicPartition
 from kgroup.groups.member_names import member_names
-from kgroup.groups.simulation.model import Balance, Change, Restart, Timing
+from kgroup.groups.simulation.model import Balance, GroupChange, RestartStrategy, Timing
 from kgroup.groups.simulation.scenarios import Played, asked_for
 from kgroup.model.groups import Group
 
@@ -36,7 +36,7 @@ class Report:
     """
 
     group: Group
-    change: Change
+    change: GroupChange
     assignor: str | None
     timing: Timing
     sources: Sources
@@ -64,7 +64,7 @@ class Report:
                 "partitions": change.more_partitions,
                 "topics": None if change.grown is None else list(change.grown),
                 "restart": None if change.restart is None else "rolling",
-                "static": change.restart is Restart.STATIC,
+                "static": change.restart is RestartStrategy.STATIC,
                 "assignor": self.assignor,
             },
             "assumed": {
@@ -89,7 +89,7 @@ class Report:
             "protocol": scenario.group.protocol,
             "assignor": scenario.group.assignor,
             "as_it_is": scenario.as_it_is,
-            "static": scenario.change.restart is Restart.STATIC,
+            "static": scenario.change.restart is RestartStrategy.STATIC,
             "shown": shown,
             "runs": len(played.runs),
             "settled": all(run.settled for run in played.runs),
@@ -127,7 +127,7 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class MemberChange:
     """A member before and after; ``before`` is None of one that is added, ``after`` of one that is gone.
 
     ``member_id`` is None where it is made up.
@@ -150,12 +150,12 @@ class Line:
         return len(set(self.before or ()).difference(self.after or ()))
 
 
-def lines(group: Group, played: Played) -> tuple[Line, ...]:
+def lines(group: Group, played: Played) -> tuple[MemberChange, ...]:
     """Every member in the first run: those that are there as the group lists them, then those that are added."""
     before, after = played.first.before, played.first.after
     names, instances = member_names(group), {m.member_id: m.instance_id for m in group.members or ()}
     there = [
-        Line(member_id, instances.get(member_id), names.get(member_id, member_id), had, after.get(member_id))
+        MemberChange(member_id, instances.get(member_id), names.get(member_id, member_id), had, after.get(member_id))
         for member_id, had in before.items()
     ]
     # Instances that are made up for a group of dynamic members are nobody's names.
@@ -163,7 +163,7 @@ def lines(group: Group, played: Played) -> tuple[Line, ...]:
     added = []
     for number, member_id in enumerate((one for one in after if one not in before), 1):
         instance_id = played.first.instance_ids.get(member_id) if static else None
-        added.append(Line(None, instance_id, instance_id or f"new-{number}", None, after[member_id]))
+        added.append(MemberChange(None, instance_id, instance_id or f"new-{number}", None, after[member_id]))
     return (*there, *added)
 
 

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from kgroup.groups.assignors.model import Assigned, Subscriber, Topic, TopicPartition
-from kgroup.groups.simulation.model import SimulatedGroup, Standstill, Step, Style, Timing
+from kgroup.groups.assignors.model import Assigned, AssignorTopic, Subscriber, TopicPartition
+from kgroup.groups.simulation.model import SimulatedGroup, SimulationStep, Standstill, Style, Timing
 from kgroup.groups.simulation.names import (
     following_client,
     member_id_like,
@@ -19,14 +19,14 @@ from kgroup.groups.simulation.rebalancing import asked_by_balance, rebalance
 
 
 @dataclass(slots=True)
-class Run:
+class SimulationRun:
     """A group that changes. ``names`` has, by present member id, the one that the member had at the beginning."""
 
     group: SimulatedGroup
     timing: Timing
     seed: int
     names: dict[str, str] = field(init=False)
-    steps: list[Step] = field(default_factory=list)
+    steps: list[SimulationStep] = field(default_factory=list)
     settled: bool = True
     _generation: int = 1
     _made_up: int = 0
@@ -98,7 +98,9 @@ class Run:
                 for member in self.group.members
             )
             self.group = replace(self.group, members=members)
-            self.steps.append(Step("kill", tuple(self.names[member_id] for member_id in static), 0, 0, 0, 0, ()))
+            self.steps.append(
+                SimulationStep("kill", tuple(self.names[member_id] for member_id in static), 0, 0, 0, 0, ())
+            )
         dead = [member for member in dying if member.instance_id is None]
         if not dead:
             return
@@ -159,14 +161,14 @@ class Run:
         names = self._names(members)
         partitions = sum(len(member.owned) for member in members)
         standstills = (Standstill(names, partitions, seconds, cause),) if seconds > 0 and partitions else ()
-        self.steps.append(Step(what, names, 0, 0, 0, 0, standstills))
+        self.steps.append(SimulationStep(what, names, 0, 0, 0, 0, standstills))
 
     def _rebalance(
         self,
         what: str,
         who: Sequence[Subscriber],
         members: tuple[Subscriber, ...],
-        topics: tuple[Topic, ...],
+        topics: tuple[AssignorTopic, ...],
         *,
         lasting_s: float | None = None,
         dead: frozenset[str] = frozenset(),
@@ -185,7 +187,9 @@ class Run:
         needless = max(0, taken - asked_by_balance(asked)) if taken else 0
         stopped = list(before) if self.group.style is Style.EAGER else [p for p in moved if before[p] not in dead]
         standstills = self._standstills(before, stopped, lasting_s)
-        self.steps.append(Step(what, self._names(who), outcome.rounds, len(moved), taken, needless, standstills))
+        self.steps.append(
+            SimulationStep(what, self._names(who), outcome.rounds, len(moved), taken, needless, standstills)
+        )
 
     def _standstills(
         self, before: Mapping[TopicPartition, str], stopped: Sequence[TopicPartition], lasting_s: float | None
@@ -245,7 +249,7 @@ def _owners(members: Sequence[Subscriber]) -> dict[TopicPartition, str]:
     return {partition: member.member_id for member in members for partition in member.owned}
 
 
-def _longer(topic: Topic, by: int) -> Topic:
+def _longer(topic: AssignorTopic, by: int) -> AssignorTopic:
     """With more partitions; their replicas are taken to lie like those of the first ones, for want of better."""
     racks = topic.replica_racks
     if racks:

@@ -9,11 +9,11 @@ from kgroup.groups.assignors import CLIENT_SIDE, SERVER_SIDE
 from kgroup.groups.simulation import running_with, simulate
 from kgroup.groups.simulation.model import (
     SERVER_DEFAULT,
-    Change,
-    Restart,
+    GroupChange,
+    RestartStrategy,
     SimulatedGroup,
     Simulation,
-    Step,
+    SimulationStep,
     Style,
     Timing,
     known_assignors,
@@ -26,14 +26,14 @@ _MOST_WORK = 200_000
 
 
 @dataclass(frozen=True, slots=True)
-class Scenario:
+class SimulationScenario:
     """One way. ``group`` is as it would be before the change; ``as_it_is`` where that is the live assignment.
 
     ``switched_from`` is the group before its assignor was changed, where that is all the change.
     """
 
     group: SimulatedGroup
-    change: Change
+    change: GroupChange
     as_it_is: bool
     switched_from: SimulatedGroup | None = None
 
@@ -41,14 +41,14 @@ class Scenario:
     def title(self) -> str:
         """``as it is (range)``, ``static``, ``cooperative-sticky``, ``consumer protocol (uniform)``."""
         name = self.group.assignor if self.group.protocol == "classic" else f"consumer protocol ({self.group.assignor})"
-        static = self.change.restart is Restart.STATIC
+        static = self.change.restart is RestartStrategy.STATIC
         if self.as_it_is:
             return "static" if static else f"as it is ({self.group.assignor})"
         return f"{name}, static" if static else name
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class ValueRange:
     """The least and the largest of a number over all runs."""
 
     least: int
@@ -70,15 +70,15 @@ class Stop:
 
     cause: str
     seconds: float
-    times: Span
-    partitions: Span
+    times: ValueRange
+    partitions: ValueRange
 
 
 @dataclass(frozen=True, slots=True)
 class Played:
     """A scenario with what came of it in each run; ``runs`` differ in ids that nobody can know beforehand."""
 
-    scenario: Scenario
+    scenario: SimulationScenario
     runs: tuple[Simulation, ...]
 
     @property
@@ -86,13 +86,13 @@ class Played:
         """The run whose assignment is shown."""
         return self.runs[0]
 
-    def span(self, of: Callable[[Simulation], int]) -> Span:
+    def span(self, of: Callable[[Simulation], int]) -> ValueRange:
         """The least and the largest of what the runs have."""
         numbers = [of(run) for run in self.runs]
-        return Span(min(numbers), max(numbers))
+        return ValueRange(min(numbers), max(numbers))
 
     @property
-    def rebalances(self) -> Span | None:
+    def rebalances(self) -> ValueRange | None:
         """How many; None where an assignor is changed, which is done by stopping or by two rolling restarts."""
         return None if self.scenario.switched_from else self.span(lambda run: run.rebalances)
 
@@ -107,11 +107,13 @@ class Played:
             ]
             times = [sum(stop.times for stop in stops) for stops in alike]
             sizes = [size for stops in alike for stop in stops for size in (stop.fewest, stop.most)]
-            found.append(Stop(cause, seconds, Span(min(times), max(times)), Span(min(sizes), max(sizes))))
+            found.append(Stop(cause, seconds, ValueRange(min(times), max(times)), ValueRange(min(sizes), max(sizes))))
         return tuple(found)
 
 
-def scenarios(group: SimulatedGroup, change: Change, assignor: str | None, known: bool) -> tuple[Scenario, ...]:
+def scenarios(
+    group: SimulatedGroup, change: GroupChange, assignor: str | None, known: bool
+) -> tuple[SimulationScenario, ...]:
     """What is compared: the group as it is, its members static, and other assignors, the one that is asked for last.
 
     Without ``assignor`` the usual remedies are shown beside it: cooperative-sticky, and the consumer protocol.
@@ -121,20 +123,20 @@ def scenarios(group: SimulatedGroup, change: Change, assignor: str | None, known
     asked = None if assignor is None else _found(assignor, group.protocol)
     if assignor is not None and asked and _changes_nothing(change):
         other = running_with(group, *asked)
-        return (Scenario(other, change, as_it_is=False, switched_from=group),)
-    plain = replace(change, restart=Restart.AS_THEY_ARE) if change.restart else change
+        return (SimulationScenario(other, change, as_it_is=False, switched_from=group),)
+    plain = replace(change, restart=RestartStrategy.AS_THEY_ARE) if change.restart else change
     ways = [plain] if plain == change else [plain, change]
-    found = [Scenario(group, way, as_it_is=known) for way in ways] if known or not group.members else []
+    found = [SimulationScenario(group, way, as_it_is=known) for way in ways] if known or not group.members else []
     if asked is not None:
         if not found or asked != (group.protocol, group.assignor):
             other = running_with(group, *asked)
-            found += [Scenario(other, way, as_it_is=False) for way in ways]
+            found += [SimulationScenario(other, way, as_it_is=False) for way in ways]
         return tuple(found)
     remedies = [("consumer", SERVER_DEFAULT)]
     if group.protocol == "classic":
         remedies.insert(0, ("classic", "cooperative-sticky"))
     others = [remedy for remedy in remedies if remedy != (group.protocol, group.assignor)]
-    return (*found, *(Scenario(running_with(group, *other), plain, as_it_is=False) for other in others))
+    return (*found, *(SimulationScenario(running_with(group, *other), plain, as_it_is=False) for other in others))
 
 
 def asked_for(played: Sequence[Played], assignor: str | None) -> Played:
@@ -143,7 +145,7 @@ def asked_for(played: Sequence[Played], assignor: str | None) -> Played:
     return played[-1] if assignor is not None else (own or played[:1])[-1]
 
 
-def play(scenario: Scenario, timing: Timing) -> Played:
+def play(scenario: SimulationScenario, timing: Timing) -> Played:
     """Play a scenario through: 20 times where ids are made up, less often where that would take long, else once."""
     if scenario.switched_from is not None:
         return Played(scenario, (_switch(scenario.switched_from, scenario.group),))
@@ -151,12 +153,12 @@ def play(scenario: Scenario, timing: Timing) -> Played:
     return Played(scenario, tuple(simulate(scenario.group, scenario.change, timing, seed) for seed in range(runs)))
 
 
-def work(scenario: Scenario) -> int:
+def work(scenario: SimulationScenario) -> int:
     """How much a single run has to look at: members and partitions, as often as the group rebalances."""
     group, change = scenario.group, scenario.change
     each = max(1, len(group.members) + change.add) + sum(topic.partitions for topic in group.topics)
     rounds = 2 if group.style is Style.COOPERATIVE else 1
-    return each * rounds * (1 + (2 * len(group.members) if change.restart in (Restart.AS_THEY_ARE,) else 0))
+    return each * rounds * (1 + (2 * len(group.members) if change.restart in (RestartStrategy.AS_THEY_ARE,) else 0))
 
 
 def check_assignor(assignor: str) -> None:
@@ -178,7 +180,7 @@ def _found(assignor: str, protocol: str) -> tuple[str, str]:
     return ("consumer" if assignor in SERVER_SIDE else "classic"), assignor
 
 
-def _changes_nothing(change: Change) -> bool:
+def _changes_nothing(change: GroupChange) -> bool:
     return not (
         change.add or change.remove or change.kill or change.leaving or change.more_partitions or change.restart
     )
@@ -189,4 +191,4 @@ def _switch(before: SimulatedGroup, after: SimulatedGroup) -> Simulation:
     had = {member.member_id: tuple(sorted(member.owned)) for member in before.members}
     has = {member.member_id: tuple(sorted(member.owned)) for member in after.members}
     moved = sum(len(set(partitions).difference(has[member_id])) for member_id, partitions in had.items())
-    return Simulation(had, has, (Step("switch", (), 0, moved, moved, 0, ()),), settled=True)
+    return Simulation(had, has, (SimulationStep("switch", (), 0, moved, moved, 0, ()),), settled=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kgroup.groups.assignors.model import Subscriber, Topic, TopicPartition
+from kgroup.groups.assignors.model import AssignorTopic, Subscriber, TopicPartition
 from kgroup.groups.foreign_owners import foreign_owner
-from kgroup.groups.simulation.model import SERVER_DEFAULT, Change, SimulatedGroup, known_assignors
+from kgroup.groups.simulation.model import SERVER_DEFAULT, GroupChange, SimulatedGroup, known_assignors
 from kgroup.model.groups import Assignment, Group, Member, is_of_consumers
 from kgroup.support.errors import KgroupError, NotFound, Refused
 
@@ -38,7 +38,7 @@ def topics_of(group: Group) -> tuple[str, ...]:
     return tuple(sorted({partition.topic for partition in group.partitions}))
 
 
-def subject_of(group: Group, topics: Sequence[Topic], instead: str | None) -> SimulatedGroup:
+def subject_of(group: Group, topics: Sequence[AssignorTopic], instead: str | None) -> SimulatedGroup:
     """The group with these topics. ``instead`` is the assignor that is asked for, for one that has no known one.
 
     Raises Refused as ``check_subject`` does, and for an assignor of somebody else where no other one is asked for.
@@ -74,14 +74,14 @@ def subject_of(group: Group, topics: Sequence[Topic], instead: str | None) -> Si
     return SimulatedGroup(group.type, assignor, members, tuple(topics))
 
 
-def topics_as_described(group: Group) -> tuple[Topic, ...]:
+def topics_as_described(group: Group) -> tuple[AssignorTopic, ...]:
     """What the description alone tells of the topics: partitions, no ids, no racks."""
     sizes: dict[str, int] = {}
     named = [(partition.topic, partition.partition) for partition in group.partitions]
     held = [place for member in group.members or () for place in _partitions(_target(group, member))]
     for topic, number in (*named, *held):
         sizes[topic] = max(sizes.get(topic, 0), number + 1)
-    return tuple(Topic(topic, sizes[topic]) for topic in topics_of(group) if topic in sizes)
+    return tuple(AssignorTopic(topic, sizes[topic]) for topic in topics_of(group) if topic in sizes)
 
 
 def leavers(group: Group, named: Sequence[str]) -> tuple[str, ...]:
@@ -112,7 +112,7 @@ def leavers(group: Group, named: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def check_grown(group: Group, growing: Sequence[str], topics: Mapping[str, Topic]) -> None:
+def check_grown(group: Group, growing: Sequence[str], topics: Mapping[str, AssignorTopic]) -> None:
     """Raise NotFound for a topic that the group does not read."""
     from difflib import get_close_matches
 
@@ -126,7 +126,7 @@ def check_grown(group: Group, growing: Sequence[str], topics: Mapping[str, Topic
             )
 
 
-def check_numbers(group: Group, change: Change) -> None:
+def check_numbers(group: Group, change: GroupChange) -> None:
     """Raise Refused where fewer members are there than are to be removed, or to be killed after that."""
     there = len(group.members or ())
     members = "nobody is" if not there else "one member is" if there == 1 else f"{there} members are"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kgroup.groups.lag.evidence import Evidence, Isolation, Source
+from kgroup.groups.lag.evidence import Isolation, LagEvidence, Source
 from kgroup.groups.lag.report import GroupLag
 from kgroup.groups.verdict.plain import amount
 from kgroup.model.groups import Group
@@ -10,7 +10,7 @@ from kgroup.support.durations import format_duration
 from kgroup.support.units import human_count
 
 
-def measured_line(group: Group, report: GroupLag, evidence: Evidence) -> str:
+def measured_line(group: Group, report: GroupLag, evidence: LagEvidence) -> str:
     """The same from a measurement: with the age of the oldest unread record, and what does not count."""
     text = amount(group, [(p.lag, p.where) for p in report.partitions if p.lag is not None])
     if not report.total.lag:
@@ -19,7 +19,7 @@ def measured_line(group: Group, report: GroupLag, evidence: Evidence) -> str:
     return f"{text}{against}; {_age(report, evidence)}{_phantom(report)}"
 
 
-def _age(report: GroupLag, evidence: Evidence) -> str:
+def _age(report: GroupLag, evidence: LagEvidence) -> str:
     oldest = report.total.oldest
     if oldest is None or oldest.behind_ms is None:
         return f"age unknown: {evidence.why_unknown(Source.TIME)}"

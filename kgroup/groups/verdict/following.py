@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from kgroup.groups.lag.evidence import Evidence
-from kgroup.groups.lag.rates import Pace
+from kgroup.groups.lag.evidence import LagEvidence
+from kgroup.groups.lag.rates import LagTrend
 from kgroup.groups.lag.report import GroupLag, PartitionLag
-from kgroup.groups.lag.status import Status
+from kgroup.groups.lag.status import LagStatus
 from kgroup.groups.verdict.pace import is_draining
 from kgroup.groups.verdict.plain import of_assignment, of_members
 from kgroup.groups.verdict.safe import Safety
-from kgroup.groups.verdict.shape import Kind, Shape, Siblings, member_words
+from kgroup.groups.verdict.shape import LagShape, Shape, Siblings, member_words
 from kgroup.groups.verdict.stuck import held_back, is_crash_loop, stuck_of
 from kgroup.model.groups import Group
 from kgroup.support.durations import format_duration
@@ -21,7 +21,7 @@ _HOT = 3
 
 
 def next_of(
-    group: Group, report: GroupLag, evidence: Evidence, shape: Shape, safe: Safety | None, siblings: Siblings | None
+    group: Group, report: GroupLag, evidence: LagEvidence, shape: Shape, safe: Safety | None, siblings: Siblings | None
 ) -> str | None:
     """The same, with all that was read beside it; most pressing first.
 
@@ -47,16 +47,16 @@ def next_of(
     return of_assignment(group)
 
 
-def _of_stuck(group: Group, evidence: Evidence, shape: Shape, stuck: list[PartitionLag]) -> str:
+def _of_stuck(group: Group, evidence: LagEvidence, shape: Shape, stuck: list[PartitionLag]) -> str:
     first = stuck[0]
-    if shape.kind is Kind.ONE_BROKER and len(stuck) > 1:
+    if shape.kind is LagShape.ONE_BROKER and len(stuck) > 1:
         return f"broker {shape.subject} leads all that stand still"
     owner = first.partition.owner
     if owner is None:
         seen = group.members is not None and all(m.assignment is not None for m in group.members)
         return f"{first.where} has no owner" if seen else f"who owns {first.where} is not known"
     who = member_words(group, owner.member_id)
-    if first.status is Status.STALL:
+    if first.status is LagStatus.STALL:
         return f"{who} goes on committing {first.where} at {first.first}: it polls, and does not get past it"
     owns = f"{who} owns {first.where}"
     others = sum(p.partition.owner is not None and p.partition.owner.member_id == owner.member_id for p in stuck) - 1
@@ -89,13 +89,13 @@ def _of_shape(group: Group, report: GroupLag, shape: Shape, siblings: Siblings |
         return "draining, leave it alone"
     if siblings is not None and siblings.all_lag:
         return "other groups lag on the same records: it is not this group alone"
-    if shape.kind is Kind.ONE_BROKER:
+    if shape.kind is LagShape.ONE_BROKER:
         return f"broker {shape.subject} leads all that are behind"
-    if shape.kind is Kind.ONE_PARTITION:
+    if shape.kind is LagShape.ONE_PARTITION:
         return _hot(report, shape.behind[0])
-    if shape.kind is Kind.ONE_MEMBER:
+    if shape.kind is LagShape.ONE_MEMBER:
         return f"{member_words(group, shape.subject)} owns all that are behind"
-    if shape.kind is Kind.EVERY and report.total.outlook.pace is Pace.NEVER and group.members:
+    if shape.kind is LagShape.EVERY and report.total.outlook.pace is LagTrend.NEVER and group.members:
         return f"{plural(len(group.members), 'member')} for {plural(len(report.partitions), 'partition')}"
     return None
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from kgroup.groups.lag.evidence import Evidence, Source
+from kgroup.groups.lag.evidence import LagEvidence, Source
 from kgroup.groups.lag.measure import measure
-from kgroup.groups.lag.rates import Pace
+from kgroup.groups.lag.rates import LagTrend
 from kgroup.groups.lag.report import GroupLag
 from kgroup.groups.verdict.amount import measured_line
 from kgroup.groups.verdict.following import next_of
@@ -27,7 +27,7 @@ class GroupVerdict:
 
     group: Group
     report: GroupLag
-    evidence: Evidence
+    evidence: LagEvidence
     lines: tuple[VerdictLine, ...]
     next: str | None
     shape: Shape
@@ -48,7 +48,7 @@ class GroupVerdict:
         return {
             "state_since_ms": self.evidence.state_since_ms,
             "lag_status": None if self.report.total.status is None else str(self.report.total.status),
-            "draining": is_draining(self.report) if self.report.total.outlook.pace is not Pace.UNKNOWN else None,
+            "draining": is_draining(self.report) if self.report.total.outlook.pace is not LagTrend.UNKNOWN else None,
             "shape": {
                 "kind": str(self.shape.kind),
                 "subject": self.shape.subject,
@@ -71,7 +71,7 @@ class GroupVerdict:
         }
 
 
-def verdict(group: Group, evidence: Evidence, report: GroupLag | None = None) -> GroupVerdict:
+def verdict(group: Group, evidence: LagEvidence, report: GroupLag | None = None) -> GroupVerdict:
     """What is the matter with the group; ``report`` is its measurement, where that was made already."""
     report = report or measure(group, evidence)
     shape, safe = shape_of(report), safety(report, evidence)
@@ -93,7 +93,7 @@ def verdict(group: Group, evidence: Evidence, report: GroupLag | None = None) ->
 
 
 def _lines(
-    group: Group, report: GroupLag, evidence: Evidence, shape: Shape, safe: Safety | None, siblings: Siblings | None
+    group: Group, report: GroupLag, evidence: LagEvidence, shape: Shape, safe: Safety | None, siblings: Siblings | None
 ) -> list[VerdictLine]:
     lines = [VerdictLine("LAG", measured_line(group, report, evidence))]
     if (text := stuck_line(report, evidence)) is not None:
@@ -113,7 +113,7 @@ def _lines(
     return lines
 
 
-def _others(evidence: Evidence, siblings: Siblings | None) -> str:
+def _others(evidence: LagEvidence, siblings: Siblings | None) -> str:
     if siblings is None:
         return f"other groups unknown: {evidence.why_unknown(Source.SIBLINGS)}"
     return siblings_words(siblings)

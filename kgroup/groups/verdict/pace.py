@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kgroup.groups.lag.evidence import Evidence, Source
-from kgroup.groups.lag.rates import Pace
+from kgroup.groups.lag.evidence import LagEvidence, Source
+from kgroup.groups.lag.rates import LagTrend
 from kgroup.groups.lag.report import GroupLag, PartitionLag
 from kgroup.groups.lag.words import rate_words
 from kgroup.support.durations import format_duration
 
 
-def rate_line(report: GroupLag, evidence: Evidence) -> str:
+def rate_line(report: GroupLag, evidence: LagEvidence) -> str:
     """``in 4000/s, out 2300/s: growing, never caught up at this rate``; what is known, of how many partitions."""
     arriving = _known(report, lambda p: p.rates.incoming)
     read = _known(report, lambda p: p.rates.outgoing)
@@ -28,7 +28,7 @@ def rate_line(report: GroupLag, evidence: Evidence) -> str:
 
 def is_draining(report: GroupLag) -> bool:
     """Whether every partition keeps up or drains, and at least one drains."""
-    return report.total.outlook.pace is Pace.DRAINING
+    return report.total.outlook.pace is LagTrend.DRAINING
 
 
 def _known(report: GroupLag, rate: Callable[[PartitionLag], float | None]) -> str | None:
@@ -39,7 +39,7 @@ def _known(report: GroupLag, rate: Callable[[PartitionLag], float | None]) -> st
     return rate_words(sum(found)) + of
 
 
-def _why(report: GroupLag, evidence: Evidence) -> str:
+def _why(report: GroupLag, evidence: LagEvidence) -> str:
     if Source.COMMITS in evidence.unknown:
         return evidence.unknown[Source.COMMITS]
     return next((p.judged.why for p in report.partitions if p.judged.why), "too few commits")
@@ -49,15 +49,15 @@ def _going(report: GroupLag) -> str | None:
     total = report.total
     growth = total.rates.growth
     match total.outlook.pace:
-        case Pace.KEEPS_UP:
+        case LagTrend.KEEPS_UP:
             return "keeps up" if total.lag or total.missing else "nothing unread"
-        case Pace.DRAINING:
+        case LagTrend.DRAINING:
             return f"draining, caught up in {format_duration(round(total.outlook.seconds or 0))} at this rate"
-        case Pace.UNKNOWN:
+        case LagTrend.UNKNOWN:
             return None
-        case Pace.NEVER:
+        case LagTrend.NEVER:
             if growth is not None and growth < 0 and not total.rates.is_even:
-                never = [p for p in report.partitions if p.outlook.pace is Pace.NEVER]
+                never = [p for p in report.partitions if p.outlook.pace is LagTrend.NEVER]
                 more = f" and {len(never) - 1} more" if len(never) > 1 else ""
                 return f"shrinking, but {never[0].where}{more} never caught up at this rate"
             how = "never" if growth is None else "flat, never" if total.rates.is_even else "growing, never"

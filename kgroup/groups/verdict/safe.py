@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kgroup.groups.lag.evidence import Evidence, Retention, Source
-from kgroup.groups.lag.rates import Pace
+from kgroup.groups.lag.evidence import LagEvidence, Retention, Source
+from kgroup.groups.lag.rates import LagTrend
 from kgroup.groups.lag.report import GroupLag, PartitionLag
 from kgroup.groups.verdict.line import Concern
 from kgroup.support.durations import format_duration
@@ -29,7 +29,7 @@ class Safety:
     too_late: bool = False
 
 
-def safety(report: GroupLag, evidence: Evidence) -> Safety | None:
+def safety(report: GroupLag, evidence: LagEvidence) -> Safety | None:
     """What is left to the unread records; None where there are none."""
     lagging = [p for p in report.partitions if p.lag]
     if not lagging:
@@ -51,7 +51,7 @@ def safety(report: GroupLag, evidence: Evidence) -> Safety | None:
     late = _too_late(dated)
     if late is not None:
         left, row = late
-        never = row.outlook.pace is Pace.NEVER
+        never = row.outlook.pace is LagTrend.NEVER
         when = "never caught up" if never else f"caught up only in {format_duration(row.outlook.seconds or 0)}"
         place = "" if row is first else f"; {row.where} has {format_duration(left / 1000)} left"
         text += f"{place}, {when} at this rate"
@@ -61,12 +61,12 @@ def safety(report: GroupLag, evidence: Evidence) -> Safety | None:
 
 def _too_late(dated: list[tuple[int, PartitionLag]]) -> tuple[int, PartitionLag] | None:
     """The first partition that drains, but not in time. (One that never does is said by RATE and STUCK.)"""
-    draining = [(left, p) for left, p in dated if p.outlook.pace is Pace.DRAINING]
+    draining = [(left, p) for left, p in dated if p.outlook.pace is LagTrend.DRAINING]
     late = [(left, p) for left, p in draining if (p.outlook.seconds or 0) * 1000 > left]
     return min(late, key=lambda pair: pair[0]) if late else None
 
 
-def _undated(lagging: list[PartitionLag], evidence: Evidence) -> Safety:
+def _undated(lagging: list[PartitionLag], evidence: LagEvidence) -> Safety:
     known = [p for p in lagging if p.headroom is not None]
     if not known:
         return Safety(f"unknown: {evidence.why_unknown(Source.RETENTION)}", None, None)

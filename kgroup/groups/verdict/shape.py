@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from kgroup.groups.lag.evidence import Sibling
 from kgroup.groups.lag.report import GroupLag, PartitionLag
-from kgroup.groups.lag.status import Status
+from kgroup.groups.lag.status import LagStatus
 from kgroup.groups.member_names import labels
 from kgroup.model.groups import Group
 from kgroup.support.units import plural
@@ -19,7 +19,7 @@ _SIBLING_SECONDS = 60
 _QUIET_MS = 3_600_000
 
 
-class Kind(StrEnum):
+class LagShape(StrEnum):
     """Which partitions are behind."""
 
     NONE = "none"
@@ -39,7 +39,7 @@ class Shape:
     ``subject`` is the member's id, the broker's or the topic's name, None for other kinds.
     """
 
-    kind: Kind
+    kind: LagShape
     behind: tuple[PartitionLag, ...]
     of: int
     subject: str | None = None
@@ -53,31 +53,31 @@ def shape_of(report: GroupLag) -> Shape:
     """
     known = [p for p in report.partitions if p.lag is not None]
     if not known:
-        return Shape(Kind.UNKNOWN, (), 0)
+        return Shape(LagShape.UNKNOWN, (), 0)
     largest = max(p.lag or 0 for p in known)
     behind = tuple(p for p in known if _is_behind(p, largest))
     if not behind:
-        return Shape(Kind.NONE, (), len(known))
+        return Shape(LagShape.NONE, (), len(known))
     if len(behind) == len(known):
-        return Shape(Kind.EVERY, behind, len(known))
+        return Shape(LagShape.EVERY, behind, len(known))
     if len(behind) == 1:
-        return Shape(Kind.ONE_PARTITION, behind, len(known))
-    commons: tuple[tuple[Kind, Callable[[PartitionLag], str | None]], ...] = (
-        (Kind.ONE_MEMBER, lambda p: p.partition.owner.member_id if p.partition.owner else None),
-        (Kind.ONE_BROKER, lambda p: None if p.leader is None else str(p.leader)),
-        (Kind.ONE_TOPIC, lambda p: p.partition.topic),
+        return Shape(LagShape.ONE_PARTITION, behind, len(known))
+    commons: tuple[tuple[LagShape, Callable[[PartitionLag], str | None]], ...] = (
+        (LagShape.ONE_MEMBER, lambda p: p.partition.owner.member_id if p.partition.owner else None),
+        (LagShape.ONE_BROKER, lambda p: None if p.leader is None else str(p.leader)),
+        (LagShape.ONE_TOPIC, lambda p: p.partition.topic),
     )
     for kind, key in commons:
         subject = _common(behind, known, key)
         if subject is not None:
             return Shape(kind, behind, len(known), subject)
-    return Shape(Kind.SOME, behind, len(known))
+    return Shape(LagShape.SOME, behind, len(known))
 
 
 def _is_behind(row: PartitionLag, largest: int) -> bool:
     if not row.lag:
         return False
-    if row.status is Status.REWIND or (row.status is not None and row.status.is_stuck):
+    if row.status is LagStatus.REWIND or (row.status is not None and row.status.is_stuck):
         return True
     return (row.is_behind or row.status is None) and row.lag * _SHARE >= largest
 
@@ -97,27 +97,27 @@ def shape_words(shape: Shape, group: Group) -> str:
     """``one partition of 12, orders:7 (enrich-1)``, ``all 4 partitions of enrich-1, and no others``."""
     count = len(shape.behind)
     match shape.kind:
-        case Kind.UNKNOWN:
+        case LagShape.UNKNOWN:
             return "unknown: no partition's lag is known"
-        case Kind.NONE:
+        case LagShape.NONE:
             return "no partition is behind"
-        case Kind.EVERY if shape.of == 1:
+        case LagShape.EVERY if shape.of == 1:
             return f"its only partition, {shape.behind[0].where}"
-        case Kind.EVERY:
+        case LagShape.EVERY:
             members = len({p.partition.owner.member_id for p in shape.behind if p.partition.owner})
             return "every partition" + (", every member" if members > 1 else "")
-        case Kind.ONE_PARTITION:
+        case LagShape.ONE_PARTITION:
             row = shape.behind[0]
             owner = row.partition.owner
             whose = f" ({labels(group).get(owner.member_id, owner.member_id)})" if owner else ""
             return f"one partition of {shape.of}, {row.where}{whose}"
-        case Kind.ONE_MEMBER:
+        case LagShape.ONE_MEMBER:
             return f"the {plural(count, 'partition')} of one member, {member_words(group, shape.subject)}, no others"
-        case Kind.ONE_BROKER:
+        case LagShape.ONE_BROKER:
             return f"the {plural(count, 'partition')} led by broker {shape.subject}, no others"
-        case Kind.ONE_TOPIC:
+        case LagShape.ONE_TOPIC:
             return f"the {plural(count, 'partition')} of {shape.subject}, no others"
-        case Kind.SOME:
+        case LagShape.SOME:
             return f"{count} of {shape.of} partitions"
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kgroup.groups.lag.evidence import Churn, Evidence, Isolation, OpenTransaction, Source
+from kgroup.groups.lag.evidence import BlockingTransaction, Churn, Isolation, LagEvidence, Source
 from kgroup.groups.lag.report import GroupLag, PartitionLag
-from kgroup.groups.lag.status import Status
+from kgroup.groups.lag.status import LagStatus
 from kgroup.groups.lag.words import rate_words
 from kgroup.support.durations import format_duration
 from kgroup.support.units import human_count, plural
@@ -21,7 +21,7 @@ def stuck_of(report: GroupLag) -> list[PartitionLag]:
     return sorted(found, key=lambda p: (p.judged.since_ms or 0, -(p.lag or 0)))
 
 
-def stuck_line(report: GroupLag, evidence: Evidence) -> str | None:
+def stuck_line(report: GroupLag, evidence: LagEvidence) -> str | None:
     """Which partition stands since when; ``unknown: ...`` where that can't be told, None where none does."""
     stuck = stuck_of(report)
     lagging = [p for p in report.partitions if p.lag]
@@ -47,7 +47,7 @@ def is_crash_loop(report: GroupLag, churn: Churn | None) -> bool:
     if churn is None or churn.generations < CRASH_LOOP_GENERATIONS:
         return False
     lagging = [p for p in report.partitions if p.lag]
-    return bool(lagging) and all(p.status is Status.STOP for p in lagging)
+    return bool(lagging) and all(p.status is LagStatus.STOP for p in lagging)
 
 
 def _how(row: PartitionLag, now_ms: int, incoming: float | None) -> str:
@@ -55,7 +55,7 @@ def _how(row: PartitionLag, now_ms: int, incoming: float | None) -> str:
     age = "" if judged.since_ms is None else format_duration(max(0, now_ms - judged.since_ms) // 1000)
     age = f"over {age}" if judged.at_least and age else age
     arriving = f" while {rate_words(incoming)} arrive" if incoming else ""
-    if row.status is Status.STALL:
+    if row.status is LagStatus.STALL:
         since = f" in {age}" if age else ""
         return f"{plural(judged.repeats or 0, 'commit')} of the same offset{since}{arriving}"
     return f"no commit for {age}{arriving}" if age else f"no commit{arriving}"
@@ -76,7 +76,7 @@ def _more(rows: Sequence[PartitionLag], now_ms: int) -> str:
 
 def back_line(report: GroupLag) -> str | None:
     """What was moved back: ``orders:3 went back by 1204 offsets 4m ago``; None where nothing was."""
-    rows = [p for p in report.partitions if p.status is Status.REWIND]
+    rows = [p for p in report.partitions if p.status is LagStatus.REWIND]
     if not rows:
         return None
     row = max(rows, key=lambda p: p.judged.back or 0)
@@ -113,7 +113,7 @@ def transaction_line(report: GroupLag) -> str | None:
     return f"{human_count(row.held_back or 0)} offsets of {row.where} lie behind {whose}{more}"
 
 
-def transaction_words(transaction: OpenTransaction | None, now_ms: int) -> str:
+def transaction_words(transaction: BlockingTransaction | None, now_ms: int) -> str:
     """``an open transaction of producer 4711 (pay-tx), begun 12m ago at 8812337``."""
     if transaction is None:
         return "an open transaction, of whom is not known"

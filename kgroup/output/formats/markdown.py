@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import UTC
 
-from kgroup.model.blocks import Gap, Table, Text, Title, Verdict
+from kgroup.model.blocks import BlankLine, LabelledLine, Table, Text, Title
 from kgroup.model.outcome import Outcome
 from kgroup.output.remarks import NO_REMARKS, Remarks
 from kgroup.output.terminal.draw import title_lines
@@ -29,13 +29,13 @@ def markdown_lines(outcomes: Sequence[Outcome], argv: Sequence[str], remarks: Re
             match block:
                 case Title():
                     yield from title_lines(block, outcome, _WIDTH)
-                case Verdict(word, text, _):
+                case LabelledLine(word, text, _):
                     yield f"{word:<6} {visible(text)}"
                 case Table():
                     yield from draw_table(block, None, False, lambda text, style: text)
                 case Text(lines):
                     yield from (visible(line) for line in lines)
-                case Gap():
+                case BlankLine():
                     yield ""
     if said := [visible(line) for line in remarks.lines()]:
         yield from ("", *said)

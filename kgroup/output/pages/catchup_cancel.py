@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kgroup.catchup.ending import Ending
+from kgroup.catchup.ending import Cancellation
 from kgroup.catchup.steps import Close, MoveBack, Nothing
-from kgroup.model.blocks import Block, Cell, Column, Records, Screen, Table, Text, Title, Verdict
-from kgroup.model.blocks import Gap as Space
+from kgroup.model.blocks import BlankLine as Space
+from kgroup.model.blocks import Block, Cell, Column, LabelledLine, Records, Screen, Table, Text, Title
 from kgroup.support.units import plural
 
 _ROWS = 20
@@ -19,7 +19,7 @@ _MOVES = (
 HEADER = ("plan_id", "group", "topic", "partition", "from", "to")
 
 
-def ended_screen(ending: Ending, to_apply: str) -> Screen:
+def ended_screen(ending: Cancellation, to_apply: str) -> Screen:
     """What would be done, or was."""
     plan = ending.state.found.plan
     word = "DONE" if ending.executed else "PLAN"
@@ -27,7 +27,7 @@ def ended_screen(ending: Ending, to_apply: str) -> Screen:
     blocks += _body(ending)
     if ending.refusal is not None:
         error = ending.refusal
-        blocks.append(Verdict("REFUSED", f"{error.message} [{error.code}]", "bad"))
+        blocks.append(LabelledLine("REFUSED", f"{error.message} [{error.code}]", "bad"))
         blocks.append(Text(tuple(f"  {line}" for line in (*error.details, *((error.hint,) if error.hint else ())))))
     if ending.executed:
         return Screen((*blocks, Text(("Done.",))))
@@ -36,7 +36,7 @@ def ended_screen(ending: Ending, to_apply: str) -> Screen:
     return Screen((*blocks, Space(), Text(("Nothing was changed. To do it:", f"  {to_apply}"))))
 
 
-def _body(ending: Ending) -> Iterator[Block]:
+def _body(ending: Cancellation) -> Iterator[Block]:
     decision, plan = ending.decision, ending.state.found.plan
     match decision:
         case MoveBack():
@@ -49,19 +49,19 @@ def _body(ending: Ending) -> Iterator[Block]:
             yield Text((f"{plan.group} goes on from there, and handles the gap itself.",))
             for row in decision.twice[:_ROWS]:
                 what = f"{row.topic}:{row.partition} [{row.start}, {row.end}): {row.why}"
-                yield Verdict("TWICE", what, "warn")
+                yield LabelledLine("TWICE", what, "warn")
         case Close(note=note, given_up=given_up):
             yield Text((f"{note[0].upper()}{note[1:]}.",))
             for lost in given_up[:_ROWS]:
                 what = f"{lost.topic}:{lost.partition} [{lost.start}, {lost.end})"
-                yield Verdict("NOBODY", f"gets {what}, {plural(lost.end - lost.start, 'offset')}", "warn")
+                yield LabelledLine("NOBODY", f"gets {what}, {plural(lost.end - lost.start, 'offset')}", "warn")
         case Nothing(why=why):
             yield Text((f"{why}: nothing to do",))  # it begins with the plan's id, which is pasted as it stands
         case _:
             pass
 
 
-def ended_records(ending: Ending) -> Records:
+def ended_records(ending: Cancellation) -> Records:
     """The moves in csv."""
     plan = ending.state.found.plan
     return Records(HEADER, [(plan.id, plan.group, *move) for move in ending.moves])

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from kgroup.catchup.documents import next_deadline_ms, rfc3339
-from kgroup.catchup.plan_state import Commands, PlanState, offsets_text, sink_name
-from kgroup.catchup.release_evidence import SetBack
-from kgroup.catchup.verification import PartitionProof, Proof
-from kgroup.model.blocks import Block, Cell, Column, Records, Screen, Styled, Table, Text, Title, Verdict
-from kgroup.model.blocks import Gap as Space
+from kgroup.catchup.plan_state import PlanCommands, VerifiedPlan, offsets_text, sink_name
+from kgroup.catchup.release_evidence import OffsetRewind
+from kgroup.catchup.verification import PartitionVerification, Verification
+from kgroup.model.blocks import BlankLine as Space
+from kgroup.model.blocks import Block, Cell, Column, LabelledLine, Records, Screen, Styled, Table, Text, Title
 from kgroup.support.durations import format_duration
 from kgroup.support.errors import KgroupError
 from kgroup.support.units import human_bytes, percent, plural
@@ -51,7 +51,7 @@ _PROVED = (
 _LOST = (Column("PARTITION", fold=True), Column("RANGE"), Column("OFFSETS", right=True), Column("WHY", fold=True))
 
 
-def released_screen(state: PlanState, typed: Commands) -> Screen:
+def released_screen(state: VerifiedPlan, typed: PlanCommands) -> Screen:
     """The head is released, and nothing else is to be done now."""
     plan = state.found.plan
     who = f"{plan.group} MAY START NOW" if plan.group else f"{plan.id} is in the ledger"
@@ -62,20 +62,20 @@ def released_screen(state: PlanState, typed: Commands) -> Screen:
     return Screen((*blocks, Text(tuple(lines))))
 
 
-def owed(state: PlanState) -> Iterator[Block]:
+def owed(state: VerifiedPlan) -> Iterator[Block]:
     """What is owed, and until when."""
     plan = state.found.plan
     sizes = [item.size for item in plan.ranges]
     known = [size for size in sizes if size is not None]
     whole = state.owed == state.offsets and len(known) == len(sizes)
     size = f", {human_bytes(sum(known))}" if whole else ""
-    yield Verdict("OWED ", f"{offsets_text(state.owed)}{size}, in {plan.id}: unread until you say where to")
+    yield LabelledLine("OWED ", f"{offsets_text(state.owed)}{size}, in {plan.id}: unread until you say where to")
     deadline = next_deadline_ms(state.found)
     if deadline is not None:
-        yield Verdict("UNTIL", f"{rfc3339(deadline)}; then retention takes the first of them")
+        yield LabelledLine("UNTIL", f"{rfc3339(deadline)}; then retention takes the first of them")
 
 
-def list_screen(states: Sequence[PlanState], *, verbose: bool) -> Screen:
+def list_screen(states: Sequence[VerifiedPlan], *, verbose: bool) -> Screen:
     """A row a plan: what is owed first, the earliest deadline first."""
     if not states:
         return Screen(())
@@ -89,7 +89,7 @@ def list_screen(states: Sequence[PlanState], *, verbose: bool) -> Screen:
     return Screen(tuple(blocks))
 
 
-def _list_row(state: PlanState) -> tuple[Cell, ...]:
+def _list_row(state: VerifiedPlan) -> tuple[Cell, ...]:
     plan, delivery = state.found.plan, state.found.delivery
     deadline = next_deadline_ms(state.found) if state.owed else None
     made = datetime.fromtimestamp(plan.created_ms / 1000, UTC)
@@ -106,7 +106,7 @@ def _list_row(state: PlanState) -> tuple[Cell, ...]:
     )
 
 
-def list_records(states: Sequence[PlanState]) -> Records:
+def list_records(states: Sequence[VerifiedPlan]) -> Records:
     """The same in csv."""
     return Records(
         LIST_HEADER,
@@ -127,7 +127,7 @@ def list_records(states: Sequence[PlanState]) -> Records:
     )
 
 
-def show_screen(state: PlanState, typed: Commands, *, verbose: bool, gone: KgroupError | None = None) -> Screen:
+def show_screen(state: VerifiedPlan, typed: PlanCommands, *, verbose: bool, gone: KgroupError | None = None) -> Screen:
     """One plan: who works on it, how far it is, what is lost, what comes next.
 
     ``gone`` is why nothing more can be delivered.
@@ -135,19 +135,19 @@ def show_screen(state: PlanState, typed: Commands, *, verbose: bool, gone: Kgrou
     found, proof = state.found, state.proof
     plan = found.plan
     blocks: list[Block] = [Title(f"{plan.id}  {state.word}  {percent(*state.done)}  {state.name}")]
-    blocks.append(Verdict("WHO ", _who(state)))
-    blocks.append(Verdict("GAP ", f"{state.done_text} delivered; {proof.records} records were read"))
+    blocks.append(LabelledLine("WHO ", _who(state)))
+    blocks.append(LabelledLine("GAP ", f"{state.done_text} delivered; {proof.records} records were read"))
     totals = proof.totals()
     lost = totals["lost_offsets"]
     counted = f"{totals['dead']}        LOST  {lost}        MAY COME TWICE  {totals['may_repeat']}"
-    blocks.append(Verdict("DEAD", counted, "bad" if lost else None))
+    blocks.append(LabelledLine("DEAD", counted, "bad" if lost else None))
     blocks += _again(proof)
     if found.state.note:
-        blocks.append(Verdict("NOTE", found.state.note))
+        blocks.append(LabelledLine("NOTE", found.state.note))
     deadline = next_deadline_ms(found) if state.owed else None
     if deadline is not None:
         left = format_duration(max(0, deadline - state.now_ms) / 1000)
-        blocks.append(Verdict("SAFE", f"retention takes the first undelivered record in {left}"))
+        blocks.append(LabelledLine("SAFE", f"retention takes the first undelivered record in {left}"))
     blocks += [Space(), *_table(proof.partitions, verbose=verbose)]
     if proof.lost:
         blocks += [Space(), _lost_table(proof)]
@@ -161,7 +161,7 @@ def show_screen(state: PlanState, typed: Commands, *, verbose: bool, gone: Kgrou
     return Screen(tuple(blocks))
 
 
-def _who(state: PlanState) -> str:
+def _who(state: VerifiedPlan) -> str:
     found = state.found
     reason = f', "{found.plan.reason}"' if found.plan.reason else ""
     epoch, seen_s = found.epoch, state.seen_s
@@ -173,7 +173,7 @@ def _who(state: PlanState) -> str:
     return f"{found.plan.who}, since {rfc3339(found.plan.created_ms)}{reason}; {runner}"
 
 
-def _table(partitions: Sequence[PartitionProof], *, verbose: bool) -> Iterator[Block]:
+def _table(partitions: Sequence[PartitionVerification], *, verbose: bool) -> Iterator[Block]:
     ranked = sorted(partitions, key=lambda row: row.delivered_to - row.end)
     shown = ranked if verbose else ranked[:ROWS_ON_A_PAGE]
     rows = [
@@ -193,7 +193,7 @@ def _table(partitions: Sequence[PartitionProof], *, verbose: bool) -> Iterator[B
         yield Text((f"{more} more: --verbose",))
 
 
-def _next(state: PlanState, typed: Commands) -> str | None:
+def _next(state: VerifiedPlan, typed: PlanCommands) -> str | None:
     match state.word:
         case "replaying":
             return f"{typed.stop}   stops it; nothing is lost"
@@ -207,7 +207,7 @@ def _next(state: PlanState, typed: Commands) -> str | None:
             return None
 
 
-def proof_screen(state: PlanState, took_s: float | None, *, untouched: bool) -> Screen:
+def proof_screen(state: VerifiedPlan, took_s: float | None, *, untouched: bool) -> Screen:
     """The end of a replay: all is proved, or what is lost in exact ranges.
 
     ``untouched`` is whether it is known that nobody set the group back, but for what the proof has.
@@ -242,28 +242,28 @@ def proof_screen(state: PlanState, took_s: float | None, *, untouched: bool) -> 
     return Screen((*blocks, *_twice(state), Text((f"Delivered: {read}; {plural(complete, 'partition')} complete.",))))
 
 
-def _twice(state: PlanState) -> Iterator[Block]:
+def _twice(state: VerifiedPlan) -> Iterator[Block]:
     for row in state.proof.twice:
         what = f"{row.topic}:{row.partition} [{row.start}, {row.end})"
         group, at = state.found.plan.group, rfc3339(row.at_ms)
         said = f"the commit of {group} was deleted at {at}" if row.deleted else f"{group} was set back at {at}"
-        yield Verdict("TWICE", f"{said}: {'perhaps ' * row.deleted}{what}", "warn")
+        yield LabelledLine("TWICE", f"{said}: {'perhaps ' * row.deleted}{what}", "warn")
 
 
-def _again(proof: Proof) -> Iterator[Block]:
+def _again(proof: Verification) -> Iterator[Block]:
     """What comes to the readers of the target topic twice, where they had read it before it was gone."""
     if again := proof.totals()["delivered_again"]:
         said = (
             f"{plural(again, 'record')} gone from the target topic after they were delivered, and delivered once more"
         )
-        yield Verdict("AGAIN", said, "warn")
+        yield LabelledLine("AGAIN", said, "warn")
 
 
-def _came_back(row: SetBack) -> str:
+def _came_back(row: OffsetRewind) -> str:
     return "perhaps: its commit was deleted" if row.deleted else "was set back"
 
 
-def _lost_table(proof: Proof) -> Table:
+def _lost_table(proof: Verification) -> Table:
     rows = [
         (f"{row.topic}:{row.partition}", Styled(f"[{row.start}, {row.end})", "bad"), row.offsets, row.why)
         for row in proof.lost

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from kgroup.catchup.documents import rfc3339
 from kgroup.catchup.gap import Gap
 from kgroup.catchup.model import GapRange
-from kgroup.catchup.risks import Level, Risk
+from kgroup.catchup.risks import Risk, RiskLevel
 from kgroup.groups.change_result import NOT_EMPTY, Refusal
-from kgroup.model.blocks import Block, Cell, Column, Records, Screen, Styled, Table, Text, Title, Verdict
-from kgroup.model.blocks import Gap as Space
+from kgroup.model.blocks import BlankLine as Space
+from kgroup.model.blocks import Block, Cell, Column, LabelledLine, Records, Screen, Styled, Table, Text, Title
 from kgroup.model.groups import Group
 from kgroup.output.pages.text import wrapped
 from kgroup.support.durations import format_duration
@@ -76,7 +76,7 @@ def plan_screen(page: PlanPage) -> Screen:
     blocks: list[Block] = [Title(f"PLAN  catch up {subject}")]
     blocks.append(Text(tuple(_steps(page))))
     blocks += [Space(), *_partitions(page)]
-    to_read = [line for risk in page.risks if risk.level is Level.READ for line in _read(risk)]
+    to_read = [line for risk in page.risks if risk.level is RiskLevel.READ for line in _read(risk)]
     if to_read:
         blocks += [Space(), Text(("READ THIS", *to_read))]
     checks = list(_checks(page))
@@ -150,14 +150,14 @@ def _checks(page: PlanPage) -> Iterator[Block]:
     for check in page.checks:
         yield Text((f" ok       {check}",))
     for risk in page.risks:
-        if risk.level is not Level.READ:
-            bad = risk.level is Level.BLOCKED
-            yield Verdict(risk.level.value, risk.message, "bad" if bad else "warn")
+        if risk.level is not RiskLevel.READ:
+            bad = risk.level is RiskLevel.BLOCKED
+            yield LabelledLine(risk.level.value, risk.message, "bad" if bad else "warn")
             if risk.hint:
                 yield Text((f"{_INDENT}{risk.hint}",))
     for row in page.gap.not_moved:
         if row.error:
-            yield Verdict("ERROR", f"{row.name}: {row.why} [{row.code}]", "bad")
+            yield LabelledLine("ERROR", f"{row.name}: {row.why} [{row.code}]", "bad")
             if row.hint:
                 yield Text((f"{_INDENT}{row.hint}",))
     for refusal in page.refusals:
@@ -172,7 +172,7 @@ def _refusal(refusal: Refusal, group: Group | None) -> Iterator[Block]:
         more = f" and {len(members) - _NAMED_MEMBERS} more" if len(members) > _NAMED_MEMBERS else ""
         count = plural(len(members), "member") if group.members is not None else "members that you may not see"
         who = f" ({named}{more})" if named else ""
-        yield Verdict("NOT YET", f"{group.name} is {group.state}: {count}{who}.", "warn")
+        yield LabelledLine("NOT YET", f"{group.name} is {group.state}: {count}{who}.", "warn")
         yield Text(
             (
                 *((f"{_INDENT}{error.hint}",) if error.hint else ()),
@@ -181,7 +181,7 @@ def _refusal(refusal: Refusal, group: Group | None) -> Iterator[Block]:
             )
         )
         return
-    yield Verdict("REFUSED", f"{error.message} [{error.code}]", "bad")
+    yield LabelledLine("REFUSED", f"{error.message} [{error.code}]", "bad")
     yield Text(tuple(f"  {line}" for line in (*error.details, *((error.hint,) if error.hint else ()))))
 
 

@@ -5,9 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from kgroup.groups.change_plan import Row
+from kgroup.groups.change_plan import ChangeRow
 from kgroup.groups.change_result import NOT_EMPTY, UNKNOWN, Refusal, Result
-from kgroup.model.blocks import Block, Cell, Column, Gap, Records, Screen, Style, Styled, Table, Text, Title, Verdict
+from kgroup.model.blocks import (
+    BlankLine,
+    Block,
+    Cell,
+    Column,
+    LabelledLine,
+    Records,
+    Screen,
+    Style,
+    Styled,
+    Table,
+    Text,
+    Title,
+)
 from kgroup.model.groups import Group
 from kgroup.support.quoting import to_apply
 from kgroup.support.units import human_count, plural
@@ -64,12 +77,13 @@ def screen(result: Result, wording: Wording, table: Sequence[Block] | None = Non
     blocks: list[Block] = [Title(f"{_word(result)}  {wording.what} {wording.subject}".rstrip()), *wording.head]
     blocks += table if table is not None else partition_table(result, verbose=wording.verbose)
     blocks += [
-        Verdict("UNUSUAL", line) if not at else Text((" " * 9 + line,)) for at, line in enumerate(result.plan.unusual)
+        LabelledLine("UNUSUAL", line) if not at else Text((" " * 9 + line,))
+        for at, line in enumerate(result.plan.unusual)
     ]
-    blocks += [Gap(), *wording.before_end] if wording.before_end else []
+    blocks += [BlankLine(), *wording.before_end] if wording.before_end else []
     hindrances = list(_hindrances(result, wording.told))
-    blocks += [Gap(), *hindrances] if hindrances else []
-    blocks += [Gap()] if len(blocks) > 1 else []
+    blocks += [BlankLine(), *hindrances] if hindrances else []
+    blocks += [BlankLine()] if len(blocks) > 1 else []
     return Screen((*blocks, Text(tuple(_end(result, wording)))))
 
 
@@ -91,7 +105,7 @@ def partition_table(result: Result, *, verbose: bool) -> list[Block]:
         moved = any(row.new and row.old for row in rows)
         skipped, repeated = result.plan.moves
         moves = f": {_records(skipped)} skipped, {human_count(repeated)} read again" if moved else ""
-        blocks.append(Verdict("TOTAL", f"{plural(len(rows), 'partition')}{groups}{moves}"))
+        blocks.append(LabelledLine("TOTAL", f"{plural(len(rows), 'partition')}{groups}{moves}"))
     return blocks
 
 
@@ -126,14 +140,14 @@ def _word(result: Result) -> str:
     return "DONE" if not result.errors else "PARTLY DONE" if result.done else "UNKNOWN" if result.unknown else "FAILED"
 
 
-def _weightiest(rows: Sequence[Row]) -> list[Row]:
+def _weightiest(rows: Sequence[ChangeRow]) -> list[ChangeRow]:
     if len(rows) <= ROWS_ON_A_PAGE:
         return list(rows)
     weight = {id(row): (row.error is None, -((row.skipped or 0) + (row.repeated or 0))) for row in rows}
     return sorted(rows, key=lambda row: weight[id(row)])[:ROWS_ON_A_PAGE]
 
 
-def _cells(row: Row) -> tuple[Cell, ...]:
+def _cells(row: ChangeRow) -> tuple[Cell, ...]:
     failed = row.error is not None
     new: Cell = None if failed or row.new is None else row.new.offset
     if row.done is None:
@@ -157,7 +171,7 @@ def _cells(row: Row) -> tuple[Cell, ...]:
     )
 
 
-def _note(row: Row) -> Cell:
+def _note(row: ChangeRow) -> Cell:
     if row.error:
         return Styled(f"{row.error.code}: {row.error.message}", "bad")
     text = "; ".join(part for part in (row.clamped, row.note) if part)
@@ -179,11 +193,11 @@ def _hindrances(result: Result, told: frozenset[str]) -> Iterator[Block]:
         if row.error and row.error.code in _NOT_YET
     }
     for error in waiting.values():
-        yield Verdict("NOT YET", f"{error.message}.", _WARN)
+        yield LabelledLine("NOT YET", f"{error.message}.", _WARN)
         if error.hint:
             yield Text((f"         {error.hint}",))
     for error in result.plan.errors:
-        yield Verdict("ERROR", f"{error.message} [{error.code}]", "bad")
+        yield LabelledLine("ERROR", f"{error.message} [{error.code}]", "bad")
         if error.details:
             yield Text(tuple(f"       {line}" for line in error.details))
 
@@ -191,14 +205,16 @@ def _hindrances(result: Result, told: frozenset[str]) -> Iterator[Block]:
 def _hindrance(refusal: Refusal, group: Group | None) -> Iterator[Block]:
     error = refusal.error
     if error.code != NOT_EMPTY or group is None:
-        yield Verdict("REFUSED", f"{error.message} [{error.code}]", _BAD)
+        yield LabelledLine("REFUSED", f"{error.message} [{error.code}]", _BAD)
         yield Text(tuple(f"  {line}" for line in (*error.details, *((error.hint,) if error.hint else ()))))
         return
     members = group.members or ()
     named = ", ".join(f"{member.client_id} {member.host}" for member in members[:_NAMED_MEMBERS])
     more = f" and {len(members) - _NAMED_MEMBERS} more" if len(members) > _NAMED_MEMBERS else ""
     count = plural(len(members), "member") if group.members is not None else "members that you may not see"
-    yield Verdict("NOT YET", f"{group.name} is {group.state}: {count}{f' ({named}{more})' if named else ''}.", _WARN)
+    yield LabelledLine(
+        "NOT YET", f"{group.name} is {group.state}: {count}{f' ({named}{more})' if named else ''}.", _WARN
+    )
     if error.hint:
         yield Text((f"         {error.hint}",))
 

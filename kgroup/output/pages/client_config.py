@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from kgroup.model.blocks import Block, Gap, Text, Verdict
+from kgroup.model.blocks import BlankLine, Block, LabelledLine, Text
 from kgroup.output.pages.text import wrapped
 
 if TYPE_CHECKING:
@@ -18,9 +18,9 @@ def blocks(config: Rewritten, name: str, written: str | None) -> tuple[Block, ..
     what = f"{name} ({config.kind})"
     told = f"written to {written}" if written else "--write FILE writes it"
     shown = [Text(tuple(diff))] if diff else []
-    head = Verdict("CLIENT", f"{what}: {told}" if diff else f"{what}: nothing has to change in it")
+    head = LabelledLine("CLIENT", f"{what}: {told}" if diff else f"{what}: nothing has to change in it")
     notes = tuple(line for note in config.notes for line in wrapped(f"- {note}", "  "))
-    return (Gap(), head, *shown, *((Text(notes),) if notes else ()))
+    return (BlankLine(), head, *shown, *((Text(notes),) if notes else ()))
 
 
 def document(config: Rewritten, name: str, written: str | None) -> Mapping[str, Any]:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from kgroup.groups.member_names import member_names
 from kgroup.groups.verdict.plain import LEFT_FOR_A_MOMENT as LEFT_FOR_A_MOMENT
 from kgroup.groups.verdict.plain import lag_line, next_line, range_line
-from kgroup.model.blocks import Block, Cell, Column, Gap, Screen, Style, Styled, Table, Text, Title, Verdict
+from kgroup.model.blocks import BlankLine, Block, Cell, Column, LabelledLine, Screen, Style, Styled, Table, Text, Title
 from kgroup.model.groups import Group, Member, Partition, RowError, is_of_consumers
 from kgroup.model.outcome import Outcome
-from kgroup.output.pages.describe_records import Part, assignment_text, coordinator_text, records
+from kgroup.output.pages.describe_records import DescribePart, assignment_text, coordinator_text, records
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.durations import format_duration
 from kgroup.support.instants import rfc3339
@@ -80,7 +80,7 @@ class LogSource:
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class DescribedGroup:
     """A group, what open catch-ups owe to it (None where nobody can tell), and its verdict (None if none was made).
 
     ``logged`` is what ``__consumer_offsets`` says of it, None where its coordinator was asked.
@@ -117,7 +117,7 @@ def source_document(state: LoggedState) -> dict[str, Any]:
 
 
 def outcome(
-    part: Part,
+    part: DescribePart,
     groups: Sequence[Group],
     cluster: ClusterRef,
     errors: tuple[RowError, ...] = (),
@@ -137,7 +137,7 @@ def outcome(
     logged = {} if source is None else source.states
     return Outcome(
         data=tuple(
-            Described(
+            DescribedGroup(
                 group,
                 None if owing is None else owing.get(group.name, ()),
                 known.get(group.name),
@@ -153,7 +153,7 @@ def outcome(
 
 
 def screen(
-    part: Part,
+    part: DescribePart,
     groups: Sequence[Group],
     *,
     verbose: bool,
@@ -162,20 +162,20 @@ def screen(
     source: LogSource | None = None,
 ) -> Screen:
     """The groups as a person sees them; ``verbose`` shows all rows and assignments."""
-    if part is Part.STATE:
+    if part is DescribePart.STATE:
         table = Table(_STATE_COLUMNS, [_state_row(group) for group in groups])
         title_of_all = Title(plural(len(groups), "group"), in_terminal_only=True)
         return Screen((title_of_all, table) if groups else ())
     blocks: list[Block] = []
     for group in groups:
-        blocks += [Gap()] if blocks else []
+        blocks += [BlankLine()] if blocks else []
         told = (verdicts or {}).get(group.name)
         blocks += _page(part, group, verbose, (owed or {}).get(group.name, ()), told, source)
     return Screen(tuple(blocks))
 
 
 def _page(
-    part: Part,
+    part: DescribePart,
     group: Group,
     verbose: bool,
     owed: Sequence[str],
@@ -188,14 +188,16 @@ def _page(
         # Imported here: what is read from the log is the exception.
         from kgroup.groups.state_from_log import log_line
 
-        yield Verdict("SOURCE", log_line(source.states[group.name], source.now_ms), "warn")
+        yield LabelledLine("SOURCE", log_line(source.states[group.name], source.now_ms), "warn")
         ages = _commit_ages(source.states[group.name], source.now_ms)
-    if part is Part.PAGE:
+    if part is DescribePart.PAGE:
         yield from _verdict(group, owed, verdict)
-    if part is not Part.MEMBERS and group.partitions:
-        yield from _partition_blocks(group, verdict, ages, all_rows=verbose or part is Part.OFFSETS, verbose=verbose)
-    if part is not Part.OFFSETS and group.members:
-        yield from _member_blocks(group, verdict, all_rows=verbose or part is Part.MEMBERS, verbose=verbose)
+    if part is not DescribePart.MEMBERS and group.partitions:
+        yield from _partition_blocks(
+            group, verdict, ages, all_rows=verbose or part is DescribePart.OFFSETS, verbose=verbose
+        )
+    if part is not DescribePart.OFFSETS and group.members:
+        yield from _member_blocks(group, verdict, all_rows=verbose or part is DescribePart.MEMBERS, verbose=verbose)
     yield Text((plumbing(group),))
 
 
@@ -213,19 +215,19 @@ def title(group: Group, state: str | None = None) -> str:
 
 def _verdict(group: Group, owed: Sequence[str], verdict: GroupVerdict | None) -> Iterator[Block]:
     if verdict is not None:
-        lag, *others = (Verdict(line.word, line.text, line.style) for line in verdict.lines)
+        lag, *others = (LabelledLine(line.word, line.text, line.style) for line in verdict.lines)
     else:
-        lag, others = Verdict("LAG", lag_line(group)), []
+        lag, others = LabelledLine("LAG", lag_line(group)), []
         outside = [partition for partition in group.partitions if partition.out_of_range]
         if outside:
-            others.append(Verdict("RANGE", range_line(outside), "bad"))
+            others.append(LabelledLine("RANGE", range_line(outside), "bad"))
     yield lag
-    yield from (Verdict("OWED", line, "warn") for line in owed)
+    yield from (LabelledLine("OWED", line, "warn") for line in owed)
     yield from others
     if following := next_line(group) if verdict is None else verdict.next:
         yield Text((f"-> {following}",))
     if group.partitions or group.members:
-        yield Gap()
+        yield BlankLine()
 
 
 def plumbing(group: Group) -> str:
@@ -280,7 +282,7 @@ def _partition_blocks(
         lags = [lag for partition in rest if (lag := partition.lag) is not None]
         span = _span(lags)
         yield Text((f"{len(rest)} more{span}: --offsets shows every partition",))
-    yield Gap()
+    yield BlankLine()
 
 
 def _place(partition: Partition) -> tuple[str, int]:
@@ -349,7 +351,7 @@ def _member_blocks(group: Group, verdict: GroupVerdict | None, *, all_rows: bool
     yield Table(columns, rows, _SPARSE_MEMBERS)
     if len(shown) < len(ranked):
         yield Text((f"{len(ranked) - len(shown)} more: --members shows every member",))
-    yield Gap()
+    yield BlankLine()
 
 
 def _member_row(

@@ -1,4 +1,4 @@
-"""Groups as flat tables, for csv: partitions, members, states. Which of them is asked for is a ``Part``."""
+"""Groups as flat tables, for csv: partitions, members, states. Which of them is asked for is a ``DescribePart``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kgroup.model.blocks import Records
 from kgroup.model.groups import Assignment, Coordinator, Group, Member
 
 
-class Part(StrEnum):
+class DescribePart(StrEnum):
     """Which part of a group is shown."""
 
     PAGE = "page"
@@ -64,12 +64,12 @@ _STATE_HEADER = (
 )
 
 
-def records(part: Part, groups: Sequence[Group]) -> Records:
+def records(part: DescribePart, groups: Sequence[Group]) -> Records:
     """The groups as a flat table."""
     match part:
-        case Part.STATE:
+        case DescribePart.STATE:
             return Records(_STATE_HEADER, (_state_record(group) for group in groups))
-        case Part.MEMBERS:
+        case DescribePart.MEMBERS:
             return Records(_MEMBER_HEADER, (_member_record(g.name, m) for g in groups for m in g.members or ()))
         case _:
             return Records(_PARTITION_HEADER, _partition_records(groups))

@@ -9,7 +9,20 @@ from kgroup.groups.doctor.explanation import Explanation
 from kgroup.groups.doctor.finding import Diagnosis, Finding, Severity
 from kgroup.groups.doctor.rules import BY_ID, RULES
 from kgroup.groups.wait_conditions import some_of
-from kgroup.model.blocks import Block, Cell, Column, Gap, Records, Screen, Style, Styled, Table, Text, Title, Verdict
+from kgroup.model.blocks import (
+    BlankLine,
+    Block,
+    Cell,
+    Column,
+    LabelledLine,
+    Records,
+    Screen,
+    Style,
+    Styled,
+    Table,
+    Text,
+    Title,
+)
 from kgroup.model.groups import RowError
 from kgroup.model.outcome import Outcome
 from kgroup.output.pages.text import wrapped
@@ -65,7 +78,7 @@ def screen(diagnoses: Sequence[Diagnosis], *, verbose: bool = False) -> Screen:
     blocks = list(_many(diagnoses, verbose=verbose))
     if verbose:
         for diagnosis in diagnoses:
-            blocks += [Gap(), *_subject(diagnosis, verbose=True)]
+            blocks += [BlankLine(), *_subject(diagnosis, verbose=True)]
     return Screen(tuple(blocks))
 
 
@@ -89,11 +102,11 @@ def _subject(diagnosis: Diagnosis, *, verbose: bool) -> Iterator[Block]:
     yield Title(f"{diagnosis.subject}  {counts(diagnosis)}")
     if diagnosis.findings:
         yield Table(_FINDINGS, [(_severity(f.severity), f.rule, f.evidence) for f in diagnosis.findings])
-        yield Gap()
+        yield BlankLine()
         for finding in diagnosis.findings:
             if verbose or finding.severity is not Severity.INFO or finding.rule == diagnosis.findings[0].rule:
                 yield Text(tuple(_remedy(finding, verbose=verbose)))
-        yield Gap()
+        yield BlankLine()
     yield from _not_looked(diagnosis, verbose=verbose)
     if diagnosis.findings:
         yield Text((f"One in full: kgroup doctor --explain {diagnosis.findings[0].rule}",))
@@ -120,12 +133,12 @@ def _not_looked(diagnosis: Diagnosis, *, verbose: bool) -> Iterator[Block]:
     if lines:
         full = len(diagnosis.not_looked) - sum(item.partly for item in diagnosis.not_looked)
         halves = f", {len(missing) - full} in part" if len(missing) > full else ""
-        yield Verdict("NOT LOOKED AT", f"{full} of {full + diagnosis.looked} rules{halves}", "dim")
+        yield LabelledLine("NOT LOOKED AT", f"{full} of {full + diagnosis.looked} rules{halves}", "dim")
         yield Text(tuple(lines))
     if parts:
         yield Text((f"{plural(parts, 'rule')} could look at a part only: --verbose",))
     if lines or parts:
-        yield Gap()
+        yield BlankLine()
 
 
 def _severity(severity: Severity) -> Cell:
@@ -142,7 +155,7 @@ def _many(diagnoses: Sequence[Diagnosis], *, verbose: bool) -> Iterator[Block]:
     rows = summary(diagnoses)
     if rows:
         yield Table(_SUMMARY, [(_severity(r.severity), r.rule, r.count, some_of(r.subjects)) for r in rows])
-        yield Gap()
+        yield BlankLine()
         subjects = [diagnosis for diagnosis in diagnoses if diagnosis.findings]
         shown = subjects if verbose else subjects[:ROWS_ON_A_PAGE]
         yield Table(_SUBJECTS, [_row(diagnosis) for diagnosis in shown])
@@ -151,7 +164,7 @@ def _many(diagnoses: Sequence[Diagnosis], *, verbose: bool) -> Iterator[Block]:
         yield Text((f"{ill} of {plural(groups, 'group')} with findings; one of them: kgroup doctor GROUP",))
     yield from _unlooked_by_many(diagnoses, verbose=verbose)
     if rows:
-        yield Gap()
+        yield BlankLine()
         yield Text((f"One in full: kgroup doctor --explain {rows[0].rule}",))
 
 
@@ -162,8 +175,8 @@ def _unlooked_by_many(diagnoses: Sequence[Diagnosis], *, verbose: bool) -> Itera
         return
     shown = rows if verbose else rows[:_REASONS]
     lines = [line for r in shown for line in wrapped(f"{r.count:>5}  {', '.join(r.rules)}: {r.why}", "       ")]
-    yield Gap()
-    yield Verdict("NOT LOOKED AT", "in how many of them, which rules, and why", "dim")
+    yield BlankLine()
+    yield LabelledLine("NOT LOOKED AT", "in how many of them, which rules, and why", "dim")
     yield Text((*lines, *((f"{len(rows) - len(shown)} more: --verbose",) if len(shown) < len(rows) else ())))
 
 
@@ -222,7 +235,7 @@ def _explanation(explanation: Explanation) -> Screen:
     for word, texts in parts:
         if texts:
             lines = [line for text in texts for line in wrapped(f"  {text}", "    ")]
-            blocks += [Gap(), Text((word, *lines))]
+            blocks += [BlankLine(), Text((word, *lines))]
     return Screen(tuple(blocks))
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from kgroup.groups.history.delta import News
-from kgroup.groups.history.model import Cause, Kind, Reason, SignatureKind, Step
-from kgroup.groups.history.summary import History
-from kgroup.model.blocks import Block, Gap, Records, Screen, Text, Title, Verdict
-from kgroup.model.group_log import Protocol, Reach
+from kgroup.groups.history.delta import HistoryDelta
+from kgroup.groups.history.model import Cause, HistoryStep, Reason, SignatureKind, StepKind
+from kgroup.groups.history.summary import GroupHistory
+from kgroup.model.blocks import BlankLine, Block, LabelledLine, Records, Screen, Text, Title
+from kgroup.model.group_log import RebalanceProtocol, ScannedRange
 from kgroup.model.groups import RowError
 from kgroup.model.outcome import Outcome
 from kgroup.output.pages.history_commits import COMMITS_HEADER, clock, commits_blocks, commits_rows, duration, jump_line
@@ -43,7 +43,7 @@ HEADER = (
 
 
 def outcome(
-    histories: Sequence[History],
+    histories: Sequence[GroupHistory],
     cluster: ClusterRef,
     errors: tuple[RowError, ...] = (),
     *,
@@ -60,7 +60,7 @@ def outcome(
     )
 
 
-def quiet_outcome(histories: Sequence[History], cluster: ClusterRef, errors: tuple[RowError, ...]) -> Outcome:
+def quiet_outcome(histories: Sequence[GroupHistory], cluster: ClusterRef, errors: tuple[RowError, ...]) -> Outcome:
     """Groups to which nothing happened, in one line; in another those of which that is not known."""
     lines = tuple(line for sentence in _quiet_lines(histories) for line in wrapped(sentence))
     return Outcome(
@@ -72,7 +72,7 @@ def quiet_outcome(histories: Sequence[History], cluster: ClusterRef, errors: tup
     )
 
 
-def _quiet_lines(histories: Sequence[History]) -> Iterator[str]:
+def _quiet_lines(histories: Sequence[GroupHistory]) -> Iterator[str]:
     covered = [one for one in histories if one.covered]
     if covered:
         yield f"{plural(len(covered), 'group')} without a rebalance since {clock(covered[0].asked.since_ms)}"
@@ -85,7 +85,7 @@ def _quiet_lines(histories: Sequence[History]) -> Iterator[str]:
         )
 
 
-def followed(news: News, cluster: ClusterRef) -> Outcome:
+def followed(news: HistoryDelta, cluster: ClusterRef) -> Outcome:
     """What ``--follow`` has to say at one moment: a line for each thing that happened."""
     return Outcome(
         data=(news.history,),
@@ -96,7 +96,7 @@ def followed(news: News, cluster: ClusterRef) -> Outcome:
     )
 
 
-def news_lines(news: News) -> Iterator[str]:
+def news_lines(news: HistoryDelta) -> Iterator[str]:
     """``03:14:11Z  orders-svc  generation 148: leave enrich-3; 11 members, ...``, oldest first."""
     one = news.history
     lines = [(step.at_ms, step_line(step)) for step in one.steps]
@@ -108,36 +108,36 @@ def news_lines(news: News) -> Iterator[str]:
         yield f"{clock(at_ms, seconds=True)}  {one.group}  {text}"
 
 
-def screen(histories: Sequence[History], *, verbose: bool = False, limit: int | None = None) -> Screen:
+def screen(histories: Sequence[GroupHistory], *, verbose: bool = False, limit: int | None = None) -> Screen:
     """The histories as a person sees them; ``limit`` columns of the picture (0: all), None: what a page holds."""
     blocks: list[Block] = []
     for history in histories:
-        blocks += [Gap()] if blocks else []
+        blocks += [BlankLine()] if blocks else []
         blocks += _page(history, verbose, limit)
     return Screen(tuple(blocks))
 
 
-def _page(history: History, verbose: bool, limit: int | None) -> Iterator[Block]:
+def _page(history: GroupHistory, verbose: bool, limit: int | None) -> Iterator[Block]:
     yield Title(f"{history.group}  {headline(history)}")
-    yield Verdict("TOTAL", total_line(history))
-    yield from (Verdict("CAUSE", line) for line in cause_lines(history))
+    yield LabelledLine("TOTAL", total_line(history))
+    yield from (LabelledLine("CAUSE", line) for line in cause_lines(history))
     if history.totals.rebalances:
-        yield Verdict("MOVED", moved_line(history))
+        yield LabelledLine("MOVED", moved_line(history))
     if history.totals.returned:
-        yield Verdict("BACK", f"{history.totals.returned} times a static member came back to the same partitions")
+        yield LabelledLine("BACK", f"{history.totals.returned} times a static member came back to the same partitions")
     if following := next_line(history):
         yield Text(tuple(wrapped(f"-> {following}", "   ")))
     if history.steps and history.commits is None:
-        yield Gap()
+        yield BlankLine()
         yield from picture(history.steps, verbose=verbose, limit=limit)
     if history.commits is not None:
-        yield Gap()
+        yield BlankLine()
         yield from commits_blocks(history, history.commits, verbose)
-    yield Gap()
+    yield BlankLine()
     yield Text(tuple(line for sentence in log_lines(history) for line in wrapped(sentence)))
 
 
-def headline(history: History) -> str:
+def headline(history: GroupHistory) -> str:
     """``NOT OVER: last rebalance 9s ago``."""
     last_ms = history.totals.last_ms
     if history.rebalancing:
@@ -148,11 +148,11 @@ def headline(history: History) -> str:
     return f"{'over' if history.over else 'NOT OVER'}: last rebalance {_ago(history, last_ms)} ago"
 
 
-def _ago(history: History, at_ms: int) -> str:
+def _ago(history: GroupHistory, at_ms: int) -> str:
     return format_duration(max(0, history.asked.now_ms - at_ms) / 1000)
 
 
-def total_line(history: History) -> str:
+def total_line(history: GroupHistory) -> str:
     """``41 rebalances in 30m, 82 an hour, 5m36s quiet in all, longest 9s``."""
     totals, asked = history.totals, history.asked
     span = format_duration(max(0, asked.until_ms - asked.since_ms) / 1000)
@@ -176,7 +176,7 @@ def total_line(history: History) -> str:
     return ", ".join(parts)
 
 
-def cause_lines(history: History) -> Iterator[str]:
+def cause_lines(history: GroupHistory) -> Iterator[str]:
     """What is recognised, then what the rest of the steps say, the commonest first: ``9  poll ...: enrich-3 (9)``."""
     rest = list(history.steps)
     for one in history.signatures:
@@ -215,7 +215,7 @@ def _most(members: Counter[str]) -> str:
     return ", ".join(named) + (f" and {more} more" if more else "")
 
 
-def moved_line(history: History) -> str:
+def moved_line(history: GroupHistory) -> str:
     """``1188 partitions, 1020 of them although their owner stayed (range)``."""
     totals = history.totals
     assignors = sorted({step.assignor for step in history.steps if step.assignor})
@@ -228,7 +228,7 @@ def moved_line(history: History) -> str:
     return f"{told}{' (' + ', '.join(assignors) + ')' if assignors else ''}{unknown}"
 
 
-def next_line(history: History) -> str | None:
+def next_line(history: GroupHistory) -> str | None:
     """What to look at next: members that cause most and differ from the others in a timeout; None: nothing is odd."""
     filled = [step for step in history.steps if len(step.members) > 1]
     worst = [one.name for one in history.totals.by_member if one.rebalances > 1][:_NAMED]
@@ -247,7 +247,7 @@ def next_line(history: History) -> str | None:
     return None
 
 
-def log_lines(history: History) -> Iterator[str]:
+def log_lines(history: GroupHistory) -> Iterator[str]:
     """How far back the log reaches, and what may be missing of it."""
     reach = history.reach
     back = rfc3339(reach.oldest_ms)
@@ -270,19 +270,19 @@ def log_lines(history: History) -> Iterator[str]:
         yield f"{plural(history.unreadable, 'record')} of the group could not be decoded: broken, or of a newer kind."
 
 
-def stopped_text(reach: Reach) -> str | None:
+def stopped_text(reach: ScannedRange) -> str | None:
     """Why no more of the log was read, and what lets more be read; None: it was not needed."""
     return None if reach.stopped is None else f"{reach.stopped} (--log-budget)"
 
 
-def records(histories: Sequence[History]) -> Records:
+def records(histories: Sequence[GroupHistory]) -> Records:
     """A row a step, oldest first; where commits were asked for, a row for each partition of each jump."""
     if any(history.commits is not None for history in histories):
         return Records(COMMITS_HEADER, commits_rows(histories))
     return Records(HEADER, (_record(history.group, step) for history in histories for step in history.steps))
 
 
-def _record(group: str, step: Step) -> tuple[str | int | None, ...]:
+def _record(group: str, step: HistoryStep) -> tuple[str | int | None, ...]:
     return (
         group,
         step.protocol.value,
@@ -306,11 +306,11 @@ def reason_text(reason: Reason) -> str:
     return " ".join((reason.cause.value, *reason.members))
 
 
-def step_line(step: Step) -> str:
+def step_line(step: HistoryStep) -> str:
     """A step as a line of ``--follow``: ``generation 148: poll-interval-exceeded enrich-3; 11 members, 9 moved``."""
-    if step.kind is Kind.DELETED:
+    if step.kind is StepKind.DELETED:
         return "the group was deleted"
-    kind = "epoch" if step.protocol is Protocol.CONSUMER else "generation"
+    kind = "epoch" if step.protocol is RebalanceProtocol.CONSUMER else "generation"
     why = ", ".join(reason_text(reason) for reason in step.reasons) or step.kind.value
     moved = "" if step.moved is None else f", {step.moved} moved ({step.moved_needlessly} although their owner stayed)"
     return f"{kind} {step.number}: {why}; {plural(len(step.members), 'member')}{moved}"

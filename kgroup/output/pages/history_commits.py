@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from kgroup.groups.history.offset_jumps import By, Commits, Course, Jump, Move
-from kgroup.groups.history.summary import History
-from kgroup.model.blocks import Block, Cell, Column, Gap, Styled, Table, Text
+from kgroup.groups.history.offset_jumps import CommitAuthor, CommitMove, CommitReport, CommitTrend, OffsetJump
+from kgroup.groups.history.summary import GroupHistory
+from kgroup.model.blocks import BlankLine, Block, Cell, Column, Styled, Table, Text
 from kgroup.support.durations import format_duration
 from kgroup.support.instants import moment, rfc3339
 from kgroup.support.units import human_count, plural
@@ -49,7 +49,7 @@ _COURSE_COLUMNS = (
 )
 
 
-def commits_blocks(history: History, commits: Commits, verbose: bool) -> Iterator[Block]:
+def commits_blocks(history: GroupHistory, commits: CommitReport, verbose: bool) -> Iterator[Block]:
     """Jumps, resets and deletions, then each partition with its rate."""
     rows = _rows(commits.jumps)
     shown = rows if verbose else rows[-_ROWS:]
@@ -64,7 +64,7 @@ def commits_blocks(history: History, commits: Commits, verbose: bool) -> Iterato
     )
     courses = ranked if verbose else ranked[:_ROWS]
     if courses:
-        yield Gap()
+        yield BlankLine()
         yield Table(_COURSE_COLUMNS, [_course_row(course) for course in courses])
         slice_s = (history.asked.until_ms - history.asked.since_ms) / 1000 / max(1, len(courses[0].rates))
         yield Text((f"RATES = slices of {format_duration(slice_s)}, 9 is the row's highest, . no commits to tell by",))
@@ -74,15 +74,15 @@ def commits_blocks(history: History, commits: Commits, verbose: bool) -> Iterato
         yield Text((f"left out: {commits.aborted} commits of aborted transactions, {commits.open} of open ones",))
 
 
-def _rows(jumps: Sequence[Jump]) -> list[list[Jump]]:
+def _rows(jumps: Sequence[OffsetJump]) -> list[list[OffsetJump]]:
     """Those of several members at the same time in one row, as after a rebalance."""
-    rows: list[list[Jump]] = []
+    rows: list[list[OffsetJump]] = []
     for jump in jumps:
         first = rows[-1][0] if rows else None
         if (
             first is not None
             and (first.move, first.by, first.step) == (jump.move, jump.by, jump.step)
-            and jump.by is By.MEMBER
+            and jump.by is CommitAuthor.MEMBER
             and 0 <= jump.at_ms - first.at_ms <= _SAME_MS
         ):
             rows[-1].append(jump)
@@ -91,7 +91,7 @@ def _rows(jumps: Sequence[Jump]) -> list[list[Jump]]:
     return rows
 
 
-def _jump_row(jumps: Sequence[Jump]) -> tuple[Cell, ...]:
+def _jump_row(jumps: Sequence[OffsetJump]) -> tuple[Cell, ...]:
     first = jumps[0]
     author = who(first) if len(jumps) == 1 else f"{first.who} and {len(jumps) - 1} more (owners)"
     known = [jump.moved for jump in jumps if jump.moved is not None]
@@ -100,12 +100,12 @@ def _jump_row(jumps: Sequence[Jump]) -> tuple[Cell, ...]:
     return (clock(first.at_ms, seconds=True), author, partitions, Styled(what(together), "warn"), beside(first))
 
 
-def jump_line(jump: Jump) -> str:
+def jump_line(jump: OffsetJump) -> str:
     """A jump as a line of ``--follow``: ``admin (no member): +30.1M reset of 4 partitions, Empty since 03:06:40Z``."""
     return f"{who(jump)}: {what(jump)} of {plural(len(jump.changes), 'partition')}, {beside(jump)}"
 
 
-def commits_rows(histories: Sequence[History]) -> Iterator[tuple[str | int | None, ...]]:
+def commits_rows(histories: Sequence[GroupHistory]) -> Iterator[tuple[str | int | None, ...]]:
     """A row for each partition of each jump, oldest first."""
     for history in histories:
         for jump in history.commits.jumps if history.commits is not None else ():
@@ -115,36 +115,36 @@ def commits_rows(histories: Sequence[History]) -> Iterator[tuple[str | int | Non
                 yield (history.group, at, jump.move.value, jump.by.value, jump.who, *place, jump.step, jump.beside_ms)
 
 
-def who(jump: Jump) -> str:
+def who(jump: OffsetJump) -> str:
     """``admin (no member)``, ``enrich-3 (owner)``, ``kgroup cu-7f3a``."""
     match jump.by:
-        case By.MEMBER:
+        case CommitAuthor.MEMBER:
             return f"{jump.who} (owner)"
-        case By.ADMIN:
+        case CommitAuthor.ADMIN:
             return "admin (no member)"
-        case By.OUTSIDER:
+        case CommitAuthor.OUTSIDER:
             return "no member, again and again"
-        case By.TRANSACTION:
+        case CommitAuthor.TRANSACTION:
             return f"producer {jump.who}"
-        case By.KGROUP:
+        case CommitAuthor.KGROUP:
             return f"kgroup {jump.who}"
-        case By.DELETION:
+        case CommitAuthor.DELETION:
             return "deletion of the group"
-        case By.UNKNOWN:
+        case CommitAuthor.UNKNOWN:
             return "unknown"
 
 
-def what(jump: Jump) -> str:
+def what(jump: OffsetJump) -> str:
     """``+30.1M reset``, ``-412 back``."""
-    if jump.move is Move.DELETED:
-        return "deleted" if jump.by is By.DELETION else "deleted or expired"
+    if jump.move is CommitMove.DELETED:
+        return "deleted" if jump.by is CommitAuthor.DELETION else "deleted or expired"
     if jump.moved is None:
         return f"{jump.move.value}, from where is unknown"
     sign = "-" if jump.moved < 0 else "+"
     return f"{sign}{human_count(abs(jump.moved))} {jump.move.value}"
 
 
-def beside(jump: Jump) -> str:
+def beside(jump: OffsetJump) -> str:
     """``Empty since 03:06:40Z``, ``3s after generation 88``."""
     if jump.empty_since_ms is not None:
         return f"Empty since {clock(jump.empty_since_ms, seconds=True)}"
@@ -154,7 +154,7 @@ def beside(jump: Jump) -> str:
     return "unknown" if jump.step is None else f"generation {jump.step}"
 
 
-def _course_row(course: Course) -> tuple[Cell, ...]:
+def _course_row(course: CommitTrend) -> tuple[Cell, ...]:
     return (
         f"{course.topic}:{course.partition}",
         course.commits,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from kgroup.groups.history.model import Cause, Kind, Present, Step
+from kgroup.groups.history.model import Cause, HistoryStep, Present, StepKind
 from kgroup.model.blocks import Block, Cell, Column, Styled, Table, Text
-from kgroup.model.group_log import Protocol
+from kgroup.model.group_log import RebalanceProtocol
 from kgroup.output.pages.text import wrapped
 from kgroup.support.durations import format_duration
 from kgroup.support.instants import moment
@@ -52,7 +52,7 @@ _MEANING = {
 }
 
 
-def picture(steps: Sequence[Step], *, verbose: bool = False, limit: int | None = None) -> Iterator[Block]:
+def picture(steps: Sequence[HistoryStep], *, verbose: bool = False, limit: int | None = None) -> Iterator[Block]:
     """The newest steps that a page of 80 columns holds (``limit``: so many, 0: all), and the lanes that changed.
 
     ``verbose`` draws every lane. A narrower terminal drops the oldest columns.
@@ -63,7 +63,7 @@ def picture(steps: Sequence[Step], *, verbose: bool = False, limit: int | None =
     lanes = _lanes(shown)
     drawn = lanes if verbose else lanes[:_LANES]
     titles = [_title(step) for step in shown]
-    what = "EPOCH" if all(step.protocol is Protocol.CONSUMER for step in shown) else "GENERATION"
+    what = "EPOCH" if all(step.protocol is RebalanceProtocol.CONSUMER for step in shown) else "GENERATION"
     columns = [
         Column(what),
         *(Column(title, right=True, drop=len(shown) - 1 - n) for n, title in enumerate(titles)),
@@ -75,7 +75,7 @@ def picture(steps: Sequence[Step], *, verbose: bool = False, limit: int | None =
     yield Text(tuple(line for said in _legend(shown, drawn) for line in wrapped(said, "  ")))
 
 
-def _newest(steps: Sequence[Step], limit: int | None) -> Sequence[Step]:
+def _newest(steps: Sequence[HistoryStep], limit: int | None) -> Sequence[HistoryStep]:
     if limit is not None:
         return steps[-limit:] if limit > 0 else steps
     width = max(len(name) for name in ("GENERATION", "AT 03h (Z)", *map(_lane_label, _lanes(steps[-_PAGE:]))))
@@ -87,12 +87,12 @@ def _newest(steps: Sequence[Step], limit: int | None) -> Sequence[Step]:
     return steps
 
 
-def _title(step: Step) -> str:
+def _title(step: HistoryStep) -> str:
     """The number; with a mark where it is the same as the one before it."""
-    return f"{step.number}'" if step.kind is Kind.REWRITTEN else str(step.number)
+    return f"{step.number}'" if step.kind is StepKind.REWRITTEN else str(step.number)
 
 
-def _heads(steps: Sequence[Step]) -> Iterator[list[Cell]]:
+def _heads(steps: Sequence[HistoryStep]) -> Iterator[list[Cell]]:
     moments = [moment(step.at_ms) for step in steps]
     hours = {found.replace(minute=0, second=0, microsecond=0) for found in moments if found is not None}
     days = {found.date() for found in moments if found is not None}
@@ -112,32 +112,32 @@ def _heads(steps: Sequence[Step]) -> Iterator[list[Cell]]:
         yield ["NOT DONE", *(_not_done(step) for step in steps)]
 
 
-def _why(step: Step) -> str:
+def _why(step: HistoryStep) -> str:
     """The first cause, and a plus where there are more."""
-    if step.kind is Kind.DELETED:
+    if step.kind is StepKind.DELETED:
         return "deleted"
-    if step.kind is Kind.EMPTY and not step.reasons:
+    if step.kind is StepKind.EMPTY and not step.reasons:
         return "empty"
     if not step.reasons:
         return ""
     return _SHORT[step.reasons[0].cause] + ("+" if len(step.reasons) > 1 else "")
 
 
-def _spans(step: Step) -> tuple[str, str]:
+def _spans(step: HistoryStep) -> tuple[str, str]:
     """How long it took (consumer), how long nothing had been committed (classic); empty where unknown."""
-    exact = step.protocol is Protocol.CONSUMER and step.took_ms is not None
+    exact = step.protocol is RebalanceProtocol.CONSUMER and step.took_ms is not None
     took = format_duration((step.took_ms or 0) / 1000) if exact else ""
-    classic = step.protocol is Protocol.CLASSIC and step.quiet_ms is not None
+    classic = step.protocol is RebalanceProtocol.CLASSIC and step.quiet_ms is not None
     return took, format_duration((step.quiet_ms or 0) / 1000) if classic else ""
 
 
-def _not_done(step: Step) -> Cell:
+def _not_done(step: HistoryStep) -> Cell:
     if step.completed is False:
         return Styled("!", "warn")
     return Styled(str(step.never_completed), "warn") if step.never_completed else ""
 
 
-def _lanes(steps: Sequence[Step]) -> list[str]:
+def _lanes(steps: Sequence[HistoryStep]) -> list[str]:
     """The names of all members, those first that were not there throughout."""
     seen: dict[str, int] = {}
     concerned: dict[str, int] = {}
@@ -162,11 +162,11 @@ def _lane_label(name: str) -> str:
     return name if len(name) <= _NAME else f"{name[:_HEAD]}..{name[-_TAIL:]}"
 
 
-def _cells(name: str, steps: Sequence[Step]) -> list[Cell]:
+def _cells(name: str, steps: Sequence[HistoryStep]) -> list[Cell]:
     return [_cell(name, step) for step in steps]
 
 
-def _cell(name: str, step: Step) -> Cell:
+def _cell(name: str, step: HistoryStep) -> Cell:
     found = [present for present in step.members if present.name == name]
     if not found:
         return Styled(".", "dim")
@@ -182,7 +182,7 @@ def _held(present: Present) -> str:
     return "?" if present.partitions is None else str(len(present.partitions))
 
 
-def _beside(hidden: Sequence[str], shown: Sequence[Step], earlier: int) -> str:
+def _beside(hidden: Sequence[str], shown: Sequence[HistoryStep], earlier: int) -> str:
     parts = []
     if hidden:
         filled = [step for step in shown if step.members]
@@ -194,7 +194,7 @@ def _beside(hidden: Sequence[str], shown: Sequence[Step], earlier: int) -> str:
     return "; ".join(parts)
 
 
-def _legend(shown: Sequence[Step], drawn: Sequence[str]) -> Iterator[str]:
+def _legend(shown: Sequence[HistoryStep], drawn: Sequence[str]) -> Iterator[str]:
     """What the marks mean, of those that are drawn."""
     present = [one for step in shown for one in step.members if one.name in drawn]
     marks = ["4 = partitions held"]
@@ -206,9 +206,9 @@ def _legend(shown: Sequence[Step], drawn: Sequence[str]) -> Iterator[str]:
         marks.append("~ = left for a moment")
     marks.append(". = absent")
     yield "; ".join(marks)
-    if any(step.kind is Kind.REWRITTEN for step in shown):
+    if any(step.kind is StepKind.REWRITTEN for step in shown):
         yield "' = no rebalance: a static member came back under a new member id"
-    first = {step.reasons[0].cause for step in shown if step.reasons and step.kind is not Kind.DELETED}
+    first = {step.reasons[0].cause for step in shown if step.reasons and step.kind is not StepKind.DELETED}
     short = [f"{_SHORT[cause]} = {_MEANING[cause]}" for cause in Cause if cause in first and cause in _MEANING]
     if any(_why(step).endswith("+") for step in shown):
         short.append("+ = and others")

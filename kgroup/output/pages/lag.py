@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kgroup.groups.lag.checks import Violation
-from kgroup.groups.lag.order import Level, SortBy, ordered, rows_of
-from kgroup.groups.lag.rates import Pace
+from kgroup.groups.lag.order import RowLevel, SortBy, ordered, rows_of
+from kgroup.groups.lag.rates import LagTrend
 from kgroup.groups.lag.report import GroupLag, LagRow, PartitionLag, Sum
 from kgroup.groups.lag.words import outlook_words, trend_words
 from kgroup.groups.member_names import labels
 from kgroup.groups.verdict.group import GroupVerdict
-from kgroup.model.blocks import Block, Cell, Column, Gap, Records, Screen, Table, Text, Title, Verdict
+from kgroup.model.blocks import BlankLine, Block, Cell, Column, LabelledLine, Records, Screen, Table, Text, Title
 from kgroup.model.groups import RowError
 from kgroup.model.outcome import Outcome
 from kgroup.output.pages.lag_cells import age_words, commit_age, status_cell
@@ -69,17 +69,17 @@ _HEADER = (
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class LagView:
     """How the rows are shown: what a row is, the order, how many of them (None: all); ``steps`` draw the sparklines."""
 
-    level: Level = Level.GROUP
+    level: RowLevel = RowLevel.GROUP
     sort: SortBy = SortBy.STATUS
     top: int | None = None
     steps: str = BLOCKS
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class LagRows:
     """What there is to show: measurements, what breaks its bounds, and what else is known.
 
     ``verdicts`` are by group, for those whose verdict was asked for. ``looks`` are of the rows' names, over the last
@@ -114,7 +114,7 @@ class _Subject:
         }
 
 
-def outcome(found: Found, view: View, cluster: ClusterRef, errors: tuple[RowError, ...] = ()) -> Outcome:
+def outcome(found: LagRows, view: LagView, cluster: ClusterRef, errors: tuple[RowError, ...] = ()) -> Outcome:
     """Measured groups as what a command returns; exit 8 where a bound does not hold."""
     names = {report.group for report in found.reports}
     of = {name: tuple(v for v in found.violations if v.group == name) for name in names}
@@ -137,7 +137,7 @@ def outcome(found: Found, view: View, cluster: ClusterRef, errors: tuple[RowErro
     )
 
 
-def screen(found: Found, view: View) -> Screen:
+def screen(found: LagRows, view: LagView) -> Screen:
     """The page. One group has its verdict above its rows, several a line that counts the stuck ones below them."""
     reports = found.reports
     if not reports:
@@ -159,13 +159,13 @@ def screen(found: Found, view: View) -> Screen:
 
 def _head(verdict: GroupVerdict, owed: Sequence[str]) -> Iterator[Block]:
     yield Title(f"{verdict.group.name}  {verdict.state}  {plural(len(verdict.report.partitions), 'partition')}")
-    lag, *others = (Verdict(line.word, line.text, line.style) for line in verdict.lines)
+    lag, *others = (LabelledLine(line.word, line.text, line.style) for line in verdict.lines)
     yield lag
-    yield from (Verdict("OWED", line, "warn") for line in owed)
+    yield from (LabelledLine("OWED", line, "warn") for line in owed)
     yield from others
     if verdict.next is not None:
         yield Text((f"-> {verdict.next}",))
-    yield Gap()
+    yield BlankLine()
 
 
 def _title(reports: Sequence[GroupLag]) -> str:
@@ -179,8 +179,8 @@ def _title(reports: Sequence[GroupLag]) -> str:
     return f"{subject}  {plural(len(reports), 'group')}"
 
 
-def _table(rows: Sequence[LagRow], found: Found, view: View) -> Table:
-    if view.level is Level.PARTITION:
+def _table(rows: Sequence[LagRow], found: LagRows, view: LagView) -> Table:
+    if view.level is RowLevel.PARTITION:
         partitions = [row for row in rows if isinstance(row, PartitionLag)]
         names = {r.group: r for r in found.reports}
         several = len(found.reports) > 1
@@ -195,12 +195,12 @@ def _table(rows: Sequence[LagRow], found: Found, view: View) -> Table:
     return Table(_SUM_COLUMNS, [_sum_cells(each, of[each.group], found, view) for each in sums], _SPARSE)
 
 
-def _sum_cells(row: Sum, report: GroupLag, found: Found, view: View) -> tuple[Cell, ...]:
+def _sum_cells(row: Sum, report: GroupLag, found: LagRows, view: LagView) -> tuple[Cell, ...]:
     worst = row.largest
     return (
         report.group,
         row.topic,
-        report.state if view.level is Level.GROUP else None,
+        report.state if view.level is RowLevel.GROUP else None,
         f"{row.lag}+?" if row.lag is not None and (row.unknown or row.hidden) else row.lag,
         age_words(row.behind_ms),
         None if worst is None else f"{worst.where} {percent(worst.lag or 0, row.lag or 0)}",
@@ -212,7 +212,7 @@ def _sum_cells(row: Sum, report: GroupLag, found: Found, view: View) -> tuple[Ce
 
 
 def _partition_cells(
-    row: PartitionLag, report: GroupLag, found: Found, view: View, called: Mapping[str, str], *, several: bool
+    row: PartitionLag, report: GroupLag, found: LagRows, view: LagView, called: Mapping[str, str], *, several: bool
 ) -> tuple[Cell, ...]:
     p = row.partition
     return (
@@ -246,7 +246,7 @@ def _rest(rows: Sequence[LagRow]) -> str:
     return f"{len(rows)} more{span}: without --top all are shown"
 
 
-def _foot(found: Found, alone: GroupVerdict | None) -> Iterator[Block]:
+def _foot(found: LagRows, alone: GroupVerdict | None) -> Iterator[Block]:
     lines = [f"FAILED  {violation}" for violation in found.violations]
     stuck = [r for r in found.reports if r.total.status is not None and r.total.status.is_stuck]
     if alone is None and stuck:
@@ -258,7 +258,7 @@ def _foot(found: Found, alone: GroupVerdict | None) -> Iterator[Block]:
         yield Text(tuple(lines))
 
 
-def records(found: Found, view: View) -> Records:
+def records(found: LagRows, view: LagView) -> Records:
     """The rows of the level as a flat table: all of them, in the order that was asked for."""
     of = {report.group: report for report in found.reports}
     rows = ordered(rows_of(found.reports, view.level), view.sort, view.top)
@@ -277,7 +277,7 @@ def _record(row: LagRow, of: Mapping[str, GroupLag]) -> tuple[str | int | None, 
         assert isinstance(row, Sum)
         place = (row.group, row.topic, None, of[row.group].state)
         offsets, commit_ms, outlook = (None, None), None, row.outlook
-    seconds = outlook.seconds if outlook.pace is not Pace.NEVER else None
+    seconds = outlook.seconds if outlook.pace is not LagTrend.NEVER else None
     return (
         *place,
         *offsets,

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kgroup.groups.lag.report import PartitionLag
-from kgroup.groups.lag.status import Judged, Status
+from kgroup.groups.lag.status import Judged, LagStatus
 from kgroup.groups.lag.words import status_words
 from kgroup.model.blocks import Cell, Style, Styled
 from kgroup.support.durations import format_duration
 
-_STYLES: Mapping[Status, Style] = {
-    Status.OK: "good",
-    Status.WARN: "warn",
-    Status.REWIND: "warn",
-    Status.STALL: "bad",
-    Status.STOP: "bad",
+_STYLES: Mapping[LagStatus, Style] = {
+    LagStatus.OK: "good",
+    LagStatus.WARN: "warn",
+    LagStatus.REWIND: "warn",
+    LagStatus.STALL: "bad",
+    LagStatus.STOP: "bad",
 }
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from kgroup.groups.lag.report import GroupLag, PartitionLag
-from kgroup.groups.lag.status import Status
+from kgroup.groups.lag.status import LagStatus
 from kgroup.model.metrics import Labels, Metric, Sample
 
 _STATES = (
@@ -24,7 +24,7 @@ _STATES = (
     "Reconciling",
 )
 _LAST_SUCCESS = "kgroup_last_success_timestamp_seconds"
-_STATUSES = ", ".join(f"{status.severity}={status}" for status in Status)
+_STATUSES = ", ".join(f"{status.severity}={status}" for status in LagStatus)
 
 
 def lag_metrics(reports: Sequence[GroupLag], cluster: str, succeeded_at_ms: int | None) -> tuple[Metric, ...]:

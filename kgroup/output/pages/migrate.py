@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from kgroup.groups.change_plan import committed
 from kgroup.groups.change_result import NOT_EMPTY
-from kgroup.groups.migration.check import Check, How, Readiness, Status, Verdict
+from kgroup.groups.migration.check import Check, CheckStatus, How, Readiness, ReadinessResult
 from kgroup.groups.migration.migrated import Migrated, utc
-from kgroup.groups.migration.summary import SummaryRow
-from kgroup.model.blocks import Block, Cell, Column, Gap, Screen, Style, Styled, Table, Text, Title
-from kgroup.model.blocks import Verdict as Line
+from kgroup.groups.migration.summary import ReadinessSummary
+from kgroup.model.blocks import BlankLine, Block, Cell, Column, Screen, Style, Styled, Table, Text, Title
+from kgroup.model.blocks import LabelledLine as Line
 from kgroup.output.pages.change import ROWS_ON_A_PAGE
 from kgroup.output.pages.text import settings_text, wrapped
 from kgroup.support.units import plural
@@ -25,13 +25,13 @@ TOLD = frozenset({"blocked", NOT_EMPTY})
 """The refusals that the table of many groups tells already."""
 
 _STYLES: dict[str, Style] = {
-    Verdict.DONE: "good",
-    Verdict.READY: "good",
-    Verdict.WARNING: "warn",
-    Verdict.BLOCKED: "bad",
-    Status.OK: "good",
-    Status.WARNING: "warn",
-    Status.BLOCKED: "bad",
+    ReadinessResult.DONE: "good",
+    ReadinessResult.READY: "good",
+    ReadinessResult.WARNING: "warn",
+    ReadinessResult.BLOCKED: "bad",
+    CheckStatus.OK: "good",
+    CheckStatus.WARNING: "warn",
+    CheckStatus.BLOCKED: "bad",
 }
 _CHECKS = (Column("CHECK"), Column("STATUS"), Column("EVIDENCE", fold=True))
 _SUMMARY = (Column("VERDICT"), Column("HOW"), Column("N", right=True), Column("MAIN REASON", fold=True))
@@ -45,8 +45,8 @@ _GROUPS = (
     Column("CONVERTED"),
 )
 _WORTH_SAYING_MS = 3_600_000
-_SILENT = frozenset({Status.OK, Status.INFO})
-_NOTE = frozenset({Status.WARNING, Status.BLOCKED})
+_SILENT = frozenset({CheckStatus.OK, CheckStatus.INFO})
+_NOTE = frozenset({CheckStatus.WARNING, CheckStatus.BLOCKED})
 _ACCORDING_TO_KIP_848 = {
     "consumer": (
         "NOT YET DONE: your application decides what happens next.",
@@ -72,7 +72,7 @@ class Page:
 
     watch: str
     why: str
-    summary: Sequence[SummaryRow]
+    summary: Sequence[ReadinessSummary]
     steps: Sequence[str] = ()
     facts: Sequence[str] = ()
     config: Sequence[Block] = ()
@@ -99,10 +99,10 @@ def table(rows: Sequence[Migrated], page: Page, *, executed: bool) -> list[Block
 
 def nothing_to_do(rows: Sequence[Migrated], subject: str, page: Page) -> Screen:
     """The page where nothing is left to be converted."""
-    there = all(row.readiness.verdict is Verdict.DONE for row in rows)
+    there = all(row.readiness.verdict is ReadinessResult.DONE for row in rows)
     title = Title(f"{'DONE' if there else 'PLAN'}  migrate {subject}")
     end = "Done: kgroup's own member was removed." if page.cleared else "Nothing was changed: nothing is to do."
-    return Screen((title, *table(rows, page, executed=False), Gap(), Text((end,))))
+    return Screen((title, *table(rows, page, executed=False), BlankLine(), Text((end,))))
 
 
 def ready_now(rows: Sequence[Migrated]) -> int:
@@ -120,7 +120,7 @@ def record(row: Migrated) -> tuple[str | int | None, ...]:
 
 def _one(row: Migrated, page: Page, *, executed: bool) -> Iterator[Block]:
     readiness = row.readiness
-    if readiness.verdict is Verdict.DONE:
+    if readiness.verdict is ReadinessResult.DONE:
         yield Text((f"It is on the {row.target} protocol already, and {row.evidence.group.state}.",))
         yield from _settings(row, executed=executed)
         return
@@ -129,10 +129,10 @@ def _one(row: Migrated, page: Page, *, executed: bool) -> Iterator[Block]:
         yield Line("FAILED", f"{row.error.message} [{row.error.code}]", "bad")
         yield Text(tuple(f"  {line}" for line in (*row.error.details, *((row.error.hint,) if row.error.hint else ()))))
     yield from _settings(row, executed=executed)
-    yield Gap()
+    yield BlankLine()
     yield from _checks(readiness.checks, verbose=page.verbose)
     if page.steps:
-        yield Gap()
+        yield BlankLine()
         yield Text(tuple(line for step in page.steps for line in wrapped(step, "   ")))
     yield from _facts(page)
 
@@ -145,14 +145,14 @@ def _settings(row: Migrated, *, executed: bool) -> Iterator[Block]:
 
 def _facts(page: Page) -> Iterator[Block]:
     if page.facts:
-        yield Gap()
+        yield BlankLine()
         yield Text(tuple(line for fact in page.facts for line in wrapped(fact)))
 
 
 def _in_words(row: Migrated) -> str:
     commits = plural(len(committed(row.evidence.group)), "commit")
     match row.readiness.verdict, row.readiness.how:
-        case Verdict.BLOCKED, _:
+        case ReadinessResult.BLOCKED, _:
             return row.readiness.reason or "it can't be migrated"
         case _, How.NOW:
             return f"now: it is Empty; {commits} on {plural(row.topics, 'topic')} are made again, then it is converted"
@@ -171,7 +171,7 @@ def _checks(checks: Sequence[Check], *, verbose: bool) -> Iterator[Block]:
         yield Text((f"{plural(more, 'check')} without a finding: --verbose",))
     todo = [check for check in shown if verbose or (check.remedy and check.status in _NOTE)]
     if todo:
-        yield Gap()
+        yield BlankLine()
         yield Text(tuple(line for check in todo for line in _remedy(check, verbose=verbose)))
 
 
@@ -180,8 +180,8 @@ def _remedy(check: Check, *, verbose: bool) -> Iterator[str]:
     yield from wrapped(f"{check.id}: {check.remedy or 'nothing to do'}{source}", "  ")
 
 
-def _styled(word: Status | Verdict) -> Cell:
-    text = word.value if word in (Status.OK, Status.INFO, Status.UNKNOWN) else word.value.upper()
+def _styled(word: CheckStatus | ReadinessResult) -> Cell:
+    text = word.value if word in (CheckStatus.OK, CheckStatus.INFO, CheckStatus.UNKNOWN) else word.value.upper()
     style = _STYLES.get(word)
     return Styled(text, style) if style else text
 
@@ -191,7 +191,7 @@ def _many(rows: Sequence[Migrated], page: Page, *, executed: bool) -> Iterator[B
         yield Table(
             _SUMMARY, [(_styled(row.verdict), row.how.value, row.count, row.reason or None) for row in page.summary]
         )
-        yield Gap()
+        yield BlankLine()
     shown = rows if page.verbose else rows[:ROWS_ON_A_PAGE]
     cells = [_group(row, executed=executed) for row in shown]
     yield Table(_GROUPS, cells, sparse=frozenset({"CONVERTED"}))
@@ -202,8 +202,8 @@ def _many(rows: Sequence[Migrated], page: Page, *, executed: bool) -> Iterator[B
         return
     if page.verbose:
         for row in rows:
-            if row.readiness.verdict is not Verdict.DONE:
-                yield Gap()
+            if row.readiness.verdict is not ReadinessResult.DONE:
+                yield BlankLine()
                 yield Line(row.readiness.verdict.value, row.name, _STYLES[row.readiness.verdict])
                 yield from _checks(row.readiness.checks, verbose=True)
     yield from _facts(page)
@@ -211,7 +211,7 @@ def _many(rows: Sequence[Migrated], page: Page, *, executed: bool) -> Iterator[B
 
 def _group(row: Migrated, *, executed: bool) -> tuple[Cell, ...]:
     readiness = row.readiness
-    reason = readiness.reason if readiness.verdict is not Verdict.DONE else None
+    reason = readiness.reason if readiness.verdict is not ReadinessResult.DONE else None
     more = f"  +{readiness.more}" if readiness.more and reason else ""
     converted: Cell = None
     if row.error and executed:
@@ -244,9 +244,9 @@ def _after(row: Migrated, page: Page) -> Iterator[Block]:
         if session.remedy:
             yield Text(tuple(f"         {line}" for line in wrapped(session.remedy)))
     yield from _settings(row, executed=True)
-    if (hidden := row.check("hidden-commits")) and hidden.status in (Status.WARNING, Status.UNKNOWN):
+    if (hidden := row.check("hidden-commits")) and hidden.status in (CheckStatus.WARNING, CheckStatus.UNKNOWN):
         yield Line("UNKNOWN", hidden.evidence, "warn")
-    yield Gap()
+    yield BlankLine()
     yield Text((*_ACCORDING_TO_KIP_848[row.target], f"  {page.watch}"))
 
 
@@ -254,11 +254,11 @@ def _all_after(rows: Sequence[Migrated], page: Page) -> Iterator[Block]:
     done = [row for row in rows if row.converted]
     if not done:
         return
-    yield Gap()
+    yield BlankLine()
     yield Line("OFFSETS", _offsets(done))
     if until := [kept for row in done if (kept := row.kept_until_ms)]:
         yield Line("KEPT   ", f"until {utc(min(until)):%Y-%m-%dT%H:%MZ} if nobody commits")
-    yield Gap()
+    yield BlankLine()
     yield Text((*_ACCORDING_TO_KIP_848[done[0].target], f"  {page.watch}"))
 
 

@@ -5,29 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from kgroup.groups.change_plan import Plan, committed
-from kgroup.groups.reset_targets import Scenario, ShiftBy, ToTime
-from kgroup.model.blocks import Block, Verdict
+from kgroup.groups.change_plan import ChangePlan, committed
+from kgroup.groups.reset_targets import ResetScenario, ShiftBy, ToTime
+from kgroup.model.blocks import Block, LabelledLine
 from kgroup.support.durations import format_duration
 from kgroup.support.units import human_count, plural
 
 _SHOWN_INSTEAD = 5
 
 
-def moment_meant(scenario: Scenario | None, now: datetime) -> tuple[Block, ...]:
+def moment_meant(scenario: ResetScenario | None, now: datetime) -> tuple[Block, ...]:
     """The moment that was meant: nobody sees from a time alone which zone and which day it was taken for."""
     if not isinstance(scenario, ToTime):
         return ()
     moment = datetime.fromtimestamp(scenario.timestamp_ms / 1000, UTC)
     away_s = now.timestamp() - moment.timestamp()
     ago = f"{format_duration(away_s)} ago" if away_s >= 0 else f"in {format_duration(-away_s)}"
-    blocks: list[Block] = [Verdict("TO", f"the first record since {moment:%Y-%m-%dT%H:%M:%SZ}, {ago}")]
+    blocks: list[Block] = [LabelledLine("TO", f"the first record since {moment:%Y-%m-%dT%H:%M:%SZ}, {ago}")]
     if away_s < 0:
-        blocks.append(Verdict("UNUSUAL", "that lies in the future: every partition goes to its log end", "warn"))
+        blocks.append(LabelledLine("UNUSUAL", "that lies in the future: every partition goes to its log end", "warn"))
     return tuple(blocks)
 
 
-def subject(plan: Plan) -> str:
+def subject(plan: ChangePlan) -> str:
     """``pay-svc: 1 of 24 partitions, 1 record skipped``."""
     names = plan.concerned
     if not names:
@@ -43,7 +43,7 @@ def subject(plan: Plan) -> str:
     return f"{names[0]}{new}: {scope}{said}"
 
 
-def repeatable(plan: Plan, scenario: Scenario | None, command: Callable[..., str]) -> str | None:
+def repeatable(plan: ChangePlan, scenario: ResetScenario | None, command: Callable[..., str]) -> str | None:
     """``--shift-by`` twice by accident skips twice; this form does not."""
     rows = [row for row in plan.rows if row.new and not row.error]
     names = {row.group for row in rows}

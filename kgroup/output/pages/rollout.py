@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kgroup.model.blocks import Column, Gap, Records, Screen, Table, Text, Title
+from kgroup.model.blocks import BlankLine, Column, Records, Screen, Table, Text, Title
 from kgroup.support.durations import format_duration
 from kgroup.support.quoting import quote
 from kgroup.support.units import plural
@@ -58,9 +58,13 @@ def page(groups: Documents, target: str) -> Screen:
     left = [
         f"{group['group']}: {member['client_id']} {member['host']}" for group in ranked for member in group["remaining"]
     ][:_ROWS]
-    still = (Gap(), Text((f"Members that do not speak {target} yet:", *(f"  {line}" for line in left)))) if left else ()
+    still = (
+        (BlankLine(), Text((f"Members that do not speak {target} yet:", *(f"  {line}" for line in left))))
+        if left
+        else ()
+    )
     back = [group["group"] for group in ranked if group["turned_back"] and group["type"] not in (None, target)]
-    again = (Gap(), Text(tuple(_again(name, target) for name in back[:_ROWS]))) if back else ()
+    again = (BlankLine(), Text(tuple(_again(name, target) for name in back[:_ROWS]))) if back else ()
     return Screen((title, table, *more, *still, *again))
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kgroup.groups.assignors.model import TopicPartition
-from kgroup.groups.simulation.model import Balance, Restart, Style
+from kgroup.groups.simulation.model import Balance, RestartStrategy, Style
 from kgroup.groups.simulation.names import numbers_apart
-from kgroup.groups.simulation.report import Line, Report, lines
+from kgroup.groups.simulation.report import MemberChange, Report, lines
 from kgroup.groups.simulation.scenarios import RUNS, Played, Stop
-from kgroup.model.blocks import Block, Cell, Column, Gap, Records, Screen, Styled, Table, Text, Title
+from kgroup.model.blocks import BlankLine, Block, Cell, Column, Records, Screen, Styled, Table, Text, Title
 from kgroup.model.groups import RowError
 from kgroup.model.outcome import Outcome
 from kgroup.output.pages.text import wrapped
@@ -75,7 +75,7 @@ def screen(reports: Sequence[Report]) -> Screen:
     """The groups as a person sees them, a page each."""
     blocks: list[Block] = []
     for report in reports:
-        blocks += [Gap()] if blocks else []
+        blocks += [BlankLine()] if blocks else []
         blocks += _page(report)
     return Screen(tuple(blocks))
 
@@ -85,7 +85,7 @@ def _page(report: Report) -> Iterator[Block]:
     yield Table(_WAYS, [_way(one) for one in report.played])
     found = lines(report.group, report.shown)
     if any(line.gets or line.gives for line in found):
-        yield Gap()
+        yield BlankLine()
         yield from _members(report, found)
     elif found:
         yield Text(("afterwards everybody has what he had",))
@@ -155,7 +155,7 @@ def _stop(stop: Stop, every: int) -> str:
     return f"{number} for {at_most}{format_duration(stop.seconds)}{often}"
 
 
-def _members(report: Report, found: Sequence[Line]) -> Iterator[Block]:
+def _members(report: Report, found: Sequence[MemberChange]) -> Iterator[Block]:
     ranked = sorted(found, key=lambda line: (line.before is None, numbers_apart(line.name)))
     if len(ranked) > _MEMBERS_ON_A_PAGE:
         ranked.sort(key=lambda line: -(line.gets + line.gives))
@@ -164,7 +164,7 @@ def _members(report: Report, found: Sequence[Line]) -> Iterator[Block]:
         yield Text((f"{rest} more: -o json has all of them",))
 
 
-def _member(line: Line) -> tuple[Cell, ...]:
+def _member(line: MemberChange) -> tuple[Cell, ...]:
     return (
         line.name,
         line.member_id,
@@ -235,7 +235,7 @@ def _assumed(report: Report) -> Iterator[str]:
     statics = any(member.instance_id is not None for member in report.group.members or ())
     if any(restarts):
         yield f"a restart takes {format_duration(timing.restart_s)}{_default(sources.restart)}"
-    if Restart.STATIC in restarts or statics or report.change.kill:
+    if RestartStrategy.STATIC in restarts or statics or report.change.kill:
         whose = {"group": " (the group's)", "default": " (default)"}.get(sources.session, "")
         yield f"session timeout {format_duration(timing.session_timeout_s)}{whose}"
     if styles - {Style.CONSUMER}:

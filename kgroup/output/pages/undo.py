@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kgroup.groups.change_plan import Row
+from kgroup.groups.change_plan import ChangeRow
 from kgroup.groups.change_result import Result
 from kgroup.groups.undo_plan import Trace, TypeBack
 from kgroup.model.blocks import Block, Cell, Column, Records, Styled, Table, Text
@@ -39,7 +39,7 @@ def before_after_now(result: Result, traces: Sequence[Trace], *, verbose: bool) 
     return [table, Text((f"{more} more: --verbose",))] if more else [table]
 
 
-def _cells(row: Row, trace: Trace) -> tuple[Cell, ...]:
+def _cells(row: ChangeRow, trace: Trace) -> tuple[Cell, ...]:
     back: Cell = None if row.done is None else "yes" if row.proved else "-"
     note: Cell = Styled(f"{row.error.code}: {row.error.message}", "bad") if row.error else row.note
     offsets = (None if commit is None else commit.offset for commit in (trace.before, trace.after, trace.now))

@@ -10,7 +10,7 @@ from typing import IO
 
 from rich.cells import cell_len
 
-from kgroup.model.blocks import Block, Gap, Screen, Table, Text, Title, Verdict
+from kgroup.model.blocks import BlankLine, Block, LabelledLine, Screen, Table, Text, Title
 from kgroup.model.outcome import Outcome
 from kgroup.output.terminal.colour import Paint, painter, terminal_width
 from kgroup.output.terminal.layout import draw_table
@@ -60,7 +60,7 @@ def _lines(block: Block, outcome: Outcome, width: int | None, wide: bool, paint:
             return
         case Title():
             yield from title_lines(block, outcome, width or _PIPE_TITLE_WIDTH)
-        case Verdict(word, text, style):
+        case LabelledLine(word, text, style):
             heading = f"{word:<{_VERDICT_WIDTH}}  "
             first, *others = _wrapped(heading + visible(text), width, len(heading))
             yield paint(word, style) + first[len(word) :]
@@ -70,7 +70,7 @@ def _lines(block: Block, outcome: Outcome, width: int | None, wide: bool, paint:
         case Text(lines, fold):
             for line in lines:
                 yield from _wrapped(visible(line), width if fold else None, _HANGING)
-        case Gap():
+        case BlankLine():
             yield ""
 
 

@@ -6,20 +6,20 @@ import io
 
 from kgroup.model.outcome import Outcome
 from kgroup.output.reporter import StderrReporter
-from kgroup.output.watch.page import Seen
+from kgroup.output.watch.page import RefreshResult
 from kgroup.output.watch.request import Look
 from kgroup.support.clock import utc_now
 from kgroup.support.errors import KgroupError
 
 
-class Listener:
+class RefreshListener:
     """Looks, and keeps what is said meanwhile."""
 
     def __init__(self) -> None:
         self._heard = io.StringIO()
         self.reporter = StderrReporter(self._heard)
 
-    def take(self, look: Look) -> Seen:
+    def take(self, look: Look) -> RefreshResult:
         """One look. Only a KgroupError is a look that failed; a bug keeps its traceback."""
         outcomes: tuple[Outcome, ...] = ()
         error: KgroupError | None = None
@@ -31,7 +31,7 @@ class Listener:
         for outcome in outcomes:
             self.reporter.row_errors(outcome.errors)
         at = outcomes[0].at if outcomes else utc_now()
-        return Seen(at, outcomes, self.heard(), error, self.reporter.take_remarks())
+        return RefreshResult(at, outcomes, self.heard(), error, self.reporter.take_remarks())
 
     def heard(self) -> tuple[str, ...]:
         """The lines since this was last asked."""

@@ -12,10 +12,10 @@ from kgroup.output.formats.envelope import of_watched, write_json_line
 from kgroup.output.reporter import StderrReporter
 from kgroup.output.streams import drop_stdout, writing
 from kgroup.output.terminal.draw import draw
-from kgroup.output.watch.listener import Listener
-from kgroup.output.watch.pace import Pace, is_the_end
-from kgroup.output.watch.page import Seen
-from kgroup.output.watch.request import Look, Watched
+from kgroup.output.watch.listener import RefreshListener
+from kgroup.output.watch.pace import RefreshPace, is_the_end
+from kgroup.output.watch.page import RefreshResult
+from kgroup.output.watch.request import Look, WatchedVerb
 from kgroup.support.clock import utc_now
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.errors import ExitCode, KgroupError
@@ -24,7 +24,7 @@ from kgroup.support.stdout_reader import NobodyReads, pause
 _WORD = "WATCH"
 
 
-def watch(verb: str, watched: Watched, reporter: StderrReporter) -> ExitCode:
+def watch(verb: str, watched: WatchedVerb, reporter: StderrReporter) -> ExitCode:
     """Look until somebody has seen enough.
 
     That is DONE: ``q``, or the end of a pipe that nobody reads any more. Else it is why the first look showed nothing,
@@ -46,7 +46,7 @@ class _Json:
         self._verb = verb
         self._cluster: ClusterRef | None = None
 
-    def __call__(self, seen: Seen) -> None:
+    def __call__(self, seen: RefreshResult) -> None:
         """Write it, also where the look failed."""
         self._cluster = next((outcome.cluster for outcome in seen.outcomes if outcome.cluster), self._cluster)
         write_json_line(
@@ -61,7 +61,7 @@ class _Pages:
         self._wide = wide
         self._drawn = False
 
-    def __call__(self, seen: Seen) -> None:
+    def __call__(self, seen: RefreshResult) -> None:
         """Write the pages of a look."""
         for outcome in seen.outcomes:
             if outcome.screen().blocks:
@@ -70,9 +70,9 @@ class _Pages:
                 self._drawn = True
 
 
-def _in_lines(watched: Watched, reporter: StderrReporter, write: _Json | _Pages) -> ExitCode:
+def _in_lines(watched: WatchedVerb, reporter: StderrReporter, write: _Json | _Pages) -> ExitCode:
     """Look and write until nobody reads any more, or a look fails for good."""
-    listener = Listener()
+    listener = RefreshListener()
     try:
         with ExitStack() as stack:
             try:
@@ -80,7 +80,7 @@ def _in_lines(watched: Watched, reporter: StderrReporter, write: _Json | _Pages)
             except KgroupError as error:
                 if not isinstance(write, _Json):
                     raise
-                _write(write, Seen(utc_now(), error=error, remarks=listener.reporter.take_remarks()))
+                _write(write, RefreshResult(utc_now(), error=error, remarks=listener.reporter.take_remarks()))
                 reporter.error(error)
                 return error.exit_code
             return _look_on(look, watched.every_s, listener, reporter, write)
@@ -90,11 +90,11 @@ def _in_lines(watched: Watched, reporter: StderrReporter, write: _Json | _Pages)
 
 
 def _look_on(
-    look: Look, every_s: float, listener: Listener, reporter: StderrReporter, write: _Json | _Pages
+    look: Look, every_s: float, listener: RefreshListener, reporter: StderrReporter, write: _Json | _Pages
 ) -> ExitCode:
-    before: Seen | None = None
+    before: RefreshResult | None = None
     while True:
-        pace = Pace(every_s, 0.0).begun(time.monotonic())
+        pace = RefreshPace(every_s, 0.0).begun(time.monotonic())
         seen = listener.take(look)
         _write(write, seen)
         _say(reporter, seen, before)
@@ -105,13 +105,13 @@ def _look_on(
         pause(pace.ended(now_s).due_s - now_s)
 
 
-def _write(write: _Json | _Pages, seen: Seen) -> None:
+def _write(write: _Json | _Pages, seen: RefreshResult) -> None:
     with writing():
         write(seen)
         sys.stdout.flush()
 
 
-def _say(reporter: StderrReporter, seen: Seen, before: Seen | None) -> None:
+def _say(reporter: StderrReporter, seen: RefreshResult, before: RefreshResult | None) -> None:
     """What is news of what was said; that it is over, where looks failed and do not any more."""
     if before is not None and (before.failure is None) != (seen.failure is None):
         reporter.event(_WORD, "answered again" if seen.failure is None else "a look failed; it is tried again")

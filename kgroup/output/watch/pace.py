@@ -16,7 +16,7 @@ _LONGEST_WAIT_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class RefreshPace:
     """When the next look begins; moments are of a monotonic clock.
 
     ``begun_s`` is since when a look is under way, None while none is. ``late`` is whether that one began before a
@@ -34,17 +34,17 @@ class Pace:
         """Whether to look now."""
         return self.begun_s is None and not self.paused and now_s >= self.due_s
 
-    def begun(self, now_s: float) -> Pace:
+    def begun(self, now_s: float) -> RefreshPace:
         """A look begins."""
         return replace(self, begun_s=now_s, late=False)
 
-    def ended(self, now_s: float) -> Pace:
+    def ended(self, now_s: float) -> RefreshPace:
         """It is over. The next one begins ``every_s`` after it began, but leaves the cluster alone for half of that."""
         begun_s = now_s if self.begun_s is None else self.begun_s
         due_s = now_s if self.late else max(begun_s + self.every_s, now_s + self.every_s / 2)
         return replace(self, begun_s=None, due_s=due_s, late=False)
 
-    def pressed(self, keys: str, now_s: float) -> Pace:
+    def pressed(self, keys: str, now_s: float) -> RefreshPace:
         """What was typed: ``q`` quits, ``p`` pauses and goes on, at once; anything else means nothing."""
         pace = self
         for key in re.sub(_ESCAPES, "", keys):

@@ -24,7 +24,7 @@ _AGE_FROM_S = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class RefreshResult:
     """What a look brought: outcomes, or the error that it ended in.
 
     ``said`` are the lines that go beside them: notes, and what could not be read; ``remarks`` the notes alone.
@@ -47,38 +47,38 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ScreenState:
     """What is on the screen: a look, its pages with what changed in them, and since when looks fail (None: they don't).
 
     ``plain`` are the pages by their first title's subject, as they were read: what the next look is compared with.
     """
 
-    look: Seen
+    look: RefreshResult
     pages: tuple[tuple[Outcome, Screen], ...]
     plain: Mapping[str, Screen] = field(default_factory=dict)
-    failing: Seen | None = None
+    failing: RefreshResult | None = None
     failing_since: datetime | None = None
 
     @classmethod
-    def first(cls, look: Seen) -> Shown:
+    def first(cls, look: RefreshResult) -> ScreenState:
         """The first look: nothing has changed yet."""
         return _shown(look, {})
 
-    def and_then(self, look: Seen) -> Shown:
+    def and_then(self, look: RefreshResult) -> ScreenState:
         """With the next look; one that failed is told above the page that is there."""
         if look.failure is None:
             return _shown(look, self.plain)
-        return Shown(self.look, self.pages, self.plain, look, self.failing_since or look.at)
+        return ScreenState(self.look, self.pages, self.plain, look, self.failing_since or look.at)
 
 
-def _shown(look: Seen, before: Mapping[str, Screen]) -> Shown:
+def _shown(look: RefreshResult, before: Mapping[str, Screen]) -> ScreenState:
     pages, plain = [], {}
     for outcome in look.outcomes:
         screen = outcome.screen()
         subject = _subject(screen)
         pages.append((outcome, mark_changes(before.get(subject), screen)))
         plain[subject] = screen
-    return Shown(look, tuple(pages), plain)
+    return ScreenState(look, tuple(pages), plain)
 
 
 def _subject(screen: Screen) -> str:
@@ -86,7 +86,7 @@ def _subject(screen: Screen) -> str:
     return next((block.text.split("  ")[0] for block in screen.blocks if isinstance(block, Title)), "")
 
 
-def body_lines(shown: Shown, width: int, paint: Paint, *, wide: bool) -> list[str]:
+def body_lines(shown: ScreenState, width: int, paint: Paint, *, wide: bool) -> list[str]:
     """The pages of all outcomes, an empty line between two of them."""
     lines: list[str] = []
     for outcome, screen in shown.pages:
@@ -96,7 +96,7 @@ def body_lines(shown: Shown, width: int, paint: Paint, *, wide: bool) -> list[st
     return lines or ["Nothing is chosen, as of now."]
 
 
-def fitted(shown: Shown, body: Sequence[str], status: str, height: int, now: datetime, paint: Paint) -> list[str]:
+def fitted(shown: ScreenState, body: Sequence[str], status: str, height: int, now: datetime, paint: Paint) -> list[str]:
     """The lines of a screen that is ``height`` lines high: what fails, the page, notes, and the status at the end.
 
     What does not fit of the page is left out, with a line that says so.
@@ -123,7 +123,7 @@ def fitted(shown: Shown, body: Sequence[str], status: str, height: int, now: dat
     return [*lines, *[""] * (height - 1 - len(lines)), status]
 
 
-def status_line(shown: Shown, every_s: float, width: int, now: datetime, *, paused: bool) -> str:
+def status_line(shown: ScreenState, every_s: float, width: int, now: datetime, *, paused: bool) -> str:
     """The last line: what the keys do, and how old the page is.
 
     At 80 columns ``every 2s   p pauses   q quits`` with ``read 20:31:05Z, 14s ago`` at the right edge.

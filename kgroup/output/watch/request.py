@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from kgroup.model.outcome import Outcome
 from kgroup.model.output_format import Format
 from kgroup.model.reporter import Reporter
-from kgroup.settings.invocation import Run
+from kgroup.settings.invocation import Invocation
 from kgroup.support.durations import parse_duration
 from kgroup.support.errors import UsageError
 
@@ -33,7 +33,7 @@ class Watch:
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class WatchedVerb:
     """What a verb returns for ``--watch``, instead of outcomes.
 
     ``opened`` connects, and says things to the reporter that it is given. ``form`` is TABLE or WIDE for pages, JSON for
@@ -45,7 +45,9 @@ class Watched:
     opened: Callable[[Reporter], AbstractContextManager[Look]]
 
 
-def watched(run: Run, watch: Watch, opened: Callable[[Run], AbstractContextManager[Look]]) -> Watched | None:
+def watched(
+    run: Invocation, watch: Watch, opened: Callable[[Invocation], AbstractContextManager[Look]]
+) -> WatchedVerb | None:
     """The verb as it is to be watched; None without ``--watch``.
 
     ``opened`` is given a Run whose format and reporter are the watch's own. Pages are for a terminal, or for who says
@@ -56,7 +58,7 @@ def watched(run: Run, watch: Watch, opened: Callable[[Run], AbstractContextManag
             raise UsageError("--every is for --watch", hint="add --watch")
         return None
     form = _form(run)
-    return Watched(_every_s(watch), form, lambda reporter: opened(run.showing(form, reporter)))
+    return WatchedVerb(_every_s(watch), form, lambda reporter: opened(run.showing(form, reporter)))
 
 
 def draws_blocks() -> bool:
@@ -74,7 +76,7 @@ def _every_s(watch: Watch) -> float:
     return every_s
 
 
-def _form(run: Run) -> Format:
+def _form(run: Invocation) -> Format:
     asked = run.format
     if asked not in _FORMS:
         raise UsageError(

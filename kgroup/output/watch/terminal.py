@@ -27,10 +27,10 @@ from kgroup.model.output_format import Format
 from kgroup.output.reporter import StderrReporter
 from kgroup.output.streams import writing
 from kgroup.output.terminal.colour import painter
-from kgroup.output.watch.listener import Listener
-from kgroup.output.watch.pace import Pace, is_the_end
-from kgroup.output.watch.page import Seen, Shown, body_lines, fitted, status_line
-from kgroup.output.watch.request import Look, Watched
+from kgroup.output.watch.listener import RefreshListener
+from kgroup.output.watch.pace import RefreshPace, is_the_end
+from kgroup.output.watch.page import RefreshResult, ScreenState, body_lines, fitted, status_line
+from kgroup.output.watch.request import Look, WatchedVerb
 from kgroup.support.clock import utc_now
 from kgroup.support.errors import ExitCode
 from kgroup.support.signals import put_off
@@ -40,12 +40,12 @@ _KEYS_AT_ONCE = 1024
 _LOCAL_FLAGS, _CONTROL_CHARACTERS = 3, 6
 
 
-def in_terminal(watched: Watched, reporter: StderrReporter) -> ExitCode:
+def in_terminal(watched: WatchedVerb, reporter: StderrReporter) -> ExitCode:
     """Draw until ``q``. Connecting and the first look come before the alternate screen, as without ``--watch``.
 
     Raises the KgroupError of a look that is the end.
     """
-    listener = Listener()
+    listener = RefreshListener()
     with watched.opened(listener.reporter) as look:
         seen = listener.take(look)
         if not (seen.failure is not None and is_the_end(seen.failure, first=True)):
@@ -110,9 +110,9 @@ def _woken_by(numbers: Sequence[signal.Signals]) -> Iterator[_Wakes]:
 class _Looks:
     """Looks one after the other, each in a thread: what it brought waits to be taken."""
 
-    def __init__(self, look: Look, listener: Listener, wakes: _Wakes) -> None:
+    def __init__(self, look: Look, listener: RefreshListener, wakes: _Wakes) -> None:
         self._look, self._listener, self._wakes = look, listener, wakes
-        self._brought: SimpleQueue[Seen | BaseException] = SimpleQueue()
+        self._brought: SimpleQueue[RefreshResult | BaseException] = SimpleQueue()
 
     def begin(self) -> None:
         """Begin one; never while another is under way."""
@@ -126,7 +126,7 @@ class _Looks:
             self._brought.put(bug)
         self._wakes.wake()
 
-    def take(self) -> Seen | None:
+    def take(self) -> RefreshResult | None:
         """What was brought; None while the look is under way. Raises what a bug raised in it."""
         if self._brought.empty():
             return None
@@ -245,7 +245,7 @@ class _Terminal:
 class _Body:
     """The page laid out for a width, kept until one of them changes."""
 
-    shown: Shown
+    shown: ScreenState
     width: int
     lines: list[str]
 
@@ -253,17 +253,17 @@ class _Body:
 class _Watching:
     """The loop: looks, keys and signals in, pages out."""
 
-    def __init__(self, watched: Watched, terminal: _Terminal, wakes: _Wakes, looks: _Looks) -> None:
+    def __init__(self, watched: WatchedVerb, terminal: _Terminal, wakes: _Wakes, looks: _Looks) -> None:
         self._terminal, self._wakes, self._looks = terminal, wakes, looks
         self._every_s = watched.every_s
         self._wide = watched.form is Format.WIDE
         self._paint = painter(sys.stdout)
         self._body: _Body | None = None
 
-    def until_the_end(self, first: Seen) -> Seen:
+    def until_the_end(self, first: RefreshResult) -> RefreshResult:
         """Until ``q``, or a look that is the end; returns the last look that was shown, or the one that is the end."""
-        shown = Shown.first(first)
-        pace = Pace(self._every_s, due_s=time.monotonic() + self._every_s)
+        shown = ScreenState.first(first)
+        pace = RefreshPace(self._every_s, due_s=time.monotonic() + self._every_s)
         while not pace.quit:
             if pace.is_due(time.monotonic()):
                 pace = pace.begun(time.monotonic())
@@ -288,7 +288,7 @@ class _Watching:
         elif signal.SIGCONT in signals:
             self._terminal.continued()
 
-    def _draw(self, shown: Shown, pace: Pace) -> None:
+    def _draw(self, shown: ScreenState, pace: RefreshPace) -> None:
         width, height = size = self._terminal.size
         if self._body is None or self._body.shown is not shown or self._body.width != width:
             lines = body_lines(shown, width, self._paint, wide=self._wide)

@@ -16,8 +16,8 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from kgroup.catchup.ledger import transactional_ids
 from kgroup.catchup.ledger.ledger import Ledger
-from kgroup.catchup.ledger.records import Key, Kind
-from kgroup.catchup.model import State
+from kgroup.catchup.ledger.records import RecordKey, RecordKind
+from kgroup.catchup.model import PlanState
 from kgroup.cluster.reader.committed import SettledReader
 from kgroup.cluster.transactions import Fenced
 from kgroup.support.errors import NotFound, Refused
@@ -41,7 +41,7 @@ def test_a_plan_is_made_and_read_back(ledger: Ledger, name: Name) -> None:
     later = created(ledger, other)
 
     assert (made.plan, made.offset, made.epoch, made.delivery, made.progress) == (one, 0, None, None, {})
-    assert made.state == state(State.PLANNED)
+    assert made.state == state(PlanState.PLANNED)
     assert ledger.read(one.id) == ledger.read(one.id, made.offset) == made
     assert ledger.read(other.id, later.offset) == later
     assert [found.plan for found in ledger.list().plans] == [one, other]
@@ -114,13 +114,13 @@ def test_ranges_without_a_group_do_not_overlap_either(ledger: Ledger) -> None:
     assert caught.value.details == ("orders:0 [119, 120)",)
 
 
-@pytest.mark.parametrize("finished", [State.DONE, State.CANCELLED])
-def test_a_finished_plan_is_in_nobody_s_way(ledger: Ledger, name: Name, finished: State) -> None:
+@pytest.mark.parametrize("finished", [PlanState.DONE, PlanState.CANCELLED])
+def test_a_finished_plan_is_in_nobody_s_way(ledger: Ledger, name: Name, finished: PlanState) -> None:
     plan = new_plan(name("group"))
     created(ledger, plan)
     assert code_of(lambda: created(ledger, replace(plan, group=name("other")))) == "plan-exists"
     with taken(ledger, plan) as runner:
-        for step in (State.RELEASING, State.RELEASED, State.CANCELLING):
+        for step in (PlanState.RELEASING, PlanState.RELEASED, PlanState.CANCELLING):
             runner.write(state(step))
             assert code_of(lambda: created(ledger, new_plan(plan.group))) == "plan-overlaps"
         runner.write(state(finished))
@@ -150,7 +150,7 @@ def test_of_several_starts_at_once_exactly_one_wins(
         assert codes[None] == len(open_plans) == 1
         assert set(codes) <= {None, "plan-overlaps", "fenced"}
         with taken(ledger, open_plans[0].plan) as runner:
-            runner.write(state(State.CANCELLED))
+            runner.write(state(PlanState.CANCELLED))
 
 
 def test_a_start_that_was_overtaken_after_it_had_looked(
@@ -211,7 +211,7 @@ def test_an_open_transaction_is_named_in_a_list_and_waited_for_in_a_decision(
     with ledger.transactions(transactional_ids.of_group(other.group)) as writer:
         writer.fence()
         writer.begin()
-        for key, value in written(other.id, other, state(State.PLANNED)):
+        for key, value in written(other.id, other, state(PlanState.PLANNED)):
             writer.produce(ledger.topic, key, value, 0)
         writer.commit()
 
@@ -284,7 +284,7 @@ def test_compaction_moves_nothing(ledger: Ledger, name: Name, config: Config, wo
     plan, gone = new_plan(name("group"), 0, 1), new_plan(name("gone"))
     made, forgotten = created(ledger, plan), created(ledger, gone)
     with taken(ledger, gone) as ending:
-        ending.write(state(State.DONE))
+        ending.write(state(PlanState.DONE))
     assert ledger.prune([gone.id], who=ME, now_ms=NOW_MS) == {gone.id: None}
 
     def total() -> int:
@@ -301,7 +301,7 @@ def test_compaction_moves_nothing(ledger: Ledger, name: Name, config: Config, wo
                 runner.seen(NOW_MS + next(count))
                 return total() < 9
 
-            runner.write(state(State.RELEASED))
+            runner.write(state(PlanState.RELEASED))
             for _ in range(20):
                 runner.seen(NOW_MS + next(count))
             wait_for(compacted, "compaction")
@@ -322,7 +322,7 @@ def test_a_prune_that_was_killed_has_forgotten_nothing(ledger: Ledger, name: Nam
     plan = new_plan(name("group"))
     created(ledger, plan)
     with taken(ledger, plan) as runner:
-        runner.write(state(State.DONE))
+        runner.write(state(PlanState.DONE))
     with ledger.transactions(transactional_ids.of_plan(plan.id)) as killed:
         killed.fence()
         killed.begin()
@@ -341,9 +341,9 @@ def test_prune_forgets_what_is_finished_and_leaves_the_rest_alone(ledger: Ledger
         created(ledger, plan)
     done, unfinished, cancelled = plans
     with taken(ledger, done) as runner:
-        runner.write(state(State.DONE), delivery((0,)))
+        runner.write(state(PlanState.DONE), delivery((0,)))
     with taken(ledger, cancelled) as runner:
-        runner.write(state(State.CANCELLED))
+        runner.write(state(PlanState.CANCELLED))
     absent = new_plan(name("absent"))
 
     with taken(ledger, unfinished) as live:
@@ -358,7 +358,11 @@ def test_prune_forgets_what_is_finished_and_leaves_the_rest_alone(ledger: Ledger
         absent.id: "no-plan",
     }
     assert [found.plan for found in ledger.list().plans] == [unfinished]
-    assert ledger.view(done.id).keys(done.id) == (Key(done.id, Kind.STATE).encode(),), "else it looks like a lost one"
+    assert ledger.view(done.id).keys(done.id) == (RecordKey(done.id, RecordKind.STATE).encode(),), (
+        "else it looks like a lost one"
+    )
     assert code_of(lambda: taken(ledger, done)) == "no-plan"
-    assert ledger.view(done.id).keys(done.id) == (Key(done.id, Kind.STATE).encode(),), "else it looks like a lost one"
+    assert ledger.view(done.id).keys(done.id) == (RecordKey(done.id, RecordKind.STATE).encode(),), (
+        "else it looks like a lost one"
+    )
     assert created(ledger, new_plan(done.group))

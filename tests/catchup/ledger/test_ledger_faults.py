@@ -10,7 +10,7 @@ import pytest
 from kgroup.catchup.ledger import transactional_ids
 from kgroup.catchup.ledger.ledger import Ledger
 from kgroup.catchup.ledger.runner import Runner
-from kgroup.catchup.model import State
+from kgroup.catchup.model import PlanState
 from kgroup.cluster.transactions import CommitUnknown
 from kgroup.support.errors import Unreachable
 from tests.conftest import BROKER_PROPERTIES
@@ -96,12 +96,12 @@ def test_the_lost_answer_to_a_runner_is_looked_up(
 
         waits.then = its_minute_is_over
         with hurried_commits():
-            assert code_of(lambda: runner.write(state(State.RELEASING))) == code
+            assert code_of(lambda: runner.write(state(PlanState.RELEASING))) == code
         proxied.proxy.reset()
-        assert far.read(plan.id).state.state is (State.PLANNED if code else State.RELEASING)
-        runner.write(state(State.RELEASED))  # under the id taken anew
+        assert far.read(plan.id).state.state is (PlanState.PLANNED if code else PlanState.RELEASING)
+        runner.write(state(PlanState.RELEASED))  # under the id taken anew
 
-        assert runner.found.state.state is far.read(plan.id).state.state is State.RELEASED
+        assert runner.found.state.state is far.read(plan.id).state.state is PlanState.RELEASED
         assert far.read(plan.id).epoch == runner.epoch
 
 
@@ -121,11 +121,11 @@ def test_a_runner_whose_answer_was_lost_finds_its_successor(
 
         waits.then = resume_elsewhere
         with hurried_commits():
-            assert code_of(lambda: runner.write(state(State.RELEASING))) == "superseded"
-        assert code_of(lambda: runner.write(state(State.RELEASING))) == "superseded"
+            assert code_of(lambda: runner.write(state(PlanState.RELEASING))) == "superseded"
+        assert code_of(lambda: runner.write(state(PlanState.RELEASING))) == "superseded"
         (successor,) = successors
         with successor:
-            successor.write(state(State.RELEASED))  # it was not shut out
+            successor.write(state(PlanState.RELEASED))  # it was not shut out
 
 
 def test_nobody_answers_at_all(proxied: ProxiedBroker, far: Ledger, name: Name) -> None:
@@ -138,12 +138,12 @@ def test_nobody_answers_at_all(proxied: ProxiedBroker, far: Ledger, name: Name) 
 
         far._reader._watch.timeout_s = 1.0
         with hurried_commits(), pytest.raises(CommitUnknown) as caught:
-            runner.write(state(State.RELEASING))
+            runner.write(state(PlanState.RELEASING))
         assert isinstance(caught.value, Unreachable)
     proxied.proxy.reset()
     far._reader._watch.timeout_s = TIMEOUT_S
     with taken(far, plan) as next_one:
-        assert next_one.found.state.state is State.RELEASING
+        assert next_one.found.state.state is PlanState.RELEASING
 
 
 @pytest.mark.parametrize(("loss", "code"), [(Loss.ANSWER, None), (Loss.REQUEST, "not-written")])

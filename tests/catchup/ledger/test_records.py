@@ -12,31 +12,31 @@ from typing import Any
 
 import pytest
 
-from kgroup.catchup.ledger.records import Key, Kind, Value, decode, decode_key, encode, key_of, plan_of
+from kgroup.catchup.ledger.records import RecordKey, RecordKind, Value, decode, decode_key, encode, key_of, plan_of
 from kgroup.catchup.model import (
+    Abandoned,
+    BucketShare,
+    CatchupPlan,
     Chunk,
+    ChunkProgress,
     Delivery,
-    Epoch,
     GapRange,
-    GivenUp,
-    Lost,
+    LostOffsets,
     Order,
-    Plan,
-    Progress,
-    Share,
-    State,
+    PlanState,
+    RunnerEpoch,
     StateRecord,
     TargetTopic,
     Task,
 )
 from kgroup.changes import journal
-from kgroup.groups.commit_tags import ID_ALPHABET, Mark, Moved, is_plan_id, new_plan_id
+from kgroup.groups.commit_tags import ID_ALPHABET, CatchupCommitTag, TagPurpose, is_plan_id, new_plan_id
 from kgroup.model.groups import Commit
 from kgroup.support.errors import KgroupError, Refused
 from tests.support.catchup.plans import PLAN_ID, gap_range, make_plan
 
 PLAN = replace(
-    make_plan(gap_range(maybe=80), gap_range(1, before=None), given_up=(GivenUp("orders", 0, 60, 70, "why"),)),
+    make_plan(gap_range(maybe=80), gap_range(1, before=None), given_up=(Abandoned("orders", 0, 60, 70, "why"),)),
     reason="INC-4711",
     chunks=(
         Chunk(0, "orders", 0, 70, 90),
@@ -45,18 +45,20 @@ PLAN = replace(
         Chunk(7, "orders", 1, 120, 120),
     ),
 )
-STATE = StateRecord(State.RELEASING, 1, "me@here", 2, 500, note=None)
+STATE = StateRecord(PlanState.RELEASING, 1, "me@here", 2, 500, note=None)
 ADDED_LATER = {"buckets", "tuning", "shares", "target", "dead_letters", "again", "kept"}
 EVERY: list[Value] = [
     PLAN,
     replace(PLAN, group=None, group_type=None, cluster_id=None, reason="\x00\u2028é", ranges=(), chunks=()),
     STATE,
-    replace(STATE, state=State.CANCELLING, targets=(("orders", 1, 70),), expected=(("orders", 1, None),), note="so"),
+    replace(
+        STATE, state=PlanState.CANCELLING, targets=(("orders", 1, 70),), expected=(("orders", 1, None),), note="so"
+    ),
     replace(STATE, log_position=None, expected=(("orders", 1, 120),)),
-    Epoch(3, "me@here", 10, 20),
+    RunnerEpoch(3, "me@here", 10, 20),
     Delivery("topic", Order.KEY, (Task(0, (1, 0)), Task(1, ())), {"topic": "t", "": "ü"}, tuning={"rate": "500/s"}),
-    Progress(12, 90, 20, 1, 2, 300, 5, 3, (Lost(70, 75, "log start"),), 4),
-    Progress(0, 0, 0, 0, 0, 0, 0, 0),
+    ChunkProgress(12, 90, 20, 1, 2, 300, 5, 3, (LostOffsets(70, 75, "log start"),), 4),
+    ChunkProgress(0, 0, 0, 0, 0, 0, 0, 0),
     Delivery("files", Order.NONE, (Task(0, (4, 6)), Task(1, (5,))), {"dir": "/x"}, 3),
     Delivery(
         "topic",
@@ -67,8 +69,20 @@ EVERY: list[Value] = [
         dead_letters={"d": TargetTopic(None, (1,))},
     ),
     Delivery("topic", Order.NONE, (Task(0, (4,)),), {"topic": "t"}, target=TargetTopic(None, ())),
-    Progress(12, 90, 20, 1, 2, 300, 5, 3, again=7, kept=((92, 95), (97, 100))),
-    Progress(4, 1, 9, 3, 1, 60, 5, 3, (), 2, (Share(0, 4, 1, 1, 20), Share(3, 5, 2, 0, 40, 2, (Lost(1, 2, "gone"),)))),
+    ChunkProgress(12, 90, 20, 1, 2, 300, 5, 3, again=7, kept=((92, 95), (97, 100))),
+    ChunkProgress(
+        4,
+        1,
+        9,
+        3,
+        1,
+        60,
+        5,
+        3,
+        (),
+        2,
+        (BucketShare(0, 4, 1, 1, 20), BucketShare(3, 5, 2, 0, 40, 2, (LostOffsets(1, 2, "gone"),))),
+    ),
 ]
 
 
@@ -90,10 +104,10 @@ def test_what_is_written_is_read_back(value: Value) -> None:
 def test_the_metadata_of_commits_survives_byte_for_byte(metadata: str) -> None:
     plan = make_plan(gap_range(before=Commit(70, None, metadata)))
 
-    read = decode(Key(PLAN_ID, Kind.PLAN), encode(plan))
+    read = decode(RecordKey(PLAN_ID, RecordKind.PLAN), encode(plan))
 
     assert read == plan
-    assert isinstance(read, Plan)
+    assert isinstance(read, CatchupPlan)
     (item,) = read.ranges
     assert item.before is not None
     assert item.before.metadata == metadata
@@ -102,15 +116,15 @@ def test_the_metadata_of_commits_survives_byte_for_byte(metadata: str) -> None:
 @pytest.mark.parametrize(
     ("key", "raw"),
     [
-        (Key(PLAN_ID, Kind.PLAN), b"cu-7f3a/plan"),
-        (Key(PLAN_ID, Kind.STATE), b"cu-7f3a/state"),
-        (Key(PLAN_ID, Kind.EPOCH), b"cu-7f3a/epoch"),
-        (Key(PLAN_ID, Kind.DELIVERY), b"cu-7f3a/delivery"),
-        (Key(PLAN_ID, Kind.CHUNK, 12), b"cu-7f3a/chunk/12"),
-        (Key(PLAN_ID, Kind.CHUNK, 0), b"cu-7f3a/chunk/0"),
+        (RecordKey(PLAN_ID, RecordKind.PLAN), b"cu-7f3a/plan"),
+        (RecordKey(PLAN_ID, RecordKind.STATE), b"cu-7f3a/state"),
+        (RecordKey(PLAN_ID, RecordKind.EPOCH), b"cu-7f3a/epoch"),
+        (RecordKey(PLAN_ID, RecordKind.DELIVERY), b"cu-7f3a/delivery"),
+        (RecordKey(PLAN_ID, RecordKind.CHUNK, 12), b"cu-7f3a/chunk/12"),
+        (RecordKey(PLAN_ID, RecordKind.CHUNK, 0), b"cu-7f3a/chunk/0"),
     ],
 )
-def test_keys(key: Key, raw: bytes) -> None:
+def test_keys(key: RecordKey, raw: bytes) -> None:
     assert key.encode() == raw
     assert decode_key(raw) == key
     assert plan_of(raw) == PLAN_ID
@@ -156,7 +170,7 @@ def test_another_version_is_named(version: int) -> None:
     raw = changed(STATE, lambda document: document.update(v=version, state="a new one"))
 
     with pytest.raises(Refused, match=r"ledger record cu-7f3a/state: it is of version") as caught:
-        decode(Key(PLAN_ID, Kind.STATE), raw)
+        decode(RecordKey(PLAN_ID, RecordKind.STATE), raw)
 
     assert caught.value.code == "ledger-newer"
 
@@ -181,9 +195,9 @@ def test_another_version_is_named(version: int) -> None:
         b"\xef\xbb\xbf{}",
     ],
 )
-@pytest.mark.parametrize("kind", Kind)
-def test_what_is_no_record_is_an_error_that_names_it(kind: Kind, raw: bytes) -> None:
-    key = Key(PLAN_ID, kind, 0 if kind is Kind.CHUNK else None)
+@pytest.mark.parametrize("kind", RecordKind)
+def test_what_is_no_record_is_an_error_that_names_it(kind: RecordKind, raw: bytes) -> None:
+    key = RecordKey(PLAN_ID, kind, 0 if kind is RecordKind.CHUNK else None)
 
     with pytest.raises(KgroupError, match=f"ledger record {key}: ") as caught:
         decode(key, raw)
@@ -297,18 +311,18 @@ def test_ten_thousand_chunks_fit_into_one_message() -> None:
     assert len(encode(make_plan(*ranges, chunks=tuple(chunks)))) < 900_000
 
 
-@pytest.mark.parametrize("moved", Moved)
+@pytest.mark.parametrize("moved", TagPurpose)
 @pytest.mark.parametrize("epoch", [0, 3, 10**9])
-def test_our_commits_carry_plan_epoch_and_what_they_did(epoch: int, moved: Moved) -> None:
-    mark = Mark(PLAN_ID, epoch, moved)
+def test_our_commits_carry_plan_epoch_and_what_they_did(epoch: int, moved: TagPurpose) -> None:
+    mark = CatchupCommitTag(PLAN_ID, epoch, moved)
 
-    assert Mark.of(mark.metadata) == mark
+    assert CatchupCommitTag.of(mark.metadata) == mark
 
 
 def test_the_mark_as_it_stands_in_the_log() -> None:
-    assert Mark(PLAN_ID, 3, Moved.RELEASE, 70).metadata == "kgroup cu-7f3a 3 release 70"
-    assert Mark.of("kgroup cu-7f3a 3 release 0") == Mark(PLAN_ID, 3, Moved.RELEASE, 0)
-    assert Mark(PLAN_ID, 3, Moved.RELEASE).metadata == "kgroup cu-7f3a 3 release", "of older versions"
+    assert CatchupCommitTag(PLAN_ID, 3, TagPurpose.RELEASE, 70).metadata == "kgroup cu-7f3a 3 release 70"
+    assert CatchupCommitTag.of("kgroup cu-7f3a 3 release 0") == CatchupCommitTag(PLAN_ID, 3, TagPurpose.RELEASE, 0)
+    assert CatchupCommitTag(PLAN_ID, 3, TagPurpose.RELEASE).metadata == "kgroup cu-7f3a 3 release", "of older versions"
 
 
 @pytest.mark.parametrize(
@@ -332,7 +346,7 @@ def test_the_mark_as_it_stands_in_the_log() -> None:
     ],
 )
 def test_what_is_no_mark_of_ours(metadata: str) -> None:
-    assert Mark.of(metadata) is None
+    assert CatchupCommitTag.of(metadata) is None
 
 
 def test_the_ids_of_plans() -> None:

@@ -14,7 +14,7 @@ import pytest
 from kgroup.catchup.ledger import transactional_ids
 from kgroup.catchup.ledger.ledger import Ledger
 from kgroup.catchup.ledger.runner import Runner
-from kgroup.catchup.model import Epoch, State
+from kgroup.catchup.model import PlanState, RunnerEpoch
 from kgroup.support.errors import Refused
 from tests.support.catchup.ledgers import (
     code_of,
@@ -38,14 +38,14 @@ def test_a_runner_writes_and_another_goes_on(ledger: Ledger, name: Name) -> None
     plan = new_plan(name("group"), chunks=2)
     made = created(ledger, plan)
     with ledger.take_over(plan.id, who=ME, now_ms=NOW_MS, offset=made.offset) as runner:
-        assert runner.epoch == Epoch(1, ME, NOW_MS, NOW_MS)
+        assert runner.epoch == RunnerEpoch(1, ME, NOW_MS, NOW_MS)
         assert runner.found == replace(made, epoch=runner.epoch)
-        runner.write(state(State.RELEASING, log_position=12))
-        runner.write(state(State.RELEASED), delivery((0,), (1,)))
+        runner.write(state(PlanState.RELEASING, log_position=12))
+        runner.write(state(PlanState.RELEASED), delivery((0,), (1,)))
         runner.seen(NOW_MS + 5)
         assert runner.found == runner.read() == ledger.read(plan.id)
-        assert runner.found.state == replace(state(State.RELEASED), epoch=1)
-        assert runner.found.epoch == Epoch(1, ME, NOW_MS, NOW_MS + 5)
+        assert runner.found.state == replace(state(PlanState.RELEASED), epoch=1)
+        assert runner.found.epoch == RunnerEpoch(1, ME, NOW_MS, NOW_MS + 5)
 
     with taken(ledger, plan, "you@there") as second:
         assert second.epoch.number == 2
@@ -57,8 +57,8 @@ def test_a_superseded_runner_writes_never_again(ledger: Ledger, name: Name) -> N
     created(ledger, plan)
     with taken(ledger, plan) as old, taken(ledger, plan, "you@there") as new:
         for call in (
-            lambda: old.write(state(State.RELEASING)),
-            lambda: old.write(state(State.RELEASING)),
+            lambda: old.write(state(PlanState.RELEASING)),
+            lambda: old.write(state(PlanState.RELEASING)),
             lambda: old.seen(1),
             old.read,
             old.forget,
@@ -68,9 +68,9 @@ def test_a_superseded_runner_writes_never_again(ledger: Ledger, name: Name) -> N
             assert caught.value.code == "superseded"
             assert f"another runner has taken over {plan.id}" in caught.value.message
 
-        new.write(state(State.RELEASED))
+        new.write(state(PlanState.RELEASED))
         assert ledger.read(plan.id).epoch == new.epoch
-        assert ledger.read(plan.id).state.state is State.RELEASED
+        assert ledger.read(plan.id).state.state is PlanState.RELEASED
 
 
 def test_a_runner_that_only_reads_learns_it_too_and_from_whom(ledger: Ledger, name: Name) -> None:
@@ -114,7 +114,12 @@ def test_a_runner_killed_before_its_commit_has_written_nothing(ledger: Ledger, n
     plan = new_plan(name("group"))
     made = created(ledger, plan)
     killed_in_transaction(
-        bootstrap, ledger.topic, transactional_ids.of_plan(plan.id), plan.id, Epoch(7, "dead", 1, 1), state(State.DONE)
+        bootstrap,
+        ledger.topic,
+        transactional_ids.of_plan(plan.id),
+        plan.id,
+        RunnerEpoch(7, "dead", 1, 1),
+        state(PlanState.DONE),
     )
 
     with taken(ledger, plan) as runner:
@@ -130,7 +135,7 @@ def test_a_start_killed_before_its_commit_is_aborted_by_the_next(ledger: Ledger,
         transactional_ids.of_group(plan.group),
         killed.id,
         replace(killed, group=plan.group),
-        state(State.PLANNED),
+        state(PlanState.PLANNED),
     )
 
     assert created(ledger, plan).plan == plan

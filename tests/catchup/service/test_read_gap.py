@@ -8,7 +8,7 @@ from kgroup.catchup.chunks import RateLimit
 from kgroup.catchup.gap_request import parse_rate
 from kgroup.catchup.service.read_gap import _rates
 from kgroup.cluster.offsets_topic.commits import CommitRecord
-from kgroup.groups.commit_tags import Mark, Moved
+from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
 from kgroup.model.groups import Commit
 from kgroup.support.errors import UsageError
 
@@ -18,7 +18,7 @@ def made(at_s: float, offset: int | None, metadata: str = "") -> CommitRecord:
     return CommitRecord("orders", 0, commit, round(at_s * 1000), 0)
 
 
-OWN = Mark("cu-7f3a", 1, Moved.RELEASE).metadata
+OWN = CatchupCommitTag("cu-7f3a", 1, TagPurpose.RELEASE).metadata
 
 
 @pytest.mark.parametrize(

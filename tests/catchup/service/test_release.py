@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from kgroup.catchup.model import Epoch, GapRange, Plan, State, StateRecord
-from kgroup.catchup.release_evidence import Evidence, GroupCommit, History, find_evidence
+from kgroup.catchup.model import CatchupPlan, GapRange, PlanState, RunnerEpoch, StateRecord
+from kgroup.catchup.release_evidence import GroupCommit, ReleaseEvidence, ReleaseHistory, find_evidence
 from kgroup.catchup.service.release import (
-    States,
+    StateWriter,
     first_release,
     history_of,
     hold,
@@ -20,10 +20,10 @@ from kgroup.catchup.service.release import (
     release,
     release_plan,
 )
-from kgroup.catchup.steps import Move, MoveBack, Release
+from kgroup.catchup.steps import MoveBack, OffsetMove, Release
 from kgroup.cluster.offsets_topic.commits import CommitHistory, CommitRecord
 from kgroup.cluster.writes import ChangingCluster
-from kgroup.groups.commit_tags import Mark, Moved
+from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
 from kgroup.model.groups import Commit
 from kgroup.support.errors import Refused, Unreachable
 from tests.conftest import BROKER_PROPERTIES
@@ -36,7 +36,7 @@ from tests.support.wire import just_before, sent
 
 Name = Callable[[str], str]
 KINDS = ("classic", "consumer")
-PLANNED = StateRecord(State.PLANNED, 1, "somebody", 0)
+PLANNED = StateRecord(PlanState.PLANNED, 1, "somebody", 0)
 
 
 @pytest.fixture
@@ -49,10 +49,10 @@ def cluster(bootstrap: str) -> Iterator[ChangingCluster]:
 class Book:
     """A ledger that keeps what is written; ``fenced`` is the state that it refuses, as after a takeover."""
 
-    epoch: Epoch = field(default_factory=lambda: Epoch(7, "me@host", 1, 1))
-    fenced: State | None = None
+    epoch: RunnerEpoch = field(default_factory=lambda: RunnerEpoch(7, "me@host", 1, 1))
+    fenced: PlanState | None = None
     written: list[StateRecord] = field(default_factory=list)
-    then: Callable[[State], None] = lambda state: None
+    then: Callable[[PlanState], None] = lambda state: None
 
     def write(self, *values: StateRecord) -> None:
         for value in values:
@@ -62,12 +62,12 @@ class Book:
             self.then(value.state)
 
     @property
-    def said(self) -> list[State]:
+    def said(self) -> list[PlanState]:
         return [record.state for record in self.written]
 
 
-def states(book: Book, before: StateRecord = PLANNED) -> States:
-    return States(book, before, lambda: 42)
+def states(book: Book, before: StateRecord = PLANNED) -> StateWriter:
+    return StateWriter(book, before, lambda: 42)
 
 
 def gap(topic: str, partition: int, end: int, before: Commit | None, start: int | None = None) -> GapRange:
@@ -75,8 +75,8 @@ def gap(topic: str, partition: int, end: int, before: Commit | None, start: int 
     return GapRange(topic, partition, start, end, before, 0, None, None, None, None, None, None)
 
 
-def plan_of(group: str, kind: str, *ranges: GapRange) -> Plan:
-    return Plan("cu-abcd", group, kind, "cluster", 1, "me", None, ("kgroup",), ranges, ())
+def plan_of(group: str, kind: str, *ranges: GapRange) -> CatchupPlan:
+    return CatchupPlan("cu-abcd", group, kind, "cluster", 1, "me", None, ("kgroup",), ranges, ())
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Gapped:
     """An Empty group behind, and the plan for it: 0 was at 70, 1 at 5 with metadata, 2 nowhere; 3 is not of it."""
 
     group: str
-    plan: Plan
+    plan: CatchupPlan
     before: dict[tuple[str, int], tuple[int, str, int | None]]
 
 
@@ -110,7 +110,7 @@ def behind(world: KafkaWorld, topic: str, name: Name) -> Callable[[str], Gapped]
     return lambda kind: gapped(world, topic, name("svc"), kind)
 
 
-def evidence(cluster: ChangingCluster, made: Gapped, position: int | None) -> list[Evidence]:
+def evidence(cluster: ChangingCluster, made: Gapped, position: int | None) -> list[ReleaseEvidence]:
     """Of each partition of the plan, in order."""
     history = read_history(cluster, made.plan, position, 2)
     found = cluster.committed([made.group])[made.group]
@@ -122,7 +122,7 @@ def evidence(cluster: ChangingCluster, made: Gapped, position: int | None) -> li
 
 def released(made: Gapped, topic: str, epoch: int = 7) -> dict[tuple[str, int], tuple[int, str, int | None]]:
     moved = {
-        item.place: (item.end, Mark("cu-abcd", epoch, Moved.RELEASE, item.start).metadata, 0)
+        item.place: (item.end, CatchupCommitTag("cu-abcd", epoch, TagPurpose.RELEASE, item.start).metadata, 0)
         for item in made.plan.ranges
     }
     return {**made.before, **moved}
@@ -147,21 +147,23 @@ def test_a_release_is_in_the_ledger_before_and_after_and_in_the_groups_history(
     kind: str,
 ) -> None:
     made = behind(kind)
-    seen: list[tuple[State, bool, str]] = []
+    seen: list[tuple[PlanState, bool, str]] = []
     book = Book(
         then=lambda now: seen.append((now, world.exact(made.group) == made.before, world.groups()[made.group][1]))
     )
 
     release_plan(cluster, made.plan, states(book))
 
-    assert seen == [(State.RELEASING, True, "stable"), (State.RELEASED, False, "stable")], "held from first to last"
+    assert seen == [(PlanState.RELEASING, True, "stable"), (PlanState.RELEASED, False, "stable")], (
+        "held from first to last"
+    )
     first, last = book.written
     assert (first.epoch, first.who, first.at_ms) == (7, "me@host", 42)
     assert first.log_position is not None
     assert last.log_position == first.log_position
     assert world.exact(made.group) == released(made, topic)
     assert world.groups()[made.group] == (kind, "empty")
-    assert evidence(cluster, made, first.log_position) == [Evidence.RELEASED] * 3
+    assert evidence(cluster, made, first.log_position) == [ReleaseEvidence.RELEASED] * 3
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -192,11 +194,14 @@ def test_a_release_that_broke_off_halfway_goes_on_with_its_first_position(
 ) -> None:
     made = behind(kind)
     step = first_release(made.plan, 6)
-    book = Book(Epoch(6, "first", 1, 1))
+    book = Book(RunnerEpoch(6, "first", 1, 1))
     with hold(cluster, made.plan) as holding:
         release(cluster, holding, Release(step.moves[:1], None), states(book))
     broke_off = book.written[0]
-    assert evidence(cluster, made, broke_off.log_position) == [Evidence.RELEASED, *[Evidence.NOT_RELEASED] * 2]
+    assert evidence(cluster, made, broke_off.log_position) == [
+        ReleaseEvidence.RELEASED,
+        *[ReleaseEvidence.NOT_RELEASED] * 2,
+    ]
 
     second = Book()
     rest = Release(first_release(made.plan, 7).moves[1:], broke_off.log_position)
@@ -206,7 +211,7 @@ def test_a_release_that_broke_off_halfway_goes_on_with_its_first_position(
     assert {record.log_position for record in second.written} == {broke_off.log_position}
     place = (topic, 0)
     assert world.exact(made.group) == {**released(made, topic), place: released(made, topic, 6)[place]}
-    assert evidence(cluster, made, broke_off.log_position) == [Evidence.RELEASED] * 3
+    assert evidence(cluster, made, broke_off.log_position) == [ReleaseEvidence.RELEASED] * 3
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -218,8 +223,8 @@ def test_while_a_transaction_is_open_the_history_does_not_tell(
         release(cluster, holding, Release(first_release(made.plan, 7).moves[:1], None), states(book))
     position = book.written[0].log_position
     with world.pending(made.group, {(topic, 1): 100}):
-        assert evidence(cluster, made, position) == [Evidence.RELEASED, *[Evidence.UNKNOWN] * 2]
-    assert evidence(cluster, made, position) == [Evidence.RELEASED, *[Evidence.NOT_RELEASED] * 2]
+        assert evidence(cluster, made, position) == [ReleaseEvidence.RELEASED, *[ReleaseEvidence.UNKNOWN] * 2]
+    assert evidence(cluster, made, position) == [ReleaseEvidence.RELEASED, *[ReleaseEvidence.NOT_RELEASED] * 2]
 
 
 @pytest.mark.parametrize(("compacted", "unread"), [(False, None), (True, None), (False, "not in time")])
@@ -228,7 +233,7 @@ def test_what_the_log_did_not_tell_is_handed_on(compacted: bool, unread: str | N
         CommitRecord("orders", 0, Commit(120, 4, "mark"), 1_000, 17),
         CommitRecord("orders", 1, None, 2_000, 18),
     )
-    assert history_of(CommitHistory(records, (), 19, compacted, unread)) == History(
+    assert history_of(CommitHistory(records, (), 19, compacted, unread)) == ReleaseHistory(
         (
             GroupCommit("orders", 0, 120, 4, "mark", 1_000, 17),
             GroupCommit("orders", 1, None, None, "", 2_000, 18),
@@ -304,7 +309,7 @@ def test_a_partition_that_the_broker_refuses_is_named_with_its_reason(
     with pytest.raises(Refused, match=f"{topic}:0: ") as caught, hold(cluster, made.plan) as holding:
         release(cluster, holding, Release((long,), None), states(book))
     assert caught.value.code == "metadata-size"
-    assert book.said == [State.RELEASING]
+    assert book.said == [PlanState.RELEASING]
     assert world.exact(made.group) == made.before
 
 
@@ -312,7 +317,7 @@ def test_a_partition_that_the_broker_refuses_is_named_with_its_reason(
 def test_a_fenced_run_moves_nothing(
     cluster: ChangingCluster, world: KafkaWorld, behind: Callable[[str], Gapped], kind: str
 ) -> None:
-    made, book = behind(kind), Book(fenced=State.RELEASING)
+    made, book = behind(kind), Book(fenced=PlanState.RELEASING)
     with pytest.raises(Refused) as caught:
         release_plan(cluster, made.plan, states(book))
     assert caught.value.code == "superseded"
@@ -324,13 +329,13 @@ def test_a_fenced_run_moves_nothing(
 def test_a_run_that_is_fenced_at_the_end_puts_nothing_back(
     cluster: ChangingCluster, world: KafkaWorld, topic: str, behind: Callable[[str], Gapped], kind: str
 ) -> None:
-    made, book = behind(kind), Book(fenced=State.RELEASED)
+    made, book = behind(kind), Book(fenced=PlanState.RELEASED)
     with pytest.raises(Refused) as caught:
         release_plan(cluster, made.plan, states(book))
     assert caught.value.code == "superseded"
-    assert book.said == [State.RELEASING]
+    assert book.said == [PlanState.RELEASING]
     assert world.exact(made.group) == released(made, topic)
-    assert evidence(cluster, made, book.written[0].log_position) == [Evidence.RELEASED] * 3
+    assert evidence(cluster, made, book.written[0].log_position) == [ReleaseEvidence.RELEASED] * 3
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -339,17 +344,17 @@ def test_who_comes_behind_releasing_finds_the_group_where_it_was(
 ) -> None:
     made = behind(kind)
 
-    def come(state: State) -> None:
-        if state is State.RELEASING:
+    def come(state: PlanState) -> None:
+        if state is PlanState.RELEASING:
             assert by_hand.heartbeat(world, made.group, "somebody", 0, topic) == 0
 
     book = Book(then=come)
     with pytest.raises(Refused, match=r"127\.0\.0\.1") as caught:
         release_plan(cluster, made.plan, states(book))
     assert caught.value.code == "not-empty"
-    assert book.said == [State.RELEASING]
+    assert book.said == [PlanState.RELEASING]
     assert world.exact(made.group) == made.before
-    assert evidence(cluster, made, book.written[0].log_position) == [Evidence.NOT_RELEASED] * 3
+    assert evidence(cluster, made, book.written[0].log_position) == [ReleaseEvidence.NOT_RELEASED] * 3
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -357,10 +362,10 @@ def test_a_successor_between_releasing_and_the_commit(
     cluster: ChangingCluster, bootstrap: str, world: KafkaWorld, behind: Callable[[str], Gapped], kind: str
 ) -> None:
     """It removes our member, and cancels; we are woken later."""
-    made, cancelling = behind(kind), Book(Epoch(8, "successor", 1, 1))
+    made, cancelling = behind(kind), Book(RunnerEpoch(8, "successor", 1, 1))
 
-    def take_over(state: State) -> None:
-        if state is State.RELEASING:
+    def take_over(state: PlanState) -> None:
+        if state is PlanState.RELEASING:
             with connected(bootstrap) as other, hold(other, made.plan) as theirs:
                 move_back(theirs, MoveBack(()), states(cancelling, book.written[-1]))
 
@@ -368,7 +373,7 @@ def test_a_successor_between_releasing_and_the_commit(
     with pytest.raises(Refused) as caught:
         release_plan(cluster, made.plan, states(book))
     assert caught.value.code == "superseded"
-    assert cancelling.said == [State.CANCELLING, State.CANCELLED]
+    assert cancelling.said == [PlanState.CANCELLING, PlanState.CANCELLED]
     assert world.exact(made.group) == made.before
     assert world.groups()[made.group] == (kind, "empty")
 
@@ -395,7 +400,7 @@ def test_somebody_who_commits_in_transactions_is_found(
         release_plan(cluster, made.plan, states(book))
     assert happened
     assert caught.value.code == "moved-since"
-    assert set(book.said) == {State.RELEASING}
+    assert set(book.said) == {PlanState.RELEASING}
 
 
 # --- moved back
@@ -403,7 +408,7 @@ def test_somebody_who_commits_in_transactions_is_found(
 
 def back(made: Gapped, targets: dict[int, int]) -> MoveBack:
     """To these offsets, as ``kgroup.catchup.offset_moves`` makes them."""
-    mark = Mark("cu-abcd", 8, Moved.BACK).metadata
+    mark = CatchupCommitTag("cu-abcd", 8, TagPurpose.BACK).metadata
     moves = []
     for item in made.plan.ranges:
         if item.partition in targets:
@@ -411,8 +416,8 @@ def back(made: Gapped, targets: dict[int, int]) -> MoveBack:
             own = Commit(target, None, "")
             if before is not None:
                 own = Commit(target, before.leader_epoch if target == before.offset else None, before.metadata)
-            stands = Commit(item.end, 0, Mark("cu-abcd", 7, Moved.RELEASE, item.start).metadata)
-            moves.append(Move(*item.place, stands, (Commit(target, own.leader_epoch, mark), own)))
+            stands = Commit(item.end, 0, CatchupCommitTag("cu-abcd", 7, TagPurpose.RELEASE, item.start).metadata)
+            moves.append(OffsetMove(*item.place, stands, (Commit(target, own.leader_epoch, mark), own)))
     return MoveBack(tuple(moves))
 
 
@@ -422,17 +427,17 @@ def test_moved_back_with_the_groups_own_metadata(
 ) -> None:
     made = behind(kind)
     before = released_group(cluster, made)
-    book = Book(Epoch(8, "me", 1, 1))
+    book = Book(RunnerEpoch(8, "me", 1, 1))
     with hold(cluster, made.plan) as holding:
         move_back(holding, back(made, {0: 70, 1: 5, 2: 0}), states(book, before))
-    assert book.said == [State.CANCELLING, State.CANCELLED]
+    assert book.said == [PlanState.CANCELLING, PlanState.CANCELLED]
     cancelling = book.written[0]
     assert cancelling.targets == ((topic, 0, 70), (topic, 1, 5), (topic, 2, 0))
     assert cancelling.expected == ((topic, 0, 120), (topic, 1, 8), (topic, 2, 30))
     assert cancelling.log_position == before.log_position
     assert world.exact(made.group) == {**made.before, (topic, 2): (0, "", None)}
     found = evidence(cluster, made, before.log_position)
-    assert found[:2] == [Evidence.NOT_RELEASED] * 2
+    assert found[:2] == [ReleaseEvidence.NOT_RELEASED] * 2
     assert world.groups()[made.group] == (kind, "empty")
 
 
@@ -443,7 +448,7 @@ def test_not_moved_back_where_the_group_went_on(
     made = behind(kind)
     before = released_group(cluster, made)
     world.commit(made.group, {(topic, 1): (9, "é\0 at 9", 0)})
-    stands, book = world.exact(made.group), Book(Epoch(8, "me", 1, 1))
+    stands, book = world.exact(made.group), Book(RunnerEpoch(8, "me", 1, 1))
     with pytest.raises(Refused) as caught, hold(cluster, made.plan) as holding:
         move_back(holding, back(made, {0: 70, 1: 5}), states(book, before))
     assert caught.value.code == "moved-since"
@@ -456,7 +461,7 @@ def test_a_fenced_cancel_moves_nothing(
     cluster: ChangingCluster, world: KafkaWorld, topic: str, behind: Callable[[str], Gapped], kind: str
 ) -> None:
     made = behind(kind)
-    before, book = released_group(cluster, made), Book(Epoch(8, "me", 1, 1), fenced=State.CANCELLING)
+    before, book = released_group(cluster, made), Book(RunnerEpoch(8, "me", 1, 1), fenced=PlanState.CANCELLING)
     with pytest.raises(Refused), hold(cluster, made.plan) as holding:
         move_back(holding, back(made, {0: 70}), states(book, before))
     assert world.exact(made.group) == released(made, topic)
@@ -485,7 +490,7 @@ def test_a_release_without_an_answer_is_found_in_the_history(
         with pytest.raises(Unreachable) as caught:
             release_plan(cluster, made.plan, states(book))
         assert caught.value.code == "outcome-unknown"
-        assert book.said == [State.RELEASING]
+        assert book.said == [PlanState.RELEASING]
         assert broker.world.groups()[made.group] == (kind, "empty")
-        expected = Evidence.RELEASED if loss is Loss.ANSWER else Evidence.NOT_RELEASED
+        expected = ReleaseEvidence.RELEASED if loss is Loss.ANSWER else ReleaseEvidence.NOT_RELEASED
         assert evidence(cluster, made, book.written[0].log_position) == [expected] * 3

@@ -10,10 +10,10 @@ import pytest
 
 from kgroup.catchup.chunks import RateLimit
 from kgroup.catchup.spark.failures import error_of
-from kgroup.catchup.spark.job import Watching, run
-from kgroup.catchup.spark.progress import Totals
+from kgroup.catchup.spark.job import JobListeners, run
+from kgroup.catchup.spark.progress import ProgressTotals
 from kgroup.catchup.spark.ready import check
-from kgroup.catchup.spark.session import Session
+from kgroup.catchup.spark.session import DriverSession
 from kgroup.catchup.spark.settings import SparkSettings
 from kgroup.support.errors import KgroupError, Refused
 from tests.support.catchup.plans import NOW_MS
@@ -25,25 +25,25 @@ Name = Callable[[str], str]
 
 
 @pytest.fixture(scope="module")
-def session() -> Iterator[Session]:
+def session() -> Iterator[DriverSession]:
     settings = SparkSettings("local[2]")
-    with Session(settings, check(settings, timeout_s=10)) as session:
+    with DriverSession(settings, check(settings, timeout_s=10)) as session:
         yield session
 
 
 @pytest.mark.soak
 def test_copied_exactly_once_though_workers_die(
-    session: Session, world: KafkaWorld, bootstrap: str, name: Name
+    session: DriverSession, world: KafkaWorld, bootstrap: str, name: Name
 ) -> None:
     replayed_exactly_once(session, world, bootstrap, name, Killer(lambda: workers_of([session.pid]), kills=3))
 
 
-def test_stopped_and_gone_on_with(session: Session, world: KafkaWorld, bootstrap: str, name: Name) -> None:
+def test_stopped_and_gone_on_with(session: DriverSession, world: KafkaWorld, bootstrap: str, name: Name) -> None:
     source, target = source_topic(world, bootstrap, name), world.topic(name("copy"), partitions=2)
-    totals: list[Totals] = []
+    totals: list[ProgressTotals] = []
     with replay(bootstrap, name("ledger"), [(source, 0, 0, END)]) as plan:
         slow = plan.spec("topic", {"topic": target}, rate=RateLimit(records_per_s=500))
-        watching = Watching(totals.append, stop=lambda: bool(totals) and totals[-1].records > 300)
+        watching = JobListeners(totals.append, stop=lambda: bool(totals) and totals[-1].records > 300)
 
         (first,) = run(session, [slow], watching)
 
@@ -53,7 +53,7 @@ def test_stopped_and_gone_on_with(session: Session, world: KafkaWorld, bootstrap
         assert 300 < delivered < 2000
 
         begun = plan.progress()
-        (second,) = run(session, [plan.spec("topic", {"topic": target})], Watching(totals.append, begun=begun))
+        (second,) = run(session, [plan.spec("topic", {"topic": target})], JobListeners(totals.append, begun=begun))
 
         assert not second.failure
         assert second.result.finished
@@ -62,7 +62,7 @@ def test_stopped_and_gone_on_with(session: Session, world: KafkaWorld, bootstrap
 
 
 def test_a_task_of_a_runner_that_was_superseded_says_so(
-    session: Session, world: KafkaWorld, bootstrap: str, name: Name
+    session: DriverSession, world: KafkaWorld, bootstrap: str, name: Name
 ) -> None:
     source, target = source_topic(world, bootstrap, name), world.topic(name("copy"), partitions=2)
     with replay(bootstrap, name("ledger"), [(source, 0, 0, 100)]) as plan:
@@ -80,25 +80,25 @@ def test_a_task_of_a_runner_that_was_superseded_says_so(
 
 @pytest.mark.soak
 def test_the_jvm_killed_over_an_open_transaction_and_the_plan_gone_on_with(
-    world: KafkaWorld, bootstrap: str, name: Name, session: Session
+    world: KafkaWorld, bootstrap: str, name: Name, session: DriverSession
 ) -> None:
     """Last in this module: its session does not live on."""
     source, target = source_topic(world, bootstrap, name), world.topic(name("copy"), partitions=2)
     with replay(bootstrap, name("ledger"), [(source, 0, 0, 1500), (source, 0, 1500, END)]) as plan:
 
-        def tell(totals: Totals) -> None:
+        def tell(totals: ProgressTotals) -> None:
             if totals.records > 300 and session.is_alive:
                 assert session.pid
                 os.kill(session.pid, signal.SIGKILL)
 
         slow = plan.spec("topic", {"topic": target}, rate=RateLimit(records_per_s=500))
         with pytest.raises(KgroupError, match="killed by SIGKILL") as caught:
-            run(session, [slow], Watching(tell))
+            run(session, [slow], JobListeners(tell))
         assert caught.value.code == "spark-gone"
         session.close()
 
         settings = SparkSettings("local[1]")
-        with Session(settings, check(settings, timeout_s=10)) as again:
+        with DriverSession(settings, check(settings, timeout_s=10)) as again:
             (answer,) = run(again, [plan.spec("topic", {"topic": target})])
 
         assert not answer.failure

@@ -7,26 +7,28 @@ from dataclasses import replace
 import pytest
 
 from kgroup.catchup.model import GapRange
-from kgroup.catchup.risks import Level
+from kgroup.catchup.risks import RiskLevel
 from kgroup.catchup.service.sink_checks import check_dead_letters, check_sources, check_target
-from kgroup.cluster.topic_admin import TopicFacts
+from kgroup.cluster.topic_admin import TopicDescription
 from tests.support.catchup.plans import gap_range
 
 NOW_MS = 1_700_000_000_000
 HOUR_MS = 3_600_000
-WIDE = TopicFacts(2, 1, True, frozenset({"READ", "WRITE"}), {"cleanup.policy": "delete", "retention.ms": "604800000"})
-SOURCES = {"orders": TopicFacts(2, 1, True, None, {"max.message.bytes": "1048588"})}
+WIDE = TopicDescription(
+    2, 1, True, frozenset({"READ", "WRITE"}), {"cleanup.policy": "delete", "retention.ms": "604800000"}
+)
+SOURCES = {"orders": TopicDescription(2, 1, True, None, {"max.message.bytes": "1048588"})}
 
 
 def aged(hours: float) -> tuple[GapRange, ...]:
     return (replace(gap_range(), oldest_ms=NOW_MS - round(hours * HOUR_MS)),)
 
 
-def levels(facts: TopicFacts | None, hours: float = 2, **options: str) -> list[Level]:
+def levels(facts: TopicDescription | None, hours: float = 2, **options: str) -> list[RiskLevel]:
     return [item.level for item in check_target("copy", facts, aged(hours), SOURCES, options, NOW_MS, 60.0)]
 
 
-def with_config(**more: str) -> TopicFacts:
+def with_config(**more: str) -> TopicDescription:
     config = {**(WIDE.config or {}), **{name.replace("_", "."): text for name, text in more.items()}}
     return replace(WIDE, config=config)
 
@@ -34,43 +36,45 @@ def with_config(**more: str) -> TopicFacts:
 @pytest.mark.parametrize(
     ("facts", "hours", "options", "worst"),
     [
-        (WIDE, 2, {}, Level.READ),
-        (None, 2, {}, Level.BLOCKED),
-        (replace(WIDE, operations=frozenset({"READ"})), 2, {}, Level.BLOCKED),
-        (with_config(retention_ms="3600000"), 2, {}, Level.BLOCKED),
-        (with_config(retention_ms="3600000"), 2, {"timestamps": "now"}, Level.READ),
-        (with_config(retention_ms=str(2 * HOUR_MS + 30_000)), 2, {}, Level.BLOCKED),
-        (with_config(retention_ms=str(3 * HOUR_MS)), 2, {}, Level.WARNING),
-        (with_config(retention_ms="-1"), 2000, {}, Level.READ),
-        (with_config(retention_ms="1", cleanup_policy="compact"), 2, {}, Level.WARNING),
-        (with_config(message_timestamp_type="LogAppendTime", retention_ms="3600000"), 2, {}, Level.WARNING),
-        (replace(WIDE, partitions=1), 2, {}, Level.WARNING),
-        (replace(WIDE, partitions=1), 2, {"partitions": "keep"}, Level.BLOCKED),
-        (replace(WIDE, partitions=1), 2, {"partitions": "key"}, Level.READ),
-        (with_config(max_message_bytes="1000"), 2, {}, Level.WARNING),
-        (replace(WIDE, config=None), 2, {}, Level.WARNING),
-        (with_config(message_timestamp_before_max_ms="3600000"), 2, {}, Level.BLOCKED),
-        (with_config(message_timestamp_before_max_ms="3600000"), 0.5, {}, Level.READ),
-        (with_config(message_timestamp_before_max_ms="3600000"), 2, {"timestamps": "now"}, Level.READ),
-        (with_config(message_timestamp_difference_max_ms="3600000"), 2, {}, Level.BLOCKED),
-        (with_config(message_timestamp_before_max_ms=str(2**63 - 1)), 2, {}, Level.READ),
+        (WIDE, 2, {}, RiskLevel.READ),
+        (None, 2, {}, RiskLevel.BLOCKED),
+        (replace(WIDE, operations=frozenset({"READ"})), 2, {}, RiskLevel.BLOCKED),
+        (with_config(retention_ms="3600000"), 2, {}, RiskLevel.BLOCKED),
+        (with_config(retention_ms="3600000"), 2, {"timestamps": "now"}, RiskLevel.READ),
+        (with_config(retention_ms=str(2 * HOUR_MS + 30_000)), 2, {}, RiskLevel.BLOCKED),
+        (with_config(retention_ms=str(3 * HOUR_MS)), 2, {}, RiskLevel.WARNING),
+        (with_config(retention_ms="-1"), 2000, {}, RiskLevel.READ),
+        (with_config(retention_ms="1", cleanup_policy="compact"), 2, {}, RiskLevel.WARNING),
+        (with_config(message_timestamp_type="LogAppendTime", retention_ms="3600000"), 2, {}, RiskLevel.WARNING),
+        (replace(WIDE, partitions=1), 2, {}, RiskLevel.WARNING),
+        (replace(WIDE, partitions=1), 2, {"partitions": "keep"}, RiskLevel.BLOCKED),
+        (replace(WIDE, partitions=1), 2, {"partitions": "key"}, RiskLevel.READ),
+        (with_config(max_message_bytes="1000"), 2, {}, RiskLevel.WARNING),
+        (replace(WIDE, config=None), 2, {}, RiskLevel.WARNING),
+        (with_config(message_timestamp_before_max_ms="3600000"), 2, {}, RiskLevel.BLOCKED),
+        (with_config(message_timestamp_before_max_ms="3600000"), 0.5, {}, RiskLevel.READ),
+        (with_config(message_timestamp_before_max_ms="3600000"), 2, {"timestamps": "now"}, RiskLevel.READ),
+        (with_config(message_timestamp_difference_max_ms="3600000"), 2, {}, RiskLevel.BLOCKED),
+        (with_config(message_timestamp_before_max_ms=str(2**63 - 1)), 2, {}, RiskLevel.READ),
     ],
 )
-def test_the_worst_that_is_said(facts: TopicFacts | None, hours: float, options: dict[str, str], worst: Level) -> None:
+def test_the_worst_that_is_said(
+    facts: TopicDescription | None, hours: float, options: dict[str, str], worst: RiskLevel
+) -> None:
     found = levels(facts, hours, **options)
 
-    assert max(found, key=list(Level).index) is worst
+    assert max(found, key=list(RiskLevel).index) is worst
 
 
 def test_a_record_that_fits_its_topic_may_be_too_large_with_our_headers() -> None:
-    def said(limit: int) -> list[Level]:
+    def said(limit: int) -> list[RiskLevel]:
         found = check_target("copy", with_config(max_message_bytes=str(limit)), aged(2), SOURCES, {}, NOW_MS, 60.0)
         return [item.level for item in found if "limit" in item.message or "takes" in item.message]
 
     assert [said(limit) for limit in (1_048_587, 1_048_588, 1_048_787, 1_048_788)] == [
-        [Level.WARNING],
-        [Level.READ],
-        [Level.READ],
+        [RiskLevel.WARNING],
+        [RiskLevel.READ],
+        [RiskLevel.READ],
         [],
     ]
 
@@ -79,15 +83,15 @@ def test_a_record_that_fits_its_topic_may_be_too_large_with_our_headers() -> Non
     ("sizes", "options", "level"),
     [
         ((900, 900), {}, None),
-        ((1100, 10), {}, Level.WARNING),
-        ((1600, 10), {}, Level.BLOCKED),
+        ((1100, 10), {}, RiskLevel.WARNING),
+        ((1600, 10), {}, RiskLevel.BLOCKED),
         ((1100, 10), {"partitions": "key"}, None),
-        ((1600, 1600), {"partitions": "key"}, Level.BLOCKED),
+        ((1600, 1600), {"partitions": "key"}, RiskLevel.BLOCKED),
         ((None, None), {}, None),
     ],
 )
 def test_a_partition_may_keep_less_than_it_gets(
-    sizes: tuple[int | None, ...], options: dict[str, str], level: Level | None
+    sizes: tuple[int | None, ...], options: dict[str, str], level: RiskLevel | None
 ) -> None:
     facts = with_config(retention_bytes="1000", segment_bytes="500")
     ranges = tuple(replace(gap_range(partition, size=size), oldest_ms=NOW_MS) for partition, size in enumerate(sizes))
@@ -102,11 +106,11 @@ def test_a_partition_may_keep_less_than_it_gets(
 
 
 def test_where_nobody_knows_how_old_the_oldest_is_it_is_said() -> None:
-    def said(facts: TopicFacts, **options: str) -> list[Level]:
+    def said(facts: TopicDescription, **options: str) -> list[RiskLevel]:
         found = check_target("copy", facts, (gap_range(), *aged(1)), SOURCES, options, NOW_MS, 60.0)
         return [item.level for item in found if "how old" in item.message]
 
-    assert said(WIDE) == [Level.WARNING]
+    assert said(WIDE) == [RiskLevel.WARNING]
     assert said(WIDE, timestamps="now") == []
     assert said(with_config(retention_ms="-1")) == []
     empty = (replace(gap_range(start=120), oldest_ms=None), *aged(1))
@@ -116,7 +120,7 @@ def test_where_nobody_knows_how_old_the_oldest_is_it_is_said() -> None:
 def test_the_gaps_own_topic() -> None:
     (first, *_) = check_target("orders", WIDE, aged(1), SOURCES, {}, NOW_MS, None)
 
-    assert first.level is Level.WARNING
+    assert first.level is RiskLevel.WARNING
     assert "the gap itself lies there" in first.message
 
 
@@ -125,20 +129,20 @@ def test_topics_of_brokers_and_of_the_ledger_take_nothing(topic: str) -> None:
     (target,) = check_target(topic, WIDE, aged(2), SOURCES, {}, NOW_MS, 60.0, "books")
     (dead,) = check_dead_letters(topic, WIDE, SOURCES, "books")
 
-    assert (target.level, dead.level) == (Level.BLOCKED, Level.BLOCKED)
+    assert (target.level, dead.level) == (RiskLevel.BLOCKED, RiskLevel.BLOCKED)
 
 
 @pytest.mark.parametrize(
     ("facts", "topic", "found"),
     [
         (WIDE, "dead", []),
-        (None, "dead", [Level.BLOCKED]),
-        (replace(WIDE, operations=frozenset({"READ"})), "dead", [Level.BLOCKED]),
+        (None, "dead", [RiskLevel.BLOCKED]),
+        (replace(WIDE, operations=frozenset({"READ"})), "dead", [RiskLevel.BLOCKED]),
         (replace(WIDE, operations=None), "dead", []),
-        (WIDE, "orders", [Level.WARNING]),
+        (WIDE, "orders", [RiskLevel.WARNING]),
     ],
 )
-def test_dead_letters(facts: TopicFacts | None, topic: str, found: list[Level]) -> None:
+def test_dead_letters(facts: TopicDescription | None, topic: str, found: list[RiskLevel]) -> None:
     assert [item.level for item in check_dead_letters(topic, facts, SOURCES)] == found
 
 
@@ -147,5 +151,5 @@ def test_the_gap_must_be_readable_by_workers() -> None:
 
     (finding,) = check_sources(facts)
 
-    assert (finding.level, finding.missing_right) == (Level.BLOCKED, True)
+    assert (finding.level, finding.missing_right) == (RiskLevel.BLOCKED, True)
     assert "READ on Topic b" in finding.message

@@ -5,8 +5,15 @@ from __future__ import annotations
 import pytest
 
 from kgroup.catchup.delivered import touched, undelivered
-from kgroup.catchup.model import Chunk, Delivery, Ledgered, Order, Progress, TargetTopic
-from kgroup.catchup.service.target_losses import Found, Loss, TopicNow, difference, find_loss, has_delivered
+from kgroup.catchup.model import Chunk, ChunkProgress, Delivery, Order, PlanSnapshot, TargetTopic
+from kgroup.catchup.service.target_losses import (
+    DeliveredRanges,
+    TargetLoss,
+    TopicNow,
+    difference,
+    find_loss,
+    has_delivered,
+)
 from kgroup.model.records import OffsetRange
 from tests.support.catchup.ledgers import progress
 from tests.support.catchup.plans import gap_range, ledgered, make_plan
@@ -35,21 +42,25 @@ def test_what_makes_a_difference(now: TopicNow | None, why: str | None) -> None:
     assert difference("copy", BEFORE, now) == why
 
 
-def delivered(*rows: Progress, buckets: int = 0) -> Ledgered:
+def delivered(*rows: ChunkProgress, buckets: int = 0) -> PlanSnapshot:
     delivery = Delivery("topic", Order.PARTITION, (), {"topic": "copy"}, buckets, target=BEFORE)
     return ledgered(make_plan(gap_range(), chunks=CHUNKS), progress=rows, delivery=delivery)
 
 
 def counted(
     chunk: int, delivered_to: int, records: int, again: int = 0, kept: tuple[tuple[int, int], ...] = ()
-) -> Progress:
-    return Progress(chunk, delivered_to, records, 0, 0, 0, 5, 1, again=again, kept=kept)
+) -> ChunkProgress:
+    return ChunkProgress(chunk, delivered_to, records, 0, 0, 0, 5, 1, again=again, kept=kept)
 
 
 def loss(
-    before: Ledgered, *spans: tuple[int, int], now: TopicNow | None = SAME, keeps: bool = True, compacted: bool = False
-) -> Loss:
-    found = Found({PLACE: list(spans)}, sum(end - start for start, end in spans))
+    before: PlanSnapshot,
+    *spans: tuple[int, int],
+    now: TopicNow | None = SAME,
+    keeps: bool = True,
+    compacted: bool = False,
+) -> TargetLoss:
+    found = DeliveredRanges({PLACE: list(spans)}, sum(end - start for start, end in spans))
     return find_loss(before, found, now, "why", keeps_partitions=keeps, compacted=compacted)
 
 
@@ -65,7 +76,7 @@ def test_the_beginning_of_a_chunk_is_gone_and_the_rest_is_kept() -> None:
 
     assert (found.gone, found.records) == ((OffsetRange("orders", 0, 70, 80),), 10)
     (_, changed) = found.values
-    assert changed == Progress(0, 70, 0, 0, 0, 0, 5, 1, again=10, kept=((80, 90),))
+    assert changed == ChunkProgress(0, 70, 0, 0, 0, 0, 5, 1, again=10, kept=((80, 90),))
 
 
 def test_scattered_records_are_kept_one_by_one() -> None:
@@ -73,7 +84,7 @@ def test_scattered_records_are_kept_one_by_one() -> None:
 
     assert found.gone == (OffsetRange("orders", 0, 70, 72), OffsetRange("orders", 0, 73, 80))
     (_, changed) = found.values
-    assert isinstance(changed, Progress)
+    assert isinstance(changed, ChunkProgress)
     assert changed.kept == ((72, 73), (80, 90))
 
 
@@ -88,7 +99,7 @@ def test_all_is_gone_with_the_topic(now: TopicNow | None) -> None:
     (delivery, *changed) = found.values
     assert isinstance(delivery, Delivery)
     assert delivery.target == (None if now is None else TargetTopic("other", (0, 0)))
-    assert all(isinstance(row, Progress) and not row.records and not row.kept for row in changed)
+    assert all(isinstance(row, ChunkProgress) and not row.records and not row.kept for row in changed)
 
 
 def test_a_second_loss_looks_at_what_was_kept_too() -> None:
@@ -98,7 +109,7 @@ def test_a_second_loss_looks_at_what_was_kept_too() -> None:
 
     assert found.gone == (OffsetRange("orders", 0, 75, 86),)
     (_, changed) = found.values
-    assert isinstance(changed, Progress)
+    assert isinstance(changed, ChunkProgress)
     assert (changed.again, changed.kept) == (10, ((70, 75), (86, 90)))
 
 
@@ -107,7 +118,7 @@ def test_where_it_cannot_be_delivered_again() -> None:
 
     assert "compacted" in (loss(before, (80, 90), compacted=True).blocked or "")
     assert loss(before, compacted=True).blocked is None, "nothing newer is there"
-    buckets = delivered(Progress(2, 1, 20, 0, 0, 0, 5, 1), Progress(3, 1, 4, 0, 0, 0, 5, 1), buckets=2)
+    buckets = delivered(ChunkProgress(2, 1, 20, 0, 0, 0, 5, 1), ChunkProgress(3, 1, 4, 0, 0, 0, 5, 1), buckets=2)
     assert "--latest-per-key" in (loss(buckets, (80, 90)).blocked or "")
     whole = loss(buckets)
     assert (whole.blocked, whole.records) == (None, 24)
@@ -135,6 +146,6 @@ def test_what_is_kept_is_not_owed_and_was_touched() -> None:
 
 def test_whether_anything_was_delivered() -> None:
     assert not has_delivered(delivered())
-    assert not has_delivered(delivered(Progress(0, 90, 20, 15, 5, 0, 5, 1))), "filtered out, or dead"
+    assert not has_delivered(delivered(ChunkProgress(0, 90, 20, 15, 5, 0, 5, 1))), "filtered out, or dead"
     assert has_delivered(delivered(progress(0, 90)))
     assert has_delivered(delivered(counted(0, 70, 0, kept=((80, 90),))))

@@ -16,7 +16,7 @@ import pytest
 
 from kgroup.catchup.chunks import RateLimit
 from kgroup.catchup.delivered import touched
-from kgroup.catchup.model import Chunk, Lost, Plan
+from kgroup.catchup.model import CatchupPlan, Chunk, LostOffsets
 from kgroup.catchup.sinks import files
 from kgroup.catchup.sinks.files import MANIFEST, ChunkFile, write_manifest
 from kgroup.catchup.sinks.run_task import run_task
@@ -52,7 +52,7 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_bytes().splitlines()]
 
 
-def plan_of(plan: Replay) -> Plan:
+def plan_of(plan: Replay) -> CatchupPlan:
     return plan.runner.read().plan
 
 
@@ -354,7 +354,7 @@ def test_a_topic_is_a_directory_whatever_its_name(topic: str, expected: str) -> 
 
 
 def test_what_was_lost_is_kept_in_a_receipt() -> None:
-    receipt = files.Receipt(3, 40, (Lost(1, 2, "why"),), "ab", 7)
+    receipt = files.Receipt(3, 40, (LostOffsets(1, 2, "why"),), "ab", 7)
 
     assert files.Receipt.of(json.loads(json.dumps(receipt.document()))) == receipt
 

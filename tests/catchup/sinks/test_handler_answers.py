@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kgroup.catchup.model import Order
-from kgroup.catchup.sinks.command import Answer, answer_of
+from kgroup.catchup.sinks.command import HandlerAnswer, answer_of
 from kgroup.catchup.worker.task_spec import Handling
 from kgroup.support.errors import KgroupError
 from tests.catchup.sinks.test_handlers import offsets_of, script
@@ -39,15 +39,15 @@ def source(world: KafkaWorld, bootstrap: str, name: Name) -> str:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("ok", Answer(None, None)),
-        (" ok \r", Answer(None, None)),
-        ("ok orders:0:17", Answer("orders:0:17", None)),
-        ("error: no such customer", Answer(None, "no such customer")),
-        ("error:", Answer(None, "error")),
-        ("error : a: b", Answer(None, "a: b")),
-        ("error a.b-c:3:17: gone", Answer("a.b-c:3:17", "gone")),
-        ("error: orders:0:17: gone", Answer(None, "orders:0:17: gone")),
-        ("error orders:0:17:", Answer("orders:0:17", "error")),
+        ("ok", HandlerAnswer(None, None)),
+        (" ok \r", HandlerAnswer(None, None)),
+        ("ok orders:0:17", HandlerAnswer("orders:0:17", None)),
+        ("error: no such customer", HandlerAnswer(None, "no such customer")),
+        ("error:", HandlerAnswer(None, "error")),
+        ("error : a: b", HandlerAnswer(None, "a: b")),
+        ("error a.b-c:3:17: gone", HandlerAnswer("a.b-c:3:17", "gone")),
+        ("error: orders:0:17: gone", HandlerAnswer(None, "orders:0:17: gone")),
+        ("error orders:0:17:", HandlerAnswer("orders:0:17", "error")),
         ("", None),
         ("okay", None),
         ("ok: fine", None),
@@ -60,7 +60,7 @@ def source(world: KafkaWorld, bootstrap: str, name: Name) -> str:
         ("ok orders:0:17 orders:0:18", None),
     ],
 )
-def test_what_is_an_answer(text: str, expected: Answer | None) -> None:
+def test_what_is_an_answer(text: str, expected: HandlerAnswer | None) -> None:
     assert answer_of(text) == expected
 
 

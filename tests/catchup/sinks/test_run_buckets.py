@@ -17,13 +17,13 @@ import pytest
 
 from kgroup.catchup.buckets import begun, bucket_of
 from kgroup.catchup.chunks import RateLimit
-from kgroup.catchup.model import Progress
+from kgroup.catchup.model import ChunkProgress
 from kgroup.catchup.sinks.files import write_manifest
 from kgroup.catchup.sinks.run_buckets import ReaderFailed
 from kgroup.catchup.spark.by_key import sift
-from kgroup.catchup.spark.source import MARK, Part, Reading, rows
+from kgroup.catchup.spark.source import MARK, SourcePlan, SourceRange, rows
 from kgroup.catchup.worker.bucket_run import STOPPED, BucketRun
-from kgroup.catchup.worker.newest_per_key import Bucket, Tally
+from kgroup.catchup.worker.newest_per_key import Bucket, ReaderTally
 from kgroup.catchup.worker.task_spec import Handling
 from kgroup.support.errors import KgroupError, Refused
 from tests.support.catchup.latest import Latest, newest
@@ -152,7 +152,7 @@ def test_nothing_is_delivered_of_what_was_not_read_whole(
         with pytest.raises(ReaderFailed) as stopped:
             latest.deliver(by_key, latest.sent(by_key, stop=lambda: True))
         assert stopped.value.why == STOPPED
-        tallies = [item for item in latest.sent(by_key) if isinstance(pickle.loads(item[1]), Tally)]
+        tallies = [item for item in latest.sent(by_key) if isinstance(pickle.loads(item[1]), ReaderTally)]
         with pytest.raises(KgroupError, match="were sent") as caught:
             latest.deliver(by_key, tallies)
         assert caught.value.code == "not-counted"
@@ -368,15 +368,15 @@ def test_what_a_filter_lets_through(world: KafkaWorld, bootstrap: str, name: Nam
         latest = Latest(plan, "topic", {"topic": target}, 3)
         by_key = latest.by_key()
         parts = tuple(
-            tuple(Part(c.topic, c.partition, c.start, c.end, c.number) for c in some) for some in by_key.reading
+            tuple(SourceRange(c.topic, c.partition, c.start, c.end, c.number) for c in some) for some in by_key.reading
         )
-        reading = Reading(parts, config, 15.0, books=True)
+        reading = SourcePlan(parts, config, 15.0, books=True)
         batches = [list(map(wanted, rows(reading, number))) for number in range(2)]
 
         early = [*sift(by_key, 0, batches[0]), *sift(by_key, 1, batches[1][:-1])]
         with pytest.raises(ReaderFailed) as stopped:
             latest.deliver(by_key, early)
-        nowhere = replace(reading, parts=((Part(name("nope"), 0, 0, 5, 0),),))
+        nowhere = replace(reading, parts=((SourceRange(name("nope"), 0, 0, 5, 0),),))
         failed = [*sift(by_key, 0, rows(nowhere, 0)), *sift(by_key, 1, batches[1])]
         with pytest.raises(ReaderFailed) as broken:
             latest.deliver(by_key, failed)
@@ -411,7 +411,7 @@ def test_the_ledger_has_small_records(world: KafkaWorld, bootstrap: str, name: N
     _, spans = keyed_topic(world, bootstrap, name)
     with replay(bootstrap, name("ledger"), spans) as plan:
         Latest(plan, "topic", {"topic": target}, 1).run()
-        progress: Progress = plan.progress()[len(plan.chunks)]
+        progress: ChunkProgress = plan.progress()[len(plan.chunks)]
 
     assert len(progress.shares) == len(plan.chunks)
     assert progress.records == sum(share.records for share in progress.shares) == 202

@@ -12,10 +12,10 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from kgroup.catchup.chunks import RateLimit
-from kgroup.catchup.model import Lost, Order, Progress, State
-from kgroup.catchup.service.engine import Engine
+from kgroup.catchup.model import ChunkProgress, LostOffsets, Order, PlanState
+from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.worker.task_run import TaskRun
-from kgroup.catchup.worker.task_spec import Bounds
+from kgroup.catchup.worker.task_spec import TransactionBounds
 from kgroup.cluster.reader.batches import Batch
 from kgroup.support.errors import KgroupError, Refused, UsageError
 from tests.support.catchup import handler_functions
@@ -244,7 +244,11 @@ def test_what_retention_took_is_lost_exactly_and_the_rest_goes_on(
     result = plan.run("topic", {"topic": target})
 
     why = "the log start had passed them: it was 17"
-    assert [progress.lost for progress in result.progress] == [(Lost(0, 10, why),), (Lost(10, 17, why),), ()]
+    assert [progress.lost for progress in result.progress] == [
+        (LostOffsets(0, 10, why),),
+        (LostOffsets(10, 17, why),),
+        (),
+    ]
     assert sources(seen(bootstrap, target)) == [f"{source}:0:{n}" for n in range(17, 30)]
     assert result.finished
     proof = plan.proof(result)
@@ -288,9 +292,11 @@ def test_a_log_that_ends_too_early_is_named(make: Make, world: KafkaWorld, sourc
     assert plan.progress() == {}
 
 
-@pytest.mark.parametrize("bounds", [Bounds(records=7), Bounds(size=150), Bounds(seconds=0.0)])
+@pytest.mark.parametrize(
+    "bounds", [TransactionBounds(records=7), TransactionBounds(size=150), TransactionBounds(seconds=0.0)]
+)
 def test_transactions_end_at_their_bounds(
-    make: Make, world: KafkaWorld, bootstrap: str, source: str, target: str, bounds: Bounds
+    make: Make, world: KafkaWorld, bootstrap: str, source: str, target: str, bounds: TransactionBounds
 ) -> None:
     world.produce(source, 100, value=b"x" * 30)
     plan = make((source, 0, 0, 50), (source, 0, 50, 100))
@@ -524,14 +530,14 @@ def test_a_record_that_is_lost_between_reader_and_sink_is_disputed(
     (sentence,) = proof.partitions[0].disputed
     assert sentence.startswith("[0, 20): 20 records were read, and 1")
     # The next run has nothing to count any more: the ledger says it.
-    engine = Engine(cast(Any, None), plan.ledger, ME, lambda: NOW_MS)
+    engine = CatchupEngine(cast(Any, None), plan.ledger, ME, lambda: NOW_MS)
     engine.finish(plan.runner, proof)
     later = plan.proof()
-    assert plan.runner.read().state.state is State.RELEASED
+    assert plan.runner.read().state.state is PlanState.RELEASED
     assert not later.complete
     assert sentence in later.disputed[0]
     engine.finish(plan.runner, later)
-    assert plan.runner.read().state.state is State.RELEASED
+    assert plan.runner.read().state.state is PlanState.RELEASED
 
 
 def test_what_the_target_has_kept_is_not_delivered_twice(
@@ -540,9 +546,9 @@ def test_what_the_target_has_kept_is_not_delivered_twice(
     """The target topic lost [0, 4) and [7, 8) of what was delivered; the filter of a narrowed transaction too."""
     world.produce(source, 10)
     plan = make((source, 0, 0, 10))
-    plan.runner.write(Progress(0, 0, 0, 0, 0, 0, NOW_MS, 1, again=5, kept=((4, 7), (8, 9))))
+    plan.runner.write(ChunkProgress(0, 0, 0, 0, 0, 0, NOW_MS, 1, again=5, kept=((4, 7), (8, 9))))
 
-    result = plan.run("topic", {"topic": target}, bounds=Bounds(records=3))
+    result = plan.run("topic", {"topic": target}, bounds=TransactionBounds(records=3))
 
     assert result.finished
     assert plan.proof(result).complete
@@ -556,7 +562,7 @@ def test_what_is_gone_from_the_source_too_is_lost_but_for_what_the_target_has(
 ) -> None:
     world.produce(source, 10)
     plan = make((source, 0, 0, 10))
-    plan.runner.write(Progress(0, 0, 0, 0, 0, 0, NOW_MS, 1, again=3, kept=((3, 5),)))
+    plan.runner.write(ChunkProgress(0, 0, 0, 0, 0, 0, NOW_MS, 1, again=3, kept=((3, 5),)))
     world.delete_records(source, 0, 7)
 
     result = plan.run("topic", {"topic": target})

@@ -10,14 +10,14 @@ import pytest
 
 from kgroup.catchup.spark import archive, rehearsal
 from kgroup.catchup.spark.job import run
-from kgroup.catchup.spark.ready import Ready, check
-from kgroup.catchup.spark.session import Session
+from kgroup.catchup.spark.ready import DriverSetup, check
+from kgroup.catchup.spark.session import DriverSession
 from kgroup.catchup.spark.settings import SparkSettings
 from tests.support.catchup.spark_tasks import counting, task
 
 
 @pytest.fixture
-def ready() -> Ready:
+def ready() -> DriverSetup:
     return check(SparkSettings(), timeout_s=10)
 
 
@@ -29,7 +29,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return cache
 
 
-def test_its_name_is_of_one_java_and_these_jars(ready: Ready, tmp_path: Path) -> None:
+def test_its_name_is_of_one_java_and_these_jars(ready: DriverSetup, tmp_path: Path) -> None:
     jars = [tmp_path / "a.jar", tmp_path / "b.jar"]
     for jar in jars:
         jar.write_bytes(b"x")
@@ -61,12 +61,12 @@ def test_its_name_is_of_one_java_and_these_jars(ready: Ready, tmp_path: Path) ->
     ],
 )
 def test_spark_submit_is_left_out_where_it_has_nothing_to_look_at(
-    ready: Ready, conf: list[str], environment: dict[str, str], expected: bool
+    ready: DriverSetup, conf: list[str], environment: dict[str, str], expected: bool
 ) -> None:
     assert archive.may_start_directly(ready, conf, environment) is expected
 
 
-def test_a_configured_spark_is_started_by_spark_submit(ready: Ready, tmp_path: Path) -> None:
+def test_a_configured_spark_is_started_by_spark_submit(ready: DriverSetup, tmp_path: Path) -> None:
     (tmp_path / "conf").mkdir()
     assert archive.may_start_directly(replace(ready, home=tmp_path), [], {})
     (tmp_path / "conf" / "spark-defaults.conf").touch()
@@ -82,7 +82,7 @@ def test_a_record_that_can_not_be_read_is_none(tmp_path: Path, text: str) -> Non
 
 
 def test_where_nothing_can_be_written_there_is_none(
-    ready: Ready, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ready: DriverSetup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("KGROUP_CACHE_DIR", str(tmp_path / "file" / "cache"))
@@ -91,20 +91,20 @@ def test_where_nothing_can_be_written_there_is_none(
     assert not archive.make_in_background(ready)
 
 
-def test_one_that_is_broken_costs_nothing_but_time(ready: Ready, cache: Path) -> None:
+def test_one_that_is_broken_costs_nothing_but_time(ready: DriverSetup, cache: Path) -> None:
     made = archive.path(ready)
     made.parent.mkdir(parents=True)
     made.write_bytes(b"no archive")
     archive.note(made, ["-XX:NoSuchOption=1"], (), "/no/such.jar", {})
 
-    with Session(SparkSettings("local[1]"), ready) as session:
+    with DriverSession(SparkSettings("local[1]"), ready) as session:
         assert [answer.result for answer in run(session, [task(4)], work=counting)] == [(4, 20)]
         assert not made.exists()
         made.write_bytes(b"no archive")  # else its end makes one, in the background
 
 
 @pytest.mark.soak
-def test_it_is_made_and_used(ready: Ready, cache: Path) -> None:
+def test_it_is_made_and_used(ready: DriverSetup, cache: Path) -> None:
     made = rehearsal.make(ready)
 
     assert made == archive.path(ready)
@@ -113,13 +113,13 @@ def test_it_is_made_and_used(ready: Ready, cache: Path) -> None:
     assert [file.name for file in sorted(made.parent.iterdir())] == [f"{made.stem}.jsa", f"{made.stem}.json", "lock"]
     assert rehearsal.make(ready) == made
     for heavy in (False, True):
-        with Session(SparkSettings("local[1]", heavy=heavy), ready) as session:
+        with DriverSession(SparkSettings("local[1]", heavy=heavy), ready) as session:
             assert [answer.result for answer in run(session, [task(4)], work=counting)] == [(4, 20)]
             assert str(made) in Path(f"/proc/{session.pid}/maps").read_text()
             command = Path(f"/proc/{session.pid}/cmdline").read_text().split("\0")
             assert ("-XX:TieredStopAtLevel=1" in command) is not heavy
             assert "-Xmx1g" in command
     settings = SparkSettings("local[1]", conf=(("spark.driver.memory", "700m"),))  # by spark-submit, then
-    with Session(settings, ready) as session:
+    with DriverSession(settings, ready) as session:
         session.context()
         assert str(made) in Path(f"/proc/{session.pid}/maps").read_text()

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from kgroup.catchup.spark.job import Watching, run
-from kgroup.catchup.spark.progress import Totals
+from kgroup.catchup.spark.job import JobListeners, run
+from kgroup.catchup.spark.progress import ProgressTotals
 from kgroup.catchup.spark.ready import check
-from kgroup.catchup.spark.session import Session
+from kgroup.catchup.spark.session import DriverSession
 from kgroup.catchup.spark.settings import SparkSettings
 from tests.support.catchup import spark_tasks
 from tests.support.catchup.spark_cluster import Cluster, running_cluster
@@ -41,35 +41,35 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="module")
-def session(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+def session(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DriverSession]:
     from pyspark import cloudpickle
 
     cloudpickle.register_pickle_by_value(spark_tasks)  # type: ignore[no-untyped-call]
     events = tmp_path_factory.mktemp("events")
     shown = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": f"file://{events}", "spark.ui.enabled": "true"}
     settings = cluster.settings(**shown, **{"spark.ui.port": "0"})
-    with Session(settings, check(settings, timeout_s=10)) as session:
+    with DriverSession(settings, check(settings, timeout_s=10)) as session:
         yield session
     cloudpickle.unregister_pickle_by_value(spark_tasks)  # type: ignore[no-untyped-call]
 
 
-def test_our_code_gets_to_workers_that_do_not_have_it(session: Session) -> None:
+def test_our_code_gets_to_workers_that_do_not_have_it(session: DriverSession) -> None:
     for answer in run(session, [task(0), task(1)], work=where):
         file, has_tests = answer.result
         assert "kgroup.zip/kgroup/__init__.py" in file
         assert not has_tests
 
 
-def test_the_real_task_can_be_imported_there_with_confluent_kafka_alone(session: Session) -> None:
+def test_the_real_task_can_be_imported_there_with_confluent_kafka_alone(session: DriverSession) -> None:
     answer = run(session, [task(0)], work=worker_imports)[0]
 
     assert (answer.result, answer.failure) == ([], None)
 
 
-def test_progress_comes_back_and_a_killed_worker_is_replaced(session: Session, tmp_path: Path) -> None:
+def test_progress_comes_back_and_a_killed_worker_is_replaced(session: DriverSession, tmp_path: Path) -> None:
     tasks = [task(0, tmp_path, secret=SECRET), task(1, tmp_path, secret=SECRET)]
-    totals: list[Totals] = []
-    thread, answers = started(session, tasks, Watching(totals.append))
+    totals: list[ProgressTotals] = []
+    thread, answers = started(session, tasks, JobListeners(totals.append))
     wait_for(lambda: [found for found in totals if found.records == 8], "both tasks tell")
     first = pids(tasks[1])[0]
 
@@ -84,9 +84,9 @@ def test_progress_comes_back_and_a_killed_worker_is_replaced(session: Session, t
     assert (totals[-1].offsets, totals[-1].records) == (40, 36)
 
 
-def test_an_executor_that_is_killed_is_replaced(session: Session, cluster: Cluster, tmp_path: Path) -> None:
+def test_an_executor_that_is_killed_is_replaced(session: DriverSession, cluster: Cluster, tmp_path: Path) -> None:
     tasks = [task(0, tmp_path), task(1, tmp_path)]
-    thread, answers = started(session, tasks, Watching())
+    thread, answers = started(session, tasks, JobListeners())
     wait_for(lambda: pids(tasks[0]) and pids(tasks[1]), "both run")
     victim = cluster.executors()[0]
 
@@ -99,17 +99,19 @@ def test_an_executor_that_is_killed_is_replaced(session: Session, cluster: Clust
     assert answers == ["went", "went"]
 
 
-def test_tasks_there_are_told_to_stop(session: Session, tmp_path: Path) -> None:
+def test_tasks_there_are_told_to_stop(session: DriverSession, tmp_path: Path) -> None:
     tasks = [task(number, tmp_path) for number in range(4)]
 
-    answers = run(session, tasks, Watching(stop=lambda: bool(pids(tasks[0]) and pids(tasks[1]))), work=waiting)
+    answers = run(session, tasks, JobListeners(stop=lambda: bool(pids(tasks[0]) and pids(tasks[1]))), work=waiting)
 
     assert [answer.result for answer in answers] == ["stopped", "stopped", None, None]
 
 
-def test_no_secret_is_on_a_disk_a_command_line_or_a_page(session: Session, cluster: Cluster, tmp_path: Path) -> None:
+def test_no_secret_is_on_a_disk_a_command_line_or_a_page(
+    session: DriverSession, cluster: Cluster, tmp_path: Path
+) -> None:
     tasks = [task(0, tmp_path, secret=SECRET), task(1, tmp_path, secret=SECRET + "y" * 2_000_000)]
-    thread, answers = started(session, tasks, Watching())
+    thread, answers = started(session, tasks, JobListeners())
     wait_for(lambda: pids(tasks[0]) and pids(tasks[1]), "both run")
     commands = subprocess.run(["ps", "-eww", "-o", "args"], capture_output=True, text=True, check=True).stdout
     events = Path(session.context().getConf().get("spark.eventLog.dir").removeprefix("file://"))
@@ -127,7 +129,7 @@ def test_no_secret_is_on_a_disk_a_command_line_or_a_page(session: Session, clust
     assert SECRET not in "".join(pages)
 
 
-def page_of(session: Session, name: str) -> str:
+def page_of(session: DriverSession, name: str) -> str:
     """One of Spark's own pages."""
     direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with direct.open(f"{session.context().uiWebUrl}/{name}/", timeout=20) as page:
@@ -135,7 +137,7 @@ def page_of(session: Session, name: str) -> str:
         return text
 
 
-def started(session: Session, tasks: list[Task], watching: Watching) -> tuple[threading.Thread, list[Any]]:
+def started(session: DriverSession, tasks: list[Task], watching: JobListeners) -> tuple[threading.Thread, list[Any]]:
     """The tasks at work on another thread, and where their results will be."""
     answers: list[Any] = []
     thread = threading.Thread(
@@ -146,7 +148,7 @@ def started(session: Session, tasks: list[Task], watching: Watching) -> tuple[th
 
 
 def test_copied_exactly_once_though_workers_and_an_executor_die(
-    session: Session, cluster: Cluster, world: KafkaWorld, bootstrap: str, name: Callable[[str], str]
+    session: DriverSession, cluster: Cluster, world: KafkaWorld, bootstrap: str, name: Callable[[str], str]
 ) -> None:
     killer = Killer(lambda: workers_of(cluster.executors()), kills=2)
     replayed_exactly_once(session, world, bootstrap, name, killer)

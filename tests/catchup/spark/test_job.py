@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.catchup.model import Progress
+from kgroup.catchup.model import ChunkProgress
 from kgroup.catchup.spark.failures import error_of
-from kgroup.catchup.spark.job import Watching, run
-from kgroup.catchup.spark.progress import Totals
+from kgroup.catchup.spark.job import JobListeners, run
+from kgroup.catchup.spark.progress import ProgressTotals
 from kgroup.catchup.spark.ready import check
-from kgroup.catchup.spark.session import Session
+from kgroup.catchup.spark.session import DriverSession
 from kgroup.catchup.spark.settings import SparkSettings
 from kgroup.support.errors import ExitCode, KgroupError, Refused, Unreachable
 from tests.support.catchup.spark_tasks import Task, counting, deaf, dying, failing, pids, sign, task, waiting
@@ -35,9 +35,9 @@ def log() -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def session(log: list[str]) -> Iterator[Session]:
+def session(log: list[str]) -> Iterator[DriverSession]:
     settings = SparkSettings("local[2]", conf=(("spark.python.task.killTimeout", "1s"),))
-    with Session(settings, check(settings, timeout_s=10), say=log.append) as session:
+    with DriverSession(settings, check(settings, timeout_s=10), say=log.append) as session:
         yield session
 
 
@@ -45,11 +45,11 @@ class Watcher:
     """Remembers what it was told; ``stop_when`` says when to stop."""
 
     def __init__(self) -> None:
-        self.totals: list[Totals] = []
+        self.totals: list[ProgressTotals] = []
         self.stopping = False
 
-    def watching(self, **more: object) -> Watching:
-        return Watching(self.totals.append, lambda: self.stopping, **more)  # type: ignore[arg-type]
+    def watching(self, **more: object) -> JobListeners:
+        return JobListeners(self.totals.append, lambda: self.stopping, **more)  # type: ignore[arg-type]
 
 
 def is_running(pid: int) -> bool:
@@ -59,20 +59,20 @@ def is_running(pid: int) -> bool:
         return False
 
 
-def test_each_task_answers_in_the_order_they_were_given(session: Session) -> None:
+def test_each_task_answers_in_the_order_they_were_given(session: DriverSession) -> None:
     answers = run(session, [task(3), task(1), task(2)], work=counting)
 
     assert [(answer.task, answer.result) for answer in answers] == [(3, (3, 20)), (1, (1, 20)), (2, (2, 20))]
     assert run(session, [], work=counting) == ()
 
 
-def test_many_tasks(session: Session) -> None:
+def test_many_tasks(session: DriverSession) -> None:
     answers = run(session, [task(number) for number in range(52)], work=counting)
 
     assert [answer.result for answer in answers] == [(number, 20) for number in range(52)]
 
 
-def test_an_error_of_a_task_is_its_answer_and_it_is_not_tried_again(session: Session, tmp_path: Path) -> None:
+def test_an_error_of_a_task_is_its_answer_and_it_is_not_tried_again(session: DriverSession, tmp_path: Path) -> None:
     tasks = [task(number, tmp_path) for number in range(4)]
 
     answers = run(session, tasks, work=failing)
@@ -98,7 +98,7 @@ def pids_or_lines(one: Task) -> list[str]:
     return sign(one, "began").read_text().splitlines()
 
 
-def test_progress_is_live_and_exact_at_the_end(session: Session, tmp_path: Path) -> None:
+def test_progress_is_live_and_exact_at_the_end(session: DriverSession, tmp_path: Path) -> None:
     tasks, watcher = [task(0, tmp_path), task(1, tmp_path)], Watcher()
     thread = threading.Thread(target=lambda: answers.extend(run(session, tasks, watcher.watching(), work=waiting)))
     answers: list[object] = []
@@ -117,8 +117,8 @@ def test_progress_is_live_and_exact_at_the_end(session: Session, tmp_path: Path)
     assert len(answers) == 2
 
 
-def test_what_was_delivered_before_counts_from_the_beginning(session: Session) -> None:
-    begun = {0: Progress(0, 10, 9, 0, 0, 90, 0, 1)}
+def test_what_was_delivered_before_counts_from_the_beginning(session: DriverSession) -> None:
+    begun = {0: ChunkProgress(0, 10, 9, 0, 0, 90, 0, 1)}
     watcher = Watcher()
 
     run(session, [task(0)], watcher.watching(begun=begun), work=counting)
@@ -126,7 +126,9 @@ def test_what_was_delivered_before_counts_from_the_beginning(session: Session) -
     assert (watcher.totals[-1].offsets, watcher.totals[-1].records) == (10, 9)
 
 
-def test_tasks_end_themselves_when_told_to_and_those_that_wait_do_not_begin(session: Session, tmp_path: Path) -> None:
+def test_tasks_end_themselves_when_told_to_and_those_that_wait_do_not_begin(
+    session: DriverSession, tmp_path: Path
+) -> None:
     tasks, watcher = [task(number, tmp_path) for number in range(6)], Watcher()
 
     def stop() -> None:
@@ -141,14 +143,14 @@ def test_tasks_end_themselves_when_told_to_and_those_that_wait_do_not_begin(sess
     assert not any(pids(one) for one in tasks[2:])
 
 
-def test_a_task_that_does_not_hear_is_ended_by_spark(session: Session, tmp_path: Path) -> None:
+def test_a_task_that_does_not_hear_is_ended_by_spark(session: DriverSession, tmp_path: Path) -> None:
     one, watcher = task(0, tmp_path), Watcher()
 
     def stop() -> bool:
         return bool(pids(one))
 
     began = time.monotonic()
-    answers = run(session, [one], Watching(stop=stop), work=deaf, grace_s=0.5)
+    answers = run(session, [one], JobListeners(stop=stop), work=deaf, grace_s=0.5)
 
     assert [(answer.task, answer.result, answer.failure) for answer in answers] == [(0, None, None)]
     assert time.monotonic() - began < 14  # without a grace of its own it has 15
@@ -156,7 +158,7 @@ def test_a_task_that_does_not_hear_is_ended_by_spark(session: Session, tmp_path:
     assert [a.result for a in run(session, [task(5)], watcher.watching(), work=counting)] == [(5, 20)]
 
 
-def test_a_worker_that_is_killed_is_replaced(session: Session, tmp_path: Path) -> None:
+def test_a_worker_that_is_killed_is_replaced(session: DriverSession, tmp_path: Path) -> None:
     tasks = [task(0, tmp_path), task(1, tmp_path)]
     answers: list[object] = []
     thread = threading.Thread(target=lambda: answers.extend(a.result for a in run(session, tasks, work=waiting)))
@@ -175,7 +177,7 @@ def test_a_worker_that_is_killed_is_replaced(session: Session, tmp_path: Path) -
     assert len(pids(tasks[0])) == 1
 
 
-def test_a_worker_that_dies_every_time_is_reported_without_java(session: Session) -> None:
+def test_a_worker_that_dies_every_time_is_reported_without_java(session: DriverSession) -> None:
     with pytest.raises(KgroupError, match="Spark gave up task 7: its worker ended 4 times") as caught:
         run(session, [task(7)], work=dying)
 
@@ -186,7 +188,7 @@ def test_a_worker_that_dies_every_time_is_reported_without_java(session: Session
 
 
 def test_nothing_secret_is_in_configuration_log_command_line_or_on_disk(
-    session: Session, log: list[str], tmp_path: Path
+    session: DriverSession, log: list[str], tmp_path: Path
 ) -> None:
     context = session.context()
     context.setLogLevel("DEBUG")
@@ -212,22 +214,22 @@ def test_nothing_secret_is_in_configuration_log_command_line_or_on_disk(
 
 
 def test_the_ledger_is_asked_where_no_task_is_heard(
-    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    session: DriverSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = "kgroup.catchup.spark.job"
     for name in ("_SILENT_S", "_LEDGER_EVERY_S"):
         monkeypatch.setattr(f"{job}.{name}", 0.1)
     monkeypatch.setattr(f"{job}._NO_ROOM_AFTER_S", 600.0)
-    monkeypatch.setattr("kgroup.catchup.spark.progress_listener.Listener._hear", lambda *_: False)
+    monkeypatch.setattr("kgroup.catchup.spark.progress_listener.ProgressListener._hear", lambda *_: False)
     one, watcher = task(0, tmp_path), Watcher()
     notes: list[str] = []
     asked: list[int] = []
 
-    def ledger() -> dict[int, Progress]:
+    def ledger() -> dict[int, ChunkProgress]:
         asked.append(1)
         if len(asked) == 1:
             raise Unreachable("no answer")
-        return {0: Progress(0, 10, 9, 0, 0, 90, 0, 1)}
+        return {0: ChunkProgress(0, 10, 9, 0, 0, 90, 0, 1)}
 
     def stop() -> bool:
         if pids(one):  # asked before that, Spark would say that nobody has taken it
@@ -236,7 +238,7 @@ def test_the_ledger_is_asked_where_no_task_is_heard(
             sign(one, "go").touch()
         return False
 
-    watching = Watching(watcher.totals.append, stop, ledger, notes.append)
+    watching = JobListeners(watcher.totals.append, stop, ledger, notes.append)
     assert [a.result for a in run(session, [one], watching, work=waiting)] == ["went"]
     assert "can't reach this machine" in notes[0]
 
@@ -248,12 +250,12 @@ import os, signal, threading, time
 from pathlib import Path
 from kgroup.catchup.spark.job import run
 from kgroup.catchup.spark.ready import check
-from kgroup.catchup.spark.session import Session
+from kgroup.catchup.spark.session import DriverSession
 from kgroup.catchup.spark.settings import SparkSettings
 from kgroup.support.errors import KgroupError
 from tests.support.catchup.spark_tasks import pids, task, waiting
 one = task(0, {str(tmp_path)!r})
-with Session(SparkSettings("local[1]"), check(SparkSettings("local[1]"), timeout_s=5)) as session:
+with DriverSession(SparkSettings("local[1]"), check(SparkSettings("local[1]"), timeout_s=5)) as session:
     def kill():
         while not pids(one): time.sleep(0.02)
         os.kill(session.pid, signal.SIGKILL)
@@ -275,16 +277,16 @@ def test_a_signal_lets_the_tasks_end_what_they_have_open(number: signal.Signals,
     one = task(0, tmp_path)
     code = f"""
 import signal, sys
-from kgroup import signals
+from kgroup.support import signals
 from kgroup.catchup.spark.job import run
 from kgroup.catchup.spark.ready import check
-from kgroup.catchup.spark.session import Session
+from kgroup.catchup.spark.session import DriverSession
 from kgroup.catchup.spark.settings import SparkSettings
 from tests.support.catchup.spark_tasks import task, waiting
 signal.signal(signal.SIGTERM, signals.terminate)
 settings = SparkSettings("local[1]")
 try:
-    with Session(settings, check(settings, timeout_s=5)) as session:
+    with DriverSession(settings, check(settings, timeout_s=5)) as session:
         run(session, [task(0, {str(tmp_path)!r})], work=waiting)
 except (KeyboardInterrupt, signals.Terminated) as error:
     print(type(error).__name__)
@@ -311,11 +313,11 @@ def test_a_driver_that_is_killed_takes_everything_with_it(tmp_path: Path) -> Non
     code = f"""
 from kgroup.catchup.spark.job import run
 from kgroup.catchup.spark.ready import check
-from kgroup.catchup.spark.session import Session
+from kgroup.catchup.spark.session import DriverSession
 from kgroup.catchup.spark.settings import SparkSettings
 from tests.support.catchup.spark_tasks import deaf, task
 settings = SparkSettings("local[1]")
-with Session(settings, check(settings, timeout_s=5)) as session:
+with DriverSession(settings, check(settings, timeout_s=5)) as session:
     session.context()
     print(session.pid, flush=True)
     run(session, [task(0, {str(tmp_path)!r})], work=deaf)

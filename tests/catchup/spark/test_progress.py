@@ -9,11 +9,11 @@ from contextlib import contextmanager
 
 import pytest
 
-from kgroup.catchup.model import Chunk, Progress
-from kgroup.catchup.spark.in_worker import Mouth
-from kgroup.catchup.spark.progress import Board, TopicTotals
-from kgroup.catchup.spark.progress_listener import Ear, Listener, answer, is_stop, said
-from kgroup.catchup.worker.task_progress import Told
+from kgroup.catchup.model import Chunk, ChunkProgress
+from kgroup.catchup.spark.in_worker import ProgressSender
+from kgroup.catchup.spark.progress import ProgressBoard, TopicTotals
+from kgroup.catchup.spark.progress_listener import ProgressEndpoint, ProgressListener, answer, is_stop, said
+from kgroup.catchup.worker.task_progress import TaskProgress
 from tests.support.waiting import wait_for
 
 CHUNKS = {
@@ -22,12 +22,12 @@ CHUNKS = {
 }
 
 
-def board() -> Board:
-    return Board(CHUNKS, now_s=1000.0)
+def board() -> ProgressBoard:
+    return ProgressBoard(CHUNKS, now_s=1000.0)
 
 
-def progress(chunk: int, to: int, records: int) -> Progress:
-    return Progress(chunk, to, records, 1, 0, 10 * records, 0, 7)
+def progress(chunk: int, to: int, records: int) -> ChunkProgress:
+    return ChunkProgress(chunk, to, records, 1, 0, 10 * records, 0, 7)
 
 
 def test_nothing_was_heard() -> None:
@@ -40,8 +40,8 @@ def test_nothing_was_heard() -> None:
 
 def test_chunks_before_the_one_in_work_are_finished() -> None:
     one = board()
-    one.told(0, 5, Told(1, 210, 105, 3, 2, 1050), 1001.0)
-    one.told(1, 6, Told(2, 50, 50, 0, 0, 500), 1001.5)
+    one.told(0, 5, TaskProgress(1, 210, 105, 3, 2, 1050), 1001.0)
+    one.told(1, 6, TaskProgress(2, 50, 50, 0, 0, 500), 1001.5)
 
     found = one.totals(1002.0)
 
@@ -54,7 +54,7 @@ def test_rates_and_time_left_are_of_the_last_ten_seconds() -> None:
     one = board()
     for second in range(1, 31):
         position = 100 + second if second <= 20 else 120 + 5 * (second - 20)
-        one.told(0, 1, Told(0, position, 2 * (position - 100), 0, 0, 100 * (position - 100)), 1000.0 + second)
+        one.told(0, 1, TaskProgress(0, position, 2 * (position - 100), 0, 0, 100 * (position - 100)), 1000.0 + second)
         found = one.totals(1000.0 + second)
 
     assert (found.offsets, found.offsets_total) == (70, 250)
@@ -65,16 +65,16 @@ def test_rates_and_time_left_are_of_the_last_ten_seconds() -> None:
 def test_the_time_left_is_unknown_where_nothing_moves_and_nothing_at_the_end() -> None:
     one = board()
     assert one.totals(1005.0).left_s is None
-    one.told(0, 1, Told(1, 300, 9, 0, 0, 9), 1006.0)
-    one.told(1, 1, Told(2, 50, 9, 0, 0, 9), 1006.0)
+    one.told(0, 1, TaskProgress(1, 300, 9, 0, 0, 9), 1006.0)
+    one.told(1, 1, TaskProgress(2, 50, 9, 0, 0, 9), 1006.0)
     assert one.totals(1006.0).left_s == 0.0
 
 
 def test_a_new_attempt_begins_again_and_the_old_one_is_not_heard_any_more() -> None:
     one = board()
-    one.told(0, 5, Told(1, 300, 200, 0, 0, 0), 1001.0)
-    one.told(0, 8, Told(0, 150, 50, 0, 0, 0), 1002.0)
-    one.told(0, 5, Told(1, 300, 200, 0, 0, 0), 1003.0)
+    one.told(0, 5, TaskProgress(1, 300, 200, 0, 0, 0), 1001.0)
+    one.told(0, 8, TaskProgress(0, 150, 50, 0, 0, 0), 1002.0)
+    one.told(0, 5, TaskProgress(1, 300, 200, 0, 0, 0), 1003.0)
 
     found = one.totals(1003.0)
 
@@ -83,7 +83,7 @@ def test_a_new_attempt_begins_again_and_the_old_one_is_not_heard_any_more() -> N
 
 
 def test_the_ledger_tells_where_tasks_do_not() -> None:
-    one = Board(CHUNKS, {0: progress(0, 200, 80)}, now_s=1000.0)
+    one = ProgressBoard(CHUNKS, {0: progress(0, 200, 80)}, now_s=1000.0)
     assert one.totals(1000.0).offsets == 100
     one.ledger({0: progress(0, 200, 80), 1: progress(1, 250, 40)})
     one.ledger({1: progress(1, 210, 10)})  # read earlier, came later
@@ -96,7 +96,7 @@ def test_the_ledger_tells_where_tasks_do_not() -> None:
 
 def test_what_was_told_counts_with_what_the_ledger_has_of_it() -> None:
     one = board()
-    one.told(0, 1, Told(1, 220, 100, 0, 0, 1000), 1001.0)
+    one.told(0, 1, TaskProgress(1, 220, 100, 0, 0, 1000), 1001.0)
     one.ledger({1: progress(1, 210, 95)})
 
     assert (one.totals(1001.0).offsets, one.totals(1001.0).records) == (120, 100)
@@ -105,13 +105,13 @@ def test_what_was_told_counts_with_what_the_ledger_has_of_it() -> None:
 @pytest.mark.parametrize(
     ("task", "told"),
     [
-        (9, Told(0, 100, 0, 0, 0, 0)),
-        (0, Told(2, 10, 0, 0, 0, 0)),
-        (0, Told(0, 99, 0, 0, 0, 0)),
-        (0, Told(0, 201, 0, 0, 0, 0)),
+        (9, TaskProgress(0, 100, 0, 0, 0, 0)),
+        (0, TaskProgress(2, 10, 0, 0, 0, 0)),
+        (0, TaskProgress(0, 99, 0, 0, 0, 0)),
+        (0, TaskProgress(0, 201, 0, 0, 0, 0)),
     ],
 )
-def test_what_can_not_be_true(task: int, told: Told) -> None:
+def test_what_can_not_be_true(task: int, told: TaskProgress) -> None:
     one = board()
 
     assert not one.told(task, 1, told, 1001.0)
@@ -119,16 +119,16 @@ def test_what_can_not_be_true(task: int, told: Told) -> None:
 
 
 @contextmanager
-def listening(one: Board) -> Iterator[Listener]:
-    with Listener(one, bind="127.0.0.1", host="127.0.0.1") as listener:
+def listening(one: ProgressBoard) -> Iterator[ProgressListener]:
+    with ProgressListener(one, bind="127.0.0.1", host="127.0.0.1") as listener:
         yield listener
 
 
 def test_a_task_is_heard_and_hears_that_it_is_to_stop() -> None:
-    one = Board(CHUNKS, now_s=time.monotonic())
-    with listening(one) as listener, Mouth(listener.ear, 0, 1) as mouth:
+    one = ProgressBoard(CHUNKS, now_s=time.monotonic())
+    with listening(one) as listener, ProgressSender(listener.ear, 0, 1) as mouth:
         assert one.totals(time.monotonic()).heard_s is not None  # before it has told anything
-        mouth.tell(Told(0, 142, 42, 0, 0, 420))
+        mouth.tell(TaskProgress(0, 142, 42, 0, 0, 420))
         wait_for(lambda: one.totals(time.monotonic()).records == 42, "it is heard")
         assert not mouth.asked_to_stop()
         listener.stop()
@@ -139,17 +139,17 @@ def test_a_task_that_begins_late_is_told_at_once(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("kgroup.catchup.spark.in_worker._FIRST_ANSWER_S", 20)
     with listening(board()) as listener:
         listener.stop()
-        with Mouth(listener.ear, 0, 1) as mouth:
+        with ProgressSender(listener.ear, 0, 1) as mouth:
             assert mouth.asked_to_stop()
 
 
 def test_the_last_word_of_a_task_arrives_and_its_end_takes_no_time() -> None:
-    one = Board(CHUNKS, now_s=time.monotonic())
+    one = ProgressBoard(CHUNKS, now_s=time.monotonic())
     with listening(one) as listener:
         began = time.monotonic()
         for attempt in range(20):
-            with Mouth(listener.ear, 1, attempt) as mouth:
-                mouth.tell(Told(2, 50, attempt, 0, 0, 0))
+            with ProgressSender(listener.ear, 1, attempt) as mouth:
+                mouth.tell(TaskProgress(2, 50, attempt, 0, 0, 0))
         assert time.monotonic() - began < 4  # a turn for each would take 5
         wait_for(lambda: one.totals(time.monotonic()).records == 19, "the last word")
 
@@ -158,30 +158,30 @@ def test_where_nobody_listens_a_task_works_without() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    for ear in (Ear("127.0.0.1", port, "x"), Ear("no.such.host.invalid", 1, "x"), None):
-        with Mouth(ear, 0, 1) as mouth:
-            mouth.tell(Told(0, 100, 0, 0, 0, 0))
+    for ear in (ProgressEndpoint("127.0.0.1", port, "x"), ProgressEndpoint("no.such.host.invalid", 1, "x"), None):
+        with ProgressSender(ear, 0, 1) as mouth:
+            mouth.tell(TaskProgress(0, 100, 0, 0, 0, 0))
             assert not mouth.asked_to_stop()
 
 
 def test_what_strangers_send_is_not_believed() -> None:
-    one = Board(CHUNKS, now_s=time.monotonic())
-    told = Told(0, 142, 42, 0, 0, 420)
+    one = ProgressBoard(CHUNKS, now_s=time.monotonic())
+    told = TaskProgress(0, 142, 42, 0, 0, 420)
     with listening(one) as listener, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
         address = ("127.0.0.1", listener.ear.port)
-        wrong = Ear("127.0.0.1", listener.ear.port, "0" * 32)
+        wrong = ProgressEndpoint("127.0.0.1", listener.ear.port, "0" * 32)
         for data in (b"", b"\xff", b"[]", b"{}", b'["x"]', b"[" * 5000, said(wrong, 0, 1, told), b"9" * 60_000):
             stranger.sendto(data, address)
         own = listener.ear.token.encode()
         stranger.sendto(b'["' + own + b'", 0, 1, true, -1, "x", 0, 0, 1e9]', address)
-        stranger.sendto(said(listener.ear, 1, 1, Told(2, 7, 7, 0, 0, 70)), address)
+        stranger.sendto(said(listener.ear, 1, 1, TaskProgress(2, 7, 7, 0, 0, 70)), address)
         wait_for(lambda: one.totals(time.monotonic()).records == 7, "a true one after them")
 
     assert one.totals(time.monotonic()).offsets == 7
 
 
 def test_only_the_driver_may_stop_a_task() -> None:
-    ear, other = Ear("h", 1, "a" * 32), Ear("h", 1, "b" * 32)
+    ear, other = ProgressEndpoint("h", 1, "a" * 32), ProgressEndpoint("h", 1, "b" * 32)
 
     assert is_stop(ear, answer(ear, stop=True))
     assert not is_stop(ear, answer(ear, stop=False))

@@ -10,16 +10,16 @@ import time
 import pytest
 
 from kgroup.catchup.spark.ready import check
-from kgroup.catchup.spark.session import Session
+from kgroup.catchup.spark.session import DriverSession
 from kgroup.catchup.spark.settings import SparkSettings
-from kgroup.catchup.spark.worker_package import Package
+from kgroup.catchup.spark.worker_package import WorkerPackage
 from kgroup.support.errors import KgroupError, Unreachable
 
 
 def test_a_configuration_that_java_does_not_take_is_told_by_its_last_lines() -> None:
     settings = SparkSettings("local[1]", conf=(("spark.driver.memory", "1m"),))
 
-    with Session(settings, check(settings, timeout_s=5)) as session, pytest.raises(KgroupError) as caught:
+    with DriverSession(settings, check(settings, timeout_s=5)) as session, pytest.raises(KgroupError) as caught:
         session.context()
 
     assert (caught.value.code, caught.value.message) == (
@@ -32,7 +32,7 @@ def test_a_configuration_that_java_does_not_take_is_told_by_its_last_lines() -> 
 def test_a_writers_secrets_are_in_no_line_of_the_log() -> None:
     said: list[str] = []
     settings = SparkSettings("local[1]", (("spark.driver.memory", "hunter2"),))
-    session = Session(settings, check(settings, timeout_s=5), say=said.append, hidden=("hunter2",))
+    session = DriverSession(settings, check(settings, timeout_s=5), say=said.append, hidden=("hunter2",))
     with session, pytest.raises(KgroupError) as caught:
         session.context()
 
@@ -45,7 +45,10 @@ def test_what_answers_and_is_no_master_is_given_up_in_time() -> None:
         settings = SparkSettings(f"spark://127.0.0.1:{server.getsockname()[1]}")
         ready = check(settings, timeout_s=5)
         began = time.monotonic()
-        with Session(settings, ready, timeout_s=6) as session, pytest.raises(Unreachable, match="in time") as caught:
+        with (
+            DriverSession(settings, ready, timeout_s=6) as session,
+            pytest.raises(Unreachable, match="in time") as caught,
+        ):
             session.context()
 
     assert caught.value.code == "spark-master"
@@ -55,7 +58,7 @@ def test_what_answers_and_is_no_master_is_given_up_in_time() -> None:
 
 def test_a_session_that_is_left_before_it_began_leaves_nothing() -> None:
     settings = SparkSettings("local[1]")
-    with Session(settings, check(settings, timeout_s=5)) as session:
+    with DriverSession(settings, check(settings, timeout_s=5)) as session:
         pass
 
     assert not session.is_alive
@@ -63,7 +66,7 @@ def test_a_session_that_is_left_before_it_began_leaves_nothing() -> None:
 
 def test_a_jvm_that_stands_still_does_not_hold_us_up() -> None:
     settings = SparkSettings("local[1]")
-    with Session(settings, check(settings, timeout_s=5)) as session:
+    with DriverSession(settings, check(settings, timeout_s=5)) as session:
         session.context()
         assert session.pid
         os.kill(session.pid, signal.SIGSTOP)
@@ -75,7 +78,7 @@ def test_a_jvm_that_stands_still_does_not_hold_us_up() -> None:
 
 
 def test_what_is_shipped_is_small_and_goes_away() -> None:
-    package = Package()
+    package = WorkerPackage()
     try:
         assert package.path.stat().st_size < 800_000
     finally:

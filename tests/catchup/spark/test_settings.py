@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kgroup.catchup.chunks import RateLimit
-from kgroup.catchup.service.replay import Wanted
+from kgroup.catchup.service.replay import ReplayOptions
 from kgroup.catchup.spark.settings import SparkSettings, addresses, configuration, parse_conf, slots
 from kgroup.support.errors import UsageError
 
@@ -57,8 +57,8 @@ def test_parallelism_is_refused_where_nothing_would_come_of_it(master: str) -> N
     ],
 )
 def test_a_rate_is_never_exceeded_whatever_runs_at_a_time(spark: SparkSettings, tasks: int, share: float) -> None:
-    assert Wanted(rate=RateLimit(100), spark=spark).share_of(tasks) == RateLimit(share)
-    assert Wanted(spark=spark).share_of(tasks) is None
+    assert ReplayOptions(rate=RateLimit(100), spark=spark).share_of(tasks) == RateLimit(share)
+    assert ReplayOptions(spark=spark).share_of(tasks) is None
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kgroup.catchup.model import Chunk, Lost
-from kgroup.catchup.spark.sifted import Seen, SiftedBatch, runs
+from kgroup.catchup.model import Chunk, LostOffsets
+from kgroup.catchup.spark.sifted import SiftedBatch, VisibleCount, runs
 from kgroup.catchup.spark.sifting import Feed, Sifted, delivered
 from kgroup.catchup.spark.source import _Books, lost_told
-from kgroup.catchup.worker.chunk_counts import Count
+from kgroup.catchup.worker.chunk_counts import ChunkCount
 from kgroup.catchup.worker.failure import failure_of
 from kgroup.cluster.reader.batches import Batch, Gone
 from kgroup.support.errors import KgroupError, NotFound
@@ -54,7 +54,7 @@ class Committed:
     """What a run has committed of its chunks; stands in for it."""
 
     def __init__(self) -> None:
-        self.committed = {chunk.number: Count.of(chunk, None) for chunk in CHUNKS}
+        self.committed = {chunk.number: ChunkCount.of(chunk, None) for chunk in CHUNKS}
 
 
 def sifted(*batches: pa.RecordBatch, again: bool = True, begun: Mapping[int, int] | None = None) -> Sifted:
@@ -100,7 +100,7 @@ def test_the_columns_of_a_batch() -> None:
     ("position", "expected"), [(5, (0, 0)), (10, (0, 0)), (11, (1, 1)), (13, (1, 1)), (14, (4, 2)), (20, (9, 2))]
 )
 def test_what_was_visible_below_an_offset(position: int, expected: tuple[int, int]) -> None:
-    seen = Seen(10)
+    seen = VisibleCount(10)
     seen.rows([10, 13], [1, 4])
     seen.mark(20, 9)
 
@@ -130,7 +130,7 @@ def test_a_chunk_that_nobody_wants_any_more_is_passed_over() -> None:
 
 def test_counts_have_what_was_filtered_out_in_front_of_the_position() -> None:
     reader = sifted(batch(row(4, 11, 2), row(4, 15, 5), mark(4, 20, 9)), begun={4: 100})
-    count = Count.of(CHUNKS[0], None)
+    count = ChunkCount.of(CHUNKS[0], None)
     assert reader.sift(count) == count
     known = replace(count, position=10, start=10, records=100, filtered=40)
     reader._committed = lambda: {4: known}
@@ -145,7 +145,7 @@ def test_counts_have_what_was_filtered_out_in_front_of_the_position() -> None:
 
 def test_a_later_attempt_passes_over_what_the_ledger_has() -> None:
     reader = sifted(batch(row(4, 11, 2), row(4, 15, 5), row(4, 17, 6), mark(4, 20, 9)), begun={4: 100})
-    known = replace(Count.of(CHUNKS[0], None), position=16, start=16, records=105, filtered=43)
+    known = replace(ChunkCount.of(CHUNKS[0], None), position=16, start=16, records=105, filtered=43)
     reader._committed = lambda: {4: known}
 
     assert read(reader, CHUNKS[0], start=16) == [17, "@20"]
@@ -168,7 +168,7 @@ def test_a_later_attempt_of_which_less_is_there_counts_on(below: list[dict[str, 
     seen = below[-1]["_seen"] if below else 0
     later = [row(4, 17, seen + 1), row(4, 18, seen + 3), mark(4, 20, seen + 4)]
     reader = sifted(batch(*below, *later[:1]), batch(*later[1:]), begun={4: 100})
-    known = replace(Count.of(CHUNKS[0], None), position=16, start=16, records=105, filtered=43)
+    known = replace(ChunkCount.of(CHUNKS[0], None), position=16, start=16, records=105, filtered=43)
     reader._committed = lambda: {4: known}
 
     assert [one for one in read(reader, CHUNKS[0], start=16) if isinstance(one, int)] == [17, 18]
@@ -181,7 +181,7 @@ def test_what_is_not_committed_can_be_read_once_more() -> None:
     reader = sifted(batch(row(4, 11, 2), row(4, 15, 5), mark(4, 20, 9)), batch(row(5, 21, 1), mark(5, 30, 3)))
     reader.follow(books)  # type: ignore[arg-type]
     assert [read(reader, chunk) for chunk in CHUNKS[:2]] == [[11, 15, "@20"], [21, "@30"]]
-    counted = reader.sift(Count.of(CHUNKS[0], None).with_records(12, 1, 1, 3))
+    counted = reader.sift(ChunkCount.of(CHUNKS[0], None).with_records(12, 1, 1, 3))
     books.committed[4] = counted
 
     assert [read(reader, CHUNKS[0], start=12), read(reader, CHUNKS[1])] == [[15, "@20"], [21, "@30"]]
@@ -203,7 +203,7 @@ def test_what_is_lost_is_told_once_where_it_was() -> None:
 
     assert read(sifted(rows), CHUNKS[0]) == [(10, 14), "@14", 15, "@20"]
     assert read(sifted(rows), CHUNKS[0], start=14) == ["@14", 15, "@20"]
-    assert lost_told(rows) == [(4, Lost(10, 14, "gone"))]
+    assert lost_told(rows) == [(4, LostOffsets(10, 14, "gone"))]
 
 
 def test_the_readers_error_comes_behind_what_was_read() -> None:

@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 
 from kgroup.catchup.chunks import RateLimit
-from kgroup.catchup.model import Lost
+from kgroup.catchup.model import LostOffsets
 from kgroup.catchup.sinks.files import write_manifest
 from kgroup.catchup.spark import to_spark
-from kgroup.catchup.spark.job import Watching, run
-from kgroup.catchup.spark.progress import Totals
+from kgroup.catchup.spark.job import JobListeners, run
+from kgroup.catchup.spark.progress import ProgressTotals
 from kgroup.catchup.spark.ready import check
-from kgroup.catchup.spark.session import Session
+from kgroup.catchup.spark.session import DriverSession
 from kgroup.catchup.spark.settings import SparkSettings
 from kgroup.catchup.spark.sql_job import sifted
 from kgroup.catchup.spark.where import check as check_where
-from kgroup.catchup.worker.task_spec import Bounds, TaskSpec
+from kgroup.catchup.worker.task_spec import TaskSpec, TransactionBounds
 from kgroup.support.errors import KgroupError, NotFound, Refused, UsageError
 from tests.catchup.sinks.test_topic import SHAPES, produce_shapes
 from tests.support.catchup import handler_functions
@@ -36,9 +36,9 @@ NUMBER = "cast(cast(value as string) as int)"
 
 
 @pytest.fixture(scope="module")
-def session() -> Iterator[Session]:
+def session() -> Iterator[DriverSession]:
     settings = SparkSettings("local[2]", heavy=True)
-    with Session(settings, check(settings, timeout_s=10)) as session:
+    with DriverSession(settings, check(settings, timeout_s=10)) as session:
         yield session
 
 
@@ -58,7 +58,9 @@ def session() -> Iterator[Session]:
         (" ", "a condition is wanted"),
     ],
 )
-def test_conditions_that_are_none(session: Session, sql: str, said: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_conditions_that_are_none(
+    session: DriverSession, sql: str, said: str, capfd: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(UsageError) as raised:
         check_where(session.sql(), sql)
 
@@ -71,26 +73,26 @@ def test_conditions_that_are_none(session: Session, sql: str, said: str, capfd: 
 @pytest.mark.parametrize(
     "sql", ["key = 'eu'", "array_contains(transform(headers, h -> h.key), 'x')", "timestamp >= '2026-11-01 12:00:00'"]
 )
-def test_conditions_that_are_some(session: Session, sql: str) -> None:
+def test_conditions_that_are_some(session: DriverSession, sql: str) -> None:
     check_where(session.sql(), sql)
 
 
-def work(session: Session, plan: Replay, sql: str, *tasks: TaskSpec, watching: Watching | None = None) -> Any:
+def work(session: DriverSession, plan: Replay, sql: str, *tasks: TaskSpec, watching: JobListeners | None = None) -> Any:
     return run(session, tasks, watching, through=sifted(tasks, sql, plan.progress()))
 
 
 @pytest.mark.soak
 def test_exactly_once_in_order_though_workers_die(
-    session: Session, world: KafkaWorld, bootstrap: str, name: Name
+    session: DriverSession, world: KafkaWorld, bootstrap: str, name: Name
 ) -> None:
     source, target = source_topic(world, bootstrap, name), world.topic(name("copy"), partitions=PARTITIONS)
     spans = [(source, p, END * part // 4, END * (part + 1) // 4) for p in range(PARTITIONS) for part in range(4)]
     killer = Killer(lambda: workers_of([session.pid]), kills=2)
     with replay(bootstrap, name("ledger"), spans, [range(4), range(4, 8)]) as plan:
-        rate, bounds = RateLimit(records_per_s=400), Bounds(records=100)
+        rate, bounds = RateLimit(records_per_s=400), TransactionBounds(records=100)
         tasks = [plan.spec("topic", {"topic": target}, number, rate=rate, bounds=bounds) for number in range(2)]
 
-        answers = work(session, plan, f"{NUMBER} % 3 = 0", *tasks, watching=Watching(killer.tell))
+        answers = work(session, plan, f"{NUMBER} % 3 = 0", *tasks, watching=JobListeners(killer.tell))
 
         assert [(answer.task, answer.failure) for answer in answers] == [(0, None), (1, None)]
         proof = plan.proof(*(answer.result for answer in answers))
@@ -104,7 +106,7 @@ def test_exactly_once_in_order_though_workers_die(
 
 
 def test_every_shape_of_a_record_and_a_chunk_of_which_nothing_is_wanted(
-    session: Session, world: KafkaWorld, bootstrap: str, name: Name, tmp_path: Path
+    session: DriverSession, world: KafkaWorld, bootstrap: str, name: Name, tmp_path: Path
 ) -> None:
     source, target = (world.topic(name(topic), 2, {"retention.ms": "-1"}) for topic in ("orders", "copy"))  # old times
     produce_shapes(bootstrap, source)
@@ -135,15 +137,15 @@ def test_every_shape_of_a_record_and_a_chunk_of_which_nothing_is_wanted(
 
 
 def test_stopped_and_gone_on_with_by_a_handler(
-    session: Session, world: KafkaWorld, bootstrap: str, name: Name, tmp_path: Path
+    session: DriverSession, world: KafkaWorld, bootstrap: str, name: Name, tmp_path: Path
 ) -> None:
     source, got = world.topic(name("orders"), partitions=1), tmp_path / "got"
     world.produce(source, 600)
     command = {"command": f"cat >> {got}", "ack": "exit"}
-    totals: list[Totals] = []
+    totals: list[ProgressTotals] = []
     with replay(bootstrap, name("ledger"), [(source, 0, 0, 400), (source, 0, 400, 600)]) as plan:
         slow = plan.spec("command", command, rate=RateLimit(records_per_s=100))
-        watching = Watching(totals.append, stop=lambda: bool(totals) and totals[-1].records > 100)
+        watching = JobListeners(totals.append, stop=lambda: bool(totals) and totals[-1].records > 100)
 
         (first,) = work(session, plan, "offset % 2 = 0", slow, watching=watching)
 
@@ -160,7 +162,7 @@ def test_stopped_and_gone_on_with_by_a_handler(
 
 @pytest.mark.soak
 def test_a_record_that_the_condition_can_not_take(
-    session: Session, world: KafkaWorld, bootstrap: str, name: Name
+    session: DriverSession, world: KafkaWorld, bootstrap: str, name: Name
 ) -> None:
     source, target = world.topic(name("orders")), world.topic(name("copy"))
     writer = producer(bootstrap)
@@ -180,7 +182,7 @@ def test_a_record_that_the_condition_can_not_take(
 
 
 def test_what_the_log_start_has_passed_and_what_is_not_there(
-    session: Session, world: KafkaWorld, bootstrap: str, name: Name
+    session: DriverSession, world: KafkaWorld, bootstrap: str, name: Name
 ) -> None:
     source, target = world.topic(name("orders")), world.topic(name("copy"))
     world.produce(source, 20)
@@ -191,7 +193,7 @@ def test_what_the_log_start_has_passed_and_what_is_not_there(
     assert answer.result.finished
     assert [(one.start, one.end) for one in found[0].lost] == [(0, 8)]
     assert {number: (one.records, one.filtered) for number, one in found.items()} == {0: (2, 1), 1: (10, 5)}
-    assert isinstance(found[0].lost[0], Lost)
+    assert isinstance(found[0].lost[0], LostOffsets)
 
     with replay(bootstrap, name("ledger-2"), [(name("nosuch"), 0, 0, 10)]) as plan:
         (answer,) = work(session, plan, "true", plan.spec("topic", {"topic": target}))
@@ -200,7 +202,7 @@ def test_what_the_log_start_has_passed_and_what_is_not_there(
 
 
 def test_a_writer_of_spark_gets_all_of_it_and_is_counted(
-    session: Session, world: KafkaWorld, bootstrap: str, name: Name, tmp_path: Path
+    session: DriverSession, world: KafkaWorld, bootstrap: str, name: Name, tmp_path: Path
 ) -> None:
     source = world.topic(name("orders"), partitions=2)
     for partition in range(2):
@@ -237,7 +239,7 @@ def test_a_writer_of_spark_gets_all_of_it_and_is_counted(
         ({"format": "json", "option.path": "/proc/nowhere/x"}, "Mkdirs failed"),
     ],
 )
-def test_writers_that_take_nothing(session: Session, options: dict[str, str], said: str) -> None:
+def test_writers_that_take_nothing(session: DriverSession, options: dict[str, str], said: str) -> None:
     with pytest.raises(Refused) as raised:
         to_spark.rehearse(session.sql(), options)
 
@@ -245,7 +247,7 @@ def test_writers_that_take_nothing(session: Session, options: dict[str, str], sa
     assert "\tat " not in "".join((raised.value.message, *raised.value.details))
 
 
-def test_read_in_a_notebook(session: Session, world: KafkaWorld, bootstrap: str, name: Name) -> None:
+def test_read_in_a_notebook(session: DriverSession, world: KafkaWorld, bootstrap: str, name: Name) -> None:
     from kgroup.spark import register
 
     source = world.topic(name("orders"), 2, {"retention.ms": "-1"})
@@ -279,7 +281,7 @@ def test_read_in_a_notebook(session: Session, world: KafkaWorld, bootstrap: str,
     assert "hunter2" not in plan_text
 
 
-def test_the_notebook_of_readme(session: Session, world: KafkaWorld, bootstrap: str, name: Name) -> None:
+def test_the_notebook_of_readme(session: DriverSession, world: KafkaWorld, bootstrap: str, name: Name) -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"<!-- notebook -->\n```python\n(.*?)```", readme, re.S)
     source = world.topic(name("source"))

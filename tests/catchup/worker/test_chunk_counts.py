@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from kgroup.catchup.model import Chunk
-from kgroup.catchup.worker.chunk_counts import Count, Tally
+from kgroup.catchup.worker.chunk_counts import ChunkCount, RecordTally
 
 
 @dataclass
@@ -25,7 +25,7 @@ class Read:
 @pytest.mark.parametrize("each", [True, False])
 def test_a_tally_knows_how_many_records_lie_below_an_offset(each: bool) -> None:
     """Whether what was read is delivered at once, or waits."""
-    tally = Tally(7)
+    tally = RecordTally(7)
     tally.add(Read([10, 12, 13], 15), 10)
     assert [tally.at(position) for position in (10, 11, 12, 13)] == [7, 8, 8, 9]
     tally.add(Read([20], 21), 15 if each else 13)
@@ -37,7 +37,7 @@ def test_a_tally_knows_how_many_records_lie_below_an_offset(each: bool) -> None:
 
 
 def test_what_was_read_counts_in_place_of_what_the_sink_says() -> None:
-    count = Count.of(Chunk(0, "orders", 0, 0, 100), None).with_records(100, 29, 29, 290)
+    count = ChunkCount.of(Chunk(0, "orders", 0, 0, 100), None).with_records(100, 29, 29, 290)
 
     found = count.read(30)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kgroup.catchup.chunks import RateLimit
-from kgroup.catchup.worker.task_spec import Bounds, Handling, TaskResult
+from kgroup.catchup.worker.task_spec import Handling, TaskResult, TransactionBounds
 from kgroup.sandbox import Sandbox
 from tests.conftest import BROKER_PROPERTIES, MORTAL
 from tests.support.catchup import handler_functions
@@ -50,7 +50,7 @@ def test_what_is_lost_on_the_way_comes_once(
     with replay(proxied.world.bootstrap, name("ledger"), [(source, 0, 0, 150), (source, 0, 150, 300)]) as plan:
         fault = proxied.proxy.expect(Fault(api_key, loss, skip=skip))
 
-        result = plan.run("topic", {"topic": target}, config=config, bounds=Bounds(records=100))
+        result = plan.run("topic", {"topic": target}, config=config, bounds=TransactionBounds(records=100))
 
         assert fault.met.is_set()
         assert result.finished
@@ -103,7 +103,7 @@ def test_a_broker_that_is_killed_and_comes_back_costs_time_alone(sandbox: Sandbo
                         sink,
                         options,
                         rate=RateLimit(records_per_s=1000),
-                        bounds=Bounds(records=400),
+                        bounds=TransactionBounds(records=400),
                         handling=Handling(window=500),
                         timeout_s=30.0,
                     )

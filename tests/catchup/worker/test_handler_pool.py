@@ -12,22 +12,22 @@ from itertools import pairwise
 import pytest
 
 from kgroup.catchup.model import Order
-from kgroup.catchup.worker.handler_pool import Handler, Lanes, Outcome, Refusal
+from kgroup.catchup.worker.handler_pool import Handler, HandlerOutcome, HandlerPool, HandlerRefusal
 from kgroup.catchup.worker.task_spec import Handling
-from kgroup.model.records import StoredRecord
+from kgroup.model.records import ConsumerRecord
 from kgroup.support.errors import KgroupError
 from tests.support.waiting import wait_for
 
 
-def record(offset: int, key: bytes | None = None) -> StoredRecord:
-    return StoredRecord("orders", 0, offset, 1, key, b"%d" % offset, ())
+def record(offset: int, key: bytes | None = None) -> ConsumerRecord:
+    return ConsumerRecord("orders", 0, offset, 1, key, b"%d" % offset, ())
 
 
-def outcome(offset: int, attempts: int, error: str | None) -> Outcome:
-    return Outcome("orders", 0, offset, attempts, error)
+def outcome(offset: int, attempts: int, error: str | None) -> HandlerOutcome:
+    return HandlerOutcome("orders", 0, offset, attempts, error)
 
 
-def keyed(number: int, keys: int) -> list[StoredRecord]:
+def keyed(number: int, keys: int) -> list[ConsumerRecord]:
     return [record(offset, b"k%d" % (offset % keys)) for offset in range(number)]
 
 
@@ -37,14 +37,14 @@ class Shop:
 
     most: int = 1
     hangs_for_ever: bool = True
-    work: Callable[[Sequence[StoredRecord]], None] = lambda records: None
+    work: Callable[[Sequence[ConsumerRecord]], None] = lambda records: None
     calls: list[list[int]] = field(default_factory=list)
     keys: list[tuple[str, bytes | None, int]] = field(default_factory=list)
     closed: int = 0
     killed: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def handle(self, records: Sequence[StoredRecord]) -> None:
+    def handle(self, records: Sequence[ConsumerRecord]) -> None:
         with self.lock:
             self.calls.append([one.offset for one in records])
         self.work(records)
@@ -64,7 +64,7 @@ def waits(call: Callable[[], object]) -> None:
 
 
 @contextmanager
-def lanes(shop: Shop, order: Order, number: int = 1, *, stop: bool = True, **more: float) -> Iterator[Lanes]:
+def lanes(shop: Shop, order: Order, number: int = 1, *, stop: bool = True, **more: float) -> Iterator[HandlerPool]:
     handling = Handling(
         lanes=number,
         retries=int(more.get("retries", 0)),
@@ -75,12 +75,12 @@ def lanes(shop: Shop, order: Order, number: int = 1, *, stop: bool = True, **mor
     def make() -> Handler:
         return shop
 
-    with Lanes(make, order, handling, stop_at_refusal=stop) as made:
+    with HandlerPool(make, order, handling, stop_at_refusal=stop) as made:
         yield made
 
 
-def gathered(made: Lanes, number: int) -> list[Outcome]:
-    found: list[Outcome] = []
+def gathered(made: HandlerPool, number: int) -> list[HandlerOutcome]:
+    found: list[HandlerOutcome] = []
 
     def enough() -> bool:
         found.extend(made.outcomes(0.1))
@@ -146,14 +146,14 @@ def test_one_lane_does_not_take_what_others_could_do() -> None:
     assert max(map(len, shop.calls)) <= 3
 
 
-def refuse(*offsets: int, times: int = 10**9) -> Callable[[Sequence[StoredRecord]], None]:
+def refuse(*offsets: int, times: int = 10**9) -> Callable[[Sequence[ConsumerRecord]], None]:
     left = dict.fromkeys(offsets, times)
 
-    def work(records: Sequence[StoredRecord]) -> None:
+    def work(records: Sequence[ConsumerRecord]) -> None:
         for one in records:
             if left.get(one.offset, 0) > 0:
                 left[one.offset] -= 1
-                raise Refusal(f"no {one.offset}")
+                raise HandlerRefusal(f"no {one.offset}")
 
     return work
 
@@ -171,9 +171,9 @@ def test_a_refused_record_is_tried_again_before_what_comes_behind_it() -> None:
 def test_the_pauses_between_attempts_grow() -> None:
     times: list[float] = []
 
-    def work(records: Sequence[StoredRecord]) -> None:
+    def work(records: Sequence[ConsumerRecord]) -> None:
         times.append(time.monotonic())
-        raise Refusal("no")
+        raise HandlerRefusal("no")
 
     with lanes(Shop(work=work), Order.PARTITION, retries=3, backoff_s=0.05) as made:
         made.put([record(0)])
@@ -219,8 +219,8 @@ def test_the_refused_one_of_a_batch_is_found() -> None:
 
 
 def test_what_never_will_be_taken_is_not_tried_again() -> None:
-    def work(records: Sequence[StoredRecord]) -> None:
-        raise Refusal("not text", final=True)
+    def work(records: Sequence[ConsumerRecord]) -> None:
+        raise HandlerRefusal("not text", final=True)
 
     with lanes(Shop(work=work), Order.PARTITION, retries=5, backoff_s=60) as made:
         made.put([record(0)])
@@ -230,7 +230,7 @@ def test_what_never_will_be_taken_is_not_tried_again() -> None:
 def test_halting_waits_for_what_is_under_way_and_drops_the_rest() -> None:
     begun, go = threading.Event(), threading.Event()
 
-    def work(records: Sequence[StoredRecord]) -> None:
+    def work(records: Sequence[ConsumerRecord]) -> None:
         begun.set()
         go.wait(20)
 
@@ -257,12 +257,12 @@ def test_what_becomes_known_too_late_is_nobodys() -> None:
     """Not of the partition that comes next, whose offsets are the same; nor does its refusal end that one."""
     begun, go = threading.Event(), threading.Event()
 
-    def work(records: Sequence[StoredRecord]) -> None:
+    def work(records: Sequence[ConsumerRecord]) -> None:
         if records[0].partition == 0:
             begun.set()
             go.wait(20)
             if records[0].offset == 1:
-                raise Refusal("no 1")
+                raise HandlerRefusal("no 1")
 
     shop = Shop(work=work)
     with lanes(shop, Order.NONE, 3, retries=2) as made:
@@ -273,10 +273,10 @@ def test_what_becomes_known_too_late_is_nobodys() -> None:
         made.go_on()
         others = [replace(record(offset), partition=1) for offset in range(4)]
         made.put(others[:1])
-        assert gathered(made, 1) == [Outcome("orders", 1, 0, 1, None)]
+        assert gathered(made, 1) == [HandlerOutcome("orders", 1, 0, 1, None)]
         go.set()
         made.put(others[1:])
-        assert gathered(made, 3) == [Outcome("orders", 1, offset, 1, None) for offset in (1, 2, 3)]
+        assert gathered(made, 3) == [HandlerOutcome("orders", 1, offset, 1, None) for offset in (1, 2, 3)]
         assert made.given_from(0) == 4
         assert made.given_from(3) == 1
 
@@ -326,12 +326,12 @@ def test_each_time_that_a_record_is_given_again_counts(
 ) -> None:
     calls = list[int]()
 
-    def work(records: Sequence[StoredRecord]) -> None:
+    def work(records: Sequence[ConsumerRecord]) -> None:
         calls.extend(one.offset for one in records)
         for one in records:
             if refused.get(one.offset, 0) > 0:
                 refused[one.offset] -= 1
-                raise Refusal("no")
+                raise HandlerRefusal("no")
 
     with lanes(Shop(most, work=work), Order.PARTITION, retries=retries, stop=stop) as made:
         made.put([record(offset) for offset in range(4)])
@@ -342,9 +342,13 @@ def test_each_time_that_a_record_is_given_again_counts(
 
 
 def test_what_surely_never_came_to_a_handler_does_not_count() -> None:
-    refusals = [Refusal("not text", final=True, given=False), Refusal("died", given=False), Refusal("died")]
+    refusals = [
+        HandlerRefusal("not text", final=True, given=False),
+        HandlerRefusal("died", given=False),
+        HandlerRefusal("died"),
+    ]
 
-    def work(records: Sequence[StoredRecord]) -> None:
+    def work(records: Sequence[ConsumerRecord]) -> None:
         if refusals:
             raise refusals.pop(0)
 
@@ -415,7 +419,7 @@ def test_one_that_hangs_and_cannot_be_ended_is_named() -> None:
 
 
 def test_one_that_cannot_work_at_all_ends_the_task() -> None:
-    def work(records: Sequence[StoredRecord]) -> None:
+    def work(records: Sequence[ConsumerRecord]) -> None:
         raise KgroupError("no such command", code="handler-missing")
 
     shop = Shop(work=work)

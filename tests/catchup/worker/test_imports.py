@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kgroup.catchup.spark import by_key, job, sql_job
-from kgroup.catchup.spark.worker_package import SHIPPED, WORKERS_IMPORT, Package
+from kgroup.catchup.spark.worker_package import SHIPPED, WORKERS_IMPORT, WorkerPackage
 from tests.support.places import ROOT
 from tests.test_architecture import RUNNING, edges
 
@@ -65,7 +65,7 @@ def test_what_is_shipped_is_what_workers_import() -> None:
 
 @pytest.fixture(scope="module")
 def package() -> Iterator[Path]:
-    package = Package()
+    package = WorkerPackage()
     yield package.path
     package.remove()
 

@@ -8,11 +8,11 @@ from base64 import b64encode
 import pytest
 
 from kgroup.catchup.worker.json_lines import NotWritable, ValueFormat, line
-from kgroup.model.records import Headers, StoredRecord
+from kgroup.model.records import ConsumerRecord, Headers
 
 
-def record(key: bytes | None, value: bytes | None, headers: Headers = ()) -> StoredRecord:
-    return StoredRecord("orders", 3, 71, 1_700_000_000_000, key, value, headers)
+def record(key: bytes | None, value: bytes | None, headers: Headers = ()) -> ConsumerRecord:
+    return ConsumerRecord("orders", 3, 71, 1_700_000_000_000, key, value, headers)
 
 
 @pytest.mark.parametrize(

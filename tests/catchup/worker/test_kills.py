@@ -16,7 +16,7 @@ import pytest
 
 from kgroup.catchup.chunks import RateLimit
 from kgroup.catchup.sinks.files import write_manifest
-from kgroup.catchup.worker.task_spec import Bounds, Handling, TaskSpec
+from kgroup.catchup.worker.task_spec import Handling, TaskSpec, TransactionBounds
 from tests.support.catchup.replays import Replay, producer, replay, seen, sources
 from tests.support.kafka_world import KafkaWorld
 from tests.support.places import ROOT
@@ -96,7 +96,7 @@ def test_copied_exactly_once_however_often_the_worker_dies(
     with replay(bootstrap, name("ledger"), spans, [[0, 1, 2, 3], [4, 5, 6, 7]]) as plan:
 
         def spec(number: int, limit: RateLimit | None) -> TaskSpec:
-            return plan.spec("topic", {"topic": target}, number, rate=limit, bounds=Bounds(records=400))
+            return plan.spec("topic", {"topic": target}, number, rate=limit, bounds=TransactionBounds(records=400))
 
         assert killed_over_and_over(plan, spec, tmp_path, kills, rate) == kills
         proof = plan.proof()

@@ -11,8 +11,8 @@ from zlib import crc32
 import pytest
 
 from kgroup.catchup.buckets import bucket_of
-from kgroup.catchup.model import Lost
-from kgroup.catchup.worker.newest_per_key import Bucket, Gather, Row, RowBatch, Sift, Tally
+from kgroup.catchup.model import LostOffsets
+from kgroup.catchup.worker.newest_per_key import Bucket, KeptRecord, NewestMerge, NewestPerKey, ReaderTally, RowBatch
 from kgroup.support.errors import KgroupError
 
 Record = tuple[str, int, int, "bytes | None", "bytes | None", int]
@@ -21,8 +21,8 @@ Record = tuple[str, int, int, "bytes | None", "bytes | None", int]
 FIRST = 100
 
 
-def rows(records: Iterable[Record]) -> list[Row]:
-    return [Row(offset, (int(ms >= 0), ms), key, value, None, 0) for _, _, offset, key, value, ms in records]
+def rows(records: Iterable[Record]) -> list[KeptRecord]:
+    return [KeptRecord(offset, (int(ms >= 0), ms), key, value, None, 0) for _, _, offset, key, value, ms in records]
 
 
 def sent_by(
@@ -30,7 +30,7 @@ def sent_by(
 ) -> list[tuple[int, bytes]]:
     """What a reader sends of these; a chunk is a partition of ten offsets."""
     wanted = frozenset(range(buckets)) if left is None else left
-    sift = Sift(buckets, wanted, most)
+    sift = NewestPerKey(buckets, wanted, most)
     sent: list[tuple[int, bytes]] = []
     by_chunk: dict[tuple[str, int, int], list[Record]] = {}
     for record in records:
@@ -46,7 +46,7 @@ def sent_by(
 def gathered(sent: Sequence[tuple[int, bytes]], buckets: int, readers: int) -> dict[int, Bucket]:
     found = {}
     for bucket in {bucket for bucket, _ in sent}:
-        gather = Gather(FIRST + bucket, readers)
+        gather = NewestMerge(FIRST + bucket, readers)
         for number, blob in sent:
             if number == bucket:
                 gather.add(blob)
@@ -178,7 +178,7 @@ def test_buckets_that_are_delivered_are_read_for_nothing() -> None:
 def test_what_does_not_arrive_is_noticed() -> None:
     records: list[Record] = [("t", 0, number, str(number).encode(), b"v", 0) for number in range(50)]
     sent = sent_by(records, 1, 0)
-    only_rows = [item for item in sent if not isinstance(pickle.loads(item[1]), Tally)]
+    only_rows = [item for item in sent if not isinstance(pickle.loads(item[1]), ReaderTally)]
     assert len(only_rows) == len(sent) - 1
 
     for broken in (sent[1:], only_rows, [*only_rows, *sent]):
@@ -191,12 +191,12 @@ def test_what_does_not_arrive_is_noticed() -> None:
 
 def test_what_a_filter_left_out_and_what_is_lost_is_counted() -> None:
     records: list[Record] = [("t", 0, number, A, b"v", 0) for number in range(4)]
-    sift = Sift(1, frozenset({0}))
+    sift = NewestPerKey(1, frozenset({0}))
     sent = [*sift.add(0, RowBatch("t", 0, rows(records), 0)), *sift.flush()]
     assert sift.left_out({0: 4}) == {}
     left_out = sift.left_out({0: 10, 1: 5})
     assert left_out == {0: 6, 1: 5}
-    lost = {2: (Lost(20, 25, "gone"),)}
+    lost = {2: (LostOffsets(20, 25, "gone"),)}
     sent.append((0, pickle.dumps(sift.tally(0, 0, lost, left_out))))
 
     (bucket,) = gathered(sent, 1, 1).values()
@@ -204,14 +204,14 @@ def test_what_a_filter_left_out_and_what_is_lost_is_counted() -> None:
     assert [(share.chunk, share.records, share.filtered, share.lost) for share in bucket.shares] == [
         (0, 10, 9, ()),
         (1, 5, 5, ()),
-        (2, 0, 0, (Lost(20, 25, "gone"),)),
+        (2, 0, 0, (LostOffsets(20, 25, "gone"),)),
     ]
 
 
 def test_a_reader_that_failed_is_heard() -> None:
-    tally = replace(Tally(0, {}, {}), broken="why")
-    gather = Gather(0, 2)
-    gather.add(pickle.dumps(Tally(1, {}, {})))
+    tally = replace(ReaderTally(0, {}, {}), broken="why")
+    gather = NewestMerge(0, 2)
+    gather.add(pickle.dumps(ReaderTally(1, {}, {})))
     assert gather.broken is None
     gather.add(pickle.dumps(tally))
     assert gather.broken == "why"

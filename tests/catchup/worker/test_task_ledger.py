@@ -12,7 +12,7 @@ import pytest
 from kgroup.catchup.ledger import transactional_ids
 from kgroup.catchup.ledger.ledger import Ledger
 from kgroup.catchup.ledger.runner import Runner
-from kgroup.catchup.model import Plan, State, StateRecord, Task
+from kgroup.catchup.model import CatchupPlan, PlanState, StateRecord, Task
 from kgroup.catchup.worker.task_ledger import TaskLedger, Work
 from kgroup.support.errors import NotFound, Refused
 from tests.support.catchup.ledgers import (
@@ -35,15 +35,15 @@ TIMEOUT_S = 15.0
 
 
 @pytest.fixture
-def plan(ledger: Ledger, name: Name) -> Plan:
+def plan(ledger: Ledger, name: Name) -> CatchupPlan:
     """Two partitions, two chunks each."""
     return ledger.create(new_plan(name("group"), 0, 1, chunks=2), now_ms=NOW_MS).plan
 
 
 @pytest.fixture
-def runner(ledger: Ledger, plan: Plan) -> Iterator[Runner]:
+def runner(ledger: Ledger, plan: CatchupPlan) -> Iterator[Runner]:
     with ledger.take_over(plan.id, who=ME, now_ms=NOW_MS) as runner:
-        runner.write(StateRecord(State.RELEASED, NOW_MS, ME, 0), delivery((0, 1), (2, 3)))
+        runner.write(StateRecord(PlanState.RELEASED, NOW_MS, ME, 0), delivery((0, 1), (2, 3)))
         yield runner
 
 
@@ -102,7 +102,7 @@ def test_another_attempt_shuts_the_first_one_out(config: Config, ledger: Ledger,
 
 
 def test_a_late_attempt_of_an_earlier_runner_leaves_the_live_one_alone(
-    config: Config, ledger: Ledger, plan: Plan, runner: Runner, copy: str
+    config: Config, ledger: Ledger, plan: CatchupPlan, runner: Runner, copy: str
 ) -> None:
     stale = work(ledger, runner, 0)
     with ledger.take_over(plan.id, who=ME, now_ms=NOW_MS) as successor, task(config, ledger, successor) as live:
@@ -150,7 +150,7 @@ def test_a_takeover_shuts_running_tasks_out(config: Config, ledger: Ledger, runn
     assert delivered(config, copy) == []
 
 
-def test_a_task_whose_plan_has_no_runner_stops(config: Config, ledger: Ledger, plan: Plan) -> None:
+def test_a_task_whose_plan_has_no_runner_stops(config: Config, ledger: Ledger, plan: CatchupPlan) -> None:
     offset = ledger.read(plan.id).offset
     for epoch in (0, 1):
         early = TaskLedger(config, Work(ledger.topic, plan.id, offset, epoch, Task(0, (0,))), timeout_s=TIMEOUT_S)
@@ -159,7 +159,7 @@ def test_a_task_whose_plan_has_no_runner_stops(config: Config, ledger: Ledger, p
 
 def test_a_task_of_a_pruned_plan_stops(config: Config, ledger: Ledger, runner: Runner) -> None:
     stale = task(config, ledger, runner)
-    runner.write(StateRecord(State.CANCELLED, NOW_MS, ME, 0))
+    runner.write(StateRecord(PlanState.CANCELLED, NOW_MS, ME, 0))
     assert ledger.prune([runner.plan_id], who=ME, now_ms=NOW_MS) == {runner.plan_id: None}
 
     assert code_of(stale.open) == "superseded"

@@ -19,7 +19,7 @@ from kgroup.cli.options import MODULE_OF, connection, field_annotations
 from kgroup.cli.typer_adapter import command
 from kgroup.model.outcome import Outcome
 from kgroup.settings.connection import Connection
-from kgroup.settings.invocation import Presentation, Run
+from kgroup.settings.invocation import Invocation, Presentation
 from kgroup.support.errors import ExitCode
 from tests.support.command_line import QuietReporter
 
@@ -53,12 +53,12 @@ def test_a_field_without_an_option_is_an_error() -> None:
 
 def test_options_that_were_typed_are_typed_again() -> None:
     """In their order; of an option that is typed twice the last counts, as it does for the verb."""
-    seen: list[Run] = []
+    seen: list[Invocation] = []
 
-    def verb(run: Run, speed: Speed, books: Books) -> Outcome:
+    def verb(run: Invocation, speed: Speed, books: Books) -> Outcome:
         raise AssertionError
 
-    def execute(name: str, run: Run, call: Callable[[Run], Any]) -> ExitCode:
+    def execute(name: str, run: Invocation, call: Callable[[Invocation], Any]) -> ExitCode:
         seen.append(run)
         return ExitCode.DONE
 
@@ -75,7 +75,7 @@ def test_options_that_were_typed_are_typed_again() -> None:
         "-b",
         "x:1",
     ]
-    made = Run(Connection(), Presentation(), QuietReporter())
+    made = Invocation(Connection(), Presentation(), QuietReporter())
     command("x", verb, TyperCommand, execute).main(words, standalone_mode=False, obj=made)
 
     assert list(seen[0].options.items()) == [

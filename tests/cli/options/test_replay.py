@@ -10,13 +10,13 @@ import pytest
 from pyspark.errors import PySparkException
 
 from kgroup.catchup.chunks import RateLimit
-from kgroup.catchup.model import Delivery, Ledgered, Order, Progress, State, StateRecord
-from kgroup.catchup.service.replay import Wanted, delivery_of
+from kgroup.catchup.model import ChunkProgress, Delivery, Order, PlanSnapshot, PlanState, StateRecord
+from kgroup.catchup.service.replay import ReplayOptions, delivery_of
 from kgroup.catchup.sinks.spark import parse_options, resolved, secrets_of
 from kgroup.catchup.spark import to_spark
 from kgroup.catchup.spark.failures import explain
-from kgroup.catchup.spark.notebook import Asked, parse, ranges_of, split
-from kgroup.catchup.spark.source import Part
+from kgroup.catchup.spark.notebook import ReadOptions, parse, ranges_of, split
+from kgroup.catchup.spark.source import SourceRange
 from kgroup.catchup.spark.where import message_lines
 from kgroup.catchup.worker.task_spec import Handling
 from kgroup.model.records import OffsetRange
@@ -43,7 +43,7 @@ from tests.support.catchup.plans import gap_range, make_plan
     ],
 )
 def test_options_of_a_notebook(options: dict[str, str], expected: dict[str, Any]) -> None:
-    assert parse(options) == replace(Asked(starting={None: -2}, ending={None: -1}), **expected)
+    assert parse(options) == replace(ReadOptions(starting={None: -2}, ending={None: -1}), **expected)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_an_offset_of_what_is_not_read(option: str) -> None:
 def test_ranges_are_split(least: int, most: int | None, expected: list[tuple[int, int, int]]) -> None:
     ranges = [OffsetRange("t", 0, 0, 10), OffsetRange("t", 1, 5, 6)]
 
-    assert split(ranges, least, most) == tuple(Part("t", *one) for one in expected)
+    assert split(ranges, least, most) == tuple(SourceRange("t", *one) for one in expected)
 
 
 def test_options_of_a_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,29 +175,29 @@ def test_what_spark_says_of_sql() -> None:
     assert explain("[PYTHON_EXCEPTION] Traceback", tasks=(0,)).code == "spark-job"
 
 
-def found(progress: dict[int, Progress], delivery: Delivery | None = None) -> Ledgered:
+def found(progress: dict[int, ChunkProgress], delivery: Delivery | None = None) -> PlanSnapshot:
     plan = make_plan(gap_range(0, 70, 120))
     known = delivery or Delivery("topic", Order.PARTITION, (), {"topic": "copy", "where": "true", "timestamps": "now"})
-    return Ledgered(plan, 0, StateRecord(State.RELEASED, 0, "me", 1), None, known, progress)
+    return PlanSnapshot(plan, 0, StateRecord(PlanState.RELEASED, 0, "me", 1), None, known, progress)
 
 
-UNTOUCHED = Progress(0, 70, 0, 0, 0, 0, 0, 1)
-TOUCHED = Progress(0, 71, 1, 1, 0, 0, 0, 1)
+UNTOUCHED = ChunkProgress(0, 70, 0, 0, 0, 0, 0, 1)
+TOUCHED = ChunkProgress(0, 71, 1, 1, 0, 0, 0, 1)
 
 
 @pytest.mark.parametrize(
     ("wanted", "sink", "options"),
     [
-        (Wanted(), "topic", {"topic": "copy", "where": "true", "timestamps": "now"}),
-        (Wanted("topic", {"topic": "copy"}), "topic", {"topic": "copy", "where": "true", "timestamps": "now"}),
-        (Wanted("topic", {"topic": "other"}), "topic", {"topic": "other", "where": "true"}),
-        (Wanted("python", {"function": "a:b"}), "python", {"function": "a:b", "where": "true"}),
-        (Wanted(options={"where": "false"}), "topic", {"topic": "copy", "where": "false", "timestamps": "now"}),
+        (ReplayOptions(), "topic", {"topic": "copy", "where": "true", "timestamps": "now"}),
+        (ReplayOptions("topic", {"topic": "copy"}), "topic", {"topic": "copy", "where": "true", "timestamps": "now"}),
+        (ReplayOptions("topic", {"topic": "other"}), "topic", {"topic": "other", "where": "true"}),
+        (ReplayOptions("python", {"function": "a:b"}), "python", {"function": "a:b", "where": "true"}),
+        (ReplayOptions(options={"where": "false"}), "topic", {"topic": "copy", "where": "false", "timestamps": "now"}),
     ],
 )
 @pytest.mark.parametrize("progress", [{}, {0: UNTOUCHED}])
 def test_a_delivery_may_be_another_while_nothing_is_delivered(
-    wanted: Wanted, sink: str, options: dict[str, str], progress: dict[int, Progress]
+    wanted: ReplayOptions, sink: str, options: dict[str, str], progress: dict[int, ChunkProgress]
 ) -> None:
     made = delivery_of(found(progress), wanted)
 
@@ -207,14 +207,14 @@ def test_a_delivery_may_be_another_while_nothing_is_delivered(
 @pytest.mark.parametrize(
     "wanted",
     [
-        Wanted("topic", {"topic": "other"}),
-        Wanted("python", {"function": "a:b"}),
-        Wanted(options={"where": "false"}),
-        Wanted(order=Order.NONE),
+        ReplayOptions("topic", {"topic": "other"}),
+        ReplayOptions("python", {"function": "a:b"}),
+        ReplayOptions(options={"where": "false"}),
+        ReplayOptions(order=Order.NONE),
     ],
 )
 @pytest.mark.parametrize("progress", [{0: TOUCHED}, {0: replace(UNTOUCHED, may_repeat=5)}])
-def test_it_may_not_once_something_is(wanted: Wanted, progress: dict[int, Progress]) -> None:
+def test_it_may_not_once_something_is(wanted: ReplayOptions, progress: dict[int, ChunkProgress]) -> None:
     with pytest.raises(Refused) as raised:
         delivery_of(found(progress), wanted)
 
@@ -228,33 +228,38 @@ COMMAND = Delivery("command", Order.KEY, (), {"command": "cat"}, tuning=KEPT)
 @pytest.mark.parametrize(
     ("wanted", "tuning"),
     [
-        (Wanted(), KEPT),
-        (Wanted.tuned({"rate": "none"}), {**KEPT, "rate": "none"}),
-        (Wanted.tuned({"retries": "7"}), {**KEPT, "retries": "7"}),
-        (Wanted(options={"command": "tee"}), KEPT),
-        (Wanted(order=Order.NONE), KEPT),
+        (ReplayOptions(), KEPT),
+        (ReplayOptions.tuned({"rate": "none"}), {**KEPT, "rate": "none"}),
+        (ReplayOptions.tuned({"retries": "7"}), {**KEPT, "retries": "7"}),
+        (ReplayOptions(options={"command": "tee"}), KEPT),
+        (ReplayOptions(order=Order.NONE), KEPT),
         # What would be refused if it was typed beside the new sink, or the new order, goes.
-        (Wanted(order=Order.PARTITION), {name: text for name, text in KEPT.items() if name != "lanes"}),
-        (Wanted("topic", {"topic": "copy"}), {"rate": "5/s"}),
-        (Wanted.tuned({"lanes": "2"}, sink="python", options={"function": "a:b"}), {"rate": "5/s", "lanes": "2"}),
+        (ReplayOptions(order=Order.PARTITION), {name: text for name, text in KEPT.items() if name != "lanes"}),
+        (ReplayOptions("topic", {"topic": "copy"}), {"rate": "5/s"}),
+        (
+            ReplayOptions.tuned({"lanes": "2"}, sink="python", options={"function": "a:b"}),
+            {"rate": "5/s", "lanes": "2"},
+        ),
     ],
 )
-def test_how_fast_and_how_often_is_kept_where_nothing_else_is_said(wanted: Wanted, tuning: dict[str, str]) -> None:
+def test_how_fast_and_how_often_is_kept_where_nothing_else_is_said(
+    wanted: ReplayOptions, tuning: dict[str, str]
+) -> None:
     made = delivery_of(found({}, COMMAND), wanted)
 
     assert made.tuning == tuning
 
 
 def test_what_is_kept_of_it_is_what_the_tasks_get() -> None:
-    said = Wanted.tuned({"retries": "7", "backoff": "10ms"}).with_kept(COMMAND)
+    said = ReplayOptions.tuned({"retries": "7", "backoff": "10ms"}).with_kept(COMMAND)
 
     assert said.rate == RateLimit(records_per_s=5)
     assert said.handling == Handling(lanes=4, retries=7, backoff_s=0.01, timeout_s=9.0)
-    assert Wanted.tuned({"rate": "none"}).with_kept(COMMAND).rate is None
+    assert ReplayOptions.tuned({"rate": "none"}).with_kept(COMMAND).rate is None
 
 
 def test_another_order_deals_the_chunks_anew() -> None:
-    made = delivery_of(found({}), Wanted(order=Order.NONE))
+    made = delivery_of(found({}), ReplayOptions(order=Order.NONE))
 
     assert (made.order, made.sink, made.options["topic"]) == (Order.NONE, "topic", "copy")
     assert {number for task in made.tasks for number in task.chunks} == {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kgroup.cluster.coordinator.groups import Described
+from kgroup.cluster.coordinator.groups import GroupDescription
 from kgroup.cluster.membership.conversion_result import converted_or_why_not, refuse_to_enter, unverified
 from kgroup.model.groups import Member
 from kgroup.model.migration_facts import OWN_MEMBER_PREFIX
@@ -21,9 +21,9 @@ def member(member_id: str, client_id: str = "web-1") -> Member:
 OWN, WEB = member(f"{OWN_MEMBER_PREFIX}1", "kgroup"), member("web-1-uuid")
 
 
-def group(kind: str, *members: Member, state: str | None = None, protocol_type: str | None = None) -> Described:
+def group(kind: str, *members: Member, state: str | None = None, protocol_type: str | None = None) -> GroupDescription:
     protocol_type = protocol_type or ("consumer" if members or kind == "consumer" else "")
-    return Described(kind, state or ("Stable" if members else "Empty"), protocol_type, None, None, None, members)
+    return GroupDescription(kind, state or ("Stable" if members else "Empty"), protocol_type, None, None, None, members)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def group(kind: str, *members: Member, state: str | None = None, protocol_type: 
         (group("consumer", OWN), "not-empty"),
     ],
 )
-def test_what_may_be_entered(before: Described | KgroupError | None, code: str | None) -> None:
+def test_what_may_be_entered(before: GroupDescription | KgroupError | None, code: str | None) -> None:
     error = refuse_to_enter("svc", before)
     assert (error.code if error else None) == code
 
@@ -74,7 +74,10 @@ def test_what_may_be_entered(before: Described | KgroupError | None, code: str |
     ],
 )
 def test_what_it_came_to(
-    between: Described | None, after: Described | KgroupError, refusal: KgroupError | None, code: str | None
+    between: GroupDescription | None,
+    after: GroupDescription | KgroupError,
+    refusal: KgroupError | None,
+    code: str | None,
 ) -> None:
     error = converted_or_why_not("svc", "consumer", between, after, refusal)
     assert (error.code if error else None) == code

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kgroup.cluster.commit_requests import Part
+from kgroup.cluster.commit_requests import CommitPart
 from kgroup.cluster.membership import exclusive as holding_module
 from kgroup.cluster.snapshot import Want
 from kgroup.cluster.writes import ChangingCluster
@@ -346,7 +346,7 @@ def test_nobody_moves_the_offsets_from_outside_meanwhile(
     group = empty(kind)
     before = world.exact(group)
     with cluster.hold(group, kind, places):
-        (results,) = other.write_offsets([Part(group, {places[0]: Commit(1, None, "")}, {})])
+        (results,) = other.write_offsets([CommitPart(group, {places[0]: Commit(1, None, "")}, {})])
         error = results[places[0]]
         assert error is not None
         assert error.code == "not-empty"

@@ -12,21 +12,21 @@ from hypothesis import strategies as st
 from kgroup.cluster.offsets_topic.events import TYPES, event_of, topic_ids
 from kgroup.cluster.offsets_topic.record_batches import Marker, RawRecord
 from kgroup.cluster.offsets_topic.records import RecordType, key_prefix
-from kgroup.groups.history.summary import Asked, history
+from kgroup.groups.history.summary import HistoryQuery, history
 from kgroup.model.group_log import (
     CommitWritten,
-    Ending,
     EpochWritten,
     ForeignGroupWritten,
     GenerationWritten,
     GroupGone,
-    HoldingWritten,
+    MemberAssignmentWritten,
     MemberWritten,
     PatternResolved,
-    Protocol,
-    Reach,
+    RebalanceProtocol,
+    ScannedRange,
     TargetEpochWritten,
     TargetWritten,
+    TransactionEnd,
     Unreadable,
 )
 from kgroup.output.pages.history import records, screen
@@ -45,7 +45,7 @@ EVENTS: dict[int, type[object]] = {
     5: MemberWritten,
     6: TargetEpochWritten,
     7: TargetWritten,
-    8: HoldingWritten,
+    8: MemberAssignmentWritten,
     11: ForeignGroupWritten,
     16: PatternResolved,
     17: ForeignGroupWritten,
@@ -65,7 +65,7 @@ def named(name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("line", RECORDS, ids=[line["name"].encode("ascii", "replace").decode() for line in RECORDS])
 def test_kafkas_own_bytes(line: dict[str, Any]) -> None:
-    event = event_of(raw_of(line), Ending.PLAIN, {})
+    event = event_of(raw_of(line), TransactionEnd.PLAIN, {})
 
     if line["type"] == 4:
         assert event is None
@@ -84,7 +84,7 @@ def test_topics_go_by_their_name_where_the_cluster_knows_it() -> None:
     line = named("target of a member v0")
 
     for topics, expected in (({}, BAZ), ({BAZ: "orders"}, "orders")):
-        event = event_of(raw_of(line), Ending.PLAIN, topics)
+        event = event_of(raw_of(line), TransactionEnd.PLAIN, topics)
         assert isinstance(event, TargetWritten)
         assert event.partitions is not None
         assert (expected, 0) in event.partitions
@@ -96,8 +96,8 @@ def test_the_ids_that_are_to_be_resolved() -> None:
     assert BAZ in topic_ids(raws)
     for raw in raws[:2]:
         names = {each: f"topic-{each}" for each in topic_ids([raw])}
-        event = event_of(raw, Ending.PLAIN, names)
-        assert isinstance(event, TargetWritten | HoldingWritten)
+        event = event_of(raw, TransactionEnd.PLAIN, names)
+        assert isinstance(event, TargetWritten | MemberAssignmentWritten)
         found = event.partitions if isinstance(event, TargetWritten) else event.holding and event.holding.partitions
         assert found
         assert {topic for topic, _ in found} <= set(names.values())
@@ -105,9 +105,9 @@ def test_the_ids_that_are_to_be_resolved() -> None:
 
 
 def test_what_a_member_has_and_must_give_back() -> None:
-    event = event_of(raw_of(named("current assignment in state 0 v0")), Ending.PLAIN, {BAZ: "orders"})
+    event = event_of(raw_of(named("current assignment in state 0 v0")), TransactionEnd.PLAIN, {BAZ: "orders"})
 
-    assert isinstance(event, HoldingWritten)
+    assert isinstance(event, MemberAssignmentWritten)
     assert event.holding is not None
     assert (event.holding.epoch, event.holding.stable) == (17, True)
     assert ("orders", 0) in event.holding.partitions
@@ -117,21 +117,24 @@ def test_a_newer_version_and_broken_bytes_are_unreadable() -> None:
     line = named("consumer group v0")
 
     for value in (b"\x00\x63" + bytes(20), b"\x00\x00\x00", b""):
-        event = event_of(raw_of(line, value=value), Ending.PLAIN, {})
+        event = event_of(raw_of(line, value=value), TransactionEnd.PLAIN, {})
         assert isinstance(event, Unreadable)
         assert event.why
 
 
 def test_tombstones_tell_of_which_protocol_they_are() -> None:
-    for name, protocol in (("classic group v0", Protocol.CLASSIC), ("consumer group v0", Protocol.CONSUMER)):
-        event = event_of(raw_of(named(name), value=None), Ending.PLAIN, {})
+    for name, protocol in (
+        ("classic group v0", RebalanceProtocol.CLASSIC),
+        ("consumer group v0", RebalanceProtocol.CONSUMER),
+    ):
+        event = event_of(raw_of(named(name), value=None), TransactionEnd.PLAIN, {})
         assert event == GroupGone(7, 1_000, protocol)
 
 
 @pytest.mark.parametrize(("number", "type_"), [(11, "share"), (17, "streams")])
 @pytest.mark.parametrize("value", [None, b"", b"\0\x63 of a version that nobody knows"])
 def test_share_and_streams_groups_go_by_their_keys(number: int, type_: str, value: bytes | None) -> None:
-    event = event_of(RawRecord(7, 1_000, key_prefix(number, "svc"), value, None), Ending.PLAIN, {})
+    event = event_of(RawRecord(7, 1_000, key_prefix(number, "svc"), value, None), TransactionEnd.PLAIN, {})
     assert event == ForeignGroupWritten(7, 1_000, type_, exists=value is not None)
 
 
@@ -150,11 +153,11 @@ def test_the_outcome_of_transactions() -> None:
     found = [(event.log_offset, event.ending) for event in events_of(entries) if isinstance(event, CommitWritten)]
 
     assert found == [
-        (1, Ending.ABORTED),
-        (2, Ending.PLAIN),
-        (4, Ending.COMMITTED),
-        (5, Ending.OPEN),
-        (7, Ending.OPEN),
+        (1, TransactionEnd.ABORTED),
+        (2, TransactionEnd.PLAIN),
+        (4, TransactionEnd.COMMITTED),
+        (5, TransactionEnd.OPEN),
+        (7, TransactionEnd.OPEN),
     ]
 
 
@@ -180,7 +183,7 @@ def damaged(draw: st.DrawFn) -> RawRecord:
 @given(st.lists(st.one_of(damaged(), st.builds(Marker, st.just(0), st.integers(1, 2), st.booleans())), max_size=12))
 def test_no_bytes_make_a_history_raise(entries: list[RawRecord | Marker]) -> None:
     events = events_of(entries)
-    found = history("g", events, Reach(0, 99, None, 0, True), Asked(0, 2**62, 2**62, commits=True))
+    found = history("g", events, ScannedRange(0, 99, None, 0, True), HistoryQuery(0, 2**62, 2**62, commits=True))
 
     assert json.dumps(found.document())
     assert screen([found], verbose=True).blocks

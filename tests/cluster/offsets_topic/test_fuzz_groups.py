@@ -17,17 +17,17 @@ from hypothesis import strategies as st
 
 from kgroup.cluster.offsets_topic.record_batches import Marker, RawRecord
 from kgroup.groups.assignors import CLIENT_SIDE, SERVER_SIDE, assign
-from kgroup.groups.assignors.model import Subscriber, Topic
+from kgroup.groups.assignors.model import AssignorTopic, Subscriber
 from kgroup.groups.doctor.diagnose import diagnose_group
 from kgroup.groups.doctor.from_log import from_log as doctors_view
-from kgroup.groups.doctor.snapshot import TopicFacts
-from kgroup.groups.history.summary import Asked, history
+from kgroup.groups.doctor.snapshot import TopicDetails
+from kgroup.groups.history.summary import HistoryQuery, history
 from kgroup.groups.lag.from_log import from_log
 from kgroup.groups.simulation import simulate
-from kgroup.groups.simulation.model import Change, Restart, SimulatedGroup, Timing
+from kgroup.groups.simulation.model import GroupChange, RestartStrategy, SimulatedGroup, Timing
 from kgroup.groups.simulation.subject import subject_of
 from kgroup.groups.verdict.group import verdict
-from kgroup.model.group_log import CommitWritten, Event, GenerationWritten, HoldingWritten, Reach
+from kgroup.model.group_log import CommitWritten, Event, GenerationWritten, MemberAssignmentWritten, ScannedRange
 from kgroup.model.groups import Group, Member, TopicPartitions
 from kgroup.model.outcome import Outcome
 from kgroup.output.pages import doctor as doctor_screen
@@ -88,9 +88,9 @@ def drawn(outcome: Outcome, **how: Any) -> None:
         assert all(len(row) == len(outcome.records().header) for row in outcome.records().rows)
 
 
-def reach_of(events: Sequence[Event], whole_from: int | None) -> Reach:
+def reach_of(events: Sequence[Event], whole_from: int | None) -> ScannedRange:
     oldest = min((event.at_ms for event in events), default=None)
-    return Reach(0, len(events) + 200, oldest, whole_from, whole_from == 0)
+    return ScannedRange(0, len(events) + 200, oldest, whole_from, whole_from == 0)
 
 
 @QUICK_AND_LONG
@@ -99,7 +99,7 @@ def test_any_history(examples: int) -> None:
         events, name, whole_from, session_ms = given
         times = [event.at_ms for event in events] or [NOW]
         now = max(times) + 1_000
-        asked = Asked(min(times), now, now, session_ms, commits=True)
+        asked = HistoryQuery(min(times), now, now, session_ms, commits=True)
         found = history(name, events, reach_of(events, whole_from), asked)
         for verbose in (False, True):
             drawn(history_screen.outcome([found], CLUSTER, verbose=verbose))
@@ -134,7 +134,7 @@ def test_any_verdict_and_diagnosis(examples: int) -> None:
         )
         json.dumps(verdict(about, known).document())
 
-        seen = doctors_view(events, reach, about, Asked(min(times), now, now, 45_000))
+        seen = doctors_view(events, reach, about, HistoryQuery(min(times), now, now, 45_000))
         snapshot = replace(
             HEALTHY,
             group=about,
@@ -144,7 +144,7 @@ def test_any_verdict_and_diagnosis(examples: int) -> None:
             commits_since_ms=seen.commits_since_ms,
             history=seen.history,
             emptied_at_ms=seen.emptied_at_ms,
-            topics={topic: TopicFacts(3, None, frozenset({"delete"})) for topic, _ in partitions_in(events)},
+            topics={topic: TopicDetails(3, None, frozenset({"delete"})) for topic, _ in partitions_in(events)},
         )
         for verbose in (False, True):
             drawn(doctor_screen.outcome([diagnose_group(snapshot)], CLUSTER, verbose=verbose))
@@ -161,13 +161,17 @@ def _members_in(events: Sequence[Event]) -> list[str]:
     for event in events:
         if isinstance(event, GenerationWritten):
             found |= dict.fromkeys(member.member_id for member in event.members)
-        elif isinstance(event, HoldingWritten):
+        elif isinstance(event, MemberAssignmentWritten):
             found[event.member_id] = None
     return list(found)
 
 
 def _member(name: str, events: Sequence[Event]) -> Member:
-    held = [e.holding.partitions for e in events if isinstance(e, HoldingWritten) and e.member_id == name and e.holding]
+    held = [
+        e.holding.partitions
+        for e in events
+        if isinstance(e, MemberAssignmentWritten) and e.member_id == name and e.holding
+    ]
     held += [
         member.partitions
         for event in events
@@ -203,7 +207,9 @@ def members(draw: st.DrawFn) -> tuple[Subscriber, ...]:
 
 
 TOPICS = st.lists(
-    st.builds(Topic, NAMES | st.sampled_from(("t", "u")), st.integers(0, 9), st.none(), st.none() | st.integers(0, 9)),
+    st.builds(
+        AssignorTopic, NAMES | st.sampled_from(("t", "u")), st.integers(0, 9), st.none(), st.none() | st.integers(0, 9)
+    ),
     max_size=4,
     unique_by=lambda topic: topic.name,
 )
@@ -211,7 +217,7 @@ TOPICS = st.lists(
 
 @QUICK_AND_LONG
 def test_any_assignment(examples: int) -> None:
-    def check(given: tuple[tuple[Subscriber, ...], list[Topic]]) -> None:
+    def check(given: tuple[tuple[Subscriber, ...], list[AssignorTopic]]) -> None:
         who, topics = given
         claimed = [(assignor, who) for assignor in CLIENT_SIDE.values()]
         for assignor, subscribers in (*claimed, *((assignor, _as_target(who)) for assignor in SERVER_SIDE.values())):
@@ -235,15 +241,21 @@ def _as_target(who: Sequence[Subscriber]) -> tuple[Subscriber, ...]:
 
 
 CHANGES = st.sampled_from(
-    (Change(add=1), Change(remove=2), Change(kill=1), Change(more_partitions=3), *(Change(restart=r) for r in Restart))
+    (
+        GroupChange(add=1),
+        GroupChange(remove=2),
+        GroupChange(kill=1),
+        GroupChange(more_partitions=3),
+        *(GroupChange(restart=r) for r in RestartStrategy),
+    )
 )
 
 
 @QUICK_AND_LONG
 def test_any_simulation(examples: int) -> None:
-    done: list[Change] = []
+    done: list[GroupChange] = []
 
-    def check(given: tuple[tuple[Subscriber, ...], list[Topic], str, str, Change]) -> None:
+    def check(given: tuple[tuple[Subscriber, ...], list[AssignorTopic], str, str, GroupChange]) -> None:
         who, topics, kind, assignor, change = given
         described = _described(who, kind, assignor)
         # A group that rebalances, claims twice, another framework's assignor: refused, with a reason.

@@ -13,10 +13,18 @@ from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
 
 from kgroup.cluster.consumer_protocol import decode_assignment, decode_subscription
 from kgroup.cluster.offsets_topic.events import event_of
-from kgroup.cluster.offsets_topic.record_batches import Found, Marker, RawRecord, Wanted, batches, found_in, key_head
+from kgroup.cluster.offsets_topic.record_batches import (
+    BatchMatches,
+    KeyFilter,
+    Marker,
+    RawRecord,
+    batches,
+    found_in,
+    key_head,
+)
 from kgroup.cluster.offsets_topic.records import OffsetCommit, decode, group_of, key_prefix, usual_commit
 from kgroup.cluster.primitives import MalformedRecord
-from kgroup.model.group_log import CommitWritten, Ending
+from kgroup.model.group_log import CommitWritten, TransactionEnd
 from kgroup.model.groups import LogRange
 from kgroup.support.errors import KgroupError
 from tests.support.fuzzing import QUICK_AND_LONG, REAL, broken, events_of, fuzz, records
@@ -115,7 +123,7 @@ def kafkas(data: bytes, span: LogRange) -> list[RawRecord]:
     ]  # fmt: skip
 
 
-def read(data: bytes, span: LogRange, wanted: Wanted) -> tuple[list[RawRecord | Marker], int, int]:
+def read(data: bytes, span: LogRange, wanted: KeyFilter) -> tuple[list[RawRecord | Marker], int, int]:
     """(entries, records, from where on none is missing), as a window adds them up."""
     entries: list[RawRecord | Marker] = []
     counted, following, whole_from = 0, span.start, span.start
@@ -136,7 +144,7 @@ def test_batches_are_read_as_kafka_python_reads_them(examples: int) -> None:
     def check(given: tuple[bytes, LogRange]) -> None:
         data, span = given
         theirs = [record for record in kafkas(data, span) if _head_is_whole(record.key)]
-        entries, counted, whole_from = read(data, span, Wanted(Everything()))
+        entries, counted, whole_from = read(data, span, KeyFilter(Everything()))
         assert entries == theirs
         offsets = [r.offset for batch in MemoryRecords(data) for r in batch if span.start <= r.offset < span.end]
         assert counted == len(offsets)
@@ -156,7 +164,7 @@ def test_looking_for_a_group_first_finds_the_same_as_looking_at_each_record(exam
         data, (key, _), span = given
         few = {key_head(key)}
         many = few | {key_prefix(1, f"other-{number}") for number in range(100)}
-        assert read(data, span, Wanted(few)) == read(data, span, Wanted(many))
+        assert read(data, span, KeyFilter(few)) == read(data, span, KeyFilter(many))
 
     fuzz(examples, st.tuples(written(), st.sampled_from(REAL), SPANS), check)
 
@@ -166,7 +174,7 @@ def test_broken_batches_are_malformed_or_read(examples: int) -> None:
     def check(given: tuple[bytes, LogRange]) -> None:
         data, span = given
         with suppress(KgroupError):
-            entries, counted, _ = read(data, span, Wanted(Everything()))
+            entries, counted, _ = read(data, span, KeyFilter(Everything()))
             assert len(entries) <= counted <= len(data)
             assert all(span.start <= entry.offset < span.end for entry in entries)
 
@@ -186,7 +194,7 @@ def test_messages_from_before_kafka_0_11(magic: int, codec: int) -> None:
     key, value = REAL[0]
     data = batch_of([(key, value)] * 3, offset=7 if codec == NONE else 0, magic=magic, codec=codec)
 
-    entries, counted, whole_from = read(data, ALL, Wanted({key_head(key)}))
+    entries, counted, whole_from = read(data, ALL, KeyFilter({key_head(key)}))
 
     first = 7 if codec == NONE else 0
     assert [entry.offset for entry in entries] == [first, first + 1, first + 2]
@@ -210,7 +218,7 @@ def control(kind: int, *, offset: int = 9, producer: int = 42) -> bytes:
 def test_markers(kind: int, expected: list[RawRecord | Marker]) -> None:
     (batch,) = batches(control(kind))
 
-    assert found_in(batch, ALL, Wanted({b"x"}), 9) == Found(1, 10, None, expected)
+    assert found_in(batch, ALL, KeyFilter({b"x"}), 9) == BatchMatches(1, 10, None, expected)
 
 
 def test_what_a_brokers_cleaning_left() -> None:
@@ -226,10 +234,10 @@ def test_what_a_brokers_cleaning_left() -> None:
         "01003400a1ce49042400010002673500066f72646572730000000101001c00a1ce49060c0002000267350100"
     )
     first, second = batches(emptied + tombstones)
-    wanted = Wanted({key_prefix(1, "g5")})
+    wanted = KeyFilter({key_prefix(1, "g5")})
 
     assert (first.base, first.end, first.newest_ms) == (330, 331, 1795308067218)
-    assert found_in(first, ALL, wanted, 330) == Found(0, 330, None, [])
+    assert found_in(first, ALL, wanted, 330) == BatchMatches(0, 330, None, [])
     found = found_in(second, ALL, wanted, 330)
     assert (found.records, found.following, found.gap_until) == (4, 340, 336)
     assert [entry[:2] for entry in found.entries] == [(offset, 1795308104032) for offset in (336, 337, 338)]
@@ -248,7 +256,7 @@ def test_any_record(examples: int) -> None:
     def check(given: tuple[bytes, bytes | None]) -> None:
         key, value = given
         raw = RawRecord(1, 2, key, value, None)
-        event = event_of(raw, Ending.PLAIN, {})
+        event = event_of(raw, TransactionEnd.PLAIN, {})
         try:
             record = decode(key, value)
             if record is not None:

@@ -14,14 +14,14 @@ from kgroup.cluster.snapshot import Cluster
 from kgroup.cluster.topics import TopicLayout
 from kgroup.model.group_log import (
     CommitWritten,
-    Ending,
     EpochWritten,
     GenerationWritten,
     GroupGone,
-    HoldingWritten,
+    MemberAssignmentWritten,
     MemberWritten,
-    Protocol,
+    RebalanceProtocol,
     TargetWritten,
+    TransactionEnd,
 )
 from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve
@@ -99,11 +99,11 @@ def test_both_protocols_their_commits_and_their_ends(
     assert [len(generation.members) for generation in generations][-2:] == [1, 0]
     (joined,) = generations[-2].members
     assert (joined.client_id, joined.topics, joined.partitions) == ("one", frozenset({topic}), both)
-    assert [event.protocol for event in old if isinstance(event, GroupGone)] == [Protocol.CLASSIC]
+    assert [event.protocol for event in old if isinstance(event, GroupGone)] == [RebalanceProtocol.CLASSIC]
     commits = [event for event in old if isinstance(event, CommitWritten)]
     assert {(event.topic, event.partition) for event in commits} == both
     assert [event.offset is None for event in commits] == [False, False, True, True]  # taken away with the group
-    assert {event.ending for event in commits} == {Ending.PLAIN}
+    assert {event.ending for event in commits} == {TransactionEnd.PLAIN}
 
     new = logs.found[consumer].events
     assert [event.epoch for event in new if isinstance(event, EpochWritten)][-1] >= 2
@@ -112,7 +112,9 @@ def test_both_protocols_their_commits_and_their_ends(
     assert said[0].client_id == "two"
     assert said[-1] is None
     assert both in [event.partitions for event in new if isinstance(event, TargetWritten)]
-    assert both in [event.holding.partitions for event in new if isinstance(event, HoldingWritten) if event.holding]
+    assert both in [
+        event.holding.partitions for event in new if isinstance(event, MemberAssignmentWritten) if event.holding
+    ]
     for log in (logs.found[classic], logs.found[consumer]):
         offsets = [event.log_offset for event in log.events]
         assert offsets == sorted(offsets)
@@ -136,9 +138,9 @@ def test_how_transactions_ended_and_a_hanging_one_that_hides_no_group_record(
         member.close()
     commits = [event for event in log.events if isinstance(event, CommitWritten)]
     assert [(event.offset, event.ending) for event in commits] == [
-        (1, Ending.COMMITTED),
-        (2, Ending.ABORTED),
-        (3, Ending.OPEN),
+        (1, TransactionEnd.COMMITTED),
+        (2, TransactionEnd.ABORTED),
+        (3, TransactionEnd.OPEN),
     ]
     assert [event.ended_ms is not None for event in commits] == [True, True, False]
     assert all(event.ended_ms is None or event.ended_ms >= event.at_ms for event in commits)
@@ -148,7 +150,7 @@ def test_how_transactions_ended_and_a_hanging_one_that_hides_no_group_record(
     assert generation.log_offset > commits[2].log_offset
 
     after = wait_for(lambda: ended(log_of(cluster, group)), "its end")
-    assert [event.ending for event in after.events if isinstance(event, CommitWritten)][-1] is Ending.ABORTED
+    assert [event.ending for event in after.events if isinstance(event, CommitWritten)][-1] is TransactionEnd.ABORTED
 
 
 def test_how_far_it_reads_and_which_bound_stopped_it(
@@ -175,7 +177,7 @@ def test_how_far_it_reads_and_which_bound_stopped_it(
 
     state = cluster.group_logs({group: later_ms}, 10, to_last_state=True).found[group]
     assert any(isinstance(event, EpochWritten) for event in state.events)
-    assert {type(event) for event in state.events} >= {MemberWritten, TargetWritten, HoldingWritten}
+    assert {type(event) for event in state.events} >= {MemberWritten, TargetWritten, MemberAssignmentWritten}
 
     whole = log_of(cluster, group)
     assert (whole.reach.start, whole.reach.to_log_start) == (0, True)

@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from kgroup.cluster.commit_requests import Part
+from kgroup.cluster.commit_requests import CommitPart
 from kgroup.cluster.snapshot import Want
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.model.groups import Commit, Group
-from kgroup.model.migration_facts import Past, PastMember
+from kgroup.model.migration_facts import GroupPast, PastMember
 from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve
 from tests.support import by_hand
@@ -45,7 +45,7 @@ def group_of(cluster: ChangingCluster, name: str) -> Group:
     return group
 
 
-def past_of(cluster: ChangingCluster, name: str) -> Past:
+def past_of(cluster: ChangingCluster, name: str) -> GroupPast:
     """Its past, the same by name and with what is known of it."""
     by_name, note = cluster.pasts([name], BUDGET_S)
     found, other_note = cluster.pasts([group_of(cluster, name)], BUDGET_S)
@@ -131,7 +131,7 @@ def test_only_commits_that_stand_are_dated(cluster: ChangingCluster, world: Kafk
     places = [(topic, number) for number in range(3)]
     world.commit(group, dict.fromkeys(places, 1))
     first = past_of(cluster, group).commits_ms
-    part = Part(group, {places[0]: None}, {places[0]: Commit(1, None, "")})
+    part = CommitPart(group, {places[0]: None}, {places[0]: Commit(1, None, "")})
     assert cluster.write_offsets([part]) == [{places[0]: None}]
     with world.pending(group, {places[1]: 2}):
         past = past_of(cluster, group)

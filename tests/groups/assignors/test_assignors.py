@@ -32,7 +32,7 @@ from kgroup.groups.assignors.java_order import (
     uuid_hash,
     uuid_order,
 )
-from kgroup.groups.assignors.model import Assigned, Subscriber, Topic, TopicPartition
+from kgroup.groups.assignors.model import Assigned, AssignorTopic, Subscriber, TopicPartition
 from kgroup.groups.assignors.ranges import client_range, server_range
 from tests.support.places import DATA
 
@@ -47,7 +47,7 @@ class Step:
     number: int
     event: str
     members: list[Subscriber]
-    topics: list[Topic]
+    topics: list[AssignorTopic]
     expected: dict[str, set[TopicPartition]]
     to_revoke: int
 
@@ -93,13 +93,13 @@ def steps(chain: dict[str, Any]) -> Iterator[Step]:
         yield Step(number, step["ev"], members, topics_now, last, step.get("rv", 0))
 
 
-def topic(chain: dict[str, Any], index: int, count: int) -> Topic:
+def topic(chain: dict[str, Any], index: int, count: int) -> AssignorTopic:
     brokers: list[str] = chain.get("brk") or []
     racks = tuple(
         frozenset(brokers[(index + number + replica) % len(brokers)] for replica in range(chain["rf"]))
         for number in range(count if brokers else 0)
     )
-    return Topic(chain["topics"][index], count, racks or None, id=index + 1)
+    return AssignorTopic(chain["topics"][index], count, racks or None, id=index + 1)
 
 
 @pytest.mark.parametrize("chain", CHAINS, ids=[chain["id"] for chain in CHAINS])
@@ -182,18 +182,18 @@ RACKS = ("a", "b", "c")
 
 
 @st.composite
-def topic_lists(draw: st.DrawFn, *, racks: bool) -> list[Topic]:
+def topic_lists(draw: st.DrawFn, *, racks: bool) -> list[AssignorTopic]:
     found = []
     for name in draw(st.lists(st.sampled_from(NAMES), unique=True, max_size=4)):
         count = draw(st.integers(1, 9))
         replicas = st.frozensets(st.sampled_from(RACKS), min_size=1, max_size=2)
         places = tuple(draw(st.lists(replicas, min_size=count, max_size=count))) if racks else None
-        found.append(Topic(name, count, places))
+        found.append(AssignorTopic(name, count, places))
     return found
 
 
 @st.composite
-def groups(draw: st.DrawFn, *, alike: bool = False, racks: bool = True) -> tuple[list[Subscriber], list[Topic]]:
+def groups(draw: st.DrawFn, *, alike: bool = False, racks: bool = True) -> tuple[list[Subscriber], list[AssignorTopic]]:
     """Members that have just joined; names of topics that do not exist among their subscriptions."""
     topics = draw(topic_lists(racks=racks and draw(st.booleans())))
     subscriptions = st.frozensets(st.sampled_from(NAMES), min_size=1)
@@ -212,7 +212,7 @@ def groups(draw: st.DrawFn, *, alike: bool = False, racks: bool = True) -> tuple
     return members, topics
 
 
-def served(members: list[Subscriber], topics: list[Topic]) -> set[TopicPartition]:
+def served(members: list[Subscriber], topics: list[AssignorTopic]) -> set[TopicPartition]:
     return {
         (topic.name, number)
         for topic in topics
@@ -258,7 +258,7 @@ EVEN = pytest.mark.parametrize("name", ["roundrobin", "sticky", "cooperative-sti
 @EVERY
 @PROPERTY
 @given(group=groups())
-def test_every_partition_goes_to_one_subscriber(name: str, group: tuple[list[Subscriber], list[Topic]]) -> None:
+def test_every_partition_goes_to_one_subscriber(name: str, group: tuple[list[Subscriber], list[AssignorTopic]]) -> None:
     members, topics = group
     assigned = assign(ASSIGNORS[name], members, topics)
     assert assigned.keys() == {member.member_id for member in members}
@@ -270,7 +270,7 @@ def test_every_partition_goes_to_one_subscriber(name: str, group: tuple[list[Sub
 @EVEN
 @PROPERTY
 @given(group=groups(alike=True))
-def test_equal_subscriptions_are_balanced(name: str, group: tuple[list[Subscriber], list[Topic]]) -> None:
+def test_equal_subscriptions_are_balanced(name: str, group: tuple[list[Subscriber], list[AssignorTopic]]) -> None:
     members, topics = group
     assert spread(assign(ASSIGNORS[name], members, topics)) <= 1
 
@@ -278,7 +278,7 @@ def test_equal_subscriptions_are_balanced(name: str, group: tuple[list[Subscribe
 @pytest.mark.parametrize("name", ["range", "range-server"])
 @PROPERTY
 @given(group=groups())
-def test_range_balances_each_topic(name: str, group: tuple[list[Subscriber], list[Topic]]) -> None:
+def test_range_balances_each_topic(name: str, group: tuple[list[Subscriber], list[AssignorTopic]]) -> None:
     members, topics = group
     assigned = assign(ASSIGNORS[name], members, topics)
     for topic in topics:
@@ -293,7 +293,9 @@ def test_range_balances_each_topic(name: str, group: tuple[list[Subscriber], lis
 @STICKY
 @PROPERTY
 @given(group=groups(alike=True, racks=False), leavers=st.integers(1, 7))
-def test_who_stays_keeps_what_he_has(name: str, group: tuple[list[Subscriber], list[Topic]], leavers: int) -> None:
+def test_who_stays_keeps_what_he_has(
+    name: str, group: tuple[list[Subscriber], list[AssignorTopic]], leavers: int
+) -> None:
     members, topics = group
     owners = holding(members, assign(ASSIGNORS[name], members, topics))
     assert lost(owners, assign(ASSIGNORS[name], owners, topics)) == 0
@@ -308,7 +310,7 @@ def test_who_stays_keeps_what_he_has(name: str, group: tuple[list[Subscriber], l
 @PROPERTY
 @given(group=groups(alike=True, racks=False), joiners=st.integers(1, 7))
 def test_newcomers_take_no_more_than_balance_asks_for(
-    name: str, group: tuple[list[Subscriber], list[Topic]], joiners: int
+    name: str, group: tuple[list[Subscriber], list[AssignorTopic]], joiners: int
 ) -> None:
     members, topics = group
     present = members[joiners:]
@@ -325,7 +327,7 @@ def test_newcomers_take_no_more_than_balance_asks_for(
 @PROPERTY
 @given(group=groups(), joiners=st.integers(0, 7))
 def test_cooperative_never_has_two_owners_and_comes_to_rest(
-    group: tuple[list[Subscriber], list[Topic]], joiners: int
+    group: tuple[list[Subscriber], list[AssignorTopic]], joiners: int
 ) -> None:
     members, topics = group
     present = members[joiners:]
@@ -386,7 +388,7 @@ def test_a_partition_outside_all_racks_is_near_nobody(racks: tuple[frozenset[str
         Subscriber("b", orders, generation=1),
         Subscriber("c", orders, rack="a", owned=(("orders", 1),), generation=1),
     ]
-    assert assign(CLIENT_SIDE["sticky"], members, [Topic("orders", 2, racks)])[owner] == (("orders", 1),)
+    assert assign(CLIENT_SIDE["sticky"], members, [AssignorTopic("orders", 2, racks)])[owner] == (("orders", 1),)
 
 
 def test_it_comes_to_an_end_where_kafka_does_not() -> None:
@@ -399,7 +401,7 @@ def test_it_comes_to_an_end_where_kafka_does_not() -> None:
         Subscriber("e0fc", payments, rack="a", owned=(("orders", 4),)),
     ]
     racks = tuple(frozenset(places) for places in ("a", "", "ab", "", "ab", "c", "ab"))
-    topics = [Topic("orders", 7, racks), Topic("payments", 9)]
+    topics = [AssignorTopic("orders", 7, racks), AssignorTopic("payments", 9)]
     assigned = assign(CLIENT_SIDE["sticky"], members, topics)
     assert sorted(flat(assigned)) == sorted(served(members, topics))
 
@@ -407,13 +409,13 @@ def test_it_comes_to_an_end_where_kafka_does_not() -> None:
 def test_members_without_topics_may_be_served_against_their_will() -> None:
     """Kafka's own quirk: empty subscriptions at the head of the hash order count as everybody's."""
     idle, reader = Subscriber("a", frozenset()), Subscriber("b", frozenset({"orders"}))
-    topics = [Topic("orders", 2)]
+    topics = [AssignorTopic("orders", 2)]
     assert assign(CLIENT_SIDE["sticky"], [reader, idle], topics) == {"a": (("orders", 0),), "b": (("orders", 1),)}
     assert assign(CLIENT_SIDE["range"], [reader, idle], topics) == {"a": (), "b": (("orders", 0), ("orders", 1))}
 
 
 @EVERY
 def test_nobody_and_nothing(name: str) -> None:
-    assert assign(ASSIGNORS[name], [], [Topic("orders", 3)]) == {}
+    assert assign(ASSIGNORS[name], [], [AssignorTopic("orders", 3)]) == {}
     assert assign(ASSIGNORS[name], [Subscriber("a", frozenset({"orders"}))], []) == {"a": ()}
-    assert assign(ASSIGNORS[name], [Subscriber("a", frozenset())], [Topic("orders", 3)]) == {"a": ()}
+    assert assign(ASSIGNORS[name], [Subscriber("a", frozenset())], [AssignorTopic("orders", 3)]) == {"a": ()}

@@ -9,19 +9,19 @@ import pytest
 
 from kgroup.groups.doctor.about_rebalances import rebalance_storm
 from kgroup.groups.doctor.finding import Finding, Severity
-from kgroup.groups.doctor.from_log import FromLog, from_log, history_of
-from kgroup.groups.doctor.snapshot import CommitPoint, Commits, MemberSettings, Restart
-from kgroup.groups.history.summary import Asked
-from kgroup.model.group_log import Ending, GenerationMember
+from kgroup.groups.doctor.from_log import DoctorLogFacts, from_log, history_of
+from kgroup.groups.doctor.snapshot import CommitPoint, CommitSeries, MemberRestart, MemberSettings
+from kgroup.groups.history.summary import HistoryQuery
+from kgroup.model.group_log import GenerationMember, TransactionEnd
 from tests.support.cases.doctor import EMPTY, HEALTHY
 from tests.support.cases.history import T0, TOPIC, Log, member
 
 _HOUR_MS = 3_600_000
 
 
-def told(log: Log, **reach: object) -> FromLog:
+def told(log: Log, **reach: object) -> DoctorLogFacts:
     now_ms = log.now_ms + 1000
-    return from_log(log.events, log.reach(**reach), EMPTY.group, Asked(T0 - _HOUR_MS, now_ms, now_ms, 45_000))
+    return from_log(log.events, log.reach(**reach), EMPTY.group, HistoryQuery(T0 - _HOUR_MS, now_ms, now_ms, 45_000))
 
 
 def some(count: int) -> tuple[GenerationMember, ...]:
@@ -148,7 +148,7 @@ def test_the_flapping_client_is_named() -> None:
     [
         (
             lambda log: flapping(log),
-            [Restart("flaky", None, 10_000)] * 6,
+            [MemberRestart("flaky", None, 10_000)] * 6,
         ),
         (
             # Replaced while its place was kept: how long it was away is not in the log.
@@ -158,7 +158,7 @@ def test_the_flapping_client_is_named() -> None:
                 .at(5)
                 .generation(1, member("i/2", 0, instance_id="i"), member("b/1", 1))
             ),
-            [Restart("i", "i", None)],
+            [MemberRestart("i", "i", None)],
         ),
         (
             # It was noticed when its session was over, which counts: 10 s, and 20 s until it came back.
@@ -173,13 +173,13 @@ def test_the_flapping_client_is_named() -> None:
                 .at(130)
                 .generation(3, member("i/2", 0, instance_id="i"), member("b/1", 1))
             ),
-            [Restart("i", "i", 30_000)],
+            [MemberRestart("i", "i", 30_000)],
         ),
         (lambda log: scaled_up_and_down(log), []),
     ],
     ids=["flapping", "static-in-time", "static-too-late", "scaled"],
 )
-def test_restarts(write: Callable[[Log], Log], expected: list[Restart]) -> None:
+def test_restarts(write: Callable[[Log], Log], expected: list[MemberRestart]) -> None:
     assert list(told(write(Log())).history.restarts) == expected
 
 
@@ -206,9 +206,9 @@ def test_settings_and_when_it_became_empty() -> None:
 
 def test_commits_that_stand_with_the_newest_topic_id() -> None:
     log = Log().at(0).commit(0, 5, topic_id="old").at(1).commit(0, 6, topic_id="new").at(2)
-    log.commit(0, 99, topic_id="aborted", producer_id=7, ending=Ending.ABORTED)
+    log.commit(0, 99, topic_id="aborted", producer_id=7, ending=TransactionEnd.ABORTED)
     log.commit(1, 3).commit(1, None)
 
     assert told(log).commits == {
-        (TOPIC, 0): Commits((CommitPoint(5, T0), CommitPoint(6, T0 + 1000)), "new"),
+        (TOPIC, 0): CommitSeries((CommitPoint(5, T0), CommitPoint(6, T0 + 1000)), "new"),
     }

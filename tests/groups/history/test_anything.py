@@ -10,24 +10,24 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgroup.groups.history.model import Kind
+from kgroup.groups.history.model import StepKind
 from kgroup.model.group_log import (
     CommitWritten,
-    Ending,
     EpochWritten,
     Event,
     GenerationMember,
     GenerationWritten,
     GroupGone,
-    Holding,
-    HoldingWritten,
+    MemberAssignment,
+    MemberAssignmentWritten,
     MemberDetails,
     MemberWritten,
     Partitions,
     PatternResolved,
-    Protocol,
+    RebalanceProtocol,
     TargetEpochWritten,
     TargetWritten,
+    TransactionEnd,
     Unreadable,
 )
 from kgroup.output.pages.history import records, screen
@@ -64,7 +64,7 @@ EVENT = st.one_of(
         st.none() | st.integers(T0 - 10, T0 + 60_000),
         st.lists(GENERATION_MEMBER, max_size=4).map(tuple),
     ),
-    st.builds(GroupGone, ZERO, ZERO, st.sampled_from(Protocol)),
+    st.builds(GroupGone, ZERO, ZERO, st.sampled_from(RebalanceProtocol)),
     st.builds(EpochWritten, ZERO, ZERO, NUMBERS, st.none() | st.integers(0, 2)),
     st.builds(
         MemberWritten,
@@ -80,11 +80,11 @@ EVENT = st.one_of(
     st.builds(TargetEpochWritten, ZERO, ZERO, st.none() | NUMBERS),
     st.builds(TargetWritten, ZERO, ZERO, MEMBERS, MAYBE_PARTITIONS),
     st.builds(
-        HoldingWritten,
+        MemberAssignmentWritten,
         ZERO,
         ZERO,
         MEMBERS,
-        st.none() | st.builds(Holding, st.integers(-2, 6), st.booleans(), partitions(), partitions()),
+        st.none() | st.builds(MemberAssignment, st.integers(-2, 6), st.booleans(), partitions(), partitions()),
     ),
     st.builds(
         CommitWritten,
@@ -96,7 +96,7 @@ EVENT = st.one_of(
         st.just(""),
         st.none(),
         st.sampled_from((None, 4)),
-        st.sampled_from(Ending),
+        st.sampled_from(TransactionEnd),
     ),
     st.builds(Unreadable, ZERO, ZERO, st.just("broken")),
 )
@@ -128,12 +128,12 @@ def test_any_events(events: list[Event], pauses: list[int], whole_from: int | No
     assert offsets == sorted(offsets)
     for step in found.steps:
         assert (step.moved_needlessly or 0) <= (step.moved or 0)
-        assert step.kind is not Kind.REBALANCE or step.members
+        assert step.kind is not StepKind.REBALANCE or step.members
         assert all(ms is None or ms >= 0 for ms in (step.took_ms, step.quiet_ms, step.lasted_ms, step.never_completed))
         if whole_from is None:
             assert not step.never_completed
             assert not any(reason.inferred for reason in step.reasons)
-    assert found.totals.moved == sum(step.moved or 0 for step in found.steps if step.kind is Kind.REBALANCE)
+    assert found.totals.moved == sum(step.moved or 0 for step in found.steps if step.kind is StepKind.REBALANCE)
     assert json.loads(json.dumps(found.document())) == found.document()
     for verbose in (False, True):
         assert screen([found], verbose=verbose, limit=None if verbose else 3).blocks

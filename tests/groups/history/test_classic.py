@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kgroup.groups.history.model import Kind
-from kgroup.model.group_log import Ending, GenerationMember, Protocol
+from kgroup.groups.history.model import StepKind
+from kgroup.model.group_log import GenerationMember, RebalanceProtocol, TransactionEnd
 from tests.support.cases.history import Log, inferred, member, of, why
 
 A, B, C = member("a/1", 0, 1), member("b/1", 2, 3), member("c/1", 4)
@@ -24,7 +24,7 @@ def test_a_group_from_its_first_generation_on() -> None:
     assert (second.moved, second.moved_needlessly) == (2, 2)
     assert third.members[0].other is True
     assert (third.moved, third.moved_needlessly) == (2, 0)
-    assert fourth.kind is Kind.EMPTY
+    assert fourth.kind is StepKind.EMPTY
     assert [step.lasted_ms for step in (first, second, third, fourth)] == [60_000, 30_000, 10_000, None]
     assert [step.rebalances for step in (first, second, third, fourth)] == [1, 1, 1, 0]
 
@@ -97,7 +97,7 @@ def test_that_a_member_was_heard_of_counts_though_records_are_missing() -> None:
 
 def test_a_transactional_commit_is_no_heartbeat() -> None:
     log = Log().at(0).generation(5, A, B).commits((0, 1), 1, 30)
-    log.at(31).commit(2, 5, ending=Ending.COMMITTED, producer_id=9).at(33).generation(6, A)
+    log.at(31).commit(2, 5, ending=TransactionEnd.COMMITTED, producer_id=9).at(33).generation(6, A)
 
     assert why(log.steps()[-1]) == {"gone": ("b",)}
 
@@ -132,7 +132,7 @@ def test_a_static_member_comes_back_without_a_rebalance() -> None:
 
     step = log.steps()[-1]
 
-    assert step.kind is Kind.REWRITTEN
+    assert step.kind is StepKind.REWRITTEN
     assert why(step) == {"static-member-replaced": ("pod-0",)}
     assert step.returned == ("pod-0",)
     assert (step.moved, step.rebalances) == (0, 0)
@@ -186,10 +186,15 @@ def test_a_rebalance_without_a_reason_in_the_log() -> None:
 
 
 def test_a_group_that_is_made_anew_a_moment_after_it_was_deleted() -> None:
-    log = Log().generation(1, A).at(5).generation(2).at(9).gone(Protocol.CLASSIC).at(9.5).generation(0)
+    log = Log().generation(1, A).at(5).generation(2).at(9).gone(RebalanceProtocol.CLASSIC).at(9.5).generation(0)
     log.at(9.6).generation(1, B)
 
-    assert [step.kind for step in log.steps()] == [Kind.REBALANCE, Kind.EMPTY, Kind.DELETED, Kind.REBALANCE]
+    assert [step.kind for step in log.steps()] == [
+        StepKind.REBALANCE,
+        StepKind.EMPTY,
+        StepKind.DELETED,
+        StepKind.REBALANCE,
+    ]
     assert why(log.steps()[-1]) == {"join": ("b",)}
 
 
@@ -203,7 +208,7 @@ def test_the_record_with_which_a_group_is_made_is_no_step() -> None:
 def test_the_last_member_leaves_nobody_to_be_led() -> None:
     emptied = Log().generation(5, A).at(1).generation(6).steps()[-1]
 
-    assert emptied.kind is Kind.EMPTY
+    assert emptied.kind is StepKind.EMPTY
     assert "leader-gone" not in why(emptied)
 
 
@@ -224,9 +229,9 @@ def test_a_group_of_the_same_name_made_anew() -> None:
 
 
 def test_a_deleted_group_is_a_step() -> None:
-    log = Log().generation(50).at(20).gone(Protocol.CLASSIC).at(90).generation(1, A)
+    log = Log().generation(50).at(20).gone(RebalanceProtocol.CLASSIC).at(90).generation(1, A)
 
-    assert [step.kind for step in log.steps()] == [Kind.EMPTY, Kind.DELETED, Kind.REBALANCE]
+    assert [step.kind for step in log.steps()] == [StepKind.EMPTY, StepKind.DELETED, StepKind.REBALANCE]
     assert why(log.steps()[-1]) == {"join": ("a",)}
 
 

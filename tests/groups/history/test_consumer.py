@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from kgroup.groups.history.model import Kind
-from kgroup.model.group_log import HoldingWritten, MemberWritten, Protocol, TargetEpochWritten, TargetWritten
+from kgroup.groups.history.model import StepKind
+from kgroup.model.group_log import (
+    MemberAssignmentWritten,
+    MemberWritten,
+    RebalanceProtocol,
+    TargetEpochWritten,
+    TargetWritten,
+)
 from tests.support.cases.history import Log, inferred, member, of, why
 
 
@@ -48,7 +54,7 @@ def test_an_epoch_that_is_overtaken_before_all_members_got_there() -> None:
 def test_the_last_one_leaves() -> None:
     log = grown().at(60).left("a/1").epoch(3).at(61).left("b/1").epoch(4)
 
-    assert [(step.kind, step.rebalances) for step in log.steps()[2:]] == [(Kind.REBALANCE, 1), (Kind.EMPTY, 0)]
+    assert [(step.kind, step.rebalances) for step in log.steps()[2:]] == [(StepKind.REBALANCE, 1), (StepKind.EMPTY, 0)]
     assert log.steps()[3].completed is None
 
 
@@ -90,7 +96,7 @@ def test_a_static_member_that_went_for_a_moment_and_is_back() -> None:
     first, back, last = log.steps()
 
     assert first.completed is True
-    assert back.kind is Kind.REWRITTEN
+    assert back.kind is StepKind.REWRITTEN
     assert why(back) == {"static-member-replaced": ("pod-0",)}
     assert back.returned == ("pod-0",)
     assert why(last) == {"join": ("b",)}
@@ -134,19 +140,19 @@ def test_another_subscription_and_more_partitions() -> None:
 
 
 def test_an_empty_group_is_upgraded() -> None:
-    log = Log().generation(7).at(20).gone(Protocol.CLASSIC).member("a/1").epoch(2)
+    log = Log().generation(7).at(20).gone(RebalanceProtocol.CLASSIC).member("a/1").epoch(2)
 
     step = log.steps()[-1]
 
-    assert step.protocol is Protocol.CONSUMER
+    assert step.protocol is RebalanceProtocol.CONSUMER
     assert why(step) == {"join": ("a",), "upgraded": ()}
 
 
 def test_a_live_group_is_upgraded_and_downgraded() -> None:
-    log = Log().generation(7, member("a/1", 0, 1)).at(20).gone(Protocol.CLASSIC)
+    log = Log().generation(7, member("a/1", 0, 1)).at(20).gone(RebalanceProtocol.CLASSIC)
     log.member("a/1", classic_session_ms=10_000).epoch(7).target(7, **{"a/1": of(0, 1)}).has("a/1", 7, 0, 1)
     log.member("k/1").epoch(8).has("k/1", 8).target(8, **{"k/1": of(1), "a/1": of(0)})
-    log.at(40).left("k/1").left("a/1").gone(Protocol.CONSUMER).generation(9, member("a/1", 0, 1))
+    log.at(40).left("k/1").left("a/1").gone(RebalanceProtocol.CONSUMER).generation(9, member("a/1", 0, 1))
 
     upgraded, joined, downgraded = log.steps()[1:]
 
@@ -156,15 +162,15 @@ def test_a_live_group_is_upgraded_and_downgraded() -> None:
     assert why(joined) == {"join": ("k",)}
     assert (joined.moved, joined.moved_needlessly) == (1, 1)
     assert why(downgraded) == {"downgraded": (), "gone": ("k",)}
-    assert downgraded.protocol is Protocol.CLASSIC
+    assert downgraded.protocol is RebalanceProtocol.CLASSIC
     assert (downgraded.moved, downgraded.moved_needlessly) == (1, 0)
 
 
 def test_deleted_and_made_anew_is_no_conversion() -> None:
-    log = grown().at(60).left("a/1").left("b/1").epoch(3).at(90).gone(Protocol.CONSUMER).at(200)
+    log = grown().at(60).left("a/1").left("b/1").epoch(3).at(90).gone(RebalanceProtocol.CONSUMER).at(200)
     log.generation(1, member("a/2", 0, 1, 2, 3))
 
-    assert [step.kind for step in log.steps()[2:]] == [Kind.EMPTY, Kind.DELETED, Kind.REBALANCE]
+    assert [step.kind for step in log.steps()[2:]] == [StepKind.EMPTY, StepKind.DELETED, StepKind.REBALANCE]
     assert why(log.steps()[-1]) == {"join": ("a",)}
     assert log.steps()[-1].moved == 0
 
@@ -192,14 +198,14 @@ def test_a_log_that_begins_in_the_middle_claims_nothing() -> None:
 def test_a_downgrade_in_the_order_in_which_brokers_write_it() -> None:
     """All of type 8, then 7, then 6, then 5, then 3, and the classic group behind them, in one batch."""
     log = grown().at(60)
-    for number, kind in enumerate((HoldingWritten, TargetWritten, TargetEpochWritten, MemberWritten), 1):
+    for number, kind in enumerate((MemberAssignmentWritten, TargetWritten, TargetEpochWritten, MemberWritten), 1):
         if kind is TargetEpochWritten:
             log.events.append(TargetEpochWritten(log.offset + number * 10, log.now_ms, None))
             continue
         for name in ("a/1", "b/1"):
             log.events.append(kind(log.offset + number * 10 + (name == "b/1"), log.now_ms, name, None))
     log.offset += 50
-    log.gone(Protocol.CONSUMER).generation(3, member("a/1", 0, 1, 2, 3))
+    log.gone(RebalanceProtocol.CONSUMER).generation(3, member("a/1", 0, 1, 2, 3))
 
     second, downgraded = log.steps()[1:]
 
@@ -216,6 +222,6 @@ def test_a_static_member_is_replaced_in_the_order_in_which_brokers_write_it() ->
 
     first, back = log.steps()
 
-    assert back.kind is Kind.REWRITTEN
+    assert back.kind is StepKind.REWRITTEN
     assert back.returned == ("pod-0",)
     assert [present.name for present in first.members] == ["a", "pod-0"]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from kgroup.groups.history.delta import News, Told
-from kgroup.groups.history.summary import History
-from kgroup.model.group_log import Protocol
+from kgroup.groups.history.delta import FollowCursor, HistoryDelta
+from kgroup.groups.history.summary import GroupHistory
+from kgroup.model.group_log import RebalanceProtocol
 from kgroup.output.pages.history import news_lines
 from tests.groups.history.test_consumer import grown
 from tests.support.cases.history import Log, member, of
 
 
-def lines(news: News | None) -> list[str]:
+def lines(news: HistoryDelta | None) -> list[str]:
     """What is said, without the group."""
     assert news is not None
     return [line.replace("  g  ", " ", 1) for line in news_lines(news)]
@@ -18,7 +18,7 @@ def lines(news: News | None) -> list[str]:
 
 def test_each_generation_is_told_once() -> None:
     log = Log().at(0).generation(5, member("a/1", 0, 1))
-    told = Told(log.history())
+    told = FollowCursor(log.history())
     assert told.news(log.history()) is None
 
     log.at(20).generation(6, member("a/1", 0), member("b/1", 1))
@@ -28,11 +28,11 @@ def test_each_generation_is_told_once() -> None:
 
 
 def test_an_epoch_is_told_when_it_was_reached_or_takes_too_long() -> None:
-    def later(log: Log, now: float) -> History:
+    def later(log: Log, now: float) -> GroupHistory:
         return log.history(until=now)
 
     log = grown()
-    told = Told(later(log, 36))
+    told = FollowCursor(later(log, 36))
     log.at(40).member("c/1").epoch(3).has("c/1", 3).target(3, **{"c/1": of(0)})
     assert told.news(later(log, 41)) is None
     (line,) = lines(told.news(later(log, 51)))
@@ -42,7 +42,7 @@ def test_an_epoch_is_told_when_it_was_reached_or_takes_too_long() -> None:
 
 def test_a_rebalance_that_begins_is_told_until_it_is_over() -> None:
     log = Log().at(0).generation(5, member("a/1", 0, 1))
-    told = Told(log.history())
+    told = FollowCursor(log.history())
     began = log.history(until=30, state="PreparingRebalance")
     assert lines(told.news(began)) == ["03:00:30Z a rebalance is under way (PreparingRebalance)"]
     assert told.news(began) is None
@@ -52,8 +52,8 @@ def test_a_rebalance_that_begins_is_told_until_it_is_over() -> None:
 
 def test_a_deleted_group_takes_its_offsets_along() -> None:
     log = Log().at(0).generation(5, member("a/1", 0, 1)).commits((0, 1), 1, 3).at(4).generation(6)
-    told = Told(log.history(commits=True))
-    log.at(60).commit(0, None).commit(1, None).gone(Protocol.CLASSIC)
+    told = FollowCursor(log.history(commits=True))
+    log.at(60).commit(0, None).commit(1, None).gone(RebalanceProtocol.CLASSIC)
     assert lines(told.news(log.history(commits=True))) == [
         "03:01:00Z deletion of the group: deleted of 2 partitions, Empty since 03:00:04Z",
         "03:01:00Z the group was deleted",
@@ -62,7 +62,7 @@ def test_a_deleted_group_takes_its_offsets_along() -> None:
 
 def test_jumps_are_told_where_commits_were_asked_for() -> None:
     log = Log().at(0).generation(5, member("a/1", 0, 1)).commits((0, 1), 1, 10)
-    told = Told(log.history(commits=True))
+    told = FollowCursor(log.history(commits=True))
     log.at(13).generation(6).at(30).commit(0, 3)
     assert lines(told.news(log.history(commits=True))) == [
         "03:00:13Z generation 6: leave a; 0 members",

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from kgroup.groups.history.offset_jumps import SLICES, By, Commits, Move
-from kgroup.model.group_log import Ending
+from kgroup.groups.history.offset_jumps import SLICES, CommitAuthor, CommitMove, CommitReport
+from kgroup.model.group_log import TransactionEnd
 from tests.support.cases.history import T0, Log, member
 
 A, B = member("a/1", 0, 1), member("b/1", 2, 3)
@@ -18,7 +18,7 @@ def mark(metadata: str) -> str | None:
     return None if found is None else found[1]
 
 
-def commits_of(log: Log, **span: float) -> Commits:
+def commits_of(log: Log, **span: float) -> CommitReport:
     found = log.history(commits=True, mark=mark, **span).commits
     assert found is not None
     return found
@@ -48,7 +48,7 @@ def test_back_by_the_new_owner_beside_the_rebalance() -> None:
 
     (jump,) = commits_of(log).jumps
 
-    assert (jump.move, jump.by, jump.who, jump.moved) == (Move.BACK, By.MEMBER, "a", -412)
+    assert (jump.move, jump.by, jump.who, jump.moved) == (CommitMove.BACK, CommitAuthor.MEMBER, "a", -412)
     assert (jump.step, jump.beside_ms) == (6, 3_000)
     assert jump.changes == (("orders", 2, 5_000, 4_588),)
 
@@ -62,7 +62,7 @@ def test_an_administrative_reset_is_one_row() -> None:
 
     (jump,) = commits_of(log).jumps
 
-    assert (jump.move, jump.by, jump.who) == (Move.RESET, By.ADMIN, None)
+    assert (jump.move, jump.by, jump.who) == (CommitMove.RESET, CommitAuthor.ADMIN, None)
     assert (len(jump.changes), jump.moved) == (4, 4 * 995_000)
     assert jump.empty_since_ms == T0 + 60_000
     assert jump.beside_ms == -48_000
@@ -74,7 +74,7 @@ def test_somebody_who_is_no_member_commits_again_and_again() -> None:
 
     found = commits_of(log)
 
-    assert [(jump.move, jump.by) for jump in found.jumps] == [(Move.BACK, By.OUTSIDER)]
+    assert [(jump.move, jump.by) for jump in found.jumps] == [(CommitMove.BACK, CommitAuthor.OUTSIDER)]
     assert found.courses[0].back == 1
 
 
@@ -82,19 +82,21 @@ def test_kgroups_own_commits_are_named() -> None:
     log = Log().generation(5).at(5).commit(0, 3).at(9).commit(0, 900, metadata="kgroup cu-7f3a 1 release")
 
     assert [(j.by, j.who, j.moved) for j in commits_of(log).jumps] == [
-        (By.ADMIN, None, None),
-        (By.KGROUP, "cu-7f3a", 897),
+        (CommitAuthor.ADMIN, None, None),
+        (CommitAuthor.KGROUP, "cu-7f3a", 897),
     ]
 
 
 def test_transactions_count_by_their_outcome() -> None:
-    log = Log().generation(5).at(1).commit(0, 100, producer_id=7, ending=Ending.COMMITTED)
-    log.at(2).commit(0, 5, producer_id=7, ending=Ending.ABORTED).at(3).commit(0, 4, producer_id=8, ending=Ending.OPEN)
-    log.at(4).commit(0, 50, producer_id=7, ending=Ending.COMMITTED)
+    log = Log().generation(5).at(1).commit(0, 100, producer_id=7, ending=TransactionEnd.COMMITTED)
+    log.at(2).commit(0, 5, producer_id=7, ending=TransactionEnd.ABORTED).at(3).commit(
+        0, 4, producer_id=8, ending=TransactionEnd.OPEN
+    )
+    log.at(4).commit(0, 50, producer_id=7, ending=TransactionEnd.COMMITTED)
 
     found = commits_of(log)
 
-    assert [(jump.by, jump.who, jump.moved) for jump in found.jumps] == [(By.TRANSACTION, "7", -50)]
+    assert [(jump.by, jump.who, jump.moved) for jump in found.jumps] == [(CommitAuthor.TRANSACTION, "7", -50)]
     assert (found.aborted, found.open) == (1, 1)
 
 
@@ -104,7 +106,7 @@ def test_a_leap_forward() -> None:
 
     (jump,) = commits_of(log).jumps
 
-    assert (jump.move, jump.by, jump.moved) == (Move.FORWARD, By.MEMBER, 4_999_000)
+    assert (jump.move, jump.by, jump.moved) == (CommitMove.FORWARD, CommitAuthor.MEMBER, 4_999_000)
 
 
 @pytest.mark.parametrize("offsets", [(0, 5_000), (0, 10, 20, 30, 900), (0, 100, 4_000, 90_000, 400_000, 410_000)])
@@ -120,16 +122,16 @@ def test_deleted_offsets() -> None:
     log = Log().generation(5).at(5).commit(0, 3).at(9).commit(0, None).at(10).commit(0, None).at(20).commit(0, 1)
 
     assert [(jump.move, jump.moved) for jump in commits_of(log).jumps] == [
-        (Move.RESET, None),
-        (Move.DELETED, None),
-        (Move.RESET, None),
+        (CommitMove.RESET, None),
+        (CommitMove.DELETED, None),
+        (CommitMove.RESET, None),
     ]
 
 
 def test_nobody_is_named_before_the_first_record_of_the_group() -> None:
     log = Log().at(1).commit(0, 100).at(2).commit(0, 50)
 
-    assert [(jump.by, jump.step) for jump in commits_of(log).jumps] == [(By.UNKNOWN, None)]
+    assert [(jump.by, jump.step) for jump in commits_of(log).jumps] == [(CommitAuthor.UNKNOWN, None)]
 
 
 def test_the_same_offset_again_and_again() -> None:

@@ -10,25 +10,27 @@ from kgroup.groups.lag.evidence import Churn, MemberFacts
 from kgroup.groups.lag.from_log import from_log
 from kgroup.model.group_log import (
     CommitWritten,
-    Ending,
     EpochWritten,
     Event,
     GenerationMember,
     GenerationWritten,
     GroupGone,
-    Holding,
-    HoldingWritten,
+    MemberAssignment,
+    MemberAssignmentWritten,
     MemberDetails,
     MemberWritten,
-    Protocol,
-    Reach,
+    RebalanceProtocol,
+    ScannedRange,
+    TransactionEnd,
 )
 from tests.support.cases.lag import MINUTE, NOW, group
 
-WHOLE = Reach(0, 100, NOW - 60 * MINUTE, 0, True)
+WHOLE = ScannedRange(0, 100, NOW - 60 * MINUTE, 0, True)
 
 
-def commit(ago: int, offset: int | None, ending: Ending = Ending.PLAIN, partition: int = 0) -> CommitWritten:
+def commit(
+    ago: int, offset: int | None, ending: TransactionEnd = TransactionEnd.PLAIN, partition: int = 0
+) -> CommitWritten:
     return CommitWritten(100 - ago, NOW - ago * MINUTE, "orders", partition, offset, "", None, None, ending)
 
 
@@ -46,8 +48,10 @@ def joined(ago: int, name: str, *, left: bool = False) -> MemberWritten:
     return MemberWritten(100 - ago, NOW - ago * MINUTE, name, None if left else details)
 
 
-def holds(ago: int, name: str) -> HoldingWritten:
-    return HoldingWritten(100 - ago, NOW - ago * MINUTE, name, Holding(5, True, frozenset(), frozenset()))
+def holds(ago: int, name: str) -> MemberAssignmentWritten:
+    return MemberAssignmentWritten(
+        100 - ago, NOW - ago * MINUTE, name, MemberAssignment(5, True, frozenset(), frozenset())
+    )
 
 
 def test_commits_count_by_what_became_of_them() -> None:
@@ -56,9 +60,9 @@ def test_commits_count_by_what_became_of_them() -> None:
             commit(9, 1),
             commit(8, None),
             commit(7, 2),
-            commit(6, 3, Ending.ABORTED),
-            commit(5, None, Ending.OPEN),
-            commit(4, 4, Ending.COMMITTED),
+            commit(6, 3, TransactionEnd.ABORTED),
+            commit(5, None, TransactionEnd.OPEN),
+            commit(4, 4, TransactionEnd.COMMITTED),
             commit(3, 9, partition=1),
             commit(2, None, partition=1),
         ],
@@ -74,12 +78,12 @@ def test_commits_count_by_what_became_of_them() -> None:
     ("reach", "since_ago"),
     [
         (WHOLE, 60),
-        (Reach(0, 100, NOW - 60 * MINUTE, 95, True), 4),
-        (Reach(0, 100, NOW - 60 * MINUTE, 99, True), None),
-        (Reach(0, 100, NOW - 60 * MINUTE, None, True), None),
+        (ScannedRange(0, 100, NOW - 60 * MINUTE, 95, True), 4),
+        (ScannedRange(0, 100, NOW - 60 * MINUTE, 99, True), None),
+        (ScannedRange(0, 100, NOW - 60 * MINUTE, None, True), None),
     ],
 )
-def test_from_when_on_no_commit_is_missing(reach: Reach, since_ago: int | None) -> None:
+def test_from_when_on_no_commit_is_missing(reach: ScannedRange, since_ago: int | None) -> None:
     found = from_log([commit(9, 1), commit(4, 2)], reach, group([]), NOW)
 
     assert found.read_since_ms == (None if since_ago is None else NOW - since_ago * MINUTE)
@@ -97,7 +101,7 @@ CONSUMER: list[Event] = [joined(9, "a"), epoch(8), holds(6, "a"), commit(5, 1)]
         (CLASSIC, "classic", "Empty", None),
         ([*CLASSIC, generation(3)], "classic", "Empty", 3),
         ([*CLASSIC, generation(3)], "classic", "Stable", None),
-        ([*CLASSIC, GroupGone(98, NOW, Protocol.CLASSIC)], "classic", "Stable", None),
+        ([*CLASSIC, GroupGone(98, NOW, RebalanceProtocol.CLASSIC)], "classic", "Stable", None),
         (CONSUMER, "consumer", "Stable", 6),
         (CONSUMER, "consumer", "Reconciling", 8),
         ([*CONSUMER, joined(3, "a", left=True), epoch(3)], "consumer", "Empty", 3),

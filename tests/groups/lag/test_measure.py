@@ -9,14 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgroup.groups.lag.checks import Bounds, check, parse_status
-from kgroup.groups.lag.evidence import Evidence, FirstUnread, Isolation, OpenTransaction, PartitionEvidence, Retention
+from kgroup.groups.lag.checks import LagBounds, check, parse_status
+from kgroup.groups.lag.evidence import (
+    BlockingTransaction,
+    FirstUnread,
+    Isolation,
+    LagEvidence,
+    PartitionEvidence,
+    Retention,
+)
 from kgroup.groups.lag.headroom import Headroom, Unread, headroom
 from kgroup.groups.lag.measure import measure
-from kgroup.groups.lag.order import Level, SortBy, ordered, rows_of
-from kgroup.groups.lag.rates import Pace, Rates
+from kgroup.groups.lag.order import RowLevel, SortBy, ordered, rows_of
+from kgroup.groups.lag.rates import LagTrend, Rates
 from kgroup.groups.lag.report import GroupLag, PartitionLag
-from kgroup.groups.lag.status import Status
+from kgroup.groups.lag.status import LagStatus
 from kgroup.groups.lag.words import outlook_words, rate_words, status_words, trend_words
 from kgroup.model.groups import Commit, Group, LogRange, Partition
 from kgroup.support.errors import UsageError
@@ -35,7 +42,7 @@ def one(
     commit = None if committed is None else Commit(committed, None, "")
     partition = Partition("orders", 0, commit, None if log is None else LogRange(*log), None, None)
     about = replace(group([]), partitions=(partition,))
-    found = Evidence(NOW, isolation, {("orders", 0): PartitionEvidence(**known)})
+    found = LagEvidence(NOW, isolation, {("orders", 0): PartitionEvidence(**known)})
     return measure(about, found).partitions[0]
 
 
@@ -73,12 +80,12 @@ def test_only_records_that_are_there_are_lag(row: PartitionLag, lag: int | None,
     assert (row.why is None) == (lag is not None)
     if lag == 0:
         assert row.behind_ms == 0
-        assert row.status is Status.OK
-        assert row.outlook.pace is Pace.KEEPS_UP
+        assert row.status is LagStatus.OK
+        assert row.outlook.pace is LagTrend.KEEPS_UP
 
 
 def test_a_transaction_is_named_where_it_holds_records_back() -> None:
-    transaction = OpenTransaction(4711, 3, 90, NOW - HOUR, "pay-tx")
+    transaction = BlockingTransaction(4711, 3, 90, NOW - HOUR, "pay-tx")
 
     held = one(90, (0, 120), isolation=COMMITTED, last_stable=90, open_transaction=transaction)
     free = one(90, (0, 120), isolation=COMMITTED, last_stable=120, open_transaction=transaction)
@@ -142,10 +149,10 @@ def test_sums() -> None:
     assert total.largest.where == "orders:7"
     assert total.oldest is total.largest
     assert total.behind_ms == 38 * MINUTE
-    assert total.status is Status.STOP
+    assert total.status is LagStatus.STOP
     assert total.rates.incoming == pytest.approx(1700 + 300 + 5)
     assert total.rates.outgoing == pytest.approx(305)
-    assert total.outlook.pace is Pace.NEVER
+    assert total.outlook.pace is LagTrend.NEVER
 
 
 def test_what_is_unknown_of_one_partition_is_not_known_of_all() -> None:
@@ -153,12 +160,12 @@ def test_what_is_unknown_of_one_partition_is_not_known_of_all() -> None:
 
     assert (total.lag, total.unknown, total.behind_ms, total.status) == (903, 1, None, None)
     assert total.rates == Rates(None, None)
-    assert total.outlook.pace is Pace.UNKNOWN
+    assert total.outlook.pace is LagTrend.UNKNOWN
     assert total.missing == "orders:4: its log could not be read"
 
 
 def test_a_bad_status_shows_through_what_is_unknown() -> None:
-    assert measured(STUCK, UNREAD).total.status is Status.STOP
+    assert measured(STUCK, UNREAD).total.status is LagStatus.STOP
 
 
 def test_a_group_without_partitions_knows_nothing() -> None:
@@ -171,29 +178,29 @@ def test_a_group_without_partitions_knows_nothing() -> None:
 @pytest.mark.parametrize(
     ("parts", "bounds", "lines"),
     [
-        (FINE, Bounds(), []),
-        (FINE, Bounds(max_lag=903), []),
-        (FINE, Bounds(max_lag=902), ["orders-enrich: lag 903 is over 902, 33% of it on orders:2"]),
-        (FINE, Bounds(max_lag_time_s=10), []),
+        (FINE, LagBounds(), []),
+        (FINE, LagBounds(max_lag=903), []),
+        (FINE, LagBounds(max_lag=902), ["orders-enrich: lag 903 is over 902, 33% of it on orders:2"]),
+        (FINE, LagBounds(max_lag_time_s=10), []),
         (
             [STUCK, *FINE],
-            Bounds(max_lag=1000, max_lag_time_s=60, fail_on=Status.WARN),
+            LagBounds(max_lag=1000, max_lag_time_s=60, fail_on=LagStatus.WARN),
             [
                 "orders-enrich: lag 3940928 is over 1000, 100% of it on orders:7",
                 "orders-enrich: oldest unread record on orders:7 is 38m old, over 1m",
                 "orders-enrich: STOP 38m on orders:7",
             ],
         ),
-        (FINE, Bounds(fail_on=Status.WARN), []),
+        (FINE, LagBounds(fail_on=LagStatus.WARN), []),
         (
             [STUCK, replace(STUCK, number=8)],
-            Bounds(fail_on=Status.STOP),
+            LagBounds(fail_on=LagStatus.STOP),
             ["orders-enrich: STOP 38m on orders:7 and 1 more"],
         ),
         # What could not be seen is no pass.
         (
             [*FINE, UNREAD],
-            Bounds(max_lag=5000, max_lag_time_s=60, fail_on=Status.STOP),
+            LagBounds(max_lag=5000, max_lag_time_s=60, fail_on=LagStatus.STOP),
             [
                 "orders-enrich: lag unknown (orders:4: its log could not be read), at most 5000 is asked for",
                 "orders-enrich: age of the oldest unread record unknown (orders:4: its log could not be read), "
@@ -204,23 +211,27 @@ def test_a_group_without_partitions_knows_nothing() -> None:
         # ... also beside one that is seen to be a little bad.
         (
             [Part(0, 60_000, 200.0, 100.0), UNREAD],
-            Bounds(fail_on=Status.STALL),
+            LagBounds(fail_on=LagStatus.STALL),
             ["orders-enrich: status unknown (its log could not be read), better than STALL is asked for"],
         ),
-        ([Part(0, 60_000, 200.0, 100.0)], Bounds(fail_on=Status.STALL), []),
-        ([Part(0, 60_000, 200.0, 100.0), UNREAD], Bounds(fail_on=Status.WARN), ["orders-enrich: WARN on orders:0"]),
+        ([Part(0, 60_000, 200.0, 100.0)], LagBounds(fail_on=LagStatus.STALL), []),
+        (
+            [Part(0, 60_000, 200.0, 100.0), UNREAD],
+            LagBounds(fail_on=LagStatus.WARN),
+            ["orders-enrich: WARN on orders:0"],
+        ),
         # ... but a bound that is broken by what was seen is broken.
-        ([*FINE, UNREAD], Bounds(max_lag=500), ["orders-enrich: lag 903 is over 500, 33% of it on orders:2"]),
+        ([*FINE, UNREAD], LagBounds(max_lag=500), ["orders-enrich: lag 903 is over 500, 33% of it on orders:2"]),
         (
             [replace(FINE[0], timed=False)],
-            Bounds(max_lag_time_s=60),
+            LagBounds(max_lag_time_s=60),
             ["orders-enrich: age of the oldest unread record unknown (the first unread record was not read), "
              "1m is asked for"],
         ),
     ],
 )  # fmt: skip
-def test_a_check_is_one_line_a_violation(parts: list[Part], bounds: Bounds, lines: list[str]) -> None:
-    rows = rows_of([measured(*parts)], Level.GROUP)
+def test_a_check_is_one_line_a_violation(parts: list[Part], bounds: LagBounds, lines: list[str]) -> None:
+    rows = rows_of([measured(*parts)], RowLevel.GROUP)
 
     assert [str(violation) for violation in check(rows, bounds, NOW)] == lines
 
@@ -228,16 +239,16 @@ def test_a_check_is_one_line_a_violation(parts: list[Part], bounds: Bounds, line
 def test_bounds_hold_for_each_row_of_the_level() -> None:
     report = measured(STUCK, *FINE)
 
-    def subjects(level: Level) -> list[str]:
-        return [v.subject for v in check(rows_of([report], level), Bounds(max_lag=301), NOW)]
+    def subjects(level: RowLevel) -> list[str]:
+        return [v.subject for v in check(rows_of([report], level), LagBounds(max_lag=301), NOW)]
 
-    assert subjects(Level.GROUP) == ["orders-enrich"]
-    assert subjects(Level.TOPIC) == ["orders-enrich orders"]
-    assert subjects(Level.PARTITION) == ["orders-enrich orders:2", "orders-enrich orders:7"]
+    assert subjects(RowLevel.GROUP) == ["orders-enrich"]
+    assert subjects(RowLevel.TOPIC) == ["orders-enrich orders"]
+    assert subjects(RowLevel.PARTITION) == ["orders-enrich orders:2", "orders-enrich orders:7"]
 
 
 def test_statuses_to_fail_on() -> None:
-    assert parse_status("stop") is Status.STOP
+    assert parse_status("stop") is LagStatus.STOP
     for text in ("OK", "bad", ""):
         with pytest.raises(UsageError):
             parse_status(text)
@@ -274,13 +285,13 @@ PARTS = st.builds(
 )
 
 
-@given(st.lists(PARTS, max_size=6, unique_by=lambda p: p.number), st.sampled_from(SortBy), st.sampled_from(Level))
-def test_any_group_can_be_measured_ordered_checked_and_written(parts: list[Part], by: SortBy, level: Level) -> None:
+@given(st.lists(PARTS, max_size=6, unique_by=lambda p: p.number), st.sampled_from(SortBy), st.sampled_from(RowLevel))
+def test_any_group_can_be_measured_ordered_checked_and_written(parts: list[Part], by: SortBy, level: RowLevel) -> None:
     report = measured(*parts)
     rows = rows_of([report], level)
 
     assert sorted(map(id, ordered(rows, by))) == sorted(map(id, rows))
-    for violation in check(rows, Bounds(0, 0.0, Status.WARN), NOW):
+    for violation in check(rows, LagBounds(0, 0.0, LagStatus.WARN), NOW):
         assert "\n" not in str(violation)
     document = report.document()
     assert len(document["partitions"]) == len(parts)
@@ -330,7 +341,7 @@ def test_words() -> None:
 def test_without_any_evidence_there_is_the_lag_in_records() -> None:
     about: Group = group([STUCK, *FINE])
 
-    report = measure(about, Evidence(NOW))
+    report = measure(about, LagEvidence(NOW))
 
     assert report.total.lag == about.totals.lag
     assert report.total.status is None

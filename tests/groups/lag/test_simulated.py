@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from kgroup.groups.lag.evidence import Evidence, FirstUnread, LogPoint, PartitionEvidence
+from kgroup.groups.lag.evidence import FirstUnread, LagEvidence, LogPoint, PartitionEvidence
 from kgroup.groups.lag.measure import measure
-from kgroup.groups.lag.rates import Pace
+from kgroup.groups.lag.rates import LagTrend
 from kgroup.groups.lag.report import PartitionLag
-from kgroup.groups.lag.status import Status
+from kgroup.groups.lag.status import LagStatus
 from kgroup.model.groups import Commit, LoggedCommit, LogRange, Partition
 from tests.support.cases.lag import NOW, group
 
@@ -78,28 +78,28 @@ def measured(consumer: Consumer, seed: int) -> PartitionLag:
     )
     partition = Partition("orders", 0, Commit(committed, None, ""), LogRange(0, len(records)), None, None)
     about = replace(group([]), partitions=(partition,))
-    return measure(about, Evidence(NOW, partitions={("orders", 0): known})).partitions[0]
+    return measure(about, LagEvidence(NOW, partitions={("orders", 0): known})).partitions[0]
 
 
 @pytest.mark.parametrize(
     ("consumer", "status", "pace"),
     [
-        (Consumer(evenly(50)), Status.OK, Pace.KEEPS_UP),
-        (Consumer(evenly(50), commit_s=60), Status.OK, Pace.KEEPS_UP),
-        (Consumer(evenly(50), commit_s=0.5), Status.OK, Pace.KEEPS_UP),
-        (Consumer(evenly(1 / 30)), Status.OK, Pace.KEEPS_UP),
-        (Consumer(evenly(1 / 30), when_idle=False), Status.OK, Pace.KEEPS_UP),
-        (Consumer(in_bursts(120, 1000), when_idle=False), Status.OK, Pace.KEEPS_UP),
-        (Consumer(in_bursts(120, 1000), speed=12), Status.OK, Pace.KEEPS_UP),
-        (Consumer(evenly(50), speed=30), Status.WARN, Pace.NEVER),
-        (Consumer(evenly(50), speed=48), Status.WARN, Pace.NEVER),
-        (Consumer(evenly(50), dies_s=LENGTH_S - 300), Status.STOP, Pace.NEVER),
-        (Consumer(evenly(50), dies_s=LENGTH_S - 70), Status.STOP, Pace.NEVER),
+        (Consumer(evenly(50)), LagStatus.OK, LagTrend.KEEPS_UP),
+        (Consumer(evenly(50), commit_s=60), LagStatus.OK, LagTrend.KEEPS_UP),
+        (Consumer(evenly(50), commit_s=0.5), LagStatus.OK, LagTrend.KEEPS_UP),
+        (Consumer(evenly(1 / 30)), LagStatus.OK, LagTrend.KEEPS_UP),
+        (Consumer(evenly(1 / 30), when_idle=False), LagStatus.OK, LagTrend.KEEPS_UP),
+        (Consumer(in_bursts(120, 1000), when_idle=False), LagStatus.OK, LagTrend.KEEPS_UP),
+        (Consumer(in_bursts(120, 1000), speed=12), LagStatus.OK, LagTrend.KEEPS_UP),
+        (Consumer(evenly(50), speed=30), LagStatus.WARN, LagTrend.NEVER),
+        (Consumer(evenly(50), speed=48), LagStatus.WARN, LagTrend.NEVER),
+        (Consumer(evenly(50), dies_s=LENGTH_S - 300), LagStatus.STOP, LagTrend.NEVER),
+        (Consumer(evenly(50), dies_s=LENGTH_S - 70), LagStatus.STOP, LagTrend.NEVER),
         # Twenty seconds prove nothing yet.
-        (Consumer(evenly(50), dies_s=LENGTH_S - 20), Status.OK, Pace.KEEPS_UP),
+        (Consumer(evenly(50), dies_s=LENGTH_S - 20), LagStatus.OK, LagTrend.KEEPS_UP),
     ],
 )
-def test_who_is_well_and_who_is_not(consumer: Consumer, status: Status, pace: Pace) -> None:
+def test_who_is_well_and_who_is_not(consumer: Consumer, status: LagStatus, pace: LagTrend) -> None:
     for seed in range(2):
         found = measured(consumer, seed)
 

@@ -11,12 +11,21 @@ from hypothesis import strategies as st
 
 from kgroup.groups.lag.evidence import LogPoint
 from kgroup.groups.lag.log_ends import LogEnds
-from kgroup.groups.lag.rates import Outlook, Pace, Rates, keeps_up, outgoing_rate, outlook, rates_of, slowest
-from kgroup.groups.lag.status import Judged, Reading, Rules, Status, judge, last_rewind, recent_commits, usual_pause_ms
+from kgroup.groups.lag.rates import LagTrend, Outlook, Rates, keeps_up, outgoing_rate, outlook, rates_of, slowest
+from kgroup.groups.lag.status import (
+    CommitReading,
+    Judged,
+    LagStatus,
+    StatusRules,
+    judge,
+    last_rewind,
+    recent_commits,
+    usual_pause_ms,
+)
 from kgroup.model.groups import LoggedCommit
 from tests.support.cases.lag import HOUR, MINUTE, NOW, SECOND, at, steady
 
-OK, WARN, REWIND, STALL, STOP = Status.OK, Status.WARN, Status.REWIND, Status.STALL, Status.STOP
+OK, WARN, REWIND, STALL, STOP = LagStatus.OK, LagStatus.WARN, LagStatus.REWIND, LagStatus.STALL, LagStatus.STOP
 
 
 def judged(
@@ -27,13 +36,13 @@ def judged(
     unread_ago: int | None = None,
     read_since: int | None = None,
     keeps_up: bool = False,
-    rules: Rules | None = None,
+    rules: StatusRules | None = None,
 ) -> Judged:
     committed = commits[-1].offset if commits else 0
     points = list(past)
     if unread_ago is not None:
         points.append(LogPoint(NOW - unread_ago, committed))
-    reading = Reading(
+    reading = CommitReading(
         lag=max(0, end - committed),
         commits=commits,
         ends=LogEnds.of(points, LogPoint(NOW, end)),
@@ -42,7 +51,7 @@ def judged(
         read_since_ms=None if read_since is None else NOW - read_since,
         keeps_up=keeps_up,
     )
-    return judge(reading, rules or Rules())
+    return judge(reading, rules or StatusRules())
 
 
 def past(ago_ms: int, end: int) -> LogPoint:
@@ -63,7 +72,7 @@ SAME = [at(n * 5 * SECOND, 500) for n in reversed(range(1, 13))]
         (OK, judged(steady(1000, 10, 40 * MINUTE), 1000)),
         (OK, judged(SAME, 500)),
         (OK, judged([], 0)),
-        (OK, judged(steady(1000, 10, 2000), 1005, rules=Rules(allowed=5))),
+        (OK, judged(steady(1000, 10, 2000), 1005, rules=StatusRules(allowed=5))),
         # STOP: silence longer than the last ten commits took together.
         (STOP, judged(steady(1000, 10, 38 * MINUTE), 9000, unread_ago=38 * MINUTE)),
         (STOP, judged(steady(1000, 10, 46 * SECOND), 9000, past=[past(10 * MINUTE, 2000)])),
@@ -118,7 +127,7 @@ SAME = [at(n * 5 * SECOND, 500) for n in reversed(range(1, 13))]
         (None, judged(steady(1000, 10, 2000, times=2), 9000, past=[past(10 * MINUTE, 3000)])),
     ],
 )  # fmt: skip
-def test_status(status: Status | None, found: Judged) -> None:
+def test_status(status: LagStatus | None, found: Judged) -> None:
     assert found.status == status
     assert (found.why is None) == (status is not None)
 
@@ -148,8 +157,8 @@ def test_a_stall_counts_its_attempts_and_a_rewind_says_how_far() -> None:
 
 
 def test_severity_is_in_the_order_of_harm() -> None:
-    assert sorted(Status, key=lambda s: s.severity) == [OK, WARN, REWIND, STALL, STOP]
-    assert [s for s in Status if s.is_stuck] == [STALL, STOP]
+    assert sorted(LagStatus, key=lambda s: s.severity) == [OK, WARN, REWIND, STALL, STOP]
+    assert [s for s in LagStatus if s.is_stuck] == [STALL, STOP]
 
 
 @pytest.mark.parametrize(
@@ -190,7 +199,7 @@ def test_any_history_has_a_status_or_a_reason(
 ) -> None:
     end = (commits[-1].offset if commits else 0) + lag
     ends = LogEnds.of(points, LogPoint(NOW, end))
-    reading = Reading(lag, commits, ends, NOW, None if ago is None else NOW - ago, None, close)
+    reading = CommitReading(lag, commits, ends, NOW, None if ago is None else NOW - ago, None, close)
 
     found = judge(reading)
 
@@ -229,7 +238,7 @@ def test_recent_commits_are_apart_and_end_with_the_newest(commits: list[LoggedCo
         ([at(60_000, 10_000), *steady(100, 10, 2000, times=5)], REWIND, 10.0),  # a reset is no reading
     ],
 )
-def test_outgoing_rate(commits: list[LoggedCommit], status: Status | None, rate: float | None) -> None:
+def test_outgoing_rate(commits: list[LoggedCommit], status: LagStatus | None, rate: float | None) -> None:
     assert outgoing_rate(commits, status) == rate
 
 
@@ -281,18 +290,18 @@ def test_what_the_last_minute_clearly_says_counts(ends: LogEnds, commits: list[L
 @pytest.mark.parametrize(
     ("lag", "incoming", "outgoing", "close", "expected"),
     [
-        (600, 10.0, 13.0, False, Outlook(Pace.DRAINING, 200.0)),
-        (600, 10.0, 10.0, False, Outlook(Pace.NEVER)),
-        (600, 10.0, 9.0, False, Outlook(Pace.NEVER)),
-        (600, 10.0, 10.1, False, Outlook(Pace.NEVER)),  # about as many: the next look would say the other way
-        (600, None, 0.0, False, Outlook(Pace.NEVER)),
-        (600, 0.0, 0.0, False, Outlook(Pace.NEVER)),
-        (600, None, 9.0, False, Outlook(Pace.UNKNOWN)),
-        (600, 10.0, None, False, Outlook(Pace.UNKNOWN)),
-        (0, None, None, False, Outlook(Pace.KEEPS_UP, 0.0)),
-        (60, 10.0, 10.0, True, Outlook(Pace.KEEPS_UP, 0.0)),
-        (None, 10.0, 13.0, False, Outlook(Pace.UNKNOWN)),
-        (10**12, 10.0, 10.001, False, Outlook(Pace.NEVER)),  # in thirty thousand years
+        (600, 10.0, 13.0, False, Outlook(LagTrend.DRAINING, 200.0)),
+        (600, 10.0, 10.0, False, Outlook(LagTrend.NEVER)),
+        (600, 10.0, 9.0, False, Outlook(LagTrend.NEVER)),
+        (600, 10.0, 10.1, False, Outlook(LagTrend.NEVER)),  # about as many: the next look would say the other way
+        (600, None, 0.0, False, Outlook(LagTrend.NEVER)),
+        (600, 0.0, 0.0, False, Outlook(LagTrend.NEVER)),
+        (600, None, 9.0, False, Outlook(LagTrend.UNKNOWN)),
+        (600, 10.0, None, False, Outlook(LagTrend.UNKNOWN)),
+        (0, None, None, False, Outlook(LagTrend.KEEPS_UP, 0.0)),
+        (60, 10.0, 10.0, True, Outlook(LagTrend.KEEPS_UP, 0.0)),
+        (None, 10.0, 13.0, False, Outlook(LagTrend.UNKNOWN)),
+        (10**12, 10.0, 10.001, False, Outlook(LagTrend.NEVER)),  # in thirty thousand years
     ],
 )
 def test_outlook(
@@ -302,8 +311,8 @@ def test_outlook(
 
 
 def test_a_group_has_caught_up_when_its_last_partition_has() -> None:
-    short, long_ = Outlook(Pace.DRAINING, 20.0), Outlook(Pace.DRAINING, 90.0)
-    up, never, unknown = Outlook(Pace.KEEPS_UP, 0.0), Outlook(Pace.NEVER), Outlook(Pace.UNKNOWN)
+    short, long_ = Outlook(LagTrend.DRAINING, 20.0), Outlook(LagTrend.DRAINING, 90.0)
+    up, never, unknown = Outlook(LagTrend.KEEPS_UP, 0.0), Outlook(LagTrend.NEVER), Outlook(LagTrend.UNKNOWN)
 
     assert slowest([short, long_, up]) == long_
     assert slowest([up, up]) == up

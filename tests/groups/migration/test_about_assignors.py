@@ -8,12 +8,12 @@ import pytest
 
 from kgroup.groups.migration import about_assignors
 from kgroup.groups.migration.assignor_names import client_assignors, server_assignor
-from kgroup.groups.migration.check import Status
-from kgroup.groups.migration.evidence import Evidence, Wanted
+from kgroup.groups.migration.check import CheckStatus
+from kgroup.groups.migration.evidence import MigrationEvidence, MigrationRequest
 from kgroup.groups.migration.rolling import rolling_steps
-from kgroup.groups.migration.rules import Rules
+from kgroup.groups.migration.rules import MigrationRules
 from kgroup.groups.migration.verdict import readiness
-from kgroup.model.migration_facts import Past
+from kgroup.model.migration_facts import GroupPast
 from tests.support.cases.migration import (
     EMPTY,
     EMPTY_CONSUMER,
@@ -77,36 +77,41 @@ def test_the_way_back(given: str, mapped: tuple[str, ...]) -> None:
     assert all(server_assignor(name) for name in mapped)
 
 
-def uses(assignor: str | None, last: str | None = None) -> Evidence:
+def uses(assignor: str | None, last: str | None = None) -> MigrationEvidence:
     return replace(LIVE, group=replace(LIVE.group, assignor=assignor), past=past(assignor=last))
 
 
 @pytest.mark.parametrize(
     ("evidence", "status", "brief", "said"),
     [
-        (uses("cooperative-sticky"), Status.OK, None, "cooperative-sticky becomes uniform, the default"),
-        (uses("range"), Status.OK, None, "range becomes range"),
-        (uses("com.acme.Geo"), Status.BLOCKED, "assignor com.acme.Geo", "custom assignor com.acme.Geo"),
-        (uses(None, "roundrobin"), Status.OK, None, "roundrobin (last generation) becomes uniform"),
-        (uses(None, "com.acme.Geo"), Status.BLOCKED, "assignor com.acme.Geo", "com.acme.Geo (last generation)"),
+        (uses("cooperative-sticky"), CheckStatus.OK, None, "cooperative-sticky becomes uniform, the default"),
+        (uses("range"), CheckStatus.OK, None, "range becomes range"),
+        (uses("com.acme.Geo"), CheckStatus.BLOCKED, "assignor com.acme.Geo", "custom assignor com.acme.Geo"),
+        (uses(None, "roundrobin"), CheckStatus.OK, None, "roundrobin (last generation) becomes uniform"),
+        (uses(None, "com.acme.Geo"), CheckStatus.BLOCKED, "assignor com.acme.Geo", "com.acme.Geo (last generation)"),
         # The members' own word counts more than the log's.
-        (uses("range", "com.acme.Geo"), Status.OK, None, "range becomes range"),
-        (uses(None), Status.UNKNOWN, None, "not known"),
-        (replace(EMPTY, past=None), Status.UNKNOWN, None, "not known"),
-        (replace(EMPTY, past=past(assignor="sticky")), Status.OK, None, "sticky (last generation) becomes uniform"),
-        (broker(uses("range"), assignors=("uniform",)), Status.WARNING, "assignor range not offered", "uniform)"),
-        (broker(uses("range"), assignors=()), Status.WARNING, "assignor range not offered", "none)"),
-        (broker(uses("range"), assignors=None), Status.UNKNOWN, None, "could not be read"),
+        (uses("range", "com.acme.Geo"), CheckStatus.OK, None, "range becomes range"),
+        (uses(None), CheckStatus.UNKNOWN, None, "not known"),
+        (replace(EMPTY, past=None), CheckStatus.UNKNOWN, None, "not known"),
+        (
+            replace(EMPTY, past=past(assignor="sticky")),
+            CheckStatus.OK,
+            None,
+            "sticky (last generation) becomes uniform",
+        ),
+        (broker(uses("range"), assignors=("uniform",)), CheckStatus.WARNING, "assignor range not offered", "uniform)"),
+        (broker(uses("range"), assignors=()), CheckStatus.WARNING, "assignor range not offered", "none)"),
+        (broker(uses("range"), assignors=None), CheckStatus.UNKNOWN, None, "could not be read"),
         (
             broker(uses("range"), assignors=("org.apache.kafka.coordinator.group.assignor.RangeAssignor",)),
-            Status.OK,
+            CheckStatus.OK,
             None,
             "the default",
         ),
-        (MIXED, Status.OK, None, "the brokers' own: uniform"),
+        (MIXED, CheckStatus.OK, None, "the brokers' own: uniform"),
     ],
 )
-def test_assignors(evidence: Evidence, status: Status, brief: str | None, said: str) -> None:
+def test_assignors(evidence: MigrationEvidence, status: CheckStatus, brief: str | None, said: str) -> None:
     check = about_assignors.assignors(case(evidence))
 
     assert check is not None
@@ -133,13 +138,21 @@ def test_the_setting_that_keeps_range_is_named() -> None:
 @pytest.mark.parametrize(
     ("evidence", "status", "said"),
     [
-        (LIVE_CONSUMER, Status.OK, "uniform becomes the client's: partition.assignment.strategy=cooperative-sticky"),
-        (replace(LIVE_CONSUMER, group=group(kind="consumer", assignor="range")), Status.OK, "strategy=range"),
-        (replace(LIVE_CONSUMER, group=group(kind="consumer", assignor="com.acme.Geo")), Status.WARNING, "com.acme.Geo"),
-        (replace(LIVE_CONSUMER, group=group(kind="consumer")), Status.UNKNOWN, "the clients choose"),
+        (
+            LIVE_CONSUMER,
+            CheckStatus.OK,
+            "uniform becomes the client's: partition.assignment.strategy=cooperative-sticky",
+        ),
+        (replace(LIVE_CONSUMER, group=group(kind="consumer", assignor="range")), CheckStatus.OK, "strategy=range"),
+        (
+            replace(LIVE_CONSUMER, group=group(kind="consumer", assignor="com.acme.Geo")),
+            CheckStatus.WARNING,
+            "com.acme.Geo",
+        ),
+        (replace(LIVE_CONSUMER, group=group(kind="consumer")), CheckStatus.UNKNOWN, "the clients choose"),
     ],
 )
-def test_assignors_on_the_way_back(evidence: Evidence, status: Status, said: str) -> None:
+def test_assignors_on_the_way_back(evidence: MigrationEvidence, status: CheckStatus, said: str) -> None:
     check = about_assignors.assignors(case(evidence, TO_CLASSIC))
 
     assert check is not None
@@ -153,13 +166,13 @@ CARRYING = replace(LIVE, past=past(past_member(user_data=True), past_member()))
 @pytest.mark.parametrize(
     ("evidence", "status", "offline_only"),
     [
-        (LIVE, Status.OK, False),
-        (CARRYING, Status.INFO, True),
-        (replace(LIVE, past=None), Status.UNKNOWN, False),
-        (replace(LIVE, past=Past()), Status.UNKNOWN, False),
+        (LIVE, CheckStatus.OK, False),
+        (CARRYING, CheckStatus.INFO, True),
+        (replace(LIVE, past=None), CheckStatus.UNKNOWN, False),
+        (replace(LIVE, past=GroupPast()), CheckStatus.UNKNOWN, False),
     ],
 )
-def test_user_data(evidence: Evidence, status: Status, offline_only: bool) -> None:
+def test_user_data(evidence: MigrationEvidence, status: CheckStatus, offline_only: bool) -> None:
     check = about_assignors.user_data(case(evidence))
 
     assert check is not None
@@ -175,12 +188,12 @@ def test_user_data(evidence: Evidence, status: Status, offline_only: bool) -> No
         (LIVE_CONSUMER, TO_CLASSIC),
     ],
 )
-def test_user_data_matters_only_to_a_live_classic_group(evidence: Evidence, wanted: Wanted) -> None:
+def test_user_data_matters_only_to_a_live_classic_group(evidence: MigrationEvidence, wanted: MigrationRequest) -> None:
     assert about_assignors.user_data(case(evidence, wanted)) is None
 
 
-def steps_of(evidence: Evidence, wanted: Wanted) -> tuple[str, ...]:
-    return rolling_steps(evidence, wanted, readiness(evidence, wanted, Rules()).how)
+def steps_of(evidence: MigrationEvidence, wanted: MigrationRequest) -> tuple[str, ...]:
+    return rolling_steps(evidence, wanted, readiness(evidence, wanted, MigrationRules()).how)
 
 
 def test_the_steps_of_an_upgrade() -> None:
@@ -243,5 +256,5 @@ def test_the_steps_of_a_downgrade() -> None:
         (broker(LIVE, serves_consumer=False), TO_CONSUMER),
     ],
 )
-def test_there_are_no_steps_where_nothing_rolls(evidence: Evidence, wanted: Wanted) -> None:
+def test_there_are_no_steps_where_nothing_rolls(evidence: MigrationEvidence, wanted: MigrationRequest) -> None:
     assert steps_of(evidence, wanted) == ()

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from kgroup.groups.migration import about_brokers
-from kgroup.groups.migration.check import Status
-from kgroup.groups.migration.evidence import Evidence, Wanted
-from kgroup.groups.migration.rules import BrokerDefect, Certainty, Level, Rules
+from kgroup.groups.migration.check import CheckStatus
+from kgroup.groups.migration.evidence import MigrationEvidence, MigrationRequest
+from kgroup.groups.migration.rules import BrokerDefect, Certainty, DefectLevel, MigrationRules
 from kgroup.model.migration_facts import Access, BlindPrincipal, BrokerFacts
 from tests.support.cases.migration import (
     EMPTY,
@@ -32,52 +32,56 @@ ON_ZOOKEEPER: dict[str, Any] = {"heartbeat_version": None, "release": None, "kra
 @pytest.mark.parametrize(
     ("facts", "status", "words"),
     [
-        ({}, Status.OK, "available"),
-        ({**REFUSED, "group_version": 0}, Status.BLOCKED, "group.version is 0"),
+        ({}, CheckStatus.OK, "available"),
+        ({**REFUSED, "group_version": 0}, CheckStatus.BLOCKED, "group.version is 0"),
         (
             {**REFUSED, "rebalance_protocols": ("classic",)},
-            Status.BLOCKED,
+            CheckStatus.BLOCKED,
             "group.coordinator.rebalance.protocols=classic leaves it out",
         ),
         (
             {**REFUSED, "rebalance_protocols": ("classic",), "group_version": 0},
-            Status.BLOCKED,
+            CheckStatus.BLOCKED,
             "leaves it out; the feature group.version is 0 (off)",
         ),
         (
             {**REFUSED, "release": "3.9", "heartbeat_version": 0, "group_version": 0},
-            Status.BLOCKED,
+            CheckStatus.BLOCKED,
             "brokers of 3.9; the protocol came with 4.0",
         ),
-        ({**REFUSED, "release": "3.6", "heartbeat_version": None}, Status.BLOCKED, "brokers of 3.6"),
-        ({**REFUSED, "heartbeat_version": None}, Status.BLOCKED, "a proxy hides it"),
-        ({**REFUSED, "heartbeat_version": None, "release": None}, Status.BLOCKED, "older than 4.0, or no Apache Kafka"),
-        ({**REFUSED, **ON_ZOOKEEPER}, Status.BLOCKED, "brokers of 3.x on ZooKeeper"),
+        ({**REFUSED, "release": "3.6", "heartbeat_version": None}, CheckStatus.BLOCKED, "brokers of 3.6"),
+        ({**REFUSED, "heartbeat_version": None}, CheckStatus.BLOCKED, "a proxy hides it"),
+        (
+            {**REFUSED, "heartbeat_version": None, "release": None},
+            CheckStatus.BLOCKED,
+            "older than 4.0, or no Apache Kafka",
+        ),
+        ({**REFUSED, **ON_ZOOKEEPER}, CheckStatus.BLOCKED, "brokers of 3.x on ZooKeeper"),
         (
             {**REFUSED, **ON_ZOOKEEPER, "rebalance_protocols": ("classic",)},
-            Status.BLOCKED,
+            CheckStatus.BLOCKED,
             "brokers of 3.x on ZooKeeper",
         ),
-        ({**REFUSED, **ON_ZOOKEEPER, "group_version": None}, Status.BLOCKED, "older than 4.0, or no Apache Kafka"),
-        (REFUSED, Status.BLOCKED, "refuse them (UNSUPPORTED_VERSION)"),
-        ({"release": "3.9", "heartbeat_version": 0}, Status.WARNING, "early access"),
-        ({"heartbeat_version": 0}, Status.INFO, "brokers are of 4.3, so it is a proxy (Kroxylicious does so)"),
-        ({"heartbeat_version": 0, "release": None}, Status.INFO, "an old broker or a proxy"),
+        ({**REFUSED, **ON_ZOOKEEPER, "group_version": None}, CheckStatus.BLOCKED, "older than 4.0, or no Apache Kafka"),
+        (REFUSED, CheckStatus.BLOCKED, "refuse them (UNSUPPORTED_VERSION)"),
+        ({"release": "3.9", "heartbeat_version": 0}, CheckStatus.WARNING, "early access"),
+        ({"heartbeat_version": 0}, CheckStatus.INFO, "brokers are of 4.3, so it is a proxy (Kroxylicious does so)"),
+        ({"heartbeat_version": 0, "release": None}, CheckStatus.INFO, "an old broker or a proxy"),
         # The probe could not be made: the settings tell, or nothing does.
-        ({"serves_consumer": None}, Status.OK, "available"),
-        ({"serves_consumer": None, "group_version": 0}, Status.BLOCKED, "group.version is 0"),
-        ({"serves_consumer": None, "rebalance_protocols": ("classic",)}, Status.BLOCKED, "leaves it out"),
-        ({"serves_consumer": None, "group_version": None}, Status.UNKNOWN, "could not be asked"),
-        ({"serves_consumer": None, "release": "3.5", "group_version": None}, Status.BLOCKED, "brokers of 3.5"),
+        ({"serves_consumer": None}, CheckStatus.OK, "available"),
+        ({"serves_consumer": None, "group_version": 0}, CheckStatus.BLOCKED, "group.version is 0"),
+        ({"serves_consumer": None, "rebalance_protocols": ("classic",)}, CheckStatus.BLOCKED, "leaves it out"),
+        ({"serves_consumer": None, "group_version": None}, CheckStatus.UNKNOWN, "could not be asked"),
+        ({"serves_consumer": None, "release": "3.5", "group_version": None}, CheckStatus.BLOCKED, "brokers of 3.5"),
     ],
 )
-def test_the_consumer_protocol(facts: dict[str, Any], status: Status, words: str) -> None:
+def test_the_consumer_protocol(facts: dict[str, Any], status: CheckStatus, words: str) -> None:
     check = about_brokers.protocol_available(case(broker(EMPTY, **facts)))
 
     assert check is not None
     assert check.status is status, check.evidence
     assert words in check.evidence
-    if status is Status.BLOCKED:
+    if status is CheckStatus.BLOCKED:
         assert check.brief == "no consumer protocol"
         assert check.remedy
         feature_off = "group.version is 0" in check.evidence
@@ -86,9 +90,9 @@ def test_the_consumer_protocol(facts: dict[str, Any], status: Status, words: str
 
 @pytest.mark.parametrize(
     ("protocols", "status"),
-    [(("classic", "consumer"), Status.OK), (None, Status.OK), (("consumer",), Status.BLOCKED)],
+    [(("classic", "consumer"), CheckStatus.OK), (None, CheckStatus.OK), (("consumer",), CheckStatus.BLOCKED)],
 )
-def test_the_classic_protocol(protocols: tuple[str, ...] | None, status: Status) -> None:
+def test_the_classic_protocol(protocols: tuple[str, ...] | None, status: CheckStatus) -> None:
     evidence = broker(LIVE_CONSUMER, rebalance_protocols=protocols, serves_consumer=None)
 
     check = about_brokers.protocol_available(case(evidence, TO_CLASSIC))
@@ -100,25 +104,25 @@ def test_the_classic_protocol(protocols: tuple[str, ...] | None, status: Status)
 @pytest.mark.parametrize(
     ("evidence", "wanted", "policy", "status", "offline_only"),
     [
-        (EMPTY, TO_CONSUMER, "DISABLED", Status.OK, False),
-        (EMPTY, TO_CONSUMER, None, Status.OK, False),
-        (LIVE, TO_CONSUMER, "BIDIRECTIONAL", Status.OK, False),
-        (LIVE, TO_CONSUMER, "UPGRADE", Status.OK, False),
-        (LIVE, TO_CONSUMER, "DOWNGRADE", Status.INFO, True),
-        (LIVE, TO_CONSUMER, "DISABLED", Status.INFO, True),
-        (LIVE, TO_CONSUMER, None, Status.UNKNOWN, True),
-        (LIVE_CONSUMER, TO_CLASSIC, "BIDIRECTIONAL", Status.OK, False),
-        (LIVE_CONSUMER, TO_CLASSIC, "DOWNGRADE", Status.OK, False),
-        (LIVE_CONSUMER, TO_CLASSIC, "UPGRADE", Status.INFO, True),
-        (LIVE_CONSUMER, TO_CLASSIC, "DISABLED", Status.INFO, True),
-        (LIVE_CONSUMER, TO_CLASSIC, None, Status.UNKNOWN, True),
+        (EMPTY, TO_CONSUMER, "DISABLED", CheckStatus.OK, False),
+        (EMPTY, TO_CONSUMER, None, CheckStatus.OK, False),
+        (LIVE, TO_CONSUMER, "BIDIRECTIONAL", CheckStatus.OK, False),
+        (LIVE, TO_CONSUMER, "UPGRADE", CheckStatus.OK, False),
+        (LIVE, TO_CONSUMER, "DOWNGRADE", CheckStatus.INFO, True),
+        (LIVE, TO_CONSUMER, "DISABLED", CheckStatus.INFO, True),
+        (LIVE, TO_CONSUMER, None, CheckStatus.UNKNOWN, True),
+        (LIVE_CONSUMER, TO_CLASSIC, "BIDIRECTIONAL", CheckStatus.OK, False),
+        (LIVE_CONSUMER, TO_CLASSIC, "DOWNGRADE", CheckStatus.OK, False),
+        (LIVE_CONSUMER, TO_CLASSIC, "UPGRADE", CheckStatus.INFO, True),
+        (LIVE_CONSUMER, TO_CLASSIC, "DISABLED", CheckStatus.INFO, True),
+        (LIVE_CONSUMER, TO_CLASSIC, None, CheckStatus.UNKNOWN, True),
         # A group that has become a consumer group takes more consumer members whatever the policy says now.
-        (MIXED, TO_CONSUMER, "DISABLED", Status.OK, False),
-        (MIXED, TO_CLASSIC, "DISABLED", Status.INFO, True),
+        (MIXED, TO_CONSUMER, "DISABLED", CheckStatus.OK, False),
+        (MIXED, TO_CLASSIC, "DISABLED", CheckStatus.INFO, True),
     ],
 )
 def test_migration_policy(
-    evidence: Evidence, wanted: Wanted, policy: str | None, status: Status, offline_only: bool
+    evidence: MigrationEvidence, wanted: MigrationRequest, policy: str | None, status: CheckStatus, offline_only: bool
 ) -> None:
     check = about_brokers.migration_policy(case(broker(evidence, policy=policy), wanted))
 
@@ -133,21 +137,26 @@ STATIC = replace(LIVE_CONSUMER, group=group(member("a", instance="a", protocol="
 @pytest.mark.parametrize(
     ("evidence", "wanted", "release", "policy", "status", "words"),
     [
-        (EMPTY, TO_CONSUMER, "4.3", "BIDIRECTIONAL", Status.OK, "none known of 4.3"),
-        (EMPTY, TO_CONSUMER, "4.4", "DISABLED", Status.OK, "none known of 4.4"),
-        (EMPTY, TO_CONSUMER, "4.3", "DISABLED", Status.INFO, "4.3.0: under policy DISABLED"),
-        (EMPTY, TO_CONSUMER, "4.2", "BIDIRECTIONAL", Status.INFO, "all of 4.2: a commit under an epoch"),
+        (EMPTY, TO_CONSUMER, "4.3", "BIDIRECTIONAL", CheckStatus.OK, "none known of 4.3"),
+        (EMPTY, TO_CONSUMER, "4.4", "DISABLED", CheckStatus.OK, "none known of 4.4"),
+        (EMPTY, TO_CONSUMER, "4.3", "DISABLED", CheckStatus.INFO, "4.3.0: under policy DISABLED"),
+        (EMPTY, TO_CONSUMER, "4.2", "BIDIRECTIONAL", CheckStatus.INFO, "all of 4.2: a commit under an epoch"),
         # The patch level can't be read: it may be a good one.
-        (EMPTY, TO_CONSUMER, "4.1", "BIDIRECTIONAL", Status.UNKNOWN, "4.1.0 and 4.1.1: the coordinator may fail"),
-        (EMPTY, TO_CONSUMER, "4.0", "BIDIRECTIONAL", Status.UNKNOWN, "4.0.0 and 4.0.1: the coordinator may fail"),
-        (LIVE_CONSUMER, TO_CLASSIC, "4.1", "BIDIRECTIONAL", Status.INFO, "all of 4.1: turning classic"),
-        (STATIC, TO_CLASSIC, "4.1", "BIDIRECTIONAL", Status.UNKNOWN, "4.1.0: a static member that comes back"),
-        (STATIC, TO_CLASSIC, "4.3", "BIDIRECTIONAL", Status.OK, "none known of 4.3"),
-        (EMPTY, TO_CONSUMER, None, "BIDIRECTIONAL", Status.UNKNOWN, "release is not known"),
+        (EMPTY, TO_CONSUMER, "4.1", "BIDIRECTIONAL", CheckStatus.UNKNOWN, "4.1.0 and 4.1.1: the coordinator may fail"),
+        (EMPTY, TO_CONSUMER, "4.0", "BIDIRECTIONAL", CheckStatus.UNKNOWN, "4.0.0 and 4.0.1: the coordinator may fail"),
+        (LIVE_CONSUMER, TO_CLASSIC, "4.1", "BIDIRECTIONAL", CheckStatus.INFO, "all of 4.1: turning classic"),
+        (STATIC, TO_CLASSIC, "4.1", "BIDIRECTIONAL", CheckStatus.UNKNOWN, "4.1.0: a static member that comes back"),
+        (STATIC, TO_CLASSIC, "4.3", "BIDIRECTIONAL", CheckStatus.OK, "none known of 4.3"),
+        (EMPTY, TO_CONSUMER, None, "BIDIRECTIONAL", CheckStatus.UNKNOWN, "release is not known"),
     ],
 )
 def test_known_defects_of_the_release(
-    evidence: Evidence, wanted: Wanted, release: str | None, policy: str, status: Status, words: str
+    evidence: MigrationEvidence,
+    wanted: MigrationRequest,
+    release: str | None,
+    policy: str,
+    status: CheckStatus,
+    words: str,
 ) -> None:
     check = about_brokers.broker_defects(case(broker(evidence, release=release, policy=policy), wanted))
 
@@ -156,8 +165,8 @@ def test_known_defects_of_the_release(
     assert words in check.evidence
 
 
-def defect(since: str, *fixed_in: str, level: Level = Level.WARNING) -> Rules:
-    return Rules(
+def defect(since: str, *fixed_in: str, level: DefectLevel = DefectLevel.WARNING) -> MigrationRules:
+    return MigrationRules(
         broker_defects=(
             BrokerDefect(
                 "KAFKA-1", "it breaks", since, fixed_in, level, ("consumer",), False, False, (), Certainty.CONFIRMED
@@ -169,18 +178,18 @@ def defect(since: str, *fixed_in: str, level: Level = Level.WARNING) -> Rules:
 @pytest.mark.parametrize(
     ("release", "rules", "status", "words"),
     [
-        ("4.0", defect("4.1.0", "4.2.0"), Status.OK, "none known"),
-        ("4.1", defect("4.1.0", "4.2.0"), Status.WARNING, "all of 4.1: it breaks (KAFKA-1)"),
-        ("4.2", defect("4.1.0", "4.2.0"), Status.OK, "none known"),
-        ("4.9", defect("4.1.0"), Status.WARNING, "all of 4.9: it breaks"),
-        ("4.1", defect("4.0.0", "4.0.3", "4.2.1"), Status.WARNING, "all of 4.1"),
-        ("4.2", defect("4.0.0", "4.0.3", "4.2.1"), Status.UNKNOWN, "4.2.0: it breaks"),
-        ("4.0", defect("4.0.1", "4.0.3"), Status.UNKNOWN, "4.0.1 and 4.0.2: it breaks"),
-        ("4.0", defect("4.0.0", "4.0.5"), Status.UNKNOWN, "4.0.0 to 4.0.4: it breaks"),
-        ("4.0", defect("4.0.0", "4.0.5", level=Level.INFO), Status.INFO, "4.0.0 to 4.0.4: it breaks"),
+        ("4.0", defect("4.1.0", "4.2.0"), CheckStatus.OK, "none known"),
+        ("4.1", defect("4.1.0", "4.2.0"), CheckStatus.WARNING, "all of 4.1: it breaks (KAFKA-1)"),
+        ("4.2", defect("4.1.0", "4.2.0"), CheckStatus.OK, "none known"),
+        ("4.9", defect("4.1.0"), CheckStatus.WARNING, "all of 4.9: it breaks"),
+        ("4.1", defect("4.0.0", "4.0.3", "4.2.1"), CheckStatus.WARNING, "all of 4.1"),
+        ("4.2", defect("4.0.0", "4.0.3", "4.2.1"), CheckStatus.UNKNOWN, "4.2.0: it breaks"),
+        ("4.0", defect("4.0.1", "4.0.3"), CheckStatus.UNKNOWN, "4.0.1 and 4.0.2: it breaks"),
+        ("4.0", defect("4.0.0", "4.0.5"), CheckStatus.UNKNOWN, "4.0.0 to 4.0.4: it breaks"),
+        ("4.0", defect("4.0.0", "4.0.5", level=DefectLevel.INFO), CheckStatus.INFO, "4.0.0 to 4.0.4: it breaks"),
     ],
 )
-def test_which_patch_levels_have_a_defect(release: str, rules: Rules, status: Status, words: str) -> None:
+def test_which_patch_levels_have_a_defect(release: str, rules: MigrationRules, status: CheckStatus, words: str) -> None:
     check = about_brokers.broker_defects(case(broker(EMPTY, release=release), rules=rules))
 
     assert check is not None
@@ -194,14 +203,14 @@ BLIND = Access(True, (BlindPrincipal("User:app", ("orders", "audit")), BlindPrin
 @pytest.mark.parametrize(
     ("access", "status"),
     [
-        (None, Status.UNKNOWN),
-        (Access(authorizer=False), Status.OK),
-        (Access(authorizer=True), Status.OK),
-        (BLIND, Status.WARNING),
-        (Access(True, (BlindPrincipal("User:app", ()),)), Status.WARNING),
+        (None, CheckStatus.UNKNOWN),
+        (Access(authorizer=False), CheckStatus.OK),
+        (Access(authorizer=True), CheckStatus.OK),
+        (BLIND, CheckStatus.WARNING),
+        (Access(True, (BlindPrincipal("User:app", ()),)), CheckStatus.WARNING),
     ],
 )
-def test_topic_describe(access: Access | None, status: Status) -> None:
+def test_topic_describe(access: Access | None, status: CheckStatus) -> None:
     evidence = replace(EMPTY, access=access)
 
     check = about_brokers.topic_describe(case(evidence))
@@ -237,7 +246,7 @@ def test_monitors_weigh_nothing() -> None:
     check = about_brokers.monitors(case(EMPTY))
 
     assert check is not None
-    assert check.status is Status.INFO
+    assert check.status is CheckStatus.INFO
     assert "kafka_exporter: shows no members (confirmed)" in check.evidence
     assert about_brokers.monitors(case(EMPTY, TO_CLASSIC)) is None
-    assert about_brokers.monitors(case(EMPTY, rules=Rules())) is None
+    assert about_brokers.monitors(case(EMPTY, rules=MigrationRules())) is None

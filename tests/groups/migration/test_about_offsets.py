@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from kgroup.groups.migration import about_offsets
-from kgroup.groups.migration.check import Status
-from kgroup.groups.migration.evidence import Evidence
+from kgroup.groups.migration.check import CheckStatus
+from kgroup.groups.migration.evidence import MigrationEvidence
 from kgroup.model.groups import Partition
-from kgroup.model.migration_facts import Access, Past
+from kgroup.model.migration_facts import Access, GroupPast
 from tests.support.cases.migration import (
     DAY_MS,
     EMPTY,
@@ -26,7 +26,7 @@ from tests.support.cases.migration import (
 )
 
 
-def aged(age_ms: int, *, commits: int = 2) -> Evidence:
+def aged(age_ms: int, *, commits: int = 2) -> MigrationEvidence:
     return replace(EMPTY, past=past(age_ms=age_ms, commits=commits))
 
 
@@ -39,26 +39,30 @@ UNREADABLE = replace(
 @pytest.mark.parametrize(
     ("evidence", "status", "said"),
     [
-        (EMPTY, Status.OK, "the first would expire at 2026-11-25T"),
-        (aged(5 * DAY_MS), Status.OK, "commits all of them again"),
-        (aged(7 * DAY_MS - HOUR_MS), Status.INFO, "2 of 2 commits would expire within 1d of the conversion, the first"),
-        (aged(9 * DAY_MS), Status.INFO, "of the conversion, at once; kgroup commits all of them again"),
-        (MINUTE, Status.INFO, "2 of 2 commits would expire within 30s of the conversion, at once"),
-        (broker(aged(10_000), offsets_retention_ms=60_000), Status.OK, "the first would expire"),
-        (replace(EMPTY, group=group(commits=0)), Status.WARNING, "no commits"),
-        (UNREADABLE, Status.UNKNOWN, "could not be read: orders:0"),
-        (replace(EMPTY, past=None), Status.UNKNOWN, "commits all of them again"),
-        (replace(EMPTY, past=Past()), Status.UNKNOWN, "commits all of them again"),
-        (broker(EMPTY, offsets_retention_ms=None), Status.UNKNOWN, "how long they are kept"),
+        (EMPTY, CheckStatus.OK, "the first would expire at 2026-11-25T"),
+        (aged(5 * DAY_MS), CheckStatus.OK, "commits all of them again"),
+        (
+            aged(7 * DAY_MS - HOUR_MS),
+            CheckStatus.INFO,
+            "2 of 2 commits would expire within 1d of the conversion, the first",
+        ),
+        (aged(9 * DAY_MS), CheckStatus.INFO, "of the conversion, at once; kgroup commits all of them again"),
+        (MINUTE, CheckStatus.INFO, "2 of 2 commits would expire within 30s of the conversion, at once"),
+        (broker(aged(10_000), offsets_retention_ms=60_000), CheckStatus.OK, "the first would expire"),
+        (replace(EMPTY, group=group(commits=0)), CheckStatus.WARNING, "no commits"),
+        (UNREADABLE, CheckStatus.UNKNOWN, "could not be read: orders:0"),
+        (replace(EMPTY, past=None), CheckStatus.UNKNOWN, "commits all of them again"),
+        (replace(EMPTY, past=GroupPast()), CheckStatus.UNKNOWN, "commits all of them again"),
+        (broker(EMPTY, offsets_retention_ms=None), CheckStatus.UNKNOWN, "how long they are kept"),
     ],
 )
-def test_offsets_expiry(evidence: Evidence, status: Status, said: str) -> None:
+def test_offsets_expiry(evidence: MigrationEvidence, status: CheckStatus, said: str) -> None:
     check = about_offsets.offsets_expiry(case(evidence))
 
     assert check is not None
     assert check.status is status, check.evidence
     assert said in check.evidence
-    assert (check.brief == "no commits") is (status is Status.WARNING)
+    assert (check.brief == "no commits") is (status is CheckStatus.WARNING)
 
 
 def test_the_same_hazard_waits_on_the_way_back() -> None:
@@ -68,7 +72,7 @@ def test_the_same_hazard_waits_on_the_way_back() -> None:
     check = about_offsets.offsets_expiry(case(old, TO_CLASSIC))
 
     assert check is not None
-    assert check.status is Status.INFO
+    assert check.status is CheckStatus.INFO
 
 
 def test_a_live_groups_offsets_do_not_expire() -> None:
@@ -78,13 +82,15 @@ def test_a_live_groups_offsets_do_not_expire() -> None:
 @pytest.mark.parametrize(
     ("evidence", "gone", "status", "brief"),
     [
-        (EMPTY, (), Status.OK, None),
-        (EMPTY, ("audit",), Status.WARNING, "topic audit is gone"),
-        (EMPTY, ("audit", "old"), Status.WARNING, "2 topics are gone"),
-        (LIVE, ("audit",), Status.INFO, None),
+        (EMPTY, (), CheckStatus.OK, None),
+        (EMPTY, ("audit",), CheckStatus.WARNING, "topic audit is gone"),
+        (EMPTY, ("audit", "old"), CheckStatus.WARNING, "2 topics are gone"),
+        (LIVE, ("audit",), CheckStatus.INFO, None),
     ],
 )
-def test_gone_topics(evidence: Evidence, gone: tuple[str, ...], status: Status, brief: str | None) -> None:
+def test_gone_topics(
+    evidence: MigrationEvidence, gone: tuple[str, ...], status: CheckStatus, brief: str | None
+) -> None:
     check = about_offsets.gone_topics(case(replace(evidence, gone=gone)))
 
     assert check is not None
@@ -94,18 +100,20 @@ def test_gone_topics(evidence: Evidence, gone: tuple[str, ...], status: Status, 
 @pytest.mark.parametrize(
     ("evidence", "pending", "status"),
     [
-        (EMPTY, (), Status.OK),
-        (EMPTY, (("orders", 1), ("orders", 0)), Status.BLOCKED),
+        (EMPTY, (), CheckStatus.OK),
+        (EMPTY, (("orders", 1), ("orders", 0)), CheckStatus.BLOCKED),
         # An application that commits in transactions has one open all the time.
-        (LIVE, (("orders", 0),), Status.INFO),
-        (LIVE, (), Status.OK),
+        (LIVE, (("orders", 0),), CheckStatus.INFO),
+        (LIVE, (), CheckStatus.OK),
         # The first commit of a partition is shown by no request while it is pending.
-        (replace(EMPTY, group=group(commits=0)), (), Status.UNKNOWN),
-        (replace(EMPTY, group=group(commits=0)), (("orders", 0),), Status.BLOCKED),
-        (replace(LIVE, group=replace(LIVE.group, partitions=())), (), Status.OK),
+        (replace(EMPTY, group=group(commits=0)), (), CheckStatus.UNKNOWN),
+        (replace(EMPTY, group=group(commits=0)), (("orders", 0),), CheckStatus.BLOCKED),
+        (replace(LIVE, group=replace(LIVE.group, partitions=())), (), CheckStatus.OK),
     ],
 )
-def test_pending_transactions(evidence: Evidence, pending: tuple[tuple[str, int], ...], status: Status) -> None:
+def test_pending_transactions(
+    evidence: MigrationEvidence, pending: tuple[tuple[str, int], ...], status: CheckStatus
+) -> None:
     check = about_offsets.pending_transactions(case(replace(evidence, pending=pending)))
 
     assert check is not None
@@ -129,29 +137,29 @@ UNSEEN = replace(past(), hidden=(("secret", 1), ("secret", 0), ("audit", 0)))
 @pytest.mark.parametrize(
     ("evidence", "status", "said"),
     [
-        (EMPTY, Status.OK, "nothing is kept"),
-        (replace(EMPTY, past=None), Status.OK, "nothing is kept"),
-        (RULED, Status.WARNING, "can't be seen"),
-        (replace(RULED, past=None), Status.WARNING, "can't be seen"),
-        (replace(RULED, past=Past()), Status.WARNING, "can't be seen"),
-        (UNTOLD, Status.UNKNOWN, "can't be seen"),
-        (replace(RULED, past=replace(past(), searched=True)), Status.OK, "none in __consumer_offsets"),
-        (replace(UNTOLD, past=replace(past(), searched=True)), Status.OK, "none in __consumer_offsets"),
-        (replace(RULED, past=replace(UNSEEN, searched=True)), Status.BLOCKED, "3 commits on audit, secret"),
-        (replace(RULED, past=UNSEEN), Status.BLOCKED, "3 commits on audit, secret"),
-        (replace(UNTOLD, past=UNSEEN), Status.BLOCKED, "3 commits on audit, secret"),
-        (replace(RULED, past=replace(UNSEEN, complete=False)), Status.BLOCKED, "3 commits on audit, secret"),
-        (replace(RULED, past=replace(past(), hidden=(("secret", 0),))), Status.BLOCKED, "1 commit on secret"),
+        (EMPTY, CheckStatus.OK, "nothing is kept"),
+        (replace(EMPTY, past=None), CheckStatus.OK, "nothing is kept"),
+        (RULED, CheckStatus.WARNING, "can't be seen"),
+        (replace(RULED, past=None), CheckStatus.WARNING, "can't be seen"),
+        (replace(RULED, past=GroupPast()), CheckStatus.WARNING, "can't be seen"),
+        (UNTOLD, CheckStatus.UNKNOWN, "can't be seen"),
+        (replace(RULED, past=replace(past(), searched=True)), CheckStatus.OK, "none in __consumer_offsets"),
+        (replace(UNTOLD, past=replace(past(), searched=True)), CheckStatus.OK, "none in __consumer_offsets"),
+        (replace(RULED, past=replace(UNSEEN, searched=True)), CheckStatus.BLOCKED, "3 commits on audit, secret"),
+        (replace(RULED, past=UNSEEN), CheckStatus.BLOCKED, "3 commits on audit, secret"),
+        (replace(UNTOLD, past=UNSEEN), CheckStatus.BLOCKED, "3 commits on audit, secret"),
+        (replace(RULED, past=replace(UNSEEN, complete=False)), CheckStatus.BLOCKED, "3 commits on audit, secret"),
+        (replace(RULED, past=replace(past(), hidden=(("secret", 0),))), CheckStatus.BLOCKED, "1 commit on secret"),
     ],
 )
-def test_hidden_commits(evidence: Evidence, status: Status, said: str) -> None:
+def test_hidden_commits(evidence: MigrationEvidence, status: CheckStatus, said: str) -> None:
     """They could not be made again, and would expire: the log tells of them, or nobody."""
     check = about_offsets.hidden_commits(case(evidence))
 
     assert check is not None
     assert check.status is status
     assert said in check.evidence
-    if status is Status.BLOCKED:
+    if status is CheckStatus.BLOCKED:
         assert "Describe" in str(check.remedy)
         assert check.brief in ("no DESCRIBE on audit", "no DESCRIBE on secret")
 
@@ -165,4 +173,4 @@ def test_hidden_commits_block_the_way_back_too() -> None:
     check = about_offsets.hidden_commits(case(replace(EMPTY_CONSUMER, past=UNSEEN), TO_CLASSIC))
 
     assert check is not None
-    assert check.status is Status.BLOCKED
+    assert check.status is CheckStatus.BLOCKED

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from kgroup.groups.migration import about_sessions
-from kgroup.groups.migration.check import Check, Status
-from kgroup.groups.migration.evidence import Evidence, Wanted
-from kgroup.model.migration_facts import Bounds, Past
+from kgroup.groups.migration.check import Check, CheckStatus
+from kgroup.groups.migration.evidence import MigrationEvidence, MigrationRequest
+from kgroup.model.migration_facts import ConfigBounds, GroupPast
 from tests.support.cases.migration import (
     EMPTY,
     EMPTY_CONSUMER,
@@ -26,82 +26,90 @@ from tests.support.cases.migration import (
 SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
 
 
-def was(*session_ms: int, configs: Mapping[str, str] | None = None) -> Evidence:
+def was(*session_ms: int, configs: Mapping[str, str] | None = None) -> MigrationEvidence:
     return replace(EMPTY, past=past(*(past_member(session_ms=ms) for ms in session_ms)), configs=configs or {})
 
 
-def session(evidence: Evidence, wanted: Wanted = TO_CONSUMER) -> Check:
+def session(evidence: MigrationEvidence, wanted: MigrationRequest = TO_CONSUMER) -> Check:
     check = about_sessions.session(case(evidence, wanted))
     assert check is not None
     return check
 
 
-def asked(session_ms: int | None = None, heartbeat_ms: int | None = None) -> Wanted:
-    return Wanted("consumer", session_ms, heartbeat_ms)
+def asked(session_ms: int | None = None, heartbeat_ms: int | None = None) -> MigrationRequest:
+    return MigrationRequest("consumer", session_ms, heartbeat_ms)
 
 
 @pytest.mark.parametrize(
     ("evidence", "wanted", "status", "brief", "said"),
     [
-        (was(45_000), TO_CONSUMER, Status.OK, None, "45s as before"),
+        (was(45_000), TO_CONSUMER, CheckStatus.OK, None, "45s as before"),
         (
             was(30_000),
             TO_CONSUMER,
-            Status.WARNING,
+            CheckStatus.WARNING,
             "session timeout 30s < 45s",
             "was 30s in the client, now 45s: the brokers' minimum",
         ),
         (
             was(10_000, 30_000, 10_000),
             TO_CONSUMER,
-            Status.WARNING,
+            CheckStatus.WARNING,
             "session timeout 10s < 45s",
             "was 10s to 30s in the client, now 45s: the brokers' minimum",
         ),
         (
             was(300_000),
             TO_CONSUMER,
-            Status.WARNING,
+            CheckStatus.WARNING,
             "session timeout 5m > 1m",
             "was 5m in the client, now 45s; the brokers' maximum is 1m",
         ),
         (
             was(50_000),
             TO_CONSUMER,
-            Status.WARNING,
+            CheckStatus.WARNING,
             "session timeout 50s -> 45s",
             "was 50s in the client, now 45s: the brokers' default",
         ),
         # Members may differ: what counts is the one that changes.
-        (was(30_000, 45_000), TO_CONSUMER, Status.WARNING, "session timeout 30s < 45s", "was 30s to 45s"),
-        (was(45_000, 300_000), TO_CONSUMER, Status.WARNING, "session timeout 5m > 1m", "was 45s to 5m"),
-        (was(45_000, 50_000), TO_CONSUMER, Status.WARNING, "session timeout 50s -> 45s", "was 45s to 50s"),
-        (was(50_000, configs={SESSION: "50000"}), TO_CONSUMER, Status.OK, None, "50s as before"),
+        (was(30_000, 45_000), TO_CONSUMER, CheckStatus.WARNING, "session timeout 30s < 45s", "was 30s to 45s"),
+        (was(45_000, 300_000), TO_CONSUMER, CheckStatus.WARNING, "session timeout 5m > 1m", "was 45s to 5m"),
+        (was(45_000, 50_000), TO_CONSUMER, CheckStatus.WARNING, "session timeout 50s -> 45s", "was 45s to 50s"),
+        (was(50_000, configs={SESSION: "50000"}), TO_CONSUMER, CheckStatus.OK, None, "50s as before"),
         (
             was(30_000, configs={SESSION: "50000"}),
             TO_CONSUMER,
-            Status.INFO,
+            CheckStatus.INFO,
             None,
             "was 30s in the client, now 50s: the group's own consumer.session.timeout.ms",
         ),
-        (was(50_000), asked(50_000), Status.OK, None, "50s as before"),
-        (was(30_000), asked(50_000), Status.OK, None, "was 30s in the client, now 50s: as asked for"),
-        (was(30_000, configs={SESSION: "55000"}), asked(50_000), Status.OK, None, "now 50s: as asked for"),
-        (was(30_000), asked(60_000), Status.OK, None, "now 1m: as asked for"),
-        (was(30_000), asked(44_999), Status.BLOCKED, "session timeout 44999ms < 45s", "brokers allow 45s to 1m"),
-        (was(30_000), asked(20_000), Status.BLOCKED, "session timeout 20s < 45s", "--session-timeout 20s"),
-        (was(30_000), asked(61_000), Status.BLOCKED, "session timeout 1m1s > 1m", "brokers allow 45s to 1m"),
+        (was(50_000), asked(50_000), CheckStatus.OK, None, "50s as before"),
+        (was(30_000), asked(50_000), CheckStatus.OK, None, "was 30s in the client, now 50s: as asked for"),
+        (was(30_000, configs={SESSION: "55000"}), asked(50_000), CheckStatus.OK, None, "now 50s: as asked for"),
+        (was(30_000), asked(60_000), CheckStatus.OK, None, "now 1m: as asked for"),
+        (was(30_000), asked(44_999), CheckStatus.BLOCKED, "session timeout 44999ms < 45s", "brokers allow 45s to 1m"),
+        (was(30_000), asked(20_000), CheckStatus.BLOCKED, "session timeout 20s < 45s", "--session-timeout 20s"),
+        (was(30_000), asked(61_000), CheckStatus.BLOCKED, "session timeout 1m1s > 1m", "brokers allow 45s to 1m"),
         # What is not known is said, and weighs nothing.
-        (replace(EMPTY, past=None), TO_CONSUMER, Status.UNKNOWN, None, "is 45s on the consumer protocol"),
-        (replace(EMPTY, past=Past()), TO_CONSUMER, Status.UNKNOWN, None, "is 45s on the consumer protocol"),
-        (replace(EMPTY, past=None), asked(50_000), Status.UNKNOWN, None, "is 50s on the consumer protocol: as asked"),
-        (replace(was(30_000), configs=None), TO_CONSUMER, Status.UNKNOWN, None, "it was 30s in the client"),
-        (broker(was(30_000), session=None), TO_CONSUMER, Status.UNKNOWN, None, "it was 30s in the client"),
-        (broker(was(30_000), session=None), asked(1), Status.OK, None, "now 1ms: as asked for"),
-        (was(45_000, configs={SESSION: "odd"}), TO_CONSUMER, Status.OK, None, "45s as before"),
+        (replace(EMPTY, past=None), TO_CONSUMER, CheckStatus.UNKNOWN, None, "is 45s on the consumer protocol"),
+        (replace(EMPTY, past=GroupPast()), TO_CONSUMER, CheckStatus.UNKNOWN, None, "is 45s on the consumer protocol"),
+        (
+            replace(EMPTY, past=None),
+            asked(50_000),
+            CheckStatus.UNKNOWN,
+            None,
+            "is 50s on the consumer protocol: as asked",
+        ),
+        (replace(was(30_000), configs=None), TO_CONSUMER, CheckStatus.UNKNOWN, None, "it was 30s in the client"),
+        (broker(was(30_000), session=None), TO_CONSUMER, CheckStatus.UNKNOWN, None, "it was 30s in the client"),
+        (broker(was(30_000), session=None), asked(1), CheckStatus.OK, None, "now 1ms: as asked for"),
+        (was(45_000, configs={SESSION: "odd"}), TO_CONSUMER, CheckStatus.OK, None, "45s as before"),
     ],
 )
-def test_session(evidence: Evidence, wanted: Wanted, status: Status, brief: str | None, said: str) -> None:
+def test_session(
+    evidence: MigrationEvidence, wanted: MigrationRequest, status: CheckStatus, brief: str | None, said: str
+) -> None:
     check = session(evidence, wanted)
 
     assert (check.status, check.brief) == (status, brief), check.evidence
@@ -130,17 +138,25 @@ def test_the_setting_that_forbids_a_timeout_is_named() -> None:
 @pytest.mark.parametrize(
     ("evidence", "wanted", "status", "brief", "said"),
     [
-        (EMPTY, TO_CONSUMER, Status.OK, None, "every 5s (the brokers' default), session timeout 45s"),
-        (EMPTY, asked(None, 10_000), Status.OK, None, "every 10s (as asked for)"),
-        (EMPTY, asked(None, 15_000), Status.OK, None, "every 15s"),
-        (EMPTY, asked(None, 4_000), Status.BLOCKED, "heartbeat interval 4s < 5s", "brokers allow 5s to 15s"),
-        (EMPTY, asked(None, 16_000), Status.BLOCKED, "heartbeat interval 16s > 15s", "brokers allow 5s to 15s"),
-        (replace(EMPTY, configs={HEARTBEAT: "15000"}), TO_CONSUMER, Status.OK, None, "every 15s (the group's own)"),
-        (replace(EMPTY, configs=None), TO_CONSUMER, Status.UNKNOWN, None, "not known"),
-        (broker(EMPTY, heartbeat=None), TO_CONSUMER, Status.UNKNOWN, None, "not known"),
+        (EMPTY, TO_CONSUMER, CheckStatus.OK, None, "every 5s (the brokers' default), session timeout 45s"),
+        (EMPTY, asked(None, 10_000), CheckStatus.OK, None, "every 10s (as asked for)"),
+        (EMPTY, asked(None, 15_000), CheckStatus.OK, None, "every 15s"),
+        (EMPTY, asked(None, 4_000), CheckStatus.BLOCKED, "heartbeat interval 4s < 5s", "brokers allow 5s to 15s"),
+        (EMPTY, asked(None, 16_000), CheckStatus.BLOCKED, "heartbeat interval 16s > 15s", "brokers allow 5s to 15s"),
+        (
+            replace(EMPTY, configs={HEARTBEAT: "15000"}),
+            TO_CONSUMER,
+            CheckStatus.OK,
+            None,
+            "every 15s (the group's own)",
+        ),
+        (replace(EMPTY, configs=None), TO_CONSUMER, CheckStatus.UNKNOWN, None, "not known"),
+        (broker(EMPTY, heartbeat=None), TO_CONSUMER, CheckStatus.UNKNOWN, None, "not known"),
     ],
 )
-def test_heartbeat(evidence: Evidence, wanted: Wanted, status: Status, brief: str | None, said: str) -> None:
+def test_heartbeat(
+    evidence: MigrationEvidence, wanted: MigrationRequest, status: CheckStatus, brief: str | None, said: str
+) -> None:
     check = about_sessions.heartbeat(case(evidence, wanted))
 
     assert check is not None
@@ -152,16 +168,18 @@ def test_heartbeat(evidence: Evidence, wanted: Wanted, status: Status, brief: st
 @pytest.mark.parametrize(
     ("wanted", "status"),
     [
-        (asked(30_000, 10_000), Status.OK),
-        (asked(30_000, 11_000), Status.WARNING),
-        (asked(30_000, 29_999), Status.WARNING),
-        (asked(30_000, 30_000), Status.BLOCKED),
-        (asked(5_000), Status.BLOCKED),
+        (asked(30_000, 10_000), CheckStatus.OK),
+        (asked(30_000, 11_000), CheckStatus.WARNING),
+        (asked(30_000, 29_999), CheckStatus.WARNING),
+        (asked(30_000, 30_000), CheckStatus.BLOCKED),
+        (asked(5_000), CheckStatus.BLOCKED),
     ],
 )
-def test_the_session_timeout_has_to_be_longer_than_the_heartbeat_interval(wanted: Wanted, status: Status) -> None:
+def test_the_session_timeout_has_to_be_longer_than_the_heartbeat_interval(
+    wanted: MigrationRequest, status: CheckStatus
+) -> None:
     """Brokers refuse group configs in which it is not (GroupConfig.validateValues)."""
-    wide = broker(EMPTY, session=Bounds(45_000, 1_000, 60_000), heartbeat=Bounds(5_000, 1_000, 60_000))
+    wide = broker(EMPTY, session=ConfigBounds(45_000, 1_000, 60_000), heartbeat=ConfigBounds(5_000, 1_000, 60_000))
 
     check = about_sessions.heartbeat(case(wide, wanted))
 
@@ -175,7 +193,7 @@ def test_intervals_that_nobody_asked_for_block_nothing() -> None:
     check = about_sessions.heartbeat(case(odd))
 
     assert check is not None
-    assert check.status is Status.WARNING
+    assert check.status is CheckStatus.WARNING
 
 
 @pytest.mark.parametrize(
@@ -198,12 +216,14 @@ def test_intervals_that_nobody_asked_for_block_nothing() -> None:
         ),
     ],
 )
-def test_on_the_way_back_the_clients_own_timeout_counts(evidence: Evidence, said: str, remedy: str | None) -> None:
+def test_on_the_way_back_the_clients_own_timeout_counts(
+    evidence: MigrationEvidence, said: str, remedy: str | None
+) -> None:
     check = session(evidence, TO_CLASSIC)
 
-    assert (check.status, check.evidence, check.remedy) == (Status.INFO, said, remedy)
+    assert (check.status, check.evidence, check.remedy) == (CheckStatus.INFO, said, remedy)
 
 
-@pytest.mark.parametrize("wanted", [Wanted("classic", 45_000), Wanted("classic", None, 5_000)])
-def test_a_classic_group_has_no_timeouts_of_its_own(wanted: Wanted) -> None:
-    assert session(EMPTY_CONSUMER, wanted).status is Status.BLOCKED
+@pytest.mark.parametrize("wanted", [MigrationRequest("classic", 45_000), MigrationRequest("classic", None, 5_000)])
+def test_a_classic_group_has_no_timeouts_of_its_own(wanted: MigrationRequest) -> None:
+    assert session(EMPTY_CONSUMER, wanted).status is CheckStatus.BLOCKED

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from kgroup.groups.migration.check import Check, Status
+from kgroup.groups.migration.check import Check, CheckStatus
 from kgroup.groups.migration.clients import clients, known_client, minimum_versions, parse_clients
-from kgroup.groups.migration.evidence import Client
-from kgroup.groups.migration.rules import Rules
+from kgroup.groups.migration.evidence import ApplicationClient
+from kgroup.groups.migration.rules import MigrationRules
 from kgroup.groups.migration.versions import has_fix, parse_version
 from kgroup.queries.migration_data import load_rules
 from kgroup.support.errors import ExitCode, UsageError
@@ -28,13 +28,13 @@ from tests.support.cases.migration import EMPTY, TO_CLASSIC, case
     ],
 )
 def test_a_client(text: str, group: str | None, name: str, version: str) -> None:
-    assert parse_clients([text]) == ((group, Client(name, version)),)
+    assert parse_clients([text]) == ((group, ApplicationClient(name, version)),)
 
 
 def test_several_clients_each_once() -> None:
     found = parse_clients(["java:4.3.1", "pay=java:4.0", "java:4.3.1"])
 
-    assert found == ((None, Client("java", "4.3.1")), ("pay", Client("java", "4.0")))
+    assert found == ((None, ApplicationClient("java", "4.3.1")), ("pay", ApplicationClient("java", "4.0")))
 
 
 @pytest.mark.parametrize(
@@ -98,45 +98,45 @@ def judged(*named: str) -> Check:
 @pytest.mark.parametrize(
     ("named", "status", "brief"),
     [
-        ("java:3.9.1", Status.BLOCKED, "java 3.9.1 < 4.0"),
-        ("java:4.0.0-rc1", Status.BLOCKED, "java 4.0.0-rc1 < 4.0"),
-        ("java:4.0.0", Status.WARNING, "java 4.0.0 < 4.3.1"),
-        ("java:4.3.0", Status.WARNING, "java 4.3.0 < 4.3.1"),
-        ("java:4.3.1", Status.OK, None),
-        ("java:4.4.0", Status.OK, None),
-        ("java:8.0.1", Status.WARNING, "no java 8.0.1"),
-        ("librdkafka:2.11.1", Status.BLOCKED, "librdkafka 2.11.1 < 2.12.0"),
-        ("librdkafka:2.14.2", Status.WARNING, "librdkafka 2.14.2 < 2.15.0"),
-        ("librdkafka:2.15.0", Status.OK, None),
-        ("confluent-kafka:2.12.0", Status.WARNING, "confluent-kafka 2.12.0 < 2.15.0"),
-        ("confluent-kafka-javascript:1.6.0", Status.OK, None),
-        ("confluent-kafka-javascript:1.5.9", Status.BLOCKED, "confluent-kafka-javascript 1.5.9 < 1.6.0"),
-        ("node-rdkafka:3.6.0", Status.BLOCKED, "node-rdkafka 3.6.0 < 3.6.1"),
-        ("node-rdkafka:3.6.1", Status.WARNING, "node-rdkafka: better wait"),
-        ("karafka:2.5", Status.UNKNOWN, None),
-        ("spring-kafka:4.0.0", Status.OK, None),
-        ("spring-kafka:3.3.4", Status.BLOCKED, "spring-kafka 3.3.4 < 4.0"),
-        ("quarkus:3.15", Status.UNKNOWN, None),
-        ("franz-go:1.18.0", Status.BLOCKED, "franz-go 1.18.0 < 1.19"),
-        ("franz-go:1.21.6", Status.OK, None),
-        ("platformatic-kafka:1.0.0", Status.WARNING, "platformatic-kafka: platformatic/kafka#267"),
-        ("kafka-python:3.0.12", Status.BLOCKED, "kafka-python can't"),
-        ("sarama:1.45", Status.BLOCKED, "sarama can't"),
-        ("aiokafka:0.12", Status.WARNING, "aiokafka: not known"),
-        ("nobody:1.0", Status.UNKNOWN, None),
+        ("java:3.9.1", CheckStatus.BLOCKED, "java 3.9.1 < 4.0"),
+        ("java:4.0.0-rc1", CheckStatus.BLOCKED, "java 4.0.0-rc1 < 4.0"),
+        ("java:4.0.0", CheckStatus.WARNING, "java 4.0.0 < 4.3.1"),
+        ("java:4.3.0", CheckStatus.WARNING, "java 4.3.0 < 4.3.1"),
+        ("java:4.3.1", CheckStatus.OK, None),
+        ("java:4.4.0", CheckStatus.OK, None),
+        ("java:8.0.1", CheckStatus.WARNING, "no java 8.0.1"),
+        ("librdkafka:2.11.1", CheckStatus.BLOCKED, "librdkafka 2.11.1 < 2.12.0"),
+        ("librdkafka:2.14.2", CheckStatus.WARNING, "librdkafka 2.14.2 < 2.15.0"),
+        ("librdkafka:2.15.0", CheckStatus.OK, None),
+        ("confluent-kafka:2.12.0", CheckStatus.WARNING, "confluent-kafka 2.12.0 < 2.15.0"),
+        ("confluent-kafka-javascript:1.6.0", CheckStatus.OK, None),
+        ("confluent-kafka-javascript:1.5.9", CheckStatus.BLOCKED, "confluent-kafka-javascript 1.5.9 < 1.6.0"),
+        ("node-rdkafka:3.6.0", CheckStatus.BLOCKED, "node-rdkafka 3.6.0 < 3.6.1"),
+        ("node-rdkafka:3.6.1", CheckStatus.WARNING, "node-rdkafka: better wait"),
+        ("karafka:2.5", CheckStatus.UNKNOWN, None),
+        ("spring-kafka:4.0.0", CheckStatus.OK, None),
+        ("spring-kafka:3.3.4", CheckStatus.BLOCKED, "spring-kafka 3.3.4 < 4.0"),
+        ("quarkus:3.15", CheckStatus.UNKNOWN, None),
+        ("franz-go:1.18.0", CheckStatus.BLOCKED, "franz-go 1.18.0 < 1.19"),
+        ("franz-go:1.21.6", CheckStatus.OK, None),
+        ("platformatic-kafka:1.0.0", CheckStatus.WARNING, "platformatic-kafka: platformatic/kafka#267"),
+        ("kafka-python:3.0.12", CheckStatus.BLOCKED, "kafka-python can't"),
+        ("sarama:1.45", CheckStatus.BLOCKED, "sarama can't"),
+        ("aiokafka:0.12", CheckStatus.WARNING, "aiokafka: not known"),
+        ("nobody:1.0", CheckStatus.UNKNOWN, None),
     ],
 )
-def test_clients(named: str, status: Status, brief: str | None) -> None:
+def test_clients(named: str, status: CheckStatus, brief: str | None) -> None:
     check = judged(named)
 
     assert (check.status, check.brief) == (status, brief), check.evidence
-    assert check.remedy or status in (Status.OK, Status.UNKNOWN)
+    assert check.remedy or status in (CheckStatus.OK, CheckStatus.UNKNOWN)
 
 
 def test_the_heaviest_of_several_counts_and_all_are_told() -> None:
     check = judged("java:4.3.1", "kafka-python:3.0.12", "librdkafka:2.14.2")
 
-    assert (check.status, check.brief) == (Status.BLOCKED, "kafka-python can't")
+    assert (check.status, check.brief) == (CheckStatus.BLOCKED, "kafka-python can't")
     for word in ("java 4.3.1: as advised", "kafka-python does not speak", "librdkafka 2.14.2: usable"):
         assert word in check.evidence
 
@@ -157,7 +157,7 @@ def test_nobody_said_what_is_used() -> None:
     check = clients(case(EMPTY))
 
     assert check is not None
-    assert (check.status, check.brief) == (Status.UNKNOWN, None)
+    assert (check.status, check.brief) == (CheckStatus.UNKNOWN, None)
     assert clients(case(EMPTY, TO_CLASSIC)) is None
 
 
@@ -167,7 +167,7 @@ def test_minimum_versions() -> None:
     assert text.startswith("Needed: Java 4.0 (4.3.1 advised), librdkafka 2.12.0 (2.15.0 advised), ")
     assert "node-rdkafka 3.6.1 (better wait)" in text
     assert text.endswith("; not usable: kafka-python, sarama, kafka-go, KafkaJS")
-    assert minimum_versions(Rules()) == "No client is known"
+    assert minimum_versions(MigrationRules()) == "No client is known"
 
 
 @pytest.mark.parametrize(

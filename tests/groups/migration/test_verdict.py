@@ -10,14 +10,14 @@ from typing import Any, cast
 
 import pytest
 
-from kgroup.groups.migration.check import How, Readiness, Status, Verdict
+from kgroup.groups.migration.check import CheckStatus, How, Readiness, ReadinessResult
 from kgroup.groups.migration.checks import CHECKS
-from kgroup.groups.migration.evidence import Client, Evidence, Wanted
+from kgroup.groups.migration.evidence import ApplicationClient, MigrationEvidence, MigrationRequest
 from kgroup.groups.migration.rolling import rolling_steps
-from kgroup.groups.migration.rules import Rules
-from kgroup.groups.migration.summary import SummaryRow, summary
+from kgroup.groups.migration.rules import MigrationRules
+from kgroup.groups.migration.summary import ReadinessSummary, summary
 from kgroup.groups.migration.verdict import cluster_notes, readiness, worst_first
-from kgroup.model.migration_facts import Access, BlindPrincipal, BrokerFacts, Past
+from kgroup.model.migration_facts import Access, BlindPrincipal, BrokerFacts, GroupPast
 from kgroup.queries.migration_data import load_rules
 from tests.support.cases.migration import (
     EMPTY,
@@ -42,22 +42,22 @@ STATIC = replace(LIVE, group=group(member("a", instance="a"), assignor="range"))
 BLIND = Access(True, (BlindPrincipal("User:app", ("orders",)),))
 
 
-def judge(evidence: Evidence, wanted: Wanted = TO_CONSUMER) -> Readiness:
+def judge(evidence: MigrationEvidence, wanted: MigrationRequest = TO_CONSUMER) -> Readiness:
     return readiness(evidence, wanted, RULES)
 
 
 @pytest.mark.parametrize(
     ("evidence", "wanted", "verdict", "how", "reason", "more"),
     [
-        (EMPTY, TO_CONSUMER, Verdict.READY, How.NOW, "Empty", 0),
-        (EMPTY_CONSUMER, TO_CLASSIC, Verdict.READY, How.NOW, "Empty", 0),
-        (EMPTY_CONSUMER, TO_CONSUMER, Verdict.DONE, How.NONE, "on the consumer protocol already", 0),
-        (LIVE_CONSUMER, TO_CONSUMER, Verdict.DONE, How.NONE, "on the consumer protocol already", 0),
-        (EMPTY, TO_CLASSIC, Verdict.DONE, How.NONE, "on the classic protocol already", 0),
+        (EMPTY, TO_CONSUMER, ReadinessResult.READY, How.NOW, "Empty", 0),
+        (EMPTY_CONSUMER, TO_CLASSIC, ReadinessResult.READY, How.NOW, "Empty", 0),
+        (EMPTY_CONSUMER, TO_CONSUMER, ReadinessResult.DONE, How.NONE, "on the consumer protocol already", 0),
+        (LIVE_CONSUMER, TO_CONSUMER, ReadinessResult.DONE, How.NONE, "on the consumer protocol already", 0),
+        (EMPTY, TO_CLASSIC, ReadinessResult.DONE, How.NONE, "on the classic protocol already", 0),
         (
             LIVE,
             TO_CONSUMER,
-            Verdict.READY,
+            ReadinessResult.READY,
             How.ROLLING,
             "live; online upgrade possible (policy BIDIRECTIONAL)",
             0,
@@ -65,36 +65,36 @@ def judge(evidence: Evidence, wanted: Wanted = TO_CONSUMER) -> Readiness:
         (
             LIVE_CONSUMER,
             TO_CLASSIC,
-            Verdict.READY,
+            ReadinessResult.READY,
             How.ROLLING,
             "live; online downgrade possible (policy BIDIRECTIONAL)",
             0,
         ),
-        (MIXED, TO_CONSUMER, Verdict.READY, How.ROLLING, "2 of 3 members still classic", 0),
-        (USER_DATA, TO_CONSUMER, Verdict.READY, How.STOP, "live; members carry userData: offline only", 0),
+        (MIXED, TO_CONSUMER, ReadinessResult.READY, How.ROLLING, "2 of 3 members still classic", 0),
+        (USER_DATA, TO_CONSUMER, ReadinessResult.READY, How.STOP, "live; members carry userData: offline only", 0),
         (
             broker(LIVE, policy="DISABLED"),
             TO_CONSUMER,
-            Verdict.READY,
+            ReadinessResult.READY,
             How.STOP,
             "live; policy DISABLED: offline only",
             0,
         ),
-        (broker(EMPTY, policy="DISABLED"), TO_CONSUMER, Verdict.READY, How.NOW, "Empty", 0),
+        (broker(EMPTY, policy="DISABLED"), TO_CONSUMER, ReadinessResult.READY, How.NOW, "Empty", 0),
         (
             broker(LIVE, policy=None),
             TO_CONSUMER,
-            Verdict.READY,
+            ReadinessResult.READY,
             How.STOP,
             "live; policy not known: stopping it is safe",
             0,
         ),
-        (STATIC, TO_CONSUMER, Verdict.WARNING, How.ROLLING, "static members", 0),
-        (SHORT, TO_CONSUMER, Verdict.WARNING, How.NOW, "session timeout 10s < 45s", 0),
+        (STATIC, TO_CONSUMER, ReadinessResult.WARNING, How.ROLLING, "static members", 0),
+        (SHORT, TO_CONSUMER, ReadinessResult.WARNING, How.NOW, "session timeout 10s < 45s", 0),
         (
             replace(STATIC, past=SHORT.past, access=BLIND),
             TO_CONSUMER,
-            Verdict.WARNING,
+            ReadinessResult.WARNING,
             How.ROLLING,
             "session timeout 10s < 45s",
             2,
@@ -102,7 +102,7 @@ def judge(evidence: Evidence, wanted: Wanted = TO_CONSUMER) -> Readiness:
         (
             broker(replace(STATIC, access=BLIND), serves_consumer=False, group_version=0),
             TO_CONSUMER,
-            Verdict.BLOCKED,
+            ReadinessResult.BLOCKED,
             How.NONE,
             "no consumer protocol",
             2,
@@ -110,7 +110,7 @@ def judge(evidence: Evidence, wanted: Wanted = TO_CONSUMER) -> Readiness:
         (
             replace(LIVE, group=group(member("a"), assignor="com.acme.Geo")),
             TO_CONSUMER,
-            Verdict.BLOCKED,
+            ReadinessResult.BLOCKED,
             How.NONE,
             "assignor com.acme.Geo",
             0,
@@ -118,22 +118,29 @@ def judge(evidence: Evidence, wanted: Wanted = TO_CONSUMER) -> Readiness:
         (
             replace(EMPTY, pending=(("orders", 0),)),
             TO_CONSUMER,
-            Verdict.BLOCKED,
+            ReadinessResult.BLOCKED,
             How.NONE,
             "pending transaction",
             0,
         ),
         (
-            replace(EMPTY, clients=(Client("sarama", "1.45"),)),
+            replace(EMPTY, clients=(ApplicationClient("sarama", "1.45"),)),
             TO_CONSUMER,
-            Verdict.BLOCKED,
+            ReadinessResult.BLOCKED,
             How.NONE,
             "sarama can't",
             0,
         ),
     ],
 )
-def test_verdict(evidence: Evidence, wanted: Wanted, verdict: Verdict, how: How, reason: str | None, more: int) -> None:
+def test_verdict(
+    evidence: MigrationEvidence,
+    wanted: MigrationRequest,
+    verdict: ReadinessResult,
+    how: How,
+    reason: str | None,
+    more: int,
+) -> None:
     found = judge(evidence, wanted)
 
     assert (found.verdict, found.how, found.reason, found.more) == (verdict, how, reason, more)
@@ -146,18 +153,20 @@ def test_of_another_kind_of_group_nothing_else_is_said() -> None:
     found = judge(workers)
 
     assert [check.id for check in found.checks] == ["kind"]
-    assert (found.verdict, found.reason, found.more) == (Verdict.BLOCKED, "owned by Kafka Connect", 0)
+    assert (found.verdict, found.reason, found.more) == (ReadinessResult.BLOCKED, "owned by Kafka Connect", 0)
 
 
 @pytest.mark.parametrize(
     ("wanted", "verdict", "ids"),
     [
-        (TO_CONSUMER, Verdict.DONE, ["already-there"]),
-        (Wanted("consumer", 50_000), Verdict.DONE, ["already-there", "session", "heartbeat"]),
-        (Wanted("consumer", 20_000), Verdict.BLOCKED, ["already-there", "session", "heartbeat"]),
+        (TO_CONSUMER, ReadinessResult.DONE, ["already-there"]),
+        (MigrationRequest("consumer", 50_000), ReadinessResult.DONE, ["already-there", "session", "heartbeat"]),
+        (MigrationRequest("consumer", 20_000), ReadinessResult.BLOCKED, ["already-there", "session", "heartbeat"]),
     ],
 )
-def test_a_group_that_is_there_is_only_asked_for_its_timeouts(wanted: Wanted, verdict: Verdict, ids: list[str]) -> None:
+def test_a_group_that_is_there_is_only_asked_for_its_timeouts(
+    wanted: MigrationRequest, verdict: ReadinessResult, ids: list[str]
+) -> None:
     found = judge(EMPTY_CONSUMER, wanted)
 
     assert [check.id for check in found.checks] == ids
@@ -170,17 +179,19 @@ def test_a_fresh_group_at_epoch_2_beside_assignment_epoch_1_is_not_rebalancing()
     for wanted in (TO_CONSUMER, TO_CLASSIC):
         for check in judge(fresh, wanted).checks:
             assert "rebalanc" not in check.evidence
-            assert check.status in (Status.OK, Status.INFO, Status.UNKNOWN), check
+            assert check.status in (CheckStatus.OK, CheckStatus.INFO, CheckStatus.UNKNOWN), check
 
 
-def everything() -> Iterator[tuple[Evidence, Wanted]]:
+def everything() -> Iterator[tuple[MigrationEvidence, MigrationRequest]]:
     evidences = (EMPTY, LIVE, EMPTY_CONSUMER, LIVE_CONSUMER, MIXED, STATIC, SHORT, USER_DATA)
-    wanted = (TO_CONSUMER, TO_CLASSIC, Wanted("consumer", 50_000, 10_000), Wanted("consumer", 1, 1))
+    wanted = (TO_CONSUMER, TO_CLASSIC, MigrationRequest("consumer", 50_000, 10_000), MigrationRequest("consumer", 1, 1))
     return itertools.product(evidences, wanted)
 
 
 @pytest.mark.parametrize(("evidence", "wanted"), list(everything()))
-def test_every_check_has_its_row_in_the_table_and_comes_in_order(evidence: Evidence, wanted: Wanted) -> None:
+def test_every_check_has_its_row_in_the_table_and_comes_in_order(
+    evidence: MigrationEvidence, wanted: MigrationRequest
+) -> None:
     table = [subject.id for subject in CHECKS]
     ids = [check.id for check in judge(evidence, wanted).checks]
 
@@ -205,12 +216,12 @@ def without(field: str) -> dict[str, Any]:
     return {field: None}
 
 
-def blanks(evidence: Evidence) -> dict[str, list[Any]]:
+def blanks(evidence: MigrationEvidence) -> dict[str, list[Any]]:
     """The ways in which parts of the evidence may be missing, by what they are parts of."""
     return {
         "broker": [UNKNOWN_BROKER]
         + [replace(evidence.broker, **without(f.name)) for f in fields(BrokerFacts) if f.name != "unread"],
-        "past": [None, Past(), Past(complete=True)],
+        "past": [None, GroupPast(), GroupPast(complete=True)],
         "configs": [None],
         "access": [None],
         "group": [
@@ -232,18 +243,20 @@ STARTS = [(EMPTY, TO_CONSUMER), (LIVE, TO_CONSUMER), (EMPTY_CONSUMER, TO_CLASSIC
 
 
 @pytest.mark.parametrize(("evidence", "wanted"), STARTS)
-def test_nothing_that_is_not_known_makes_a_group_less_fit(evidence: Evidence, wanted: Wanted) -> None:
-    assert judge(evidence, wanted).verdict is Verdict.READY
+def test_nothing_that_is_not_known_makes_a_group_less_fit(
+    evidence: MigrationEvidence, wanted: MigrationRequest
+) -> None:
+    assert judge(evidence, wanted).verdict is ReadinessResult.READY
 
     for name, values in blanks(evidence).items():
         for value in values:
             found = judge(replace(evidence, **{name: value}), wanted)
-            assert found.verdict is Verdict.READY, (name, value, found.reason)
+            assert found.verdict is ReadinessResult.READY, (name, value, found.reason)
 
 
 @pytest.mark.parametrize(("evidence", "wanted"), STARTS)
-def test_nothing_at_all_is_known(evidence: Evidence, wanted: Wanted) -> None:
-    bare = Evidence(
+def test_nothing_at_all_is_known(evidence: MigrationEvidence, wanted: MigrationRequest) -> None:
+    bare = MigrationEvidence(
         replace(evidence.group, members=None, assignor=None, coordinator=None),
         evidence.kind,
         UNKNOWN_BROKER,
@@ -252,9 +265,9 @@ def test_nothing_at_all_is_known(evidence: Evidence, wanted: Wanted) -> None:
         None,
         NOW_MS,
     )
-    found = readiness(bare, wanted, Rules())
+    found = readiness(bare, wanted, MigrationRules())
 
-    assert found.verdict is Verdict.READY
+    assert found.verdict is ReadinessResult.READY
     assert found.how in (How.NOW, How.STOP)
     assert found.reason
     assert rolling_steps(bare, wanted, found.how) == ()
@@ -274,7 +287,7 @@ def test_any_mixture_of_what_is_known_and_not_gives_a_sound_verdict() -> None:
             kind=chance.choice(["classic", "consumer", "share", "streams"]),
             gone=chance.choice([(), ("audit",)]),
             pending=chance.choice([(), (), (("orders", 0),)]),
-            clients=chance.choice([(), (), (Client("java", "4.0"),), (Client("nobody", "x"),)]),
+            clients=chance.choice([(), (), (ApplicationClient("java", "4.0"),), (ApplicationClient("nobody", "x"),)]),
             unread=chance.choice([{}, {"past": "no DESCRIBE"}]),
         )
         evidence = replace(
@@ -282,20 +295,20 @@ def test_any_mixture_of_what_is_known_and_not_gives_a_sound_verdict() -> None:
             group=replace(evidence.group, state=chance.choice(["Empty", "Stable", "PreparingRebalance", "Dead"])),
         )
         target = chance.choice(["consumer", "classic"])
-        wanted = Wanted(cast(Any, target), chance.choice(sessions), chance.choice(beats))
-        rules = chance.choice([RULES, Rules()])
+        wanted = MigrationRequest(cast(Any, target), chance.choice(sessions), chance.choice(beats))
+        rules = chance.choice([RULES, MigrationRules()])
         found = readiness(evidence, wanted, rules)
         check_sound(evidence, found)
         assert bool(rolling_steps(evidence, wanted, found.how)) is (found.how is How.ROLLING)
 
 
-def check_sound(evidence: Evidence, found: Readiness) -> None:
+def check_sound(evidence: MigrationEvidence, found: Readiness) -> None:
     statuses = [check.status for check in found.checks]
-    heavy = [check for check in found.checks if check.status in (Status.BLOCKED, Status.WARNING)]
+    heavy = [check for check in found.checks if check.status in (CheckStatus.BLOCKED, CheckStatus.WARNING)]
     assert found.checks
     assert found.reason
-    assert (found.verdict is Verdict.BLOCKED) is (Status.BLOCKED in statuses)
-    assert (found.how is How.NONE) is (found.verdict in (Verdict.BLOCKED, Verdict.DONE))
+    assert (found.verdict is ReadinessResult.BLOCKED) is (CheckStatus.BLOCKED in statuses)
+    assert (found.how is How.NONE) is (found.verdict in (ReadinessResult.BLOCKED, ReadinessResult.DONE))
     assert found.more == max(0, len(heavy) - 1)
     for check in found.checks:
         assert check.evidence
@@ -314,11 +327,11 @@ def check_sound(evidence: Evidence, found: Readiness) -> None:
 # Many groups.
 
 
-def named(evidence: Evidence, name: str) -> Evidence:
+def named(evidence: MigrationEvidence, name: str) -> MigrationEvidence:
     return replace(evidence, group=replace(evidence.group, name=name))
 
 
-def connect(name: str) -> Evidence:
+def connect(name: str) -> MigrationEvidence:
     return replace(EMPTY, group=group(protocol_type="connect", name=name))
 
 
@@ -350,18 +363,18 @@ def fleet() -> list[Readiness]:
 
 def test_the_summary_of_a_fleet() -> None:
     assert summary(fleet()) == (
-        SummaryRow(Verdict.DONE, How.NONE, 1, "on the consumer protocol already"),
-        SummaryRow(Verdict.READY, How.NOW, 2, "Empty"),
-        SummaryRow(
-            Verdict.READY,
+        ReadinessSummary(ReadinessResult.DONE, How.NONE, 1, "on the consumer protocol already"),
+        ReadinessSummary(ReadinessResult.READY, How.NOW, 2, "Empty"),
+        ReadinessSummary(
+            ReadinessResult.READY,
             How.ROLLING,
             4,
             "rollout under way (2), live; online upgrade possible (policy BIDIRECTIONAL) (1), "
             "live; online upgrade possible (policy UPGRADE) (1)",
         ),
-        SummaryRow(Verdict.WARNING, How.ROLLING, 3, "static members (2), topic DESCRIBE (1)"),
-        SummaryRow(Verdict.WARNING, How.STOP, 1, "static members"),
-        SummaryRow(Verdict.BLOCKED, How.NONE, 4, "Kafka Connect (2), custom assignor (1), share (1)"),
+        ReadinessSummary(ReadinessResult.WARNING, How.ROLLING, 3, "static members (2), topic DESCRIBE (1)"),
+        ReadinessSummary(ReadinessResult.WARNING, How.STOP, 1, "static members"),
+        ReadinessSummary(ReadinessResult.BLOCKED, How.NONE, 4, "Kafka Connect (2), custom assignor (1), share (1)"),
     )
     assert summary([]) == ()
 

@@ -12,15 +12,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgroup.groups.assignors.java_order import members_as_coordinated, members_in_hash_order, string_hash
-from kgroup.groups.assignors.model import Subscriber, Topic
+from kgroup.groups.assignors.model import AssignorTopic, Subscriber
 from kgroup.groups.described_file import parse_described
-from kgroup.groups.history.model import Kind, Present, Step
+from kgroup.groups.history.model import HistoryStep, Present, StepKind
 from kgroup.groups.simulation import running_with
-from kgroup.groups.simulation.durations import Durations, Past, of_history, timed
-from kgroup.groups.simulation.model import Change, Restart, SimulatedGroup, Timing
+from kgroup.groups.simulation.durations import Durations, MeasuredRebalances, of_history, timed
+from kgroup.groups.simulation.model import GroupChange, RestartStrategy, SimulatedGroup, Timing
 from kgroup.groups.simulation.rebalancing import rebalance
-from kgroup.groups.simulation.scenarios import RUNS, Scenario, Span, Stop, asked_for, play, scenarios, work
-from kgroup.model.group_log import Protocol
+from kgroup.groups.simulation.scenarios import (
+    RUNS,
+    SimulationScenario,
+    Stop,
+    ValueRange,
+    asked_for,
+    play,
+    scenarios,
+    work,
+)
+from kgroup.model.group_log import RebalanceProtocol
 from kgroup.support.errors import UsageError
 
 TIMING = Timing(restart_s=25, session_timeout_s=60, rebalance_s=8, handover_s=5)
@@ -31,27 +40,29 @@ def group(assignor: str = "range", members: int = 4, partitions: int = 12, proto
         Subscriber(f"app-{uuid.uuid5(uuid.NAMESPACE_DNS, str(number))}", frozenset({"orders"}))
         for number in range(members)
     )
-    return running_with(SimulatedGroup(protocol, assignor, found, (Topic("orders", partitions),)), protocol, assignor)
+    return running_with(
+        SimulatedGroup(protocol, assignor, found, (AssignorTopic("orders", partitions),)), protocol, assignor
+    )
 
 
 @pytest.mark.parametrize(
     ("assignor", "protocol", "change", "asked", "titles"),
     [
-        ("range", "classic", Change(add=1), None,
+        ("range", "classic", GroupChange(add=1), None,
          ["as it is (range)", "cooperative-sticky", "consumer protocol (uniform)"]),
-        ("cooperative-sticky", "classic", Change(remove=1), None,
+        ("cooperative-sticky", "classic", GroupChange(remove=1), None,
          ["as it is (cooperative-sticky)", "consumer protocol (uniform)"]),
-        ("uniform", "consumer", Change(kill=1), None, ["as it is (uniform)"]),
-        ("range", "consumer", Change(add=1), None, ["as it is (range)", "consumer protocol (uniform)"]),
-        ("range", "consumer", Change(add=1), "sticky", ["as it is (range)", "sticky"]),
-        ("range", "classic", Change(restart=Restart.STATIC), None,
+        ("uniform", "consumer", GroupChange(kill=1), None, ["as it is (uniform)"]),
+        ("range", "consumer", GroupChange(add=1), None, ["as it is (range)", "consumer protocol (uniform)"]),
+        ("range", "consumer", GroupChange(add=1), "sticky", ["as it is (range)", "sticky"]),
+        ("range", "classic", GroupChange(restart=RestartStrategy.STATIC), None,
          ["as it is (range)", "static", "cooperative-sticky", "consumer protocol (uniform)"]),
-        ("range", "classic", Change(restart=Restart.STATIC), "sticky",
+        ("range", "classic", GroupChange(restart=RestartStrategy.STATIC), "sticky",
          ["as it is (range)", "static", "sticky", "sticky, static"]),
-        ("range", "classic", Change(), "uniform", ["consumer protocol (uniform)"]),
+        ("range", "classic", GroupChange(), "uniform", ["consumer protocol (uniform)"]),
     ],
 )  # fmt: skip
-def test_ways(assignor: str, protocol: str, change: Change, asked: str | None, titles: list[str]) -> None:
+def test_ways(assignor: str, protocol: str, change: GroupChange, asked: str | None, titles: list[str]) -> None:
     found = scenarios(group(assignor, protocol=protocol), change, asked, known=True)
     assert [one.title for one in found] == titles
     played = [play(one, TIMING) for one in found]
@@ -60,16 +71,16 @@ def test_ways(assignor: str, protocol: str, change: Change, asked: str | None, t
 
 
 def test_a_group_of_an_unknown_assignor_is_shown_under_the_one_that_is_asked_for() -> None:
-    assert [one.title for one in scenarios(group(), Change(add=1), "range", known=False)] == ["range"]
+    assert [one.title for one in scenarios(group(), GroupChange(add=1), "range", known=False)] == ["range"]
 
 
 def test_an_assignor_that_does_not_exist() -> None:
     with pytest.raises(UsageError, match="Kafka does not come with one of this name"):
-        scenarios(group(), Change(add=1), "nearest", known=True)
+        scenarios(group(), GroupChange(add=1), "nearest", known=True)
 
 
 def test_a_changed_assignor_is_no_rebalance_that_could_be_counted() -> None:
-    (way,) = scenarios(group("range", members=3, partitions=12), Change(), "roundrobin", known=True)
+    (way,) = scenarios(group("range", members=3, partitions=12), GroupChange(), "roundrobin", known=True)
     played = play(way, TIMING)
     assert played.rebalances is None
     assert played.first.moved == 6
@@ -77,25 +88,25 @@ def test_a_changed_assignor_is_no_rebalance_that_could_be_counted() -> None:
 
 
 def test_runs_differ_in_ids() -> None:
-    played = play(Scenario(group(), Change(add=1), as_it_is=True), TIMING)
+    played = play(SimulationScenario(group(), GroupChange(add=1), as_it_is=True), TIMING)
     assert len(played.runs) == RUNS
-    assert played.rebalances == Span(1, 1)
+    assert played.rebalances == ValueRange(1, 1)
     moved = played.span(lambda run: run.moved)
     assert moved.least < moved.most
     assert moved.text == f"{moved.least}-{moved.most}"
-    assert played.stops == (Stop("rebalance", 8, Span(1, 1), Span(12, 12)),)
+    assert played.stops == (Stop("rebalance", 8, ValueRange(1, 1), ValueRange(12, 12)),)
 
 
 def test_nothing_made_up_is_one_run_and_much_work_are_few() -> None:
-    assert len(play(Scenario(group(), Change(remove=1), as_it_is=True), TIMING).runs) == 1
-    restart = Change(restart=Restart.AS_THEY_ARE)
-    assert work(Scenario(group(members=200, partitions=2000), restart, as_it_is=True)) > 200_000
-    assert len(play(Scenario(group("range", 60, 600), restart, as_it_is=True), TIMING).runs) == 2
+    assert len(play(SimulationScenario(group(), GroupChange(remove=1), as_it_is=True), TIMING).runs) == 1
+    restart = GroupChange(restart=RestartStrategy.AS_THEY_ARE)
+    assert work(SimulationScenario(group(members=200, partitions=2000), restart, as_it_is=True)) > 200_000
+    assert len(play(SimulationScenario(group("range", 60, 600), restart, as_it_is=True), TIMING).runs) == 2
 
 
 def test_members_as_the_coordinator_walks_them() -> None:
     """Seen on Kafka 4.3.1, uniform, a member gone: by the order of the description somebody else got a partition."""
-    topic = Topic("orders", 13, id=114712836254082697994812710427519048743)
+    topic = AssignorTopic("orders", 13, id=114712836254082697994812710427519048743)
     held = {
         "2StW1hWsR+i9Qp69qz0rLQ": [7, 8],
         "6JAN9ztMRtCZXW8K9btWyA": [2, 10],
@@ -135,27 +146,29 @@ def fibonacci_slot(text: str, slots: int) -> int:
 # Durations
 
 
-def step(took_ms: int | None, quiet_ms: int | None = None, kind: Kind = Kind.REBALANCE, poll_ms: int = 300_000) -> Step:
+def step(
+    took_ms: int | None, quiet_ms: int | None = None, kind: StepKind = StepKind.REBALANCE, poll_ms: int = 300_000
+) -> HistoryStep:
     member = Present("app", "app-1", None, "app", "h", frozenset(), None, poll_ms=poll_ms)
-    return Step(
-        protocol=Protocol.CONSUMER, number=1, kind=kind, log_offset=0, at_ms=0, reasons=(), leader=None, assignor=None,
-        members=(member,), moved=None, moved_needlessly=None, took_ms=took_ms, quiet_ms=quiet_ms,
+    return HistoryStep(
+        protocol=RebalanceProtocol.CONSUMER, number=1, kind=kind, log_offset=0, at_ms=0, reasons=(), leader=None,
+        assignor=None, members=(member,), moved=None, moved_needlessly=None, took_ms=took_ms, quiet_ms=quiet_ms,
     )  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("protocol", "steps", "past"),
     [
-        ("consumer", [step(100), step(900), step(200)], Past(0.2, 3)),
+        ("consumer", [step(100), step(900), step(200)], MeasuredRebalances(0.2, 3)),
         ("consumer", [step(100), step(900), step(None)], None),
-        ("classic", [step(1, 7000), step(1, 8000), step(1, 9000), step(1, 8000)], Past(8, 4)),
+        ("classic", [step(1, 7000), step(1, 8000), step(1, 9000), step(1, 8000)], MeasuredRebalances(8, 4)),
         ("classic", [step(1, 7000), step(1, 8000), step(1, 900_000)], None),
-        ("classic", [step(1, 7000), step(1, 8000), step(1, 9000, Kind.EMPTY)], None),
+        ("classic", [step(1, 7000), step(1, 8000), step(1, 9000, StepKind.EMPTY)], None),
         ("classic", [], None),
     ],
     ids=["consumer", "too few", "classic", "longer than a joining can last", "no rebalance", "none"],
 )
-def test_what_rebalances_took(protocol: str, steps: list[Step], past: Past | None) -> None:
+def test_what_rebalances_took(protocol: str, steps: list[HistoryStep], past: MeasuredRebalances | None) -> None:
     assert of_history(protocol, steps) == past
 
 

@@ -11,18 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgroup.groups.lag.evidence import (
+    BlockingTransaction,
     Churn,
     FirstUnread,
     Isolation,
     MemberFacts,
-    OpenTransaction,
     PartitionEvidence,
     Retention,
     Sibling,
     Source,
 )
 from kgroup.groups.verdict.group import GroupVerdict, verdict
-from kgroup.groups.verdict.shape import Kind
+from kgroup.groups.verdict.shape import LagShape
 from kgroup.model.groups import Group, Member
 from tests.support.cases.lag import (
     HALF_DAY,
@@ -66,7 +66,7 @@ def said(found: GroupVerdict) -> dict[str, str]:
     return {line.word: line.text for line in found.lines} | {"->": found.next or ""}
 
 
-HANGING = OpenTransaction(4711, 3, 10_000_000, NOW - HOUR, "pay-tx")
+HANGING = BlockingTransaction(4711, 3, 10_000_000, NOW - HOUR, "pay-tx")
 KEEP_UP = (sibling("orders-billing", 30), sibling("orders-search", 40))
 LAG_TOO = (sibling("orders-billing", 900_000), sibling("orders-search", 800_000))
 
@@ -437,16 +437,16 @@ def test_state_and_since_when(since_ago: int | None, unknown: dict[Source, str],
 @pytest.mark.parametrize(
     ("parts", "kind"),
     [
-        ([*FINE, STUCK], Kind.ONE_PARTITION),
-        (FINE, Kind.NONE),
-        ([STUCK], Kind.EVERY),
-        ([Part(0, None)], Kind.UNKNOWN),
-        ([*FINE, STUCK, replace(STUCK, number=8, owner=E0, leader=2)], Kind.SOME),
-        ([Part(n, lag, commits=()) for n, lag in enumerate([900, 100, 5])], Kind.ONE_PARTITION),  # by lag alone
+        ([*FINE, STUCK], LagShape.ONE_PARTITION),
+        (FINE, LagShape.NONE),
+        ([STUCK], LagShape.EVERY),
+        ([Part(0, None)], LagShape.UNKNOWN),
+        ([*FINE, STUCK, replace(STUCK, number=8, owner=E0, leader=2)], LagShape.SOME),
+        ([Part(n, lag, commits=()) for n, lag in enumerate([900, 100, 5])], LagShape.ONE_PARTITION),  # by lag alone
     ],
 )
-def test_shape(parts: list[Part], kind: Kind) -> None:
-    found = [replace(p, topic="orders", leader=None if kind is Kind.SOME else p.leader) for p in parts]
+def test_shape(parts: list[Part], kind: LagShape) -> None:
+    found = [replace(p, topic="orders", leader=None if kind is LagShape.SOME else p.leader) for p in parts]
 
     assert judged(found).shape.kind is kind
 
@@ -478,7 +478,7 @@ PARTS = st.builds(
     log_start=st.sampled_from([0, 10_000_300]),
     commits=st.sampled_from([None, (), SAME_OFFSET]),
     last_stable=st.sampled_from([None, 5, 10_000_100]),
-    transaction=st.sampled_from([None, OpenTransaction(1, 2, 3), OpenTransaction(1, 2, 3, NOW - HOUR, "x")]),
+    transaction=st.sampled_from([None, BlockingTransaction(1, 2, 3), BlockingTransaction(1, 2, 3, NOW - HOUR, "x")]),
     timed=st.booleans(),
 )
 

@@ -14,7 +14,7 @@ from kgroup.groups.verdict.plain import lag_line, next_line, range_line
 from kgroup.model.groups import Commit, Coordinator, Group, LogRange, Member, Partition, RowError, TopicPartitions
 from kgroup.model.output_format import Format
 from kgroup.output.pages.describe import outcome, plumbing, title
-from kgroup.output.pages.describe_records import Part
+from kgroup.output.pages.describe_records import DescribePart
 from kgroup.output.present import present
 from kgroup.output.reporter import StderrReporter
 from kgroup.output.terminal.draw import draw
@@ -72,7 +72,9 @@ def group(
     return Group(state=state, members=tuple(members), partitions=tuple(partitions), **(given | other))
 
 
-def drawn(about: Group, part: Part = Part.PAGE, *, verbose: bool = False, wide: bool = False) -> list[str]:
+def drawn(
+    about: Group, part: DescribePart = DescribePart.PAGE, *, verbose: bool = False, wide: bool = False
+) -> list[str]:
     """The lines of the screen, as in a pipe."""
     stream = io.StringIO()
     draw(outcome(part, [about], CLUSTER, verbose=verbose), stream, wide=wide)
@@ -286,8 +288,10 @@ def test_the_page_has_twenty_rows_and_one_line_for_the_rest(count: int, rows: in
         assert folded == []
 
 
-@pytest.mark.parametrize(("part", "verbose"), [(Part.OFFSETS, False), (Part.PAGE, True), (Part.OFFSETS, True)])
-def test_offsets_and_verbose_show_every_partition_in_its_order(part: Part, verbose: bool) -> None:
+@pytest.mark.parametrize(
+    ("part", "verbose"), [(DescribePart.OFFSETS, False), (DescribePart.PAGE, True), (DescribePart.OFFSETS, True)]
+)
+def test_offsets_and_verbose_show_every_partition_in_its_order(part: DescribePart, verbose: bool) -> None:
     lines = drawn(group([partition(n, 100 + n) for n in range(100)]), part, verbose=verbose)
 
     assert [row[0] for row in rows_under(lines, "PARTITION")] == [f"orders:{n}" for n in range(100)]
@@ -302,7 +306,7 @@ def test_the_page_has_twenty_members_and_one_line_for_the_rest() -> None:
 
     assert len(rows_under(lines, "MEMBER")) == 20
     assert any(line.startswith("10 more") and "--members" in line for line in lines)
-    assert len(rows_under(drawn(about, Part.MEMBERS), "MEMBER")) == 30
+    assert len(rows_under(drawn(about, DescribePart.MEMBERS), "MEMBER")) == 30
 
 
 def test_rows_that_could_not_be_read_are_not_folded_away() -> None:
@@ -396,18 +400,18 @@ def test_verbose_shows_a_target_that_differs() -> None:
     moving = member("a", 0, target_assignment=(TopicPartitions("orders", (0, 1)),), epoch=4)
     about = group([partition(0, 0, moving)], [moving], type="consumer", state="Reconciling", group_epoch=5)
 
-    assert "orders:0,1" in "\n".join(drawn(about, Part.MEMBERS, verbose=True))
+    assert "orders:0,1" in "\n".join(drawn(about, DescribePart.MEMBERS, verbose=True))
 
 
 @pytest.mark.parametrize(
     ("part", "has", "has_not"),
     [
-        (Part.OFFSETS, ["PARTITION"], ["MEMBER "]),
-        (Part.MEMBERS, ["MEMBER"], ["PARTITION ", "COMMITTED"]),
-        (Part.STATE, ["GROUP", "STATE"], ["COMMITTED"]),
+        (DescribePart.OFFSETS, ["PARTITION"], ["MEMBER "]),
+        (DescribePart.MEMBERS, ["MEMBER"], ["PARTITION ", "COMMITTED"]),
+        (DescribePart.STATE, ["GROUP", "STATE"], ["COMMITTED"]),
     ],
 )
-def test_parts(part: Part, has: list[str], has_not: list[str]) -> None:
+def test_parts(part: DescribePart, has: list[str], has_not: list[str]) -> None:
     text = "\n".join(drawn(SPREAD, part))
 
     assert [word for word in has if word not in text] == []
@@ -426,7 +430,9 @@ def test_csv_and_json_have_all_rows(form: Format) -> None:
     about = group([partition(n, n) for n in range(100)])
     out = io.StringIO()
     with redirect_stdout(out):
-        present("describe", [outcome(Part.PAGE, [about], CLUSTER)], form, ["kgroup"], StderrReporter(io.StringIO()))
+        present(
+            "describe", [outcome(DescribePart.PAGE, [about], CLUSTER)], form, ["kgroup"], StderrReporter(io.StringIO())
+        )
 
     if form is Format.CSV:
         rows = list(csv.DictReader(io.StringIO(out.getvalue())))
@@ -440,7 +446,7 @@ def test_csv_and_json_have_all_rows(form: Format) -> None:
 def test_errors_of_rows_are_not_on_the_screen_but_in_the_outcome() -> None:
     error = RowError("unreachable", "broker 3 is gone", "orders-enrich", "orders", 1)
 
-    found = outcome(Part.PAGE, [SPREAD], CLUSTER, (error,))
+    found = outcome(DescribePart.PAGE, [SPREAD], CLUSTER, (error,))
 
     assert found.errors == (error,)
     assert found.exit_code == 7

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kgroup.groups.history.summary import History
+from kgroup.groups.history.summary import GroupHistory
 from kgroup.model.group_log import GenerationMember
 from kgroup.output.pages.history import headline, log_lines, next_line, outcome, records, step_line
 from kgroup.output.terminal.draw import draw
@@ -21,7 +21,7 @@ from tests.support.cases.history import T0, Log, member
 CLUSTER = ClusterRef("id", "b1:9092", "prod")
 
 
-def drawn(history: History, **how: Any) -> list[str]:
+def drawn(history: GroupHistory, **how: Any) -> list[str]:
     """The lines of the screen, as in a pipe."""
     stream = io.StringIO()
     draw(outcome([history], CLUSTER, **how), stream)

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgroup.groups.lag.checks import Bounds, check
+from kgroup.groups.lag.checks import LagBounds, check
 from kgroup.groups.lag.evidence import MemberFacts
 from kgroup.groups.lag.measure import measure
-from kgroup.groups.lag.order import Level, SortBy, rows_of
+from kgroup.groups.lag.order import RowLevel, SortBy, rows_of
 from kgroup.groups.lag.report import GroupLag
 from kgroup.groups.verdict.group import verdict
 from kgroup.model.metrics import Metric
@@ -21,8 +21,8 @@ from kgroup.model.outcome import Outcome
 from kgroup.output.formats.envelope import of_outcomes
 from kgroup.output.formats.prometheus import exposition
 from kgroup.output.pages import describe
-from kgroup.output.pages.describe_records import Part as Shown
-from kgroup.output.pages.lag import Found, View, outcome
+from kgroup.output.pages.describe_records import DescribePart as Shown
+from kgroup.output.pages.lag import LagRows, LagView, outcome
 from kgroup.output.pages.lag_metrics import lag_metrics
 from kgroup.output.pages.sparkline import PLAIN, Looks, sparkline
 from kgroup.output.terminal.draw import draw
@@ -53,8 +53,8 @@ def drawn(found: Outcome, *, wide: bool = False) -> list[str]:
     return stream.getvalue().splitlines()
 
 
-def page(reports: Sequence[GroupLag], view: View | None = None, **other: object) -> list[str]:
-    return drawn(outcome(Found(reports, **other), view or View(), CLUSTER))  # type: ignore[arg-type]
+def page(reports: Sequence[GroupLag], view: LagView | None = None, **other: object) -> list[str]:
+    return drawn(outcome(LagRows(reports, **other), view or LagView(), CLUSTER))  # type: ignore[arg-type]
 
 
 def test_many_groups_worst_first() -> None:
@@ -93,7 +93,7 @@ def test_nothing_to_show_is_nothing() -> None:
 
 
 def test_top_says_what_it_leaves_out() -> None:
-    lines = page(ALL, View(sort=SortBy.LAG, top=1))
+    lines = page(ALL, LagView(sort=SortBy.LAG, top=1))
 
     assert lines[3] == "3 more, lag 600 to 60000: without --top all are shown"
 
@@ -101,20 +101,20 @@ def test_top_says_what_it_leaves_out() -> None:
 def test_by_topic_and_by_partition() -> None:
     both = report("both", *FINE, Part(0, 9, topic="audit"))
 
-    topics = page([both], View(Level.TOPIC, SortBy.LAG))
-    partitions = page([both, BILLING], View(Level.PARTITION, SortBy.NAME))
+    topics = page([both], LagView(RowLevel.TOPIC, SortBy.LAG))
+    partitions = page([both, BILLING], LagView(RowLevel.PARTITION, SortBy.NAME))
 
     assert [line.split()[:2] for line in topics[2:]] == [["both", "orders"], ["both", "audit"]]
     assert partitions[1].split()[:2] == ["GROUP", "PARTITION"]
     assert partitions[2].split()[:2] == ["both", "audit:0"]
-    assert page([both], View(Level.PARTITION))[1].split()[0] == "PARTITION"
+    assert page([both], LagView(RowLevel.PARTITION))[1].split()[0] == "PARTITION"
 
 
 def test_one_group_has_its_verdict_above() -> None:
     about = group([STUCK, *FINE])
     found = verdict(about, evidence([STUCK, *FINE], state_since_ms=NOW - 41 * MINUTE))
 
-    lines = page([found.report], View(Level.PARTITION), verdicts={about.name: found})
+    lines = page([found.report], LagView(RowLevel.PARTITION), verdicts={about.name: found})
 
     assert lines[0].startswith("orders-enrich  Stable for 41m  4 partitions")
     assert [line.split()[0] for line in lines[1:6]] == ["LAG", "STUCK", "RATE", "SAFE", "SHAPE"]
@@ -135,8 +135,8 @@ def test_one_group_has_its_verdict_above() -> None:
 
 
 def test_violations_close_the_page_and_decide_the_exit() -> None:
-    violations = check(rows_of(ALL, Level.GROUP), Bounds(max_lag=1000), NOW)
-    found = outcome(Found(ALL, violations), View(), CLUSTER)
+    violations = check(rows_of(ALL, RowLevel.GROUP), LagBounds(max_lag=1000), NOW)
+    found = outcome(LagRows(ALL, violations), LagView(), CLUSTER)
 
     failed = [line for line in drawn(found) if line.startswith("FAILED")]
     assert failed == [
@@ -146,14 +146,14 @@ def test_violations_close_the_page_and_decide_the_exit() -> None:
         "FAILED  orders-unseen: lag unknown (orders:1: its log could not be read), at most 1000 is asked for",
     ]
     assert found.exit_code is ExitCode.CHECK_FAILED
-    assert outcome(Found(ALL), View(), CLUSTER).exit_code is ExitCode.DONE
+    assert outcome(LagRows(ALL), LagView(), CLUSTER).exit_code is ExitCode.DONE
     data = of_outcomes("lag", [found])["data"]
     assert [len(each["violations"]) for each in data] == [1, 1, 1, 1]
     assert data[3]["violations"][0]["known"] is False
 
 
 def test_json_has_every_row_whatever_is_shown() -> None:
-    (data,) = of_outcomes("lag", [outcome(Found([ENRICH]), View(top=1), CLUSTER)])["data"]
+    (data,) = of_outcomes("lag", [outcome(LagRows([ENRICH]), LagView(top=1), CLUSTER)])["data"]
 
     assert len(data["partitions"]) == 4
     assert data["verdict"] is None
@@ -161,20 +161,20 @@ def test_json_has_every_row_whatever_is_shown() -> None:
 
 
 def test_csv() -> None:
-    found = outcome(Found([ENRICH]), View(Level.PARTITION, SortBy.LAG), CLUSTER).records()
+    found = outcome(LagRows([ENRICH]), LagView(RowLevel.PARTITION, SortBy.LAG), CLUSTER).records()
     rows = [dict(zip(found.header, row, strict=True)) for row in found.rows]
 
     assert rows[0]["partition"] == 7
     assert (rows[0]["lag"], rows[0]["status"], rows[0]["lag_ms"]) == (3_940_025, "STOP", 38 * MINUTE)
-    (total,) = outcome(Found([ENRICH]), View(), CLUSTER).records().rows
+    (total,) = outcome(LagRows([ENRICH]), LagView(), CLUSTER).records().rows
     assert list(total)[:4] == ["orders-enrich", None, None, "Stable"]
 
 
 def test_a_page_in_eighty_columns_keeps_what_matters(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kgroup.output.terminal.draw.terminal_width", lambda stream: 80)
 
-    for level in Level:
-        lines = page(ALL, View(level))
+    for level in RowLevel:
+        lines = page(ALL, LagView(level))
         assert max(map(len, lines)) <= 80
         assert "LAG" in lines[1].split()
         assert "STATUS" in lines[1].split()
@@ -185,10 +185,10 @@ def test_watch_draws_a_line_a_row() -> None:
     for lag in (0, 5, 10):
         looks = looks.and_then({"orders-enrich orders:7": lag})
 
-    lines = page([ENRICH], View(Level.PARTITION), looks=looks)
+    lines = page([ENRICH], LagView(RowLevel.PARTITION), looks=looks)
 
     assert "▁▅█" in next(line for line in lines if line.startswith("orders:7"))
-    assert "LOOKS" not in page([ENRICH], View(Level.PARTITION))[1]
+    assert "LOOKS" not in page([ENRICH], LagView(RowLevel.PARTITION))[1]
 
 
 @pytest.mark.parametrize(

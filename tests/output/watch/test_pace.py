@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from kgroup.output.watch.pace import Pace, is_the_end
+from kgroup.output.watch.pace import RefreshPace, is_the_end
 from kgroup.support.errors import ExitCode
 
 
 def test_a_look_follows_the_last_ones_beginning() -> None:
-    pace = Pace(2.0, due_s=10.0)
+    pace = RefreshPace(2.0, due_s=10.0)
 
     assert not pace.is_due(9.9)
     assert pace.is_due(10.0)
@@ -24,14 +24,14 @@ def test_a_look_follows_the_last_ones_beginning() -> None:
     [(2.0, 0.1, 2.0), (2.0, 1.0, 2.0), (2.0, 1.5, 2.5), (2.0, 10.0, 11.0), (0.5, 3.0, 3.25), (60.0, 10.0, 60.0)],
 )
 def test_a_slow_cluster_is_left_alone_for_half_the_time(every_s: float, took_s: float, due_s: float) -> None:
-    assert Pace(every_s, due_s=0.0).begun(0.0).ended(took_s).due_s == due_s
+    assert RefreshPace(every_s, due_s=0.0).begun(0.0).ended(took_s).due_s == due_s
 
 
 @pytest.mark.parametrize("now_s", [0.0, 3.0, 8.9, 9.5, 30.0])
 def test_the_age_is_told_every_second(now_s: float) -> None:
-    assert 0 <= Pace(10.0, due_s=9.0).wait_s(now_s) <= 1.0
-    assert Pace(10.0, due_s=9.0, paused=True).wait_s(now_s) == 1.0
-    assert Pace(10.0, due_s=9.0).begun(0.0).wait_s(now_s) == 1.0
+    assert 0 <= RefreshPace(10.0, due_s=9.0).wait_s(now_s) <= 1.0
+    assert RefreshPace(10.0, due_s=9.0, paused=True).wait_s(now_s) == 1.0
+    assert RefreshPace(10.0, due_s=9.0).begun(0.0).wait_s(now_s) == 1.0
 
 
 @pytest.mark.parametrize(
@@ -56,20 +56,20 @@ def test_the_age_is_told_every_second(now_s: float) -> None:
     ids=repr,
 )
 def test_keys(keys: str, is_quit: bool, paused: bool) -> None:
-    pace = Pace(2.0, due_s=5.0).pressed(keys, 1.0)
+    pace = RefreshPace(2.0, due_s=5.0).pressed(keys, 1.0)
 
     assert (pace.quit, pace.paused) == (is_quit, paused)
 
 
 def test_paused_it_does_not_look_and_goes_on_at_once() -> None:
-    paused = Pace(60.0, due_s=5.0).pressed("p", 1.0)
+    paused = RefreshPace(60.0, due_s=5.0).pressed("p", 1.0)
 
     assert not paused.is_due(1000.0)
     assert paused.pressed("p", 1000.0).is_due(1000.0)
 
 
 def test_a_look_from_before_a_pause_is_not_shown() -> None:
-    looking = Pace(2.0, due_s=0.0).begun(0.0).pressed("p", 0.1)
+    looking = RefreshPace(2.0, due_s=0.0).begun(0.0).pressed("p", 0.1)
 
     assert looking.late
     assert looking.pressed("p", 0.2).late, "the page of before the pause has to be read anew"

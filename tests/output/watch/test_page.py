@@ -13,7 +13,7 @@ from rich.cells import cell_len
 from kgroup.model.blocks import Column, Records, Screen, Style, Table, Title
 from kgroup.model.groups import RowError
 from kgroup.model.outcome import Outcome
-from kgroup.output.watch.page import Seen, Shown, body_lines, fitted, status_line
+from kgroup.output.watch.page import RefreshResult, ScreenState, body_lines, fitted, status_line
 from kgroup.support.errors import ExitCode, KgroupError, NotFound, Unreachable
 
 AT = datetime(2026, 7, 14, 3, 16, 3, tzinfo=UTC)
@@ -43,9 +43,11 @@ def page(name: str, lags: Sequence[int], state: str = "Stable", errors: tuple[Ro
     return Outcome((Subject(name),), lambda: screen, lambda: Records((), ()), errors=errors, at=AT)
 
 
-def seen(*outcomes: Outcome, after_s: float = 0, said: Sequence[str] = (), error: KgroupError | None = None) -> Seen:
+def seen(
+    *outcomes: Outcome, after_s: float = 0, said: Sequence[str] = (), error: KgroupError | None = None
+) -> RefreshResult:
     """A look."""
-    return Seen(AT + timedelta(seconds=after_s), outcomes, tuple(said), error)
+    return RefreshResult(AT + timedelta(seconds=after_s), outcomes, tuple(said), error)
 
 
 def marked(text: str, style: Style | None) -> str:
@@ -53,7 +55,7 @@ def marked(text: str, style: Style | None) -> str:
     return f"<{style} {text}>" if style else text
 
 
-def drawn(shown: Shown, height: int = 10, width: int = 40, now_s: float = 0) -> list[str]:
+def drawn(shown: ScreenState, height: int = 10, width: int = 40, now_s: float = 0) -> list[str]:
     """The lines of the screen, without the spaces of the title."""
     body = body_lines(shown, width, marked, wide=False)
     return [
@@ -62,7 +64,7 @@ def drawn(shown: Shown, height: int = 10, width: int = 40, now_s: float = 0) -> 
 
 
 def test_what_changed_is_marked_against_the_look_before() -> None:
-    shown = Shown.first(seen(page("svc", [5, 7])))
+    shown = ScreenState.first(seen(page("svc", [5, 7])))
     assert not any("<" in line for line in drawn(shown))
 
     shown = shown.and_then(seen(page("svc", [5, 8], state="Empty")))
@@ -74,7 +76,7 @@ def test_what_changed_is_marked_against_the_look_before() -> None:
 
 
 def test_each_group_is_compared_with_itself() -> None:
-    shown = Shown.first(seen(page("a", [1]), page("b", [2])))
+    shown = ScreenState.first(seen(page("a", [1]), page("b", [2])))
 
     again = shown.and_then(seen(page("b", [2]), page("a", [9]), page("new", [3])))
 
@@ -82,7 +84,7 @@ def test_each_group_is_compared_with_itself() -> None:
 
 
 def test_a_look_that_fails_leaves_the_page_and_says_since_when() -> None:
-    shown = Shown.first(seen(page("svc", [5]), said=["note: a note"]))
+    shown = ScreenState.first(seen(page("svc", [5]), said=["note: a note"]))
     assert "note: a note" in drawn(shown)
 
     down = Unreachable("broker 1 did not answer in time")
@@ -104,7 +106,7 @@ def test_a_look_that_fails_leaves_the_page_and_says_since_when() -> None:
 @pytest.mark.parametrize("fails", [False, True])
 @pytest.mark.parametrize("rows", [0, 3, 40])
 def test_every_height_is_filled_and_no_more(height: int, fails: bool, rows: int) -> None:
-    shown = Shown.first(seen(page("svc", range(rows)), said=[f"note {n}" for n in range(9)]))
+    shown = ScreenState.first(seen(page("svc", range(rows)), said=[f"note {n}" for n in range(9)]))
     if fails:
         shown = shown.and_then(seen(said=["why", "hint"], error=Unreachable("gone")))
 
@@ -115,7 +117,7 @@ def test_every_height_is_filled_and_no_more(height: int, fails: bool, rows: int)
 
 
 def test_what_does_not_fit_is_counted() -> None:
-    lines = drawn(Shown.first(seen(page("svc", range(20)))), height=8)
+    lines = drawn(ScreenState.first(seen(page("svc", range(20)))), height=8)
 
     # Title, heading and 20 rows are 22 lines; one of the 7 says how many are left out.
     assert lines[-2] == "<dim 16 more lines: a taller terminal has room for them>"
@@ -133,7 +135,7 @@ def test_what_does_not_fit_is_counted() -> None:
     ],
 )
 def test_the_status_fits(width: int, age_s: float, paused: bool, expected: str) -> None:
-    shown = Shown.first(seen(page("svc", [])))
+    shown = ScreenState.first(seen(page("svc", [])))
 
     status = status_line(shown, 2.0, width, AT + timedelta(seconds=age_s), paused=paused)
 
@@ -142,9 +144,9 @@ def test_the_status_fits(width: int, age_s: float, paused: bool, expected: str) 
 
 
 def test_nothing_chosen_is_said() -> None:
-    assert drawn(Shown.first(seen()))[0] == "Nothing is chosen, as of now."
+    assert drawn(ScreenState.first(seen()))[0] == "Nothing is chosen, as of now."
     empty = Outcome((), lambda: Screen(()), lambda: Records((), ()), at=AT)
-    assert drawn(Shown.first(seen(empty)))[0] == "Nothing is chosen, as of now."
+    assert drawn(ScreenState.first(seen(empty)))[0] == "Nothing is chosen, as of now."
 
 
 ROW = RowError.of(Unreachable("no coordinator"), group="svc")
@@ -163,5 +165,5 @@ NOTHING = Outcome((), lambda: Screen(()), lambda: Records((), ()), at=AT)
     ],
     ids=["data", "none", "empty", "partly", "error", "rows"],
 )
-def test_what_is_a_failure(look: Seen, failure: ExitCode | None) -> None:
+def test_what_is_a_failure(look: RefreshResult, failure: ExitCode | None) -> None:
     assert look.failure == failure

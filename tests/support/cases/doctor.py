@@ -10,18 +10,18 @@ from kgroup.groups.doctor.finding import Severity
 from kgroup.groups.doctor.snapshot import (
     ClusterSnapshot,
     CommitPoint,
-    Commits,
+    CommitSeries,
     GroupSnapshot,
-    History,
-    LogFacts,
+    LogDetails,
     MemberSettings,
     OffsetsPartition,
     Production,
-    TopicFacts,
+    RebalanceHistory,
+    TopicDetails,
 )
-from kgroup.groups.migration.check import How, Readiness, Verdict
+from kgroup.groups.migration.check import How, Readiness, ReadinessResult
 from kgroup.model.groups import Commit, Coordinator, Group, LogRange, Member, Partition, TopicPartitions
-from kgroup.model.migration_facts import Bounds, BrokerFacts
+from kgroup.model.migration_facts import BrokerFacts, ConfigBounds
 
 NOW = 1_800_000_000_000
 S, M, H, D = 1_000, 60_000, 3_600_000, 86_400_000
@@ -87,22 +87,28 @@ def group(members: Sequence[Member] | None, partitions: Sequence[Partition], **o
     return Group(members=None if members is None else tuple(members), partitions=rows, **(given | other))
 
 
-def commits(*offsets: int, every_ms: int = 5 * S, until_ms: int = NOW - S, topic_id: str | None = "id-1") -> Commits:
+def commits(
+    *offsets: int, every_ms: int = 5 * S, until_ms: int = NOW - S, topic_id: str | None = "id-1"
+) -> CommitSeries:
     """Commits of these offsets, the last one at ``until_ms``."""
     first = until_ms - every_ms * (len(offsets) - 1)
-    return Commits(tuple(CommitPoint(offset, first + every_ms * at) for at, offset in enumerate(offsets)), topic_id)
+    return CommitSeries(
+        tuple(CommitPoint(offset, first + every_ms * at) for at, offset in enumerate(offsets)), topic_id
+    )
 
 
-def log(last_stable: int | None = 1000, records: int | None = 6000, epoch: int | None = 4, **other: Any) -> LogFacts:
+def log(last_stable: int | None = 1000, records: int | None = 6000, epoch: int | None = 4, **other: Any) -> LogDetails:
     production = None if records is None else Production(records, 10 * M)
-    return LogFacts(last_stable=last_stable, production=production, leader_epoch=epoch, **other)
+    return LogDetails(last_stable=last_stable, production=production, leader_epoch=epoch, **other)
 
 
 A, B = member("enrich-0", 0, 1, 2), member("enrich-1", 3, 4, 5)
 PARTITIONS = tuple(partition(number) for number in range(6))
 KEYS = tuple(("orders", number) for number in range(6))
 BROKER = BrokerFacts(
-    session=Bounds(45_000, 45_000, 60_000), heartbeat=Bounds(5_000, 5_000, 15_000), offsets_retention_ms=7 * D
+    session=ConfigBounds(45_000, 45_000, 60_000),
+    heartbeat=ConfigBounds(5_000, 5_000, 15_000),
+    offsets_retention_ms=7 * D,
 )
 HEALTHY = GroupSnapshot(
     group=group((A, B), PARTITIONS),
@@ -111,14 +117,14 @@ HEALTHY = GroupSnapshot(
     commits={key: commits(900, 950, 1000) for key in KEYS},
     commits_since_ms=NOW - H,
     logs={key: log() for key in KEYS},
-    topics={"orders": TopicFacts(6, "id-1", frozenset({"delete"}))},
+    topics={"orders": TopicDetails(6, "id-1", frozenset({"delete"}))},
     gone=frozenset(),
-    history=History(NOW - H),
+    history=RebalanceHistory(NOW - H),
     broker=BROKER,
     configs={},
     transactions=(),
     transaction_max_ms=15 * M,
-    readiness=Readiness("orders-enrich", (), Verdict.WARNING, How.ROLLING, "static members"),
+    readiness=Readiness("orders-enrich", (), ReadinessResult.WARNING, How.ROLLING, "static members"),
     bootstrap="b1:9092",
 )
 EMPTY = replace(HEALTHY, group=group((), PARTITIONS), emptied_at_ms=NOW - D, settings={}, commits={

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kgroup.groups.doctor.snapshot import History, MemberSettings, Rebalance, Restart, TopicFacts
-from kgroup.groups.migration.check import How, Readiness, Verdict
+from kgroup.groups.doctor.snapshot import MemberRestart, MemberSettings, Rebalance, RebalanceHistory, TopicDetails
+from kgroup.groups.migration.check import How, Readiness, ReadinessResult
 from tests.support.cases.doctor import (
     CRITICAL,
     EMPTY,
@@ -31,22 +31,24 @@ from tests.support.cases.doctor import (
 EACH = tuple(member(f"m{number}", number) for number in range(6))
 UNSETTLED = having((A, replace(B, assignment=None)), state="PreparingRebalance")
 SIX = member("m6")
-TWO_TOPICS = {"orders": TopicFacts(6), "payments": TopicFacts(6)}
+TWO_TOPICS = {"orders": TopicDetails(6), "payments": TopicDetails(6)}
 PAYER = member("payer", 0, 1, 2, 3, 4, 5, topic="payments")
 BOTH = replace(A, subscription=("orders", "payments"))
 
 
-def stormy(count: int, every_ms: int, ago_ms: int = 10 * S, **other: object) -> History:
+def stormy(count: int, every_ms: int, ago_ms: int = 10 * S, **other: object) -> RebalanceHistory:
     """Rebalances at even distances, the last one so long ago."""
     times = [NOW - ago_ms - every_ms * at for at in reversed(range(count))]
     given = {"took_ms": 8 * S, "taken": 2, "causers": ("enrich-3",)} | other
-    return History(NOW - H, tuple(Rebalance(at, **given) for at in times))  # type: ignore[arg-type]
+    return RebalanceHistory(NOW - H, tuple(Rebalance(at, **given) for at in times))  # type: ignore[arg-type]
 
 
-def restarts(*away_ms: int | None, instance: str | None = None, rebalances: int = 0, rollout: bool = False) -> History:
-    found = tuple(Restart(instance or f"enrich-{at}", instance, away) for at, away in enumerate(away_ms))
+def restarts(
+    *away_ms: int | None, instance: str | None = None, rebalances: int = 0, rollout: bool = False
+) -> RebalanceHistory:
+    found = tuple(MemberRestart(instance or f"enrich-{at}", instance, away) for at, away in enumerate(away_ms))
     times = tuple(Rebalance(NOW - H + at * M, rollout=rollout) for at in range(rebalances))
-    return History(NOW - H, times, found)
+    return RebalanceHistory(NOW - H, times, found)
 
 
 STATIC = replace(A, instance_id="pay-4")
@@ -58,7 +60,7 @@ def session(ms: int | None, poll_ms: int | None = 300_000) -> dict[str, MemberSe
     return {m.member_id: MemberSettings(ms, poll_ms) for m in (A, B)}
 
 
-READY = Readiness("orders-enrich", (), Verdict.READY, How.ROLLING, None)
+READY = Readiness("orders-enrich", (), ReadinessResult.READY, How.ROLLING, None)
 
 CASES = (
     # idle-members
@@ -83,7 +85,7 @@ CASES = (
     Case(
         "skewed-partitions",
         "other subscriptions are no skew",
-        replace(having((A, B, member("p", 0, topic="tiny"))), topics={**TWO_TOPICS, "tiny": TopicFacts(1)}),
+        replace(having((A, B, member("p", 0, topic="tiny"))), topics={**TWO_TOPICS, "tiny": TopicDetails(1)}),
         None,
     ),
     Case("skewed-partitions", "rebalancing", UNSETTLED, UNKNOWN, "it is rebalancing (PreparingRebalance)"),
@@ -166,7 +168,7 @@ CASES = (
         UNKNOWN,
         "the history in __consumer_offsets was not read",
     ),
-    Case("rebalance-storm", "read for 4m", replace(HEALTHY, history=History(NOW - 4 * M)), PARTLY, "back to"),
+    Case("rebalance-storm", "read for 4m", replace(HEALTHY, history=RebalanceHistory(NOW - 4 * M)), PARTLY, "back to"),
     # eager-assignor
     Case(
         "eager-assignor",
@@ -285,7 +287,9 @@ CASES = (
     Case("session-restart", "just in time", replace(STATIC_GROUP, history=restarts(45 * S, instance="pay-4")), None),
     Case("session-restart", "replaced", replace(STATIC_GROUP, history=restarts(None, instance="pay-4")), None),
     Case("session-restart", "none is static", replace(HEALTHY, history=restarts(62 * S)), None),
-    Case("session-restart", "no restart seen", replace(STATIC_GROUP, history=History(NOW - H)), UNKNOWN, "since"),
+    Case(
+        "session-restart", "no restart seen", replace(STATIC_GROUP, history=RebalanceHistory(NOW - H)), UNKNOWN, "since"
+    ),
     Case(
         "session-restart",
         "no history",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from kgroup.groups.doctor.snapshot import Commits, GroupSnapshot, LogFacts, OpenTransaction, TopicFacts
+from kgroup.groups.doctor.snapshot import CommitSeries, GroupSnapshot, LogDetails, OpenTransaction, TopicDetails
 from kgroup.model.groups import Partition
 from kgroup.model.migration_facts import BrokerFacts
 from tests.support.cases.doctor import (
@@ -59,7 +59,7 @@ def standing(
     before = commits(900, until_ms=NOW - ms - S).points
     return replace(
         one(partition(0, end=1000 + lag)),
-        commits={**(HEALTHY.commits or {}), KEYS[0]: Commits(before + points.points, "id-1")},
+        commits={**(HEALTHY.commits or {}), KEYS[0]: CommitSeries(before + points.points, "id-1")},
         logs={**HEALTHY.logs, KEYS[0]: log(stable, records, **other)},
     )
 
@@ -67,7 +67,7 @@ def standing(
 def held(ms: int | None, committed: int = 800, **other: object) -> GroupSnapshot:
     """orders:0 with the last stable offset at 800 for so long."""
     since = None if ms is None else NOW - ms
-    given = replace(one(partition(0, committed)), logs={**HEALTHY.logs, KEYS[0]: LogFacts(800, since)})
+    given = replace(one(partition(0, committed)), logs={**HEALTHY.logs, KEYS[0]: LogDetails(800, since)})
     return replace(given, **other)  # type: ignore[arg-type]
 
 
@@ -91,8 +91,8 @@ def committed(snapshot: GroupSnapshot, *ago_ms: int) -> GroupSnapshot:
 
 OTHER = one(partition(0, topic="old"))
 NO_RETENTION = BrokerFacts(unread={"offsets_retention_ms": "no DESCRIBE_CONFIGS on the cluster"})
-OTHER_ID = {"orders": TopicFacts(6, "id-2")}
-NO_IDS = replace(HEALTHY, topics={"orders": TopicFacts(6)})
+OTHER_ID = {"orders": TopicDetails(6, "id-2")}
+NO_IDS = replace(HEALTHY, topics={"orders": TopicDetails(6)})
 IDLE = {KEYS[0]: commits(*[1000] * 101), KEYS[1]: commits(900, 1000)}
 
 CASES = (

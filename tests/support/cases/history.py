@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from kgroup.groups.history.model import Reason, Step
-from kgroup.groups.history.summary import Asked, History, history
+from kgroup.groups.history.model import HistoryStep, Reason
+from kgroup.groups.history.summary import GroupHistory, HistoryQuery, history
 from kgroup.groups.history.track import Track, track
 from kgroup.model.group_log import (
     CommitWritten,
-    Ending,
     EpochWritten,
     Event,
     GenerationMember,
     GenerationWritten,
     GroupGone,
-    Holding,
-    HoldingWritten,
+    MemberAssignment,
+    MemberAssignmentWritten,
     MemberDetails,
     MemberWritten,
     Partitions,
-    Protocol,
-    Reach,
+    RebalanceProtocol,
+    ScannedRange,
     TargetEpochWritten,
     TargetWritten,
+    TransactionEnd,
     Unreadable,
 )
 
@@ -89,11 +89,11 @@ class Log:
             )
         )
 
-    def gone(self, protocol: Protocol) -> Log:
+    def gone(self, protocol: RebalanceProtocol) -> Log:
         return self._add(GroupGone(*self._place(), protocol))
 
     def commit(self, number: int, offset: int | None, topic: str = TOPIC, **other: Any) -> Log:
-        given: dict[str, Any] = {"metadata": "", "topic_id": None, "producer_id": None, "ending": Ending.PLAIN}
+        given: dict[str, Any] = {"metadata": "", "topic_id": None, "producer_id": None, "ending": TransactionEnd.PLAIN}
         return self._add(CommitWritten(*self._place(), topic, number, offset, **(given | other)))
 
     def commits(self, numbers: Iterable[int], start: float, stop: float, every: float = 1.0, pace: int = 100) -> Log:
@@ -135,15 +135,17 @@ class Log:
     def has(
         self, member_id: str, epoch: int, *numbers: int, stable: bool = True, pending: Partitions = frozenset()
     ) -> Log:
-        return self._add(HoldingWritten(*self._place(), member_id, Holding(epoch, stable, of(*numbers), pending)))
+        return self._add(
+            MemberAssignmentWritten(*self._place(), member_id, MemberAssignment(epoch, stable, of(*numbers), pending))
+        )
 
     def left(self, member_id: str) -> Log:
         """The tombstones of a member of a consumer group, as they are written: 8, 7, 5."""
-        self._add(HoldingWritten(*self._place(), member_id, None))
+        self._add(MemberAssignmentWritten(*self._place(), member_id, None))
         self._add(TargetWritten(*self._place(), member_id, None))
         return self._add(MemberWritten(*self._place(), member_id, None))
 
-    def reach(self, **other: Any) -> Reach:
+    def reach(self, **other: Any) -> ScannedRange:
         given: dict[str, Any] = {
             "start": 0,
             "end": self.offset + 1,
@@ -151,26 +153,26 @@ class Log:
             "whole_from": 0,
             "to_log_start": False,
         }
-        return Reach(**(given | other))
+        return ScannedRange(**(given | other))
 
     def track(self, session_ms: int | None = None, **reach: Any) -> Track:
         return track(self.events, self.reach(**reach), session_ms)
 
-    def steps(self, session_ms: int | None = None, **reach: Any) -> tuple[Step, ...]:
+    def steps(self, session_ms: int | None = None, **reach: Any) -> tuple[HistoryStep, ...]:
         return self.track(session_ms, **reach).steps
 
-    def history(self, since: float = 0, until: float = 3600, now: float | None = None, **other: Any) -> History:
+    def history(self, since: float = 0, until: float = 3600, now: float | None = None, **other: Any) -> GroupHistory:
         """Of these seconds after T0; ``now`` is the end of the span unless it is given."""
         reach = self.reach(**other.pop("reach", {}))
         given = T0 + round((until if now is None else now) * 1000)
-        asked = Asked(T0 + round(since * 1000), T0 + round(until * 1000), given, **other)
+        asked = HistoryQuery(T0 + round(since * 1000), T0 + round(until * 1000), given, **other)
         return history("g", self.events, reach, asked)
 
 
-def why(step: Step) -> dict[str, tuple[str, ...]]:
+def why(step: HistoryStep) -> dict[str, tuple[str, ...]]:
     """The causes of a step and the members each concerns."""
     return {reason.cause.value: reason.members for reason in step.reasons}
 
 
-def inferred(step: Step) -> list[Reason]:
+def inferred(step: HistoryStep) -> list[Reason]:
     return [reason for reason in step.reasons if reason.inferred]

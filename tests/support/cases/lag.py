@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kgroup.groups.lag.evidence import (
-    Evidence,
+    BlockingTransaction,
     FirstUnread,
+    LagEvidence,
     LogPoint,
-    OpenTransaction,
     PartitionEvidence,
     Retention,
     Sibling,
@@ -64,7 +64,7 @@ class Part:
     error: str | None = None
     commits: tuple[LoggedCommit, ...] | None = None
     last_stable: int | None = None
-    transaction: OpenTransaction | None = None
+    transaction: BlockingTransaction | None = None
     timed: bool = True
 
     @property
@@ -115,8 +115,8 @@ def group(parts: Iterable[Part], members: Sequence[Member] | None = None, state:
     return Group(state=state, members=tuple(members), partitions=tuple(p.partition for p in found), **(given | other))
 
 
-def evidence(parts: Iterable[Part], **other: Any) -> Evidence:
-    return Evidence(now_ms=NOW, partitions={(p.topic, p.number): p.evidence for p in parts}, **other)
+def evidence(parts: Iterable[Part], **other: Any) -> LagEvidence:
+    return LagEvidence(now_ms=NOW, partitions={(p.topic, p.number): p.evidence for p in parts}, **other)
 
 
 def sibling(name: str, lag: int | None, topic: str = "orders", last_ago: int | None = 2 * SECOND) -> Sibling:

@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 from kgroup.groups.migration.case import Case
-from kgroup.groups.migration.evidence import Evidence, Wanted
-from kgroup.groups.migration.rules import Rules
+from kgroup.groups.migration.evidence import MigrationEvidence, MigrationRequest
+from kgroup.groups.migration.rules import MigrationRules
 from kgroup.model.groups import Commit, Coordinator, Group, Member, Partition
-from kgroup.model.migration_facts import Access, Bounds, BrokerFacts, Past, PastMember
+from kgroup.model.migration_facts import Access, BrokerFacts, ConfigBounds, GroupPast, PastMember
 from kgroup.queries.migration_data import load_rules
 
 NOW_MS = 1_795_000_000_000
@@ -17,7 +17,7 @@ HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 NO_LIMIT = 2_147_483_647
 
-TO_CONSUMER, TO_CLASSIC = Wanted("consumer"), Wanted("classic")
+TO_CONSUMER, TO_CLASSIC = MigrationRequest("consumer"), MigrationRequest("classic")
 
 BROKER = BrokerFacts(
     serves_consumer=True,
@@ -29,9 +29,9 @@ BROKER = BrokerFacts(
     assignors=("uniform", "range"),
     consumer_max_size=NO_LIMIT,
     classic_max_size=NO_LIMIT,
-    session=Bounds(45_000, 45_000, 60_000),
-    heartbeat=Bounds(5_000, 5_000, 15_000),
-    classic_session=Bounds(6_000, 6_000, 1_800_000),
+    session=ConfigBounds(45_000, 45_000, 60_000),
+    heartbeat=ConfigBounds(5_000, 5_000, 15_000),
+    classic_session=ConfigBounds(6_000, 6_000, 1_800_000),
     offsets_retention_ms=7 * DAY_MS,
 )
 
@@ -84,8 +84,8 @@ def group(
     )
 
 
-def past(*members: PastMember, assignor: str | None = "range", age_ms: int = HOUR_MS, commits: int = 2) -> Past:
-    return Past(
+def past(*members: PastMember, assignor: str | None = "range", age_ms: int = HOUR_MS, commits: int = 2) -> GroupPast:
+    return GroupPast(
         members=members or (past_member(),),
         assignor=assignor,
         commits_ms={("orders", n): NOW_MS - age_ms for n in range(commits)},
@@ -93,7 +93,7 @@ def past(*members: PastMember, assignor: str | None = "range", age_ms: int = HOU
     )
 
 
-EMPTY = Evidence(
+EMPTY = MigrationEvidence(
     group=group(),
     kind="classic",
     broker=BROKER,
@@ -127,9 +127,11 @@ MIXED = replace(
 )
 
 
-def broker(evidence: Evidence, **facts: Any) -> Evidence:
+def broker(evidence: MigrationEvidence, **facts: Any) -> MigrationEvidence:
     return replace(evidence, broker=replace(evidence.broker, **facts))
 
 
-def case(evidence: Evidence, wanted: Wanted = TO_CONSUMER, rules: Rules | None = None) -> Case:
+def case(
+    evidence: MigrationEvidence, wanted: MigrationRequest = TO_CONSUMER, rules: MigrationRules | None = None
+) -> Case:
     return Case(evidence, wanted, load_rules() if rules is None else rules)

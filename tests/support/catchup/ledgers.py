@@ -15,7 +15,17 @@ import pytest
 from kgroup.catchup.ledger.ledger import Ledger
 from kgroup.catchup.ledger.records import Value, encode, key_of
 from kgroup.catchup.ledger.runner import Runner
-from kgroup.catchup.model import Chunk, Delivery, Ledgered, Order, Plan, Progress, State, StateRecord, Task
+from kgroup.catchup.model import (
+    CatchupPlan,
+    Chunk,
+    ChunkProgress,
+    Delivery,
+    Order,
+    PlanSnapshot,
+    PlanState,
+    StateRecord,
+    Task,
+)
 from kgroup.catchup.worker.task_ledger import TaskLedger, Work
 from kgroup.cluster.reader.committed import SettledReader
 from kgroup.cluster.transactions import CommitUnknown, Transactions
@@ -30,7 +40,7 @@ TIMEOUT_S = 15.0
 Config = dict[str, Any]
 
 
-def new_plan(group: str | None, *partitions: int, start: int = 70, end: int = 120, chunks: int = 1) -> Plan:
+def new_plan(group: str | None, *partitions: int, start: int = 70, end: int = 120, chunks: int = 1) -> CatchupPlan:
     """A plan with an id of its own: ``[start, end)`` of these partitions (0) of ``orders``, each in so many chunks."""
     ranges = [gap_range(partition, start, end) for partition in partitions or (0,)]
     step = (end - start) // chunks
@@ -49,8 +59,8 @@ def delivery(*tasks: tuple[int, ...]) -> Delivery:
     )
 
 
-def progress(chunk: int, delivered_to: int, epoch: int = 1, at_ms: int = NOW_MS) -> Progress:
-    return Progress(chunk, delivered_to, 10, 0, 0, 100, at_ms, epoch)
+def progress(chunk: int, delivered_to: int, epoch: int = 1, at_ms: int = NOW_MS) -> ChunkProgress:
+    return ChunkProgress(chunk, delivered_to, 10, 0, 0, 100, at_ms, epoch)
 
 
 def killed_in_transaction(bootstrap: str, ledger: str, transactional_id: str, plan_id: str, *values: Value) -> None:
@@ -81,15 +91,15 @@ def written(plan_id: str, *values: Value) -> list[tuple[bytes, bytes]]:
     return [(key_of(plan_id, value).encode(), encode(value)) for value in values]
 
 
-def created(ledger: Ledger, plan: Plan) -> Ledgered:
+def created(ledger: Ledger, plan: CatchupPlan) -> PlanSnapshot:
     return ledger.create(plan, now_ms=NOW_MS)
 
 
-def taken(ledger: Ledger, plan: Plan, who: str = ME) -> Runner:
+def taken(ledger: Ledger, plan: CatchupPlan, who: str = ME) -> Runner:
     return ledger.take_over(plan.id, who=who, now_ms=NOW_MS)
 
 
-def state(of: State, **more: Any) -> StateRecord:
+def state(of: PlanState, **more: Any) -> StateRecord:
     return StateRecord(of, NOW_MS, ME, 0, **more)
 
 

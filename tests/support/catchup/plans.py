@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kgroup.catchup.model import Chunk, Delivery, GapRange, GivenUp, Ledgered, Lost, Plan, Progress, State, StateRecord
+from kgroup.catchup.model import (
+    Abandoned,
+    CatchupPlan,
+    Chunk,
+    ChunkProgress,
+    Delivery,
+    GapRange,
+    LostOffsets,
+    PlanSnapshot,
+    PlanState,
+    StateRecord,
+)
 from kgroup.model.groups import Commit
 
 NOW_MS = 1_700_000_000_000
@@ -39,29 +50,29 @@ def make_plan(
     *ranges: GapRange,
     chunks: tuple[Chunk, ...] | None = None,
     group: str | None = "orders-svc",
-    given_up: tuple[GivenUp, ...] = (),
-) -> Plan:
+    given_up: tuple[Abandoned, ...] = (),
+) -> CatchupPlan:
     given = ranges or (gap_range(),)
     cut = whole_chunks(given) if chunks is None else chunks
     kind = None if group is None else "classic"
-    return Plan(PLAN_ID, group, kind, "cluster", 1_000, "me@here", None, ("kgroup",), given, cut, given_up)
+    return CatchupPlan(PLAN_ID, group, kind, "cluster", 1_000, "me@here", None, ("kgroup",), given, cut, given_up)
 
 
 def made(
-    chunk: int, delivered_to: int, records: int = 0, *, may_repeat: int = 0, lost: tuple[Lost, ...] = ()
-) -> Progress:
-    return Progress(chunk, delivered_to, records, 0, 0, 10 * records, 5, 1, lost, may_repeat)
+    chunk: int, delivered_to: int, records: int = 0, *, may_repeat: int = 0, lost: tuple[LostOffsets, ...] = ()
+) -> ChunkProgress:
+    return ChunkProgress(chunk, delivered_to, records, 0, 0, 10 * records, 5, 1, lost, may_repeat)
 
 
 def ledgered(
-    plan: Plan,
-    state: State = State.RELEASED,
-    progress: Sequence[Progress] = (),
+    plan: CatchupPlan,
+    state: PlanState = PlanState.RELEASED,
+    progress: Sequence[ChunkProgress] = (),
     *,
     delivery: Delivery | None = None,
     targets: Mapping[int, int] | None = None,
     expected: Mapping[int, int | None] | None = None,
-) -> Ledgered:
+) -> PlanSnapshot:
     """``targets`` and ``expected`` by partition, for CANCELLING."""
     record = StateRecord(
         state,
@@ -72,4 +83,4 @@ def ledgered(
         tuple(("orders", partition, offset) for partition, offset in (targets or {}).items()),
         tuple(("orders", partition, offset) for partition, offset in (expected or {}).items()),
     )
-    return Ledgered(plan, 3, record, None, delivery, {item.chunk: item for item in progress})
+    return PlanSnapshot(plan, 3, record, None, delivery, {item.chunk: item for item in progress})

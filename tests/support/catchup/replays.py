@@ -13,11 +13,11 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from kgroup.catchup.ledger.ledger import Ledger
 from kgroup.catchup.ledger.runner import Runner
-from kgroup.catchup.model import Chunk, Delivery, Order, Progress, State, StateRecord, Task
+from kgroup.catchup.model import Chunk, ChunkProgress, Delivery, Order, PlanState, StateRecord, Task
 from kgroup.catchup.sinks.run_task import run_task
-from kgroup.catchup.verification import Proof, prove
+from kgroup.catchup.verification import Verification, prove
 from kgroup.catchup.worker.task_ledger import Work
-from kgroup.catchup.worker.task_progress import Told
+from kgroup.catchup.worker.task_progress import TaskProgress
 from kgroup.catchup.worker.task_spec import TaskResult, TaskSpec
 from kgroup.cluster.reader.batches import Batch, BatchReader, Gone
 from kgroup.groups.commit_tags import new_plan_id
@@ -39,7 +39,7 @@ class Replay:
     runner: Runner
     chunks: tuple[Chunk, ...]
     tasks: tuple[Task, ...]
-    told: list[Told] = field(default_factory=list)
+    told: list[TaskProgress] = field(default_factory=list)
 
     def spec(self, sink: str, options: Mapping[str, str], number: int = 0, **more: Any) -> TaskSpec:
         task = self.tasks[number]
@@ -61,10 +61,10 @@ class Replay:
         """Run a task here."""
         return run_task(self.spec(sink, options, **more), self.told.append, stop)
 
-    def progress(self) -> dict[int, Progress]:
+    def progress(self) -> dict[int, ChunkProgress]:
         return dict(self.runner.read().progress)
 
-    def proof(self, *results: TaskResult) -> Proof:
+    def proof(self, *results: TaskResult) -> Verification:
         return prove(self.runner.read(), [one for result in results for one in result.counted])
 
 
@@ -85,7 +85,7 @@ def replay(
         ledger.create(plan, now_ms=NOW_MS)
         with ledger.take_over(plan.id, who=ME, now_ms=NOW_MS) as runner:
             delivery = Delivery("topic", Order.PARTITION, dealt, {})
-            runner.write(StateRecord(State.RELEASED, NOW_MS, ME, 0), delivery)
+            runner.write(StateRecord(PlanState.RELEASED, NOW_MS, ME, 0), delivery)
             runner.read()
             yield Replay(bootstrap, ledger, runner, chunks, dealt)
 

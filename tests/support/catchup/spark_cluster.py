@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from kgroup.catchup.spark.ready import Ready
+from kgroup.catchup.spark.ready import DriverSetup
 from kgroup.catchup.spark.settings import SparkSettings
 from kgroup.sandbox import ports
 from tests.support.waiting import wait_for
@@ -73,7 +73,7 @@ def python_without_kgroup(directory: Path) -> Path:
 
 
 @contextmanager
-def running_cluster(ready: Ready, directory: Path, workers: int = 2) -> Iterator[Cluster]:
+def running_cluster(ready: DriverSetup, directory: Path, workers: int = 2) -> Iterator[Cluster]:
     """A master and its workers, with one core each; gone when the block ends, their executors too."""
     started: list[subprocess.Popen[bytes]] = []
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYSPARK_PYTHON")}

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kgroup.catchup.chunks import RateLimit
-from kgroup.catchup.spark.job import Watching, run
-from kgroup.catchup.spark.progress import Totals
-from kgroup.catchup.spark.session import Session
-from kgroup.catchup.worker.task_spec import Bounds, TaskSpec
+from kgroup.catchup.spark.job import JobListeners, run
+from kgroup.catchup.spark.progress import ProgressTotals
+from kgroup.catchup.spark.session import DriverSession
+from kgroup.catchup.worker.task_spec import TaskSpec, TransactionBounds
 from tests.support.catchup.replays import Replay, producer, replay, seen, sources
 from tests.support.kafka_world import KafkaWorld
 
@@ -46,7 +46,7 @@ class Killer:
     done: int = 0
     chance: random.Random = field(default_factory=lambda: random.Random(6))
 
-    def tell(self, totals: Totals) -> None:
+    def tell(self, totals: ProgressTotals) -> None:
         if self.done < self.kills and totals.records >= self.every * (self.done + 1):
             found = self.victims()
             if found:
@@ -70,7 +70,7 @@ def source_topic(world: KafkaWorld, bootstrap: str, name: Callable[[str], str]) 
 
 
 def replayed_exactly_once(
-    session: Session, world: KafkaWorld, bootstrap: str, name: Callable[[str], str], killer: Killer
+    session: DriverSession, world: KafkaWorld, bootstrap: str, name: Callable[[str], str], killer: Killer
 ) -> None:
     """Run it, and hold what came out against what an independent reader sees."""
     source, target = source_topic(world, bootstrap, name), world.topic(name("copy"), partitions=PARTITIONS)
@@ -78,7 +78,7 @@ def replayed_exactly_once(
     with replay(bootstrap, name("ledger"), spans, [range(4), range(4, 8)]) as plan:
         tasks = [_spec(plan, target, number) for number in range(PARTITIONS)]
 
-        answers = run(session, tasks, Watching(killer.tell))
+        answers = run(session, tasks, JobListeners(killer.tell))
 
         assert [(answer.task, answer.failure) for answer in answers] == [(0, None), (1, None)]
         assert all(answer.result.finished for answer in answers)
@@ -95,5 +95,5 @@ def replayed_exactly_once(
 
 
 def _spec(plan: Replay, target: str, number: int) -> TaskSpec:
-    rate, bounds = RateLimit(records_per_s=1200), Bounds(records=900)
+    rate, bounds = RateLimit(records_per_s=1200), TransactionBounds(records=900)
     return plan.spec("topic", {"topic": target}, number, rate=rate, bounds=bounds)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import kgroup
 from kgroup.catchup.model import Chunk
-from kgroup.catchup.worker.task_progress import Told
+from kgroup.catchup.worker.task_progress import TaskProgress
 from kgroup.support.errors import Refused
 
 
@@ -34,12 +34,12 @@ def task(number: int, directory: Path | str = "", *, secret: str = "", topic: st
     return Task(number, chunks, str(directory), secret)
 
 
-def counting(spec: Task, tell: Callable[[Told], None], stop: Callable[[], bool]) -> tuple[int, int]:
+def counting(spec: Task, tell: Callable[[TaskProgress], None], stop: Callable[[], bool]) -> tuple[int, int]:
     """Its number, and offsets of all its chunks."""
     return spec.number, sum(chunk.end - chunk.start for chunk in spec.chunks)
 
 
-def failing(spec: Task, tell: Callable[[Told], None], stop: Callable[[], bool]) -> int:
+def failing(spec: Task, tell: Callable[[TaskProgress], None], stop: Callable[[], bool]) -> int:
     """Task 1 is refused and task 2 has a bug."""
     leave(spec, "began")
     if spec.number == 1:
@@ -47,37 +47,37 @@ def failing(spec: Task, tell: Callable[[Told], None], stop: Callable[[], bool]) 
     return 1 // (2 - spec.number)
 
 
-def waiting(spec: Task, tell: Callable[[Told], None], stop: Callable[[], bool]) -> str:
+def waiting(spec: Task, tell: Callable[[TaskProgress], None], stop: Callable[[], bool]) -> str:
     """Tells of half its first chunk, and waits to be told to stop, or for the sign ``go``."""
     leave(spec, "began", str(os.getpid()))
     while not stop():
-        tell(Told(spec.chunks[0].number, 5, 4, 1, 0, 400))
+        tell(TaskProgress(spec.chunks[0].number, 5, 4, 1, 0, 400))
         if sign(spec, "go").exists():
-            tell(Told(spec.chunks[1].number, 20, 18, 2, 1, 1800))
+            tell(TaskProgress(spec.chunks[1].number, 20, 18, 2, 1, 1800))
             return "went"
         time.sleep(0.01)
     leave(spec, "stopped")
     return "stopped"
 
 
-def deaf(spec: Task, tell: Callable[[Told], None], stop: Callable[[], bool]) -> None:
+def deaf(spec: Task, tell: Callable[[TaskProgress], None], stop: Callable[[], bool]) -> None:
     """Never ends."""
     leave(spec, "began", str(os.getpid()))
     threading.Event().wait()
 
 
-def where(spec: Task, tell: Callable[[Told], None], stop: Callable[[], bool]) -> tuple[str, bool]:
+def where(spec: Task, tell: Callable[[TaskProgress], None], stop: Callable[[], bool]) -> tuple[str, bool]:
     """Where kgroup comes from in a worker, and whether the tests could be imported there."""
     return kgroup.__file__, importlib.util.find_spec("tests") is not None
 
 
-def worker_imports(spec: Task, tell: Callable[[Told], None], stop: Callable[[], bool]) -> list[str]:
+def worker_imports(spec: Task, tell: Callable[[TaskProgress], None], stop: Callable[[], bool]) -> list[str]:
     """What the real task imports, in a worker."""
     importlib.import_module("kgroup.catchup.sinks.run_task")
     return sorted(name for name in ("kafka", "pyarrow", "pandas", "rich", "typer", "yaml") if name in sys.modules)
 
 
-def dying(spec: Task, tell: Callable[[Told], None], stop: Callable[[], bool]) -> None:
+def dying(spec: Task, tell: Callable[[TaskProgress], None], stop: Callable[[], bool]) -> None:
     """Its process ends, each time."""
     os.kill(os.getpid(), 9)
 

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from kgroup.catchup.sinks.run_task import run_task
-from kgroup.catchup.worker.task_progress import Told
+from kgroup.catchup.worker.task_progress import TaskProgress
 
 
 def say(text: str) -> None:
@@ -18,7 +18,7 @@ def say(text: str) -> None:
     sys.stdout.flush()
 
 
-def tell(told: Told) -> None:
+def tell(told: TaskProgress) -> None:
     say(str(told.records))
 
 

@@ -12,15 +12,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from kgroup.groups.migration.client_config.decide import Decision, strategies_of, to_classic, to_consumer
+from kgroup.groups.migration.client_config.decide import ConfigChange, strategies_of, to_classic, to_consumer
 from kgroup.groups.migration.client_config.diff import split_lines, unified
 from kgroup.groups.migration.client_config.edit import Span, edited
-from kgroup.groups.migration.client_config.entries import Kind, Reading
+from kgroup.groups.migration.client_config.entries import ConfigFile, Kind
 from kgroup.groups.migration.client_config.names import MATTER
 from kgroup.groups.migration.client_config.notes import classic_notes, consumer_notes
 from kgroup.groups.migration.client_config.properties import read_properties
 from kgroup.groups.migration.client_config.recognise import flavours_of, looks_like_yaml, may_be_properties
-from kgroup.groups.migration.client_config.scopes import Found, find_scopes
+from kgroup.groups.migration.client_config.scopes import ConsumerScopes, find_scopes
 from kgroup.groups.migration.client_config.yaml_text import read_yaml
 from kgroup.support.errors import ConfigError
 
@@ -41,7 +41,7 @@ class Rewritten:
     ``after`` alone.
     """
 
-    before: Reading = field(repr=False)
+    before: ConfigFile = field(repr=False)
     after: str = field(repr=False)
     spans: tuple[Span, ...] = field(repr=False)
     changes: tuple[str, ...]
@@ -109,7 +109,7 @@ def rewrite(
     )
 
 
-def _recognised(text: str, name: str) -> Reading:
+def _recognised(text: str, name: str) -> ConfigFile:
     if not looks_like_yaml(text, name):
         return _read(text, name, "java")
     try:
@@ -120,7 +120,7 @@ def _recognised(text: str, name: str) -> Reading:
         raise
 
 
-def _read(text: str, name: str, kind: Kind) -> Reading:
+def _read(text: str, name: str, kind: Kind) -> ConfigFile:
     return read_yaml(text, name) if kind == "yaml" else read_properties(text, name, kind)
 
 
@@ -133,11 +133,11 @@ def _refuse_what_is_no_text(text: str, name: str) -> None:
         raise ConfigError(f"{name}:{line}: not text: the character {wrong.group()!r} is in it")
 
 
-def _unambiguous(java: Reading, name: str) -> Reading:
+def _unambiguous(java: ConfigFile, name: str) -> ConfigFile:
     """The file as librdkafka's. Raises ConfigError where a backslash at a line's end makes it two different files."""
     plain = read_properties(java.text, name, "librdkafka")
 
-    def ours(reading: Reading) -> set[tuple[str, int, int]]:
+    def ours(reading: ConfigFile) -> set[tuple[str, int, int]]:
         found = find_scopes(reading, name)
         return {
             (s.key, s.entry.start, s.entry.end) for scope in found.scopes for s in scope.settings if s.key in MATTER
@@ -152,7 +152,9 @@ def _unambiguous(java: Reading, name: str) -> Reading:
     return plain
 
 
-def _general_notes(found: Found, decisions: Sequence[Decision], target: str, *, guessed: str | None) -> Iterable[str]:
+def _general_notes(
+    found: ConsumerScopes, decisions: Sequence[ConfigChange], target: str, *, guessed: str | None
+) -> Iterable[str]:
     if not any(decision.changes for decision in decisions):
         if not any(decision.notes for decision in decisions) and decisions:
             yield f"nothing to change: it is on the {target} protocol already"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kgroup.groups.migration.assignor_names import client_assignors, server_assignor, server_name
-from kgroup.groups.migration.client_config.entries import Entry
+from kgroup.groups.migration.client_config.entries import ConfigEntry
 from kgroup.groups.migration.client_config.masking import shown
 from kgroup.groups.migration.client_config.names import (
     CLASSIC_ONLY,
@@ -47,11 +47,11 @@ class Put:
 
     key: str
     value: str
-    replaced: Entry | None
+    replaced: ConfigEntry | None
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class ConfigChange:
     """What goes from one consumer's settings and what comes, and the lines that say so.
 
     ``assignor`` is the server-side one, None where the strategy has no equal there. ``strategies`` are the client's
@@ -59,7 +59,7 @@ class Decision:
     """
 
     scope: Scope
-    gone: tuple[Entry, ...] = ()
+    gone: tuple[ConfigEntry, ...] = ()
     put: tuple[Put, ...] = ()
     changes: tuple[str, ...] = ()
     assignor: str | None = None
@@ -67,7 +67,7 @@ class Decision:
     notes: tuple[str, ...] = ()
 
 
-def to_consumer(scope: Scope, given: str | None) -> Decision:
+def to_consumer(scope: Scope, given: str | None) -> ConfigChange:
     """To ``group.protocol=consumer``; ``given`` is the server-side assignor for a file that says nothing of it."""
     protocol = (scope.value(PROTOCOL) or "").lower()
     if protocol not in ("", "classic", "consumer") and not protocol.startswith("${"):
@@ -85,7 +85,7 @@ def to_consumer(scope: Scope, given: str | None) -> Decision:
     going = [setting.entry for setting in scope.settings if setting.key in CLASSIC_ONLY]
     why = {setting.entry: _REASONS[setting.key] for setting in scope.settings if setting.key in CLASSIC_ONLY}
     went = [f"line {entry.line}: {_shown(entry)} goes: {why[entry]}" for entry in going]
-    return Decision(
+    return ConfigChange(
         scope=scope,
         gone=(*put.gone, *going),
         put=tuple(put.put),
@@ -95,7 +95,7 @@ def to_consumer(scope: Scope, given: str | None) -> Decision:
     )
 
 
-def to_classic(scope: Scope, flavour: Flavour, given: str | None, session_timeout_ms: int | None) -> Decision:
+def to_classic(scope: Scope, flavour: Flavour, given: str | None, session_timeout_ms: int | None) -> ConfigChange:
     """Back to ``group.protocol=classic``; ``given`` is the server-side assignor for a file that says nothing of it."""
     protocol = (scope.value(PROTOCOL) or "").lower()
     if protocol not in ("", "classic", "consumer") and not protocol.startswith("${"):
@@ -111,7 +111,7 @@ def to_classic(scope: Scope, flavour: Flavour, given: str | None, session_timeou
             put(SESSION, str(session_timeout_ms))
     going = [setting.entry for setting in scope.settings if setting.key == REMOTE_ASSIGNOR]
     went = [f"line {entry.line}: {_shown(entry)} goes: only the new protocol has it" for entry in going]
-    return Decision(
+    return ConfigChange(
         scope=scope,
         gone=(*put.gone, *going),
         put=tuple(put.put),
@@ -132,11 +132,11 @@ def strategies_of(scope: Scope) -> tuple[str, ...]:
     return tuple(shown(name.strip()) for name in (scope.value(STRATEGY) or "").split(",") if name.strip())
 
 
-def _left(scope: Scope, protocol: str) -> Decision:
+def _left(scope: Scope, protocol: str) -> ConfigChange:
     found = scope.last(PROTOCOL)
     assert found is not None
     what = f"line {found.entry.line}: {_shown(found.entry)} stays: {shown(protocol)} is no protocol of a plain consumer"
-    return Decision(scope, notes=(what,))
+    return ConfigChange(scope, notes=(what,))
 
 
 class _Puts:
@@ -145,7 +145,7 @@ class _Puts:
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
         self.put: list[Put] = []
-        self.gone: list[Entry] = []
+        self.gone: list[ConfigEntry] = []
         self.changes: list[str] = []
 
     def __call__(self, key: str, value: str) -> None:
@@ -181,6 +181,6 @@ def _mapped(strategies: Iterable[str]) -> tuple[str | None, list[str]]:
     return next((assignor for _, assignor in known if assignor is not None), None), unknown
 
 
-def _shown(entry: Entry) -> str:
+def _shown(entry: ConfigEntry) -> str:
     value = shown((entry.value or "").strip())
     return f"{entry.full}={value if len(value) <= _LONGEST_SHOWN else value[:_LONGEST_SHOWN] + '...'}"

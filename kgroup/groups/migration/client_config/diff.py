@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from itertools import accumulate
 
 from kgroup.groups.migration.client_config.edit import Span
-from kgroup.groups.migration.client_config.entries import Reading
+from kgroup.groups.migration.client_config.entries import ConfigFile
 from kgroup.groups.migration.client_config.masking import shown_line
 
 _BREAK = re.compile(r"\r\n|\r|\n")
@@ -24,7 +24,7 @@ def split_lines(text: str, *, yaml: bool = False) -> list[str]:
     return [*lines, text[at:]] if at < len(text) else lines
 
 
-def unified(reading: Reading, spans: Iterable[Span], name: str) -> Iterator[str]:
+def unified(reading: ConfigFile, spans: Iterable[Span], name: str) -> Iterator[str]:
     """The lines of the diff, none where nothing changed.
 
     Made from the changes themselves: a comparison of the two texts may take lines that others repeat for changed, and

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from kgroup.groups.migration.client_config.decide import Decision, Put
-from kgroup.groups.migration.client_config.entries import Entry, Leaf, Reading
+from kgroup.groups.migration.client_config.decide import ConfigChange, Put
+from kgroup.groups.migration.client_config.entries import ConfigEntry, ConfigFile, Leaf
 from kgroup.groups.migration.client_config.names import GROUP_ID, PROTOCOL
 from kgroup.support.errors import ConfigError
 
@@ -16,7 +16,7 @@ Span = tuple[int, int, str]
 
 
 def edited(
-    reading: Reading, decisions: Iterable[Decision], read: Callable[[str], Reading], name: str
+    reading: ConfigFile, decisions: Iterable[ConfigChange], read: Callable[[str], ConfigFile], name: str
 ) -> tuple[str, tuple[Span, ...]]:
     """The text with the decisions carried out, and what changed in it. ``read`` reads such a file.
 
@@ -53,17 +53,17 @@ def _spliced(text: str, spans: Iterable[Span]) -> str:
 class _Edits:
     """What becomes of whole settings: lines that take the place of one, new ones, and those that go."""
 
-    replaced: dict[int, tuple[Entry, list[str]]] = field(default_factory=dict)
+    replaced: dict[int, tuple[ConfigEntry, list[str]]] = field(default_factory=dict)
     new: list[str] = field(default_factory=list)
-    gone: dict[int, Entry] = field(default_factory=dict)
-    anchor: Entry | None = None
+    gone: dict[int, ConfigEntry] = field(default_factory=dict)
+    anchor: ConfigEntry | None = None
 
-    def touched(self) -> tuple[Entry, ...]:
+    def touched(self) -> tuple[ConfigEntry, ...]:
         """The settings that are changed or go."""
         return (*self.gone.values(), *(entry for entry, _ in self.replaced.values()))
 
 
-def _edits(reading: Reading, decision: Decision) -> _Edits:
+def _edits(reading: ConfigFile, decision: ConfigChange) -> _Edits:
     scope = decision.scope
     edits = _Edits(gone={entry.start: entry for entry in decision.gone})
     # Where `- a: 1` loses its setting, what comes takes the place behind the dash.
@@ -82,7 +82,7 @@ def _edits(reading: Reading, decision: Decision) -> _Edits:
     return edits
 
 
-def _spans(reading: Reading, decision: Decision, name: str) -> Iterator[Span]:
+def _spans(reading: ConfigFile, decision: ConfigChange, name: str) -> Iterator[Span]:
     """Stretches of the text and what takes their place."""
     edits = _edits(reading, decision)
     beside = decision.scope.home if edits.new else None
@@ -102,7 +102,7 @@ def _spans(reading: Reading, decision: Decision, name: str) -> Iterator[Span]:
             yield start, entry.end, ""
 
 
-def _placed(reading: Reading, edits: _Edits, anchor: Entry | None) -> Iterator[Span]:
+def _placed(reading: ConfigFile, edits: _Edits, anchor: ConfigEntry | None) -> Iterator[Span]:
     """The new lines: in the place of the anchor where it goes, behind it where it stays."""
     if anchor is None:
         yield _at_the_end(reading, edits.new)
@@ -114,17 +114,17 @@ def _placed(reading: Reading, edits: _Edits, anchor: Entry | None) -> Iterator[S
         yield _after(reading, anchor, edits.new)
 
 
-def _prefix(entry: Entry, key: str) -> str:
+def _prefix(entry: ConfigEntry, key: str) -> str:
     return entry.own[: len(entry.own) - len(key)]
 
 
-def _line(reading: Reading, prefix: str, put: Put, beside: Entry | None) -> str:
+def _line(reading: ConfigFile, prefix: str, put: Put, beside: ConfigEntry | None) -> str:
     """A new setting, written as its neighbour is."""
     default = ": " if reading.kind == "yaml" else "="
     return f"{prefix}{put.key}{beside.separator if beside else default}{put.value}"
 
 
-def _anchor(decision: Decision) -> Entry | None:
+def _anchor(decision: ConfigChange) -> ConfigEntry | None:
     """Beside what new settings go: what they take the place of, else ``group.id``, else the last of the consumer's."""
     scope = decision.scope
     for put in decision.put:
@@ -141,14 +141,14 @@ def _anchor(decision: Decision) -> Entry | None:
     return scope.home
 
 
-def _after(reading: Reading, entry: Entry, lines: list[str]) -> Span:
+def _after(reading: ConfigFile, entry: ConfigEntry, lines: list[str]) -> Span:
     text = "".join(f"{entry.indent}{line}{reading.eol}" for line in lines)
     if not _eol_before(reading.text, entry.end):
         text = reading.eol + text.removesuffix(reading.eol)
     return entry.end, entry.end, text
 
 
-def _at_the_end(reading: Reading, lines: list[str]) -> Span:
+def _at_the_end(reading: ConfigFile, lines: list[str]) -> Span:
     """For a file that holds comments at most."""
     end = len(reading.text)
     begun = reading.text.removeprefix("\ufeff") and not _eol_before(reading.text, end)
@@ -162,7 +162,7 @@ def _eol_before(text: str, end: int) -> str:
     return text[end - 1 : end] if text[end - 1 : end] in ("\r", "\n", "\x85", "\u2028", "\u2029") else ""
 
 
-def _prove(reading: Reading, decisions: list[Decision], after: Reading) -> bool:
+def _prove(reading: ConfigFile, decisions: list[ConfigChange], after: ConfigFile) -> bool:
     """Whether the two differ in the settings that were meant, and in nothing else."""
     touched: set[tuple[object, ...]] = set()
     wanted: Counter[tuple[tuple[object, ...], str]] = Counter()

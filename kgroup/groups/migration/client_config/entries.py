@@ -9,7 +9,7 @@ Kind = Literal["java", "librdkafka", "yaml"]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ConfigEntry:
     """One setting of a file.
 
     ``own`` is its key as it stands there and ``full`` with those of the mappings around it; in both, ``a[b.c]`` reads
@@ -57,7 +57,7 @@ class Leaf:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ConfigFile:
     """A file's settings; ``blocks`` are texts inside it that look like files of their own, as (line, key).
 
     ``eol`` is how its lines end.
@@ -65,7 +65,7 @@ class Reading:
 
     kind: Kind
     text: str
-    entries: tuple[Entry, ...]
+    entries: tuple[ConfigEntry, ...]
     leaves: tuple[Leaf, ...]
     eol: str
     blocks: tuple[tuple[int, str], ...] = ()

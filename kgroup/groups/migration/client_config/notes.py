@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kgroup.groups.migration.client_config.decide import Decision, Flavour, milliseconds
+from kgroup.groups.migration.client_config.decide import ConfigChange, Flavour, milliseconds
 from kgroup.groups.migration.client_config.masking import shown
 from kgroup.groups.migration.client_config.names import (
     HEARTBEAT,
@@ -28,7 +28,7 @@ MINIMUM = {
 """Where the protocol became generally available in each client; advised is what has the known faults mended."""
 
 
-def consumer_notes(decision: Decision, flavours: tuple[Flavour, ...]) -> Iterator[str]:
+def consumer_notes(decision: ConfigChange, flavours: tuple[Flavour, ...]) -> Iterator[str]:
     """To the consumer protocol. ``flavours`` are the clients that may read the file."""
     scope = decision.scope
     for flavour in flavours:
@@ -53,7 +53,7 @@ def consumer_notes(decision: Decision, flavours: tuple[Flavour, ...]) -> Iterato
     yield from _code_notes(flavours)
 
 
-def _assignor_notes(decision: Decision) -> Iterator[str]:
+def _assignor_notes(decision: ConfigChange) -> Iterator[str]:
     scope = decision.scope
     if decision.strategies:
         kept = f"; {decision.assignor} is taken for the rest of the list" if decision.assignor else ""
@@ -68,7 +68,7 @@ def _assignor_notes(decision: Decision) -> Iterator[str]:
         )
 
 
-def _timeout_notes(decision: Decision) -> Iterator[str]:
+def _timeout_notes(decision: ConfigChange) -> Iterator[str]:
     scope = decision.scope
     for key, config, flag in (
         (SESSION, "consumer.session.timeout.ms", "--session-timeout"),
@@ -119,7 +119,9 @@ def _code_notes(flavours: tuple[Flavour, ...]) -> Iterator[str]:
     )
 
 
-def classic_notes(decision: Decision, flavours: tuple[Flavour, ...], session_timeout_ms: int | None) -> Iterator[str]:
+def classic_notes(
+    decision: ConfigChange, flavours: tuple[Flavour, ...], session_timeout_ms: int | None
+) -> Iterator[str]:
     """Back to the classic protocol; ``session_timeout_ms`` is the client's from now on, None for its default."""
     scope = decision.scope
     if decision.strategies and any(put.key == PROTOCOL for put in decision.put):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from kgroup.groups.migration.client_config.entries import Entry, Kind, Leaf, Reading
+from kgroup.groups.migration.client_config.entries import ConfigEntry, ConfigFile, Kind, Leaf
 from kgroup.groups.migration.client_config.names import LONGEST_KEY
 from kgroup.support.errors import ConfigError
 
@@ -26,7 +26,7 @@ def dotted(key: str) -> str:
     return _BRACKETS.sub(r".\1", key).lstrip(".") if "[" in key and len(key) <= LONGEST_KEY else key
 
 
-def read_properties(text: str, name: str, kind: Kind) -> Reading:
+def read_properties(text: str, name: str, kind: Kind) -> ConfigFile:
     """The entries of a properties file, repeated ones included. Raises ConfigError with file and line.
 
     Java joins a line that ends with a backslash to the next one and knows escapes; nothing that reads librdkafka's
@@ -34,7 +34,7 @@ def read_properties(text: str, name: str, kind: Kind) -> Reading:
     """
     entries = tuple(_entries(text, name, joined=kind == "java"))
     found = re.search(r"\r\n|\r|\n", text)
-    return Reading(
+    return ConfigFile(
         kind=kind,
         text=text,
         entries=entries,
@@ -43,7 +43,7 @@ def read_properties(text: str, name: str, kind: Kind) -> Reading:
     )
 
 
-def _entries(text: str, name: str, *, joined: bool) -> Iterator[Entry]:
+def _entries(text: str, name: str, *, joined: bool) -> Iterator[ConfigEntry]:
     for line, start, end, content in _logical_lines(text, joined=joined):
         indent = _INDENT.match(text, start)
         assert indent is not None
@@ -57,7 +57,7 @@ def _entries(text: str, name: str, *, joined: bool) -> Iterator[Entry]:
         else:
             value = value.rstrip(_BLANK)
         own = dotted(own)
-        yield Entry(
+        yield ConfigEntry(
             full=own,
             own=own,
             value=value,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from kgroup.groups.migration.client_config.decide import Flavour
-from kgroup.groups.migration.client_config.entries import Reading
+from kgroup.groups.migration.client_config.entries import ConfigFile
 from kgroup.groups.migration.client_config.names import JAVA_ONLY, LIBRDKAFKA_ONLY, STRATEGY, known
 
 _YAML_ENDINGS = (".yml", ".yaml", ".json")
@@ -34,7 +34,7 @@ def may_be_properties(text: str, name: str) -> bool:
     return not name.lower().endswith(_YAML_ENDINGS) and _INDENTED_ASSIGNMENT.search(text) is not None
 
 
-def flavours_of(reading: Reading) -> tuple[tuple[Flavour, ...], str | None]:
+def flavours_of(reading: ConfigFile) -> tuple[tuple[Flavour, ...], str | None]:
     """The clients that may read it, likelier first, and what to say where that is a guess."""
     java = librdkafka = 0
     for entry in reading.entries:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kgroup.groups.migration.client_config.entries import Entry, Reading
+from kgroup.groups.migration.client_config.entries import ConfigEntry, ConfigFile
 from kgroup.groups.migration.client_config.names import (
     BROKERS_OWN,
     CLIENTS,
@@ -29,11 +29,11 @@ _NOT_OF_CLIENTS = re.compile(r"(^|\.)(zookeeper|broker|controller|group\.(consum
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class ClientSetting:
     """A client's setting under the name that clients know it by; ``home`` is whether new ones go beside it."""
 
     key: str
-    entry: Entry
+    entry: ConfigEntry
     home: bool = True
 
 
@@ -44,8 +44,8 @@ class Scope:
     New ones go beside ``home``, into the same mapping, with ``prefix`` before their keys; None: the file is empty.
     """
 
-    settings: tuple[Setting, ...]
-    home: Entry | None
+    settings: tuple[ClientSetting, ...]
+    home: ConfigEntry | None
     prefix: str
 
     @property
@@ -53,7 +53,7 @@ class Scope:
         """What stands before the keys of its settings, with those of the mappings around and a dot at the end."""
         return (self.home.around if self.home else "") + self.prefix
 
-    def last(self, key: str) -> Setting | None:
+    def last(self, key: str) -> ClientSetting | None:
         """The setting that counts, None where there is none."""
         return next((setting for setting in reversed(self.settings) if setting.key == key), None)
 
@@ -64,14 +64,14 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ConsumerScopes:
     """The consumers of a file, and what is said of settings that were seen and left alone."""
 
     scopes: tuple[Scope, ...]
     notes: tuple[str, ...]
 
 
-def find_scopes(reading: Reading, name: str) -> Found:
+def find_scopes(reading: ConfigFile, name: str) -> ConsumerScopes:
     """The consumers whose settings a file holds.
 
     Raises ConfigError for a file without any client's settings, for a broker's, and for one in which the settings of
@@ -83,10 +83,10 @@ def find_scopes(reading: Reading, name: str) -> Found:
     scopes = finder.scopes()
     if not scopes and not finder.notes:
         scopes = (_only_client(reading, finder, name),)
-    return Found(scopes, tuple(finder.notes))
+    return ConsumerScopes(scopes, tuple(finder.notes))
 
 
-def _refuse_brokers(reading: Reading, name: str) -> None:
+def _refuse_brokers(reading: ConfigFile, name: str) -> None:
     for entry in reading.entries:
         if entry.own in BROKERS_OWN:
             raise ConfigError(
@@ -100,11 +100,11 @@ _Key = tuple[int, int, str]
 class _Finder:
     """Puts the client settings of a file together by where they stand."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: ConfigFile) -> None:
         self.notes: list[str] = []
-        self.places: dict[_Key, list[Setting]] = {}
+        self.places: dict[_Key, list[ClientSetting]] = {}
         self.owners: dict[_Key, str] = {}
-        self.spring: dict[int, list[Entry]] = {}
+        self.spring: dict[int, list[ConfigEntry]] = {}
         for entry in reading.entries:
             if entry.value is None:
                 continue
@@ -124,11 +124,11 @@ class _Finder:
         found = [*(strong or ([] if spring else plain)), *spring]
         return tuple(sorted(found, key=lambda scope: scope.home.start if scope.home else 0))
 
-    def _take(self, entry: Entry) -> None:
+    def _take(self, entry: ConfigEntry) -> None:
         split = known(entry.own, CLIENTS)
         if split is not None:
             prefix, key = split
-            self.places.setdefault((entry.document, entry.mapping, prefix), []).append(Setting(key, entry))
+            self.places.setdefault((entry.document, entry.mapping, prefix), []).append(ClientSetting(key, entry))
             return
         owner = known(entry.own, OTHER_GROUPS)
         if owner is not None:
@@ -139,7 +139,7 @@ class _Finder:
                 f"line {entry.line}: {nested[1]} is spread over nested keys ({entry.full}) and stays: change it by hand"
             )
 
-    def _scope(self, place: _Key, settings: list[Setting]) -> Scope | None:
+    def _scope(self, place: _Key, settings: list[ClientSetting]) -> Scope | None:
         prefix = place[-1]
         whole = settings[0].entry.around + prefix
         if whole.startswith(_SPRING):
@@ -161,7 +161,7 @@ class _Finder:
             return None
         return Scope(tuple(settings), settings[-1].entry, prefix)
 
-    def _note_embedded(self, settings: Iterable[Setting], owner: str, *, only: bool = True) -> None:
+    def _note_embedded(self, settings: Iterable[ClientSetting], owner: str, *, only: bool = True) -> None:
         for setting in settings:
             if only and setting.key in MATTER:
                 entry = setting.entry
@@ -170,11 +170,13 @@ class _Finder:
                 )
 
 
-def _spring_scope(entries: list[Entry]) -> Scope | None:
+def _spring_scope(entries: list[ConfigEntry]) -> Scope | None:
     """Spring Boot's consumer: its own keys, and Kafka's under ``properties``, for all clients or for consumers."""
     common = _spring_settings(entries, _SPRING + "properties.")
     own = _spring_settings(entries, _SPRING + "consumer.properties.")
-    heartbeats = [Setting(HEARTBEAT, entry, home=False) for entry in entries if _SPRING_HEARTBEAT.fullmatch(entry.full)]
+    heartbeats = [
+        ClientSetting(HEARTBEAT, entry, home=False) for entry in entries if _SPRING_HEARTBEAT.fullmatch(entry.full)
+    ]
     home = _spring_home(entries, _SPRING + "consumer.properties.", "")
     if home is None and any(setting.key in DISTINCTIVE for setting in common):
         home = _spring_home([setting.entry for setting in common], _SPRING + "properties.", "")
@@ -184,21 +186,21 @@ def _spring_scope(entries: list[Entry]) -> Scope | None:
         return None
     entry, prefix = home
     settings = tuple(
-        Setting(setting.key, setting.entry, home=setting.home and setting.entry.mapping == entry.mapping)
+        ClientSetting(setting.key, setting.entry, home=setting.home and setting.entry.mapping == entry.mapping)
         for setting in (*common, *heartbeats, *own)
     )
     return Scope(settings, entry, prefix)
 
 
-def _spring_settings(entries: Iterable[Entry], base: str) -> list[Setting]:
+def _spring_settings(entries: Iterable[ConfigEntry], base: str) -> list[ClientSetting]:
     return [
-        Setting(key, entry)
+        ClientSetting(key, entry)
         for entry in entries
         if entry.full.startswith(base) and (key := entry.full[len(base) :]) in CLIENTS and entry.own.endswith(key)
     ]
 
 
-def _spring_home(entries: Iterable[Entry], base: str, below: str) -> tuple[Entry, str] | None:
+def _spring_home(entries: Iterable[ConfigEntry], base: str, below: str) -> tuple[ConfigEntry, str] | None:
     """The last setting under ``base``, and what keys beside it begin with to be under ``below``; None without one."""
     home = None
     for entry in entries:
@@ -208,7 +210,7 @@ def _spring_home(entries: Iterable[Entry], base: str, below: str) -> tuple[Entry
     return home
 
 
-def _only_client(reading: Reading, finder: _Finder, name: str) -> Scope:
+def _only_client(reading: ConfigFile, finder: _Finder, name: str) -> Scope:
     """Where a consumer's settings would go in a file that has none."""
     if not reading.entries:
         if any(leaf.value for leaf in reading.leaves):

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kgroup.groups.migration.client_config.entries import Entry, Leaf, Reading
+from kgroup.groups.migration.client_config.entries import ConfigEntry, ConfigFile, Leaf
 from kgroup.groups.migration.client_config.names import CLASSIC_ONLY, PROTOCOL
 from kgroup.groups.migration.client_config.properties import dotted
 from kgroup.support.errors import ConfigError
@@ -22,7 +22,7 @@ _SETTING_IN_TEXT = re.compile(
 )
 
 
-def read_yaml(text: str, name: str) -> Reading:
+def read_yaml(text: str, name: str) -> ConfigFile:
     """The settings of all documents of a YAML file. Raises ConfigError with file and line."""
     import yaml
 
@@ -42,7 +42,7 @@ def read_yaml(text: str, name: str) -> Reading:
         problem = re.sub(r"'(?!<)[^']{2,}'", HIDDEN, getattr(error, "problem", None) or "unreadable")
         raise ConfigError(f"{spot}: not YAML: {problem}") from None
     found = _BREAK.search(text)
-    return Reading(
+    return ConfigFile(
         kind="yaml",
         text=text,
         entries=tuple(reader.entries),
@@ -70,7 +70,7 @@ class _Reader:
         self.text = text
         self.mark = mark
         self.line_starts = [mark, *(found.end() for found in _BREAK.finditer(text))]
-        self.entries: list[Entry] = []
+        self.entries: list[ConfigEntry] = []
         self.leaves: list[Leaf] = []
         self._mappings = 0
         self.blocks: list[tuple[int, str]] = []
@@ -119,7 +119,7 @@ class _Reader:
                 self.entries.append(self._entry(pair, own, whole, document))
             self.node(value, (*place, name), whole, document)
 
-    def _entry(self, pair: _Pair, own: str, full: str, document: int) -> Entry:
+    def _entry(self, pair: _Pair, own: str, full: str, document: int) -> ConfigEntry:
         key, value = pair.key, pair.value
         begin = key.start_mark.index + self.mark
         line_start = self.line_starts[key.start_mark.line]
@@ -130,7 +130,7 @@ class _Reader:
             # The first setting of an item of a list, `- a: 1`: the dash stays, and the next setting moves up to it.
             start, lead = begin, ""
             inline = inline or _DASHES.fullmatch(before) is None
-        return Entry(
+        return ConfigEntry(
             full=full,
             own=own,
             value=_value(value),
