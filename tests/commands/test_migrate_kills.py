@@ -285,6 +285,7 @@ def test_signal_in_the_middle(
 def kill_many_times(world: KafkaWorld, name: Name, tmp_path: Path, turns: int, count: int) -> int:
     """There and back by turns, each of them killed somewhere, and each ended by the same command again.
 
+    More turns follow, up to four times as many, until one of the kills has come in the middle.
     Returns how often some groups were converted and others not, or held a member, when kgroup died.
     """
     seed = random.randrange(10**6)
@@ -309,8 +310,8 @@ def kill_many_times(world: KafkaWorld, name: Name, tmp_path: Path, turns: int, c
     assert ended(process).exit_code == 0
     whole_s = time.monotonic() - started
 
-    in_the_middle, target = 0, "consumer"
-    for turn in range(turns):
+    in_the_middle, target, turn = 0, "consumer", 0
+    while turn < turns or (not in_the_middle and turn < 4 * turns):
         target, note = OTHER[target], f"seed {seed}, turn {turn}"
         if turn % 5 == 4:
             killed(fleet(target), lambda: True, chosen.uniform(0, whole_s))
@@ -326,6 +327,7 @@ def kill_many_times(world: KafkaWorld, name: Name, tmp_path: Path, turns: int, c
         known = changes(state)
         assert {row["verdict"] for row in cli(*fleet(target), "-o", "json").data} == {"DONE"}, note
         assert changes(state) == known, note
+        turn += 1
     return in_the_middle
 
 
