@@ -1,4 +1,4 @@
-"""A file that stands under its name only when it is complete, and in another's place only where that is wanted."""
+"""A file that gets its name only when it is complete, and replaces an existing file only on request."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ _MODE, _PUBLIC_MODE = 0o600, 0o644
 
 
 class AtomicFile:
-    """``with WholeFile(path, "--backup") as file``: bytes written to ``file`` are at ``path`` after the block.
+    """``with AtomicFile(path, "--backup") as file``: bytes written to ``file`` are at ``path`` after the block.
 
-    They are written to ``path.part``, synced and renamed; where the block fails, ``path.part`` is removed. The
-    file is readable by its owner alone. A device, a FIFO and /dev/stdout are written to as they are. ``option``
-    is what the user typed the path after. Entering raises UsageError where the file holds something already, can't
-    be made, or is being written by another kgroup. With ``replaces`` it takes the place of what is there, and everybody
-    may read it: a collector of metrics is another user.
+    They are written to ``path.part``, synced and renamed. If the block fails, ``path.part`` is removed. Only the owner
+    can read the file. A device, a FIFO and /dev/stdout are written to directly.
+
+    ``option`` is the option before the path on the command line. Entering raises UsageError if the file is not empty,
+    cannot be created, or is being written by another kgroup run. With ``replaces`` an existing file is replaced and
+    every user may read the new one: a metrics collector runs as another user.
     """
 
     def __init__(self, path: Path | str, option: str, *, replaces: bool = False) -> None:
@@ -34,7 +35,7 @@ class AtomicFile:
         self._path = Path(path)
 
     def check(self) -> None:
-        """Raise the UsageError that entering would, as far as it can be told without writing anything."""
+        """Raise the UsageError that entering would raise, as far as it is known without writing anything."""
         if not self._typed:
             raise UsageError(f"{self._option} wants the name of a file")
         if re.fullmatch(_DESCRIPTOR, self._typed):
@@ -69,16 +70,16 @@ class AtomicFile:
         finally:
             if self._part is not None and not complete:
                 self._part.unlink(missing_ok=True)
-            with suppress(OSError):  # of what is still in the buffer, and was given up
-                self._file.close()  # and with it the lock
+            with suppress(OSError):  # the rest of the buffer is given up
+                self._file.close()  # this releases the lock too
 
     def failure(self, error: OSError) -> KgroupError:
-        """What to raise for an error of writing."""
+        """The error to raise for a failed write."""
         return KgroupError(f"{self._typed} could not be written: {error.strerror or error}", code="file")
 
     def _opened(self) -> IO[bytes]:
         if found := re.fullmatch(_DESCRIPTOR, self._typed):
-            # Opening it again would write from the file's start, over what the shell's other writers wrote.
+            # Opening it again would write from the start of the file, over the output of the shell's other writers.
             numbered, stdout, stderr, proc = found.groups()
             return os.fdopen(os.dup(1 if stdout else 2 if stderr else int(numbered or proc)), "wb")
         self._path = self._path.resolve()
@@ -97,14 +98,14 @@ class AtomicFile:
             raise self._usage("is there already, and is not overwritten")
 
     def _locked(self, part: Path) -> int:
-        """The descriptor of ``part``, empty; what a killed run left there is taken over, a living one's is not."""
+        """The locked, empty ``part``. Reuses the file of a killed run; refuses one that another run is writing."""
         if part.is_symlink() or (part.exists() and not part.is_file()):
             raise self._usage(f"{part} is in the way")
         descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, self._mode)
         try:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                # Between our opening it and locking it, its writer may have given it its final name.
+                # Between our open and our lock, the other writer may have renamed it.
                 ours = part.exists() and os.path.samestat(part.stat(), os.fstat(descriptor))
             except BlockingIOError:
                 ours = False
@@ -122,7 +123,7 @@ class AtomicFile:
         if self._part is None:
             return
         os.fsync(self._file.fileno())
-        self._require_free()  # somebody may have made it meanwhile
+        self._require_free()  # another process may have created it meanwhile
         self._part.replace(self._path)
         directory = os.open(self._path.parent, os.O_RDONLY)
         try:
@@ -135,9 +136,9 @@ class AtomicFile:
 
 
 def nearest(path: Path) -> Path:
-    """``path``, or the first above it that exists. Raises OSError where one of them may not be entered.
+    """``path``, or its nearest parent that exists. Raises OSError if one of the directories may not be entered.
 
-    ``Path.exists`` would take what is below such a directory for missing, from Python 3.14 on.
+    ``Path.exists`` reports everything below such a directory as missing, from Python 3.14 on.
     """
     for one in (path, *path.parents):
         with suppress(FileNotFoundError, NotADirectoryError):

@@ -1,4 +1,4 @@
-"""The present moment; decisions get it passed in."""
+"""The current time; functions that decide something take it as a parameter."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 
 
 def utc_now() -> datetime:
-    """Now, with its zone."""
+    """The current time in UTC, with its time zone."""
     return datetime.now(UTC)
 
 
 def utc_ms() -> int:
-    """Now, in ms since 1970: what Kafka's timestamps are compared with."""
+    """The current time in ms since 1970, to be compared with Kafka's timestamps."""
     return round(utc_now().timestamp() * 1000)

@@ -1,4 +1,4 @@
-"""Which cluster an answer or an error is about."""
+"""Names the cluster that a result or an error belongs to."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ClusterRef:
-    """Which cluster was asked. ``cluster_id`` is None before it answered, ``context`` where none is in use."""
+    """The cluster that was asked. ``cluster_id`` is None until it answers; ``context`` is None if none is in use."""
 
     cluster_id: str | None
     bootstrap_servers: str
@@ -15,5 +15,5 @@ class ClusterRef:
 
     @property
     def label(self) -> str:
-        """What a person calls it: the context's name, else the first address."""
+        """The name for messages: the context's name, otherwise the first address."""
         return self.context or self.bootstrap_servers.split(",")[0]

@@ -1,4 +1,4 @@
-"""Durations as people type them (``5m``, ``1h30m``) and as screens show them."""
+"""Durations as users type them (``5m``, ``1h30m``) and as kgroup shows them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kgroup.support.errors import UsageError
 
 SECONDS_PER_UNIT = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
-# Patterns as text: re compiles them at their first use, and keeps them; most command lines have no duration.
+# Patterns as text: re compiles and caches them at their first use; most command lines have no duration.
 _PART = r"(?a)(\d+(?:\.\d+)?)(ms|s|m|h|d)"
 _WHOLE = r"(?a)(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+"
 _NUMBER = r"(?a)\d+(?:\.\d+)?"
@@ -22,8 +22,8 @@ _LONGEST_S = 10 * 366 * 86_400.0
 def parse_duration(text: str, option: str) -> float:
     """``text`` in seconds; every number needs a unit: ms, s, m, h or d (``1h30m`` is 5400.0).
 
-    ``option`` is what the user typed it after (``--within``), or the name of a variable or setting.
-    Raises UsageError for a bare number, for what is no duration, and for more than ten years.
+    ``option`` names the source in messages: an option (``--within``), a variable or a setting. Raises UsageError for a
+    bare number, for anything else that is not a duration, and for more than ten years.
     """
     stripped = text.strip()
     if re.fullmatch(_WHOLE, stripped):
@@ -41,8 +41,8 @@ def parse_duration(text: str, option: str) -> float:
 def parse_timeout(text: str, warn: Callable[[str], None], option: str = "--timeout") -> float:
     """``text`` in seconds; a bare number is milliseconds, the unit of kafka-consumer-groups.sh.
 
-    A bare number under 1000 warns, because whoever types it means seconds. Raises UsageError for what is no
-    duration, for zero, and for more than a day.
+    A bare number under 1000 warns, because the user probably means seconds. Raises UsageError if it is not a duration,
+    is zero, or is more than a day.
     """
     stripped = text.strip()
     if stripped.isascii() and stripped.isdigit():
@@ -64,8 +64,8 @@ def parse_timeout(text: str, warn: Callable[[str], None], option: str = "--timeo
 def format_duration(seconds: float) -> str:
     """The two largest units that matter: ``250ms``, ``45s``, ``1m14s``, ``38m``, ``1h23m``, ``6d23h``.
 
-    Seconds are left out from ten minutes on, rounding is to the nearest unit shown; a negative duration
-    keeps its sign.
+    Rounds to the smallest unit shown: from ten minutes on minutes, from one day on hours. A negative duration keeps its
+    sign.
     """
     if seconds < 0:
         return "-" + format_duration(-seconds)

@@ -1,7 +1,7 @@
-"""What can go wrong, one class for each thing that a person can act on, and the one table of exit codes.
+"""The errors of kgroup, one class for each thing that a user can act on, and the one table of exit codes.
 
-An error says what happened and to what (``message``), the facts that show it (``details``), and what to do
-next (``hint``). ``code`` is the stable word in brackets that scripts may match, and which ``--accept`` takes.
+``message`` states what happened and to which object, ``details`` the evidence, ``hint`` the next step. ``code`` is the
+stable word in brackets that scripts may match and ``--accept`` takes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kgroup.support.cluster_ref import ClusterRef
 
 
 class ExitCode(IntEnum):
-    """Exit statuses of kgroup; README's table is tested against this one."""
+    """Exit codes of kgroup; a test compares README's table with this one."""
 
     DONE = 0
     FAILED = 1
@@ -46,8 +46,8 @@ EXIT_MEANINGS: dict[ExitCode, str] = {
 class KgroupError(Exception):
     """Base of all errors that kgroup reports without a traceback.
 
-    ``details`` are lines of evidence; ``hint`` is what to do next, with at most one command. ``cluster`` is
-    which one was asked, None before it answered.
+    ``details`` are lines of evidence. ``hint`` is the next step, with at most one command. ``cluster`` is the cluster
+    that was asked, None if it has not answered yet.
     """
 
     exit_code: ClassVar[ExitCode] = ExitCode.FAILED
@@ -66,35 +66,35 @@ class KgroupError(Exception):
 
 
 class UsageError(KgroupError):
-    """The command line asks for something that has no meaning."""
+    """The command line asks for something impossible or meaningless."""
 
     exit_code = ExitCode.USAGE
     code = "usage"
 
 
 class ConfigError(KgroupError):
-    """A configuration file, context or client setting can't be used."""
+    """A configuration file, context or client setting cannot be used."""
 
     exit_code = ExitCode.USAGE
     code = "config"
 
 
 class Unreachable(KgroupError):
-    """No broker answered, or not as Kafka does; ``code`` is unreachable, timed-out, tls or not-kafka."""
+    """No broker answered, or the answer was not Kafka's; ``code`` is unreachable, timed-out, tls or not-kafka."""
 
     exit_code = ExitCode.UNREACHABLE
     code = "unreachable"
 
 
 class AuthenticationFailed(KgroupError):
-    """A broker refused who we say we are."""
+    """A broker rejected our credentials."""
 
     exit_code = ExitCode.NOT_AUTHORIZED
     code = "auth-failed"
 
 
 class NotAuthorized(KgroupError):
-    """Nothing of what was asked may be seen or done by this user."""
+    """This user lacks the rights for everything that was asked."""
 
     exit_code = ExitCode.NOT_AUTHORIZED
     code = "not-authorized"
@@ -115,13 +115,13 @@ class Refused(KgroupError):
 
 
 class NotVerified(KgroupError):
-    """It was done, but reading it back failed, or did not find what was to be there; ``code`` says which."""
+    """The change was made, but reading it back failed or showed another state; ``code`` says which."""
 
     exit_code = ExitCode.PARTLY
     code = "not-verified"
 
 
 class SandboxError(KgroupError):
-    """The local broker could not be fetched, started or stopped."""
+    """The local broker could not be downloaded, started or stopped."""
 
     code = "sandbox"

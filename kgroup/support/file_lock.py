@@ -1,4 +1,4 @@
-"""A lock between processes: a file that the system unlocks when its holder dies."""
+"""A lock between processes: the operating system releases it when its holder dies."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PATIENCE_S = 180.0
 def exclusive(
     path: Path, event: Callable[[str, str], None], holder: str, patience_s: float = _PATIENCE_S
 ) -> Iterator[None]:
-    """Hold the lock during the block; reports an ``event`` where it waits for ``holder``.
+    """Hold the lock during the block; reports one ``event`` if it must wait for ``holder``.
 
     Raises Refused after ``patience_s`` seconds.
     """

@@ -1,4 +1,4 @@
-"""Reading a file that was named on the command line, or stdin."""
+"""Reads a file that was named on the command line, or stdin."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ _MOST_BYTES = 512 * 1024 * 1024
 
 
 def source_name(path: str) -> str:
-    """What the file is called in messages."""
+    """The name of the file in messages; ``-`` is stdin."""
     return "stdin" if path == "-" else path
 
 
 def read_bytes(path: str, option: str) -> bytes:
-    """The whole file ``path``, or stdin where it is ``-``.
+    """The whole file ``path``, or stdin if it is ``-``.
 
-    Raises UsageError, with the path, for a file that can't be read. ``option`` is the flag that named it.
+    ``option`` is the option that named the file. Raises UsageError, with the path, if the file cannot be read or has
+    more than 512 MiB.
     """
     if not path:
         raise UsageError(f"{option} is empty", hint="Is a variable of the script not set?")
@@ -37,7 +38,7 @@ def read_bytes(path: str, option: str) -> bytes:
 
 
 def read_text(path: str, option: str) -> str:
-    """The text of a file, line ends as they are. Raises UsageError as ``read_bytes``, and for what is not UTF-8."""
+    """The text of a file, line ends unchanged. Raises UsageError as ``read_bytes`` does, and if it is not UTF-8."""
     data = read_bytes(path, option)
     try:
         return data.decode()
@@ -50,7 +51,7 @@ def read_text(path: str, option: str) -> str:
 
 
 def _read(file: int | Path) -> bytes:
-    """The whole file, as long as it is of a reasonable size; ``<(kgroup export ...)`` is a pipe and welcome."""
+    """At most ``_MOST_BYTES`` + 1 bytes of the file. Refuses devices, accepts pipes: ``<(kgroup export ...)``."""
     with open(file, "rb", closefd=file != _STDIN) as stream:
         mode = os.fstat(stream.fileno()).st_mode
         if stat.S_ISBLK(mode) or (stat.S_ISCHR(mode) and file != _STDIN):

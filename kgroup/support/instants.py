@@ -1,4 +1,4 @@
-"""Moments out of a log as text; a time that no calendar has (broken bytes) is None."""
+"""Timestamps from a log as text; a timestamp outside the calendar (broken bytes) becomes None."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 
 def moment(timestamp_ms: int | None) -> datetime | None:
-    """The moment, with its zone."""
+    """The datetime in UTC, None for None, a negative or an impossible timestamp."""
     if timestamp_ms is None or timestamp_ms < 0:
         return None
     try:
@@ -16,6 +16,6 @@ def moment(timestamp_ms: int | None) -> datetime | None:
 
 
 def rfc3339(timestamp_ms: int | None) -> str | None:
-    """``2026-11-21T03:02:11.250Z``."""
+    """The timestamp in RFC 3339, ``2026-11-21T03:02:11.250Z``; None as in ``moment``."""
     found = moment(timestamp_ms)
     return None if found is None else found.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,4 +1,4 @@
-"""Finding a Java that can run Kafka: ``JAVA_HOME`` first, then ``PATH``."""
+"""Finds a Java that can run Kafka: ``JAVA_HOME`` first, then ``PATH``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ASKING_TIMEOUT_S = 20
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """An executable, its major version, and the whole of what ``java -version`` says."""
+    """A Java executable, its major version, and the full output of ``java -version``."""
 
     executable: Path
     major: int
@@ -29,7 +29,7 @@ class Java:
 
 
 def find_java(environment: Mapping[str, str] | None = None) -> Java:
-    """The first Java that is new enough; raises Refused [no-java] that says where it looked."""
+    """The first Java that is new enough. Raises Refused [no-java], with the places that were searched."""
     environment = os.environ if environment is None else environment
     seen: list[str] = []
     for place, executable in _candidates(environment):
@@ -52,7 +52,7 @@ def find_java(environment: Mapping[str, str] | None = None) -> Java:
 
 
 def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[str, Path | None]]:
-    """Places to look at, each with what is there, or with None and a text that says so."""
+    """The places to search, each with its executable; None, with a text that explains it, if it has none."""
     home = environment.get("JAVA_HOME")
     if not home:
         yield "JAVA_HOME is not set", None

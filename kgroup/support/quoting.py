@@ -1,4 +1,4 @@
-"""Words as a shell reads them back, for commands that are shown to be pasted."""
+"""Quotes words for a shell, for commands that the user may paste."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Iterable, Sequence
 
 
 def quote(word: str) -> str:
-    """One word. What a terminal does not show as it is stands as an escape: ``$'evil\\x1b[31m'`` (bash, zsh, ksh)."""
+    """One quoted word. Unprintable characters become escapes: ``$'evil\\x1b[31m'`` (bash, zsh, ksh)."""
     return shlex.quote(word) if word.isprintable() else f"$'{''.join(map(_escaped, word))}'"
 
 
 def join(words: Iterable[str]) -> str:
-    """A whole command line."""
+    """A whole command line, quoted."""
     return " ".join(map(quote, words))
 
 
 def to_apply(typed: Sequence[str], *more: str) -> str:
-    """The command line that was typed, with ``--execute`` and more options; what stands behind ``--`` are names."""
+    """The typed command line with ``--execute`` and more options, all before ``--``: after it are only names."""
     end = typed.index("--") if "--" in typed else len(typed)
     options = [word for word in typed[:end] if word not in ("--dry-run", "--execute")]
     return join([*options, *more, "--execute", *typed[end:]])
@@ -28,6 +28,6 @@ def _escaped(char: str) -> str:
         return f"\\{char}"
     if char.isprintable():
         return char
-    # A byte of the command line that is no UTF-8, or half a character out of a document.
+    # A byte of the command line that is not UTF-8, or a lone surrogate from a document.
     errors = "surrogateescape" if "\udc80" <= char <= "\udcff" else "surrogatepass"
     return "".join(f"\\x{byte:02x}" for byte in char.encode("utf-8", errors))

@@ -1,4 +1,4 @@
-"""Which settings are secret, and how secrets are kept out of messages and logs."""
+"""Knows which settings are secret, and keeps secrets out of messages and logs."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ SECRET_KEYS = frozenset(
         "basic.auth.user.info",
     }
 )
-"""Secret whatever their names look like; besides, every key that contains one of ``_SECRET_WORDS``."""
+"""Keys that are secret although their names do not show it; ``_SECRET_WORDS`` finds the others."""
 
 _SECRET_WORDS = ("pass", "pwd", "secret", "token.value", "private.key", "user.info", "access.key")
-# Patterns as text: re compiles them at their first use, and keeps them; most commands have nothing to redact.
+# Patterns as text: re compiles and caches them at their first use; most commands have nothing to redact.
 _PATTERNS = (
-    # Tokens and SASL exchanges are made while kgroup runs, so no list of values can hold them.
+    # Tokens and SASL exchanges are created while kgroup runs, so no list of values has them.
     (r"(?i)\b(bearer\s+)[\w.~+/=-]{8,}", rf"\1{HIDDEN}"),
     (r"(?i)(authorization:?\s*['\"]?basic\s+)[\w+/=-]+", rf"\1{HIDDEN}"),
     (r"(auth_bytes=)b?(?:'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\")", rf"\1{HIDDEN}"),
@@ -45,9 +45,9 @@ def is_secret(key: str) -> bool:
 
 
 def redact(text: str, secrets: Iterable[str]) -> str:
-    """``text`` without any of the ``secrets``, nor tokens, SASL exchanges and private keys of any kind.
+    """``text`` without the ``secrets``, and without any token, SASL exchange or private key.
 
-    A secret is also found as it looks inside the ``repr`` of a string or of bytes, in a URL and in base64.
+    A secret is also found in its spelling inside the ``repr`` of a string or of bytes, in a URL and in base64.
     """
     for secret in _spellings(frozenset(secrets)):
         text = text.replace(secret, HIDDEN)
@@ -57,9 +57,9 @@ def redact(text: str, secrets: Iterable[str]) -> str:
 
 
 def tells_secret(text: str, secrets: Iterable[str] = ()) -> bool:
-    """Whether a command or an address that people would read has a secret in it; ``$NAME`` stands for one, and is none.
+    """Whether a command or an address, which users will read, contains a secret; ``$NAME`` is a reference and not one.
 
-    One of the ``secrets`` that is shorter than a word may be there by chance.
+    ``secrets`` with fewer than 4 characters are ignored: they may be in the text by chance.
     """
     told = [secret for secret in secrets if len(secret) >= _SHORTEST_SECRET]
     return redact(text, told) != text or any(re.search(pattern, text) for pattern in _TOLD)
@@ -77,7 +77,7 @@ _ASSIGNMENT = r"(?s)((?:-X|--property=)?\s*[\w.-]+)\s*=(.*)"
 
 
 def redact_words(words: Iterable[str]) -> list[str]:
-    """A command line without the values of secret settings (``-X sasl.password=...``), for showing it again."""
+    """A command line, to be shown again, without the values of secret settings (``-X sasl.password=...``)."""
     return [
         f"{found[1]}={HIDDEN}" if (found := re.fullmatch(_ASSIGNMENT, word)) and is_secret(found[1]) else word
         for word in words
@@ -86,14 +86,14 @@ def redact_words(words: Iterable[str]) -> list[str]:
 
 @functools.lru_cache(maxsize=8)
 def _spellings(secrets: frozenset[str]) -> tuple[str, ...]:
-    """Every way in which the secrets may appear, longest first so that none is cut by a shorter one."""
+    """All spellings of the secrets, longest first so that a shorter one does not cut a longer one."""
     found: set[str] = set()
     for secret in secrets:
         if not secret:
             continue
         encoded = secret.encode("utf-8", "surrogateescape")
         for written in (repr(secret)[1:-1], repr(encoded)[2:-1]):
-            # Whether repr() escapes an apostrophe depends on what else the string holds.
+            # Whether repr() escapes an apostrophe depends on the rest of the string.
             bare = written.replace("\\'", "'")
             found |= {bare, bare.replace("'", "\\'")}
         found |= {
@@ -101,13 +101,13 @@ def _spellings(secrets: frozenset[str]) -> tuple[str, ...]:
             quote(secret, safe=""),
             base64.b64encode(encoded).decode("ascii").rstrip("="),
         }
-        # The lines of a key in PEM are logged one by one by nobody, but cost nothing to look for.
+        # No library logs a PEM key line by line, but searching for its lines costs nothing.
         found |= {line for line in secret.splitlines() if len(line) >= 16 and not line.startswith("-----")}
     return tuple(sorted(found, key=len, reverse=True))
 
 
 class RedactingFormatter(logging.Formatter):
-    """Formats a record, its traceback included, and then takes the secrets out."""
+    """Formats a record with its traceback, and then removes the secrets."""
 
     converter = staticmethod(time.gmtime)
     default_time_format = "%Y-%m-%dT%H:%M:%S"
@@ -126,10 +126,10 @@ LOGGERS = ("kafka", "kgroup")
 
 
 def open_debug_log(path: Path, secrets: Collection[str]) -> logging.Handler:
-    """Send all that kgroup and kafka-python log to ``path``, without secrets; more may be added to them later.
+    """Write the log of kgroup and kafka-python to ``path``, without secrets; the caller may add secrets later.
 
-    The file is readable by its owner alone, and appended to. Raises OSError where it
-    cannot be written. ``close_debug_log`` takes the handler back.
+    The file is appended to, and only its owner can read it. ``close_debug_log`` takes the returned handler. Raises
+    OSError if the file cannot be written.
     """
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
     os.fchmod(descriptor, 0o600)
@@ -143,7 +143,7 @@ def open_debug_log(path: Path, secrets: Collection[str]) -> logging.Handler:
 
 
 def close_debug_log(handler: logging.Handler) -> None:
-    """Detach what ``open_debug_log`` returned, close its file, and let nobody write for it any more."""
+    """Detach the handler that ``open_debug_log`` returned, close its file, and reset the log levels."""
     for name in LOGGERS:
         logger = logging.getLogger(name)
         logger.removeHandler(handler)

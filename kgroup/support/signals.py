@@ -1,4 +1,4 @@
-"""Signals that end kgroup: raised where they arrive, or put off while something is finished."""
+"""Signals that end kgroup: they raise at once, or are deferred while something is finished."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Terminated(BaseException):
-    """SIGTERM or SIGHUP arrived; like ctrl-C, it unwinds what is being done."""
+    """SIGTERM or SIGHUP arrived; like ctrl-C, it unwinds the stack."""
 
 
 def terminate(number: int, frame: FrameType | None) -> NoReturn:
@@ -24,18 +24,18 @@ def terminate(number: int, frame: FrameType | None) -> NoReturn:
 
 
 class PutOff:
-    """Remembers the signal that arrived while a block ran, None if none did."""
+    """Remembers the signal that arrived during the block, None if none did."""
 
     def __init__(self) -> None:
         self.number: int | None = None
 
     def note(self, number: int, frame: FrameType | None) -> None:
-        """The handler of the block."""
+        """The signal handler during the block."""
         self.number = number
 
     @property
     def exit_code(self) -> ExitCode | None:
-        """What kgroup exits with for that signal."""
+        """The exit code of kgroup for that signal, None without one."""
         if self.number is None:
             return None
         return ExitCode.INTERRUPTED if self.number == signal.SIGINT else ExitCode.TERMINATED
@@ -46,9 +46,9 @@ class PutOff:
 
 @contextmanager
 def put_off() -> Iterator[PutOff]:
-    """Let nothing but SIGKILL end the block: who runs it looks at the value, finishes its row, and stops."""
+    """Let only SIGKILL end the block: its code checks the yielded value, finishes its current row, and stops."""
     pending = PutOff()
-    if threading.current_thread() is not threading.main_thread():  # only that one gets signals
+    if threading.current_thread() is not threading.main_thread():  # only the main thread gets signals
         yield pending
         return
     before: dict[signal.Signals, Any] = {}

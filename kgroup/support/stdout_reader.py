@@ -1,4 +1,4 @@
-"""Pauses that end when nobody reads stdout any more: ``kgroup history svc --follow | head -1``."""
+"""Pauses that end when the reader of stdout is gone: ``kgroup history svc --follow | head -1``."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from contextlib import suppress
 
 
 class NobodyReads(Exception):
-    """Whoever read our output has seen enough (``kgroup list | head -1``), and that is no failure."""
+    """The reader of our output has closed the pipe (``kgroup list | head -1``); this is not a failure."""
 
 
 def pause(seconds: float) -> None:
-    """Wait. Raises NobodyReads as soon as the reader of a pipe is gone, not only when it is written to."""
+    """Wait. Raises NobodyReads as soon as the reader of the pipe is gone, not only at the next write."""
     poll: Callable[[float], object] | None = None
     with suppress(OSError, ValueError):  # a StringIO has no file
         gone = select.poll()

@@ -1,4 +1,4 @@
-"""Numbers as people read them, for verdicts and totals; columns keep plain integers."""
+"""Numbers for people, in verdicts and totals; table columns keep plain integers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def human_count(number: int) -> str:
         return str(number)
     for step, letter in _STEPS:
         scaled = number / step
-        if scaled >= 0.9995:  # 999.5k would be drawn as 1000k
+        if scaled >= 0.9995:  # 999.5k would be shown as 1000k
             digits = 2 if scaled < 9.995 else 1 if scaled < 99.95 else 0
             text = f"{scaled:.{digits}f}"
             return text + letter
@@ -20,7 +20,7 @@ def human_count(number: int) -> str:
 
 
 def percent(part: int, whole: int) -> str:
-    """A share in whole percent; ``<1%`` rather than 0% of something."""
+    """A share in whole percent; a share above 0 and under 1 is ``<1%``."""
     share = 100 * part / whole if whole else 0
     return "<1%" if 0 < share < 1 else f"{share:.0f}%"
 
