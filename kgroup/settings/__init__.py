@@ -1,1 +1,1 @@
-"""Connection settings: where they come from, what they mean, and the configuration of both clients."""
+"""Connection settings: their sources, their meaning, and the configuration of both Kafka clients."""

@@ -1,7 +1,7 @@
-"""What a certificate says, for error messages: whose, whose signature, until when, for which names.
+"""Reads a certificate for error messages: subject, issuer, dates and names.
 
-The standard library decodes only certificates that it has verified. So a certificate is made its own trust
-anchor first, with the clock ignored.
+The standard library decodes only certificates that it has verified. So the certificate is first made its own trust
+anchor, with the clock ignored.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from kgroup.settings.model import Settings
 from kgroup.settings.tls import load_client_certificate
 
-# OpenSSL's X509_V_FLAG_NO_CHECK_TIME, which the ssl module has no name for.
+# OpenSSL's X509_V_FLAG_NO_CHECK_TIME; the ssl module has no name for it.
 _NO_CHECK_TIME = 0x200000
 _HANDSHAKE_STEPS = 10
 
@@ -32,12 +32,12 @@ class Certificate:
 
     @property
     def self_signed(self) -> bool:
-        """Whether it names itself as its issuer."""
+        """Whether subject and issuer are the same."""
         return self.subject == self.issuer
 
 
 def trusting_only(der: bytes) -> ssl.SSLContext:
-    """A client context that accepts this one certificate, whatever its names and dates, and nothing else."""
+    """A client context that accepts only this one certificate, whatever its names and dates are."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     _trust_only(context, der)
@@ -45,7 +45,7 @@ def trusting_only(der: bytes) -> ssl.SSLContext:
 
 
 def described(peer: dict[str, Any]) -> Certificate:
-    """The facts in what ``SSLSocket.getpeercert()`` returns."""
+    """The certificate from the result of ``SSLSocket.getpeercert()``."""
     return Certificate(
         subject=_readable_name(peer.get("subject", ())),
         issuer=_readable_name(peer.get("issuer", ())),
@@ -56,10 +56,10 @@ def described(peer: dict[str, Any]) -> Certificate:
 
 
 def own_certificate(settings: Settings) -> Certificate | None:
-    """The client certificate that the settings name, None where it can't be decoded. Raises ConfigError.
+    """The client certificate of the settings, None if it cannot be decoded. Raises ConfigError.
 
-    Two handshakes in memory, in which its owner plays both sides: one to get at the bytes, and one in which
-    the server's side verifies it as a client's.
+    Does two handshakes in memory and plays both sides. The first returns the certificate's bytes. In the second the
+    server side verifies it as a client certificate, which decodes it.
     """
     client_context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client_context.check_hostname = False
@@ -89,7 +89,7 @@ def _trust_only(context: ssl.SSLContext, der: bytes) -> None:
 def _shaken_hands(
     client_context: ssl.SSLContext, server_context: ssl.SSLContext
 ) -> tuple[ssl.SSLObject, ssl.SSLObject]:
-    """Both ends, the client's first, after a handshake. Raises SSLError."""
+    """Both ends after a handshake, the client's first. Raises SSLError."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     client = client_context.wrap_bio(to_client, to_server)
     server = server_context.wrap_bio(to_server, to_client, server_side=True)
@@ -107,7 +107,7 @@ def _shaken_hands(
 
 
 def _readable_name(relative_names: Iterable[Iterable[tuple[str, str]]]) -> str:
-    """``CN, O`` of a distinguished name, or all of it where it has neither."""
+    """``CN, O`` of a distinguished name, or all its values if it has neither."""
     parts = {key: value for relative in relative_names for key, value in relative}
     chosen = [parts[key] for key in ("commonName", "organizationName") if key in parts]
     return ", ".join(chosen or parts.values()) or "(no name)"

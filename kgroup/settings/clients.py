@@ -1,4 +1,4 @@
-"""The configuration of either client from one Settings; nothing here is dropped without a word."""
+"""Builds the configuration of either client from one Settings; a setting that a client cannot honour is an error."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _PASSWORD_KEYS = frozenset({"sasl.username", "sasl.password"})
 
 
 def kafka_python_config(settings: Settings) -> dict[str, Any]:
-    """Keyword arguments that KafkaConnectionManager and KafkaAdminClient both take.
+    """Keyword arguments that both KafkaConnectionManager and KafkaAdminClient take.
 
-    Raises ConfigError for what kafka-python can't honour and for unreadable files.
+    Raises ConfigError for a setting that kafka-python cannot honour, and for unreadable files.
     """
     arguments: dict[str, Any] = {
         "client_id": CLIENT_ID,
@@ -39,7 +39,7 @@ def kafka_python_config(settings: Settings) -> dict[str, Any]:
         arguments[name] = _milliseconds(settings, key) if kind is int else setting.value
     arguments["bootstrap_servers"] = settings.bootstrap_servers.split(",")
     if arguments.get("client_dns_lookup") == "default":
-        # What Java called it before 2.6.
+        # Java's name for it before 2.6.
         arguments["client_dns_lookup"] = "use_all_dns_ips"
     if settings.uses_tls:
         # Imported here: most settings name no file, and ssl is slow to import.
@@ -53,7 +53,7 @@ def kafka_python_config(settings: Settings) -> dict[str, Any]:
 
 
 def librdkafka_config(settings: Settings) -> dict[str, Any]:
-    """Configuration for confluent-kafka. Raises ConfigError for what librdkafka can't honour."""
+    """The configuration for confluent-kafka. Raises ConfigError for a setting that librdkafka cannot honour."""
     mechanism = settings.sasl_mechanism
     if mechanism in _NOT_IN_LIBRDKAFKA:
         raise ConfigError(
@@ -65,7 +65,7 @@ def librdkafka_config(settings: Settings) -> dict[str, Any]:
     configuration: dict[str, Any] = {
         "client.id": CLIENT_ID,
         "socket.timeout.ms": str(min(max(round(settings.timeout_s * 1000), low), high)),
-        # librdkafka writes to stderr by itself; reasons reach us as errors.
+        # Otherwise librdkafka writes to stderr; we get the reasons as errors.
         "log_level": "0",
     }
     for key, setting in settings.entries.items():
@@ -79,7 +79,7 @@ def librdkafka_config(settings: Settings) -> dict[str, Any]:
     if configuration.get("client.dns.lookup") == "default":
         configuration["client.dns.lookup"] = "use_all_dns_ips"
     if mechanism == "OAUTHBEARER":
-        # Checks what librdkafka would find out on the first connection only.
+        # Checks now what librdkafka would check only at the first connection.
         _token_source(settings)
     if "ssl.certificate.location" in configuration and not settings.get("ssl.key.location"):
         configuration["ssl.key.location"] = configuration["ssl.certificate.location"]
@@ -87,7 +87,7 @@ def librdkafka_config(settings: Settings) -> dict[str, Any]:
 
 
 def _concerns_librdkafka(key: str, settings: Settings) -> bool:
-    """librdkafka warns about settings that belong to a protocol which is not in use."""
+    """Whether the setting matters to the protocol in use; librdkafka warns about settings of another one."""
     if key in TLS_KEYS:
         return settings.uses_tls
     if key in OAUTH_KEYS:

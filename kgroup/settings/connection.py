@@ -1,4 +1,4 @@
-"""How to reach a cluster, as a command line, a notebook or a half-typed line gives it; ``sources`` resolves it."""
+"""The connection options of a command line, a notebook or a completion; ``sources`` resolves them to settings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """How to reach the cluster. Flag > environment > context file; None means: not said on this level."""
+    """The connection options of one level. Flag > environment > context file; None: not given on this level."""
 
     bootstrap_server: str | None = None
     command_config: Path | None = None
@@ -20,7 +20,7 @@ class Connection:
     timeout: str | None = None
 
     def over(self, outer: Connection) -> Connection:
-        """These, and where they say nothing, ``outer``'s; ``-X`` settings of both, these last."""
+        """These options; those not given are taken from ``outer``. ``-X`` settings of both count, these win."""
         return Connection(
             bootstrap_server=_said(self.bootstrap_server, outer.bootstrap_server),
             command_config=_said(self.command_config, outer.command_config),
@@ -31,5 +31,5 @@ class Connection:
 
 
 def _said(inner: T | None, outer: T | None) -> T | None:
-    """An empty value is something that was said (``-b "$PROD"`` without PROD), and an error later on."""
+    """An empty value counts as given (``-b "$PROD"`` with PROD unset); it is an error later."""
     return outer if inner is None else inner

@@ -1,4 +1,4 @@
-"""Named clusters: the user's YAML file, which is only read, and the remembered choice in the state directory.
+"""Named clusters: the user's YAML file, which kgroup only reads, and the chosen context in the state directory.
 
     contexts:
       prod:
@@ -7,12 +7,11 @@
         sasl.mechanism: SCRAM-SHA-512
         sasl.username: oncall
         sasl.password: ${env:PROD_PASSWORD}      # or ${file:~/.kafka/prod-password}
-        ssl.ca.location: prod-ca.pem             # beside this file
+        ssl.ca.location: prod-ca.pem             # relative to this file
         explicit: true
         timeout: 20s
 
-Client settings stand there as they are, librdkafka's or Java's. ``read_only``, ``explicit`` and ``timeout``
-are kgroup's own.
+Client settings keep their names, librdkafka's or Java's. ``read_only``, ``explicit`` and ``timeout`` are kgroup's own.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ OWN_KEYS = frozenset({"read_only", "explicit", "timeout"})
 _PATH_KEYS = FILE_KEYS | {"ssl.truststore.location", "ssl.keystore.location"}
 _REFERENCE = re.compile(r"\$\{(env|file):([^}]*)\}")
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")
-"""What a variable looks like, and a password hardly ever."""
+"""Matches names that look like a variable; a password hardly ever does."""
 _MISTAKEN = re.compile(r"\$\{(?!(?:env|file):[^}]*\})")
 _QUOTED = re.compile(r"'(?!<)[^']{3,}'|\"[^\"]{3,}\"")
 _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
@@ -48,7 +47,7 @@ _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False,
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Context:
-    """A named cluster as its file has it: references such as ``${env:NAME}`` are not replaced yet."""
+    """A named cluster as in its file; references such as ``${env:NAME}`` are not replaced yet."""
 
     name: str
     source: str
@@ -60,18 +59,18 @@ class Context:
 
     @property
     def shows_a_secret(self) -> bool:
-        """Whether a password stands in its file itself, which everybody on this machine may read."""
+        """Whether its file contains a password and is readable by every user of this machine."""
         inline = any(is_secret(s.key) and s.value and not _REFERENCE.search(s.value) for s in self.settings)
         with contextlib.suppress(OSError):
             return inline and bool(paths.config_file().stat().st_mode & stat.S_IROTH)
         return False
 
     def get(self, key: str) -> str | None:
-        """A setting as it is written, None where there is none."""
+        """A setting as written in the file, None if it is not set."""
         return next((setting.value for setting in self.settings if setting.key == key), None)
 
     def resolved(self, environ: Mapping[str, str]) -> tuple[Setting, ...]:
-        """The settings with references replaced and paths absolute. Raises ConfigError where one fails."""
+        """The settings with references replaced and paths absolute. Raises ConfigError if one cannot be replaced."""
         return tuple(
             Setting(setting.key, _value(setting, environ, self.directory), setting.source) for setting in self.settings
         )
@@ -81,16 +80,16 @@ class Context:
 
 
 def tidy(path: Path) -> str:
-    """A path as a person writes it, with ``~`` for the home directory."""
+    """A path for messages, with ``~`` for the home directory."""
     with contextlib.suppress(ValueError, RuntimeError):
         return f"~/{path.absolute().relative_to(Path.home())}"
     return str(path)
 
 
 def load(path: Path | None = None) -> dict[str, Context]:
-    """The contexts of the file, in its order; none where there is no file.
+    """The contexts of the file, in its order; empty if there is no file.
 
-    Raises ConfigError, with file, line and key, for what is no contexts file.
+    Raises ConfigError, with file, line and key, if it is not a contexts file.
     """
     path = path or paths.config_file()
     try:
@@ -105,7 +104,7 @@ def load(path: Path | None = None) -> dict[str, Context]:
 
 
 def choose(contexts: Mapping[str, Context], name: str, source: str) -> Context:
-    """The context of this name; ``source`` is where the name came from. Raises NotFound with near misses."""
+    """The context of this name; ``source`` is where the name came from. Raises NotFound, with similar names."""
     context = contexts.get(name)
     if context is not None:
         return context
@@ -117,21 +116,21 @@ def choose(contexts: Mapping[str, Context], name: str, source: str) -> Context:
         details = (f"Near: {', '.join(near)}",)
     else:
         details = (f"{file} has {', '.join(contexts)}.",)
-    # A name that is like none may be a password, given to the wrong option.
+    # A name that is similar to no context may be a password, given to the wrong option.
     named = f'no context "{name}"' if near else "no context of that name"
     raise NotFound(f"{named} (from {source})", details=details, hint="See all:  kgroup context list")
 
 
 def remembered() -> str | None:
-    """What ``kgroup context use`` chose last, None where nothing was chosen."""
+    """The context that ``kgroup context use`` chose last, None without one."""
     with contextlib.suppress(OSError, UnicodeDecodeError):
         return _choice_file().read_text(encoding="utf-8").strip() or None
     return None
 
 
 def remember(name: str) -> None:
-    """Choose a context for the commands to come. Raises ConfigError where that can't be written."""
-    # Imported here: everything else only reads, and it brings random, hashlib and shutil along.
+    """Choose a context for later commands. Raises ConfigError if the choice cannot be written."""
+    # Imported here: only this function writes, and tempfile imports random, hashlib and shutil.
     import tempfile
 
     file = _choice_file()
@@ -155,7 +154,7 @@ def remember(name: str) -> None:
 
 
 def vanished(name: str, contexts: Mapping[str, Context]) -> ConfigError:
-    """The remembered context is no longer in the file: the wrong cluster is worse than none."""
+    """The error for a chosen context that is no longer in the file: the wrong cluster is worse than none."""
     others = f"; it has {', '.join(contexts)}" if contexts else ""
     return ConfigError(
         f'the chosen context "{name}" is gone',
@@ -178,7 +177,7 @@ def _value(setting: Setting, environ: Mapping[str, str], directory: Path) -> str
                 raise ConfigError(f"{setting.key} from {setting.source}: {shown} is not set")
             return environ[name]
         path = directory / Path(name).expanduser()
-        # A password that was written in the place of a path is not repeated.
+        # A password that was written instead of a path is not repeated.
         shown = str(path) if "/" in name or not is_secret(setting.key) else "the file that ${file:...} names"
         try:
             return path.read_text(encoding="utf-8").rstrip("\r\n")
@@ -196,7 +195,7 @@ def _value(setting: Setting, environ: Mapping[str, str], directory: Path) -> str
 
 
 class _File:
-    """Reads one contexts file; every complaint names the line and the key."""
+    """Reads one contexts file; every error names the line and the key."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -258,7 +257,7 @@ class _File:
         return entries
 
     def _scalar(self, key: yaml.ScalarNode, node: yaml.Node) -> str:
-        """The text as it is written, so that ``yes`` and ``0755`` stay what they are; null is empty."""
+        """The text as written, so that ``yes`` and ``0755`` stay unchanged; null is empty."""
         import yaml
 
         if not isinstance(node, yaml.ScalarNode):
@@ -270,7 +269,7 @@ class _File:
             return False
         key, value = found
         if value.lower() not in _BOOLEANS:
-            # A safety catch that is misspelt must not read as off.
+            # A misspelt safety setting must not count as off.
             raise self._wrong(key, f'"{key.value}" is true or false, not "{value}"')
         return _BOOLEANS[value.lower()]
 
@@ -295,7 +294,7 @@ class _File:
         return ConfigError(f"{where}: not YAML: {problem}", details=details)
 
     def _key_at(self, line: int) -> str | None:
-        """The key that the broken line, or the last one before it, begins with; never a value."""
+        """The key at the start of the broken line, or of the last line with a key before it; never a value."""
         lines = self.path.read_text(encoding="utf-8-sig").splitlines()
         for candidate in reversed(lines[: line + 1]):
             match = re.match(r"\s*([\w.\-]+)\s*:", candidate)

@@ -1,4 +1,4 @@
-"""What a verb is given: how to connect, how to show, where to say things."""
+"""The parameters of a verb's call: connection, presentation, reporter, and the typed words."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ _LAG = "lag"
 
 @dataclass(frozen=True, slots=True)
 class Presentation:
-    """How the answer is shown; None means: not said on this level."""
+    """How the result is shown; None: not given on this level."""
 
     output: Format | None = None
     debug: Path | None = None
 
     def over(self, outer: Presentation) -> Presentation:
-        """These, and where they say nothing, ``outer``'s."""
+        """These options; those not given are taken from ``outer``."""
         return Presentation(self.output or outer.output, self.debug or outer.debug)
 
 
 @dataclass
 class ResultStream:
-    """Where the result goes: to stdout, unless the verb puts something else there (``--backup -``).
+    """Where the result goes: to stdout, unless stdout is used for something else (``--backup -``).
 
-    ``touched`` is whether something may have been changed by now, None for verbs that only look; ``change`` the
-    id of the change that was made.
+    ``touched`` is whether something may have been changed so far, None for verbs that only read. ``change`` is the id
+    of the change that was made.
     """
 
     to_stderr: bool = False
@@ -50,25 +50,25 @@ class ResultStream:
 
 @dataclass(frozen=True)
 class Invocation:
-    """One invocation of a verb: how to connect, how to show, where to say things, and what was typed."""
+    """One call of a verb: how to connect, how to show the result, where to report, and what was typed."""
 
     connection: Connection
     presentation: Presentation
     reporter: Reporter
     words: tuple[str, ...] = ()
     options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """The verb's own options that were typed, by their longest name, each as the words that say the same again."""
+    """The verb's own options that were typed, by their longest name, each with the words that repeat it."""
     secrets: set[str] = field(default_factory=set)
-    """What must not be shown, known once the settings are."""
+    """Values that must not be shown; filled when the settings are read."""
     result: ResultStream = field(default_factory=ResultStream)
     verb: str = ""
-    """What is being done, as it is typed: ``export``, ``context list``."""
+    """The verb as it is typed: ``export``, ``context list``."""
 
     @property
     def format(self) -> Format:
-        """The output format in force: flag, then ``KGROUP_OUTPUT``, then the verb's own: the table, but for export.
+        """The output format: from the flag, else ``KGROUP_OUTPUT``, else the verb's own (the table; KCG for export).
 
-        Raises UsageError for what is no format, or not this verb's.
+        Raises UsageError if it is no format, or not one of this verb.
         """
         named = os.environ.get("KGROUP_OUTPUT")
         if self.presentation.output:
@@ -89,12 +89,12 @@ class Invocation:
 
     @property
     def format_said(self) -> bool:
-        """Whether a format was asked for, on the command line or in the environment."""
+        """Whether the user chose a format, on the command line or in the environment."""
         return bool(self.presentation.output or os.environ.get("KGROUP_OUTPUT"))
 
     @cached_property
     def settings(self) -> Settings:
-        """The connection, resolved; read once, and only by verbs that talk to a cluster."""
+        """The resolved connection settings; read once, and only by verbs that connect to a cluster."""
         from kgroup.settings.sources import resolve
 
         settings = resolve(self.connection, self.reporter)
@@ -102,20 +102,20 @@ class Invocation:
         return settings
 
     def of(self, connection: Connection, settings: Settings, words: Sequence[str]) -> Invocation:
-        """The same as if these words had been typed, for the cluster of ``settings``; ``connection`` is shown."""
+        """The same call with other words and ``settings``; ``connection`` is for the commands it shows."""
         made = replace(self, connection=connection, words=tuple(words), options={})
-        made.__dict__["settings"] = settings  # where cached_property keeps it: the environment has no say here
+        made.__dict__["settings"] = settings  # where cached_property stores it: the environment does not count here
         return made
 
     def showing(self, form: Format, reporter: Reporter) -> Invocation:
-        """The same with another format, and saying things elsewhere; the connection is read once for both."""
+        """The same call with another format and reporter; the connection settings are read once for both."""
         made = replace(self, presentation=replace(self.presentation, output=form), reporter=reporter)
         made.__dict__["settings"] = self.settings
         return made
 
     @contextmanager
     def debug_log(self) -> Iterator[None]:
-        """Keep the log of ``--debug`` or KGROUP_DEBUG, if there is to be one. Raises UsageError."""
+        """Write the log of ``--debug`` or KGROUP_DEBUG during the block, if one is set. Raises UsageError."""
         named = os.environ.get("KGROUP_DEBUG")
         path = self.presentation.debug or (Path(named) if named else None)
         if path is None:
@@ -133,7 +133,7 @@ class Invocation:
             close_debug_log(handler)
 
     def command(self, *words: str) -> str:
-        """A command line for the same cluster, to be shown: with the connection's flags as they were typed."""
+        """A command line to be shown, for the same cluster: with the connection options as typed, without secrets."""
         from kgroup.support.redact import redact, redact_words
 
         given = self.connection
@@ -148,7 +148,7 @@ class Invocation:
 
     @property
     def typed(self) -> list[str]:
-        """The command line as it may be shown: without the secrets of the connection."""
+        """The typed command line, to be shown: without the secrets of the connection."""
         from kgroup.support.redact import redact, redact_words
 
         return [redact(word, self.secrets) for word in redact_words(("kgroup", *self.words))]

@@ -1,4 +1,4 @@
-"""Java client settings in librdkafka's spelling: login modules, stores, PEM inside of values."""
+"""Translates Java client settings to librdkafka's: login modules, stores, PEM inside values."""
 
 from __future__ import annotations
 
@@ -22,15 +22,14 @@ _MSK_HANDLER = "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
 
 
 def translate(given: Mapping[str, Setting]) -> dict[str, Setting]:
-    """Settings of one place with everything Java's replaced; the others are left as they are.
+    """The settings of one source with all Java keys replaced; the others are left unchanged.
 
-    Raises ConfigError for what cannot be
-    translated: binary stores, callback handlers, unknown login modules.
+    Raises ConfigError for what cannot be translated: binary stores, callback handlers, unknown login modules.
     """
     translated: dict[str, Setting] = {}
     for step in (_callback_handlers, _jaas, _truststore, _keystore, _host_names):
         translated |= step(given)
-    # A key in librdkafka's own spelling, in the same place, is meant as it stands.
+    # A key in librdkafka's own spelling, from the same source, wins.
     return translated | {key: setting for key, setting in given.items() if key not in JAVA_KEYS}
 
 
@@ -79,7 +78,7 @@ _OAUTH_OPTIONS = {
 
 
 def _oauth(module: LoginModule, setting: Setting) -> dict[str, str]:
-    """Unsecured tokens (the ``sub`` claim alone: the others are refused) or client credentials."""
+    """Unsecured tokens (of their claims only ``sub`` is translated, others are refused) or client credentials."""
     options = module.options
     subject = options.get(_UNSECURED_CLAIM + "sub")
     known = set(_OAUTH_OPTIONS) | {_UNSECURED_CLAIM + "sub", "unsecuredLoginLifetimeSeconds"}
@@ -165,7 +164,7 @@ def _keystore(given: Mapping[str, Setting]) -> dict[str, Setting]:
         return {}
     kind = _store_type(location, given.get("ssl.keystore.type"))
     if kind == "PEM":
-        # Key and certificate stand in one file; both clients take it for either.
+        # Key and certificate are in one file; both clients accept it for either.
         return {
             key: _derived(location, key, location.value) for key in ("ssl.certificate.location", "ssl.key.location")
         }
@@ -173,7 +172,7 @@ def _keystore(given: Mapping[str, Setting]) -> dict[str, Setting]:
 
 
 def _host_names(given: Mapping[str, Setting]) -> dict[str, Setting]:
-    """Java switches the check off with an empty value."""
+    """Java switches the host name check off with an empty value."""
     key = "ssl.endpoint.identification.algorithm"
     if key not in given:
         return {}
@@ -184,7 +183,7 @@ def _host_names(given: Mapping[str, Setting]) -> dict[str, Setting]:
 
 
 def _store_type(location: Setting, declared: Setting | None) -> str:
-    """PEM, PKCS12 or JKS: as declared, else as the file begins, else Java's default."""
+    """PEM, PKCS12 or JKS: as declared, else by the first bytes of the file, else Java's default."""
     if declared is not None and declared.value.strip():
         return declared.value.strip().upper()
     try:
@@ -198,12 +197,12 @@ def _store_type(location: Setting, declared: Setting | None) -> str:
 
 
 def truststore_command(path: str) -> str:
-    """The command that makes PEM of a truststore of any type."""
+    """The command that converts a truststore of any type to PEM."""
     return f"keytool -list -rfc -keystore {quote(path)} | sed -n '/BEGIN CERT/,/END CERT/p' > ca.pem"
 
 
 def keystore_command(path: str, kind: str) -> str:
-    """The commands that make PEM of a keystore."""
+    """The command that converts a keystore to PEM."""
     quoted = quote(path)
     if kind == "PKCS12":
         return f"openssl pkcs12 -in {quoted} -nodes -out key.pem"
@@ -214,7 +213,7 @@ def keystore_command(path: str, kind: str) -> str:
 
 
 def keystore_error(location: Setting, kind: str) -> ConfigError:
-    """A keystore that is not PEM, with the way out."""
+    """The error for a keystore that is not PEM, with the command that converts it."""
     return ConfigError(
         f"{location.value}: a {kind} store cannot be read; kgroup needs PEM",
         details=(f"{location.key} is from {location.source}.",),
@@ -224,7 +223,7 @@ def keystore_error(location: Setting, kind: str) -> ConfigError:
 
 
 def normalised_pem(setting: Setting) -> str:
-    """PEM with its line breaks, which properties files often lose. Raises ConfigError where there is none."""
+    """PEM with its line breaks, which properties files often lose. Raises ConfigError without a PEM block."""
     blocks = []
     for match in _PEM_BLOCK.finditer(setting.value):
         label, body = match.groups()

@@ -1,4 +1,4 @@
-"""The syntax of ``java.util.Properties`` files and of ``sasl.jaas.config``; no meaning of any key."""
+"""Parses the syntax of ``java.util.Properties`` files and of ``sasl.jaas.config``; it gives no key a meaning."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SHORT_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}
 
 
 class PropertiesError(ValueError):
-    """The text is not what Java would accept; ``line`` counts from 1, None where it is not known."""
+    """Java would not accept the text; ``line`` counts from 1, None if it is not known."""
 
     def __init__(self, message: str, line: int | None = None) -> None:
         super().__init__(message)
@@ -25,7 +25,7 @@ class PropertiesError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """One entry and the line, counted from 1, on which it begins."""
+    """One entry, and its first line, counted from 1."""
 
     key: str
     value: str
@@ -33,7 +33,7 @@ class Property:
 
 
 def decode(data: bytes) -> str:
-    """The text of a properties file: UTF-8, or else Latin-1, which is how Java reads every one of them."""
+    """The text of a properties file: UTF-8, otherwise Latin-1, which Java uses for all of them."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -49,7 +49,7 @@ def parse_properties(text: str) -> tuple[Property, ...]:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[str, int]]:
-    """Lines without comments, continued ones joined, with the number of their first natural line."""
+    """Lines without comments, continued lines joined, each with the number of its first natural line."""
     pending, began = "", 0
     for number, natural in enumerate(_NATURAL_LINE.split(text), start=1):
         content = natural.lstrip(_BLANK)
@@ -86,7 +86,7 @@ def _unescape(text: str, line: int) -> str:
 
     unescaped = _ESCAPE.sub(character, text)
     try:
-        # Characters beyond the BMP come as two escapes, a surrogate pair.
+        # A character beyond the BMP is written as two escapes, a surrogate pair.
         return unescaped.encode("utf-16", "surrogatepass").decode("utf-16")
     except UnicodeDecodeError:
         raise PropertiesError("half of a surrogate pair in \\uxxxx escapes", line) from None
@@ -94,7 +94,7 @@ def _unescape(text: str, line: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LoginModule:
-    """The one entry that ``sasl.jaas.config`` holds: class name without its package, and its options."""
+    """The one entry of ``sasl.jaas.config``: the class name without its package, and the options."""
 
     name: str
     options: dict[str, str]
@@ -114,16 +114,16 @@ _CONTROL_FLAGS = frozenset({"required", "requisite", "sufficient", "optional"})
 
 @dataclass(frozen=True, slots=True)
 class _Token:
-    """``mark`` is true of an unquoted ``=`` or ``;``, which a password may hold as well."""
+    """``mark`` is true for an unquoted ``=`` or ``;``; a password may contain the same characters."""
 
     text: str
     mark: bool
 
 
 def parse_jaas(text: str) -> LoginModule:
-    """``org.x.PlainLoginModule required username="a" password="b";`` taken apart.
+    """Parses ``org.x.PlainLoginModule required username="a" password="b";``.
 
-    Raises PropertiesError, whose message never quotes the text: passwords stand in it.
+    Raises PropertiesError; its message never quotes the text, which contains passwords.
     """
     tokens = list(_jaas_tokens(text))
     if len(tokens) < 2 or tokens[1].text.lower() not in _CONTROL_FLAGS:

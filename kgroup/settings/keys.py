@@ -1,4 +1,4 @@
-"""Which client settings there are, as data: what kgroup honours, what does not matter to it, what it refuses."""
+"""The client settings as data: which ones kgroup honours, ignores and refuses."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ ALIASES = {
     "sasl.oauthbearer.client.credentials.client.secret": "sasl.oauthbearer.client.secret",
     "request.timeout.ms": "socket.timeout.ms",
 }
-"""Other spellings of the same, librdkafka's and Java's. Java's request.timeout.ms is librdkafka's
-socket.timeout.ms; librdkafka's own request.timeout.ms concerns producers only."""
+"""Other spellings of a setting, librdkafka's and Java's.
+
+Java's request.timeout.ms is librdkafka's socket.timeout.ms; librdkafka's own request.timeout.ms is for producers only.
+"""
 
 KAFKA_PYTHON_ARGUMENTS: dict[str, tuple[str, type[str] | type[int]]] = {
     "client.id": ("client_id", str),
@@ -27,7 +29,7 @@ KAFKA_PYTHON_ARGUMENTS: dict[str, tuple[str, type[str] | type[int]]] = {
     "sasl.password": ("sasl_plain_password", str),
     "sasl.kerberos.service.name": ("sasl_kerberos_service_name", str),
 }
-"""librdkafka's key -> kafka-python's argument, where one stands for the other."""
+"""librdkafka's key -> kafka-python's argument, for the keys that have one."""
 
 TLS_KEYS = frozenset(
     {
@@ -44,7 +46,7 @@ TLS_KEYS = frozenset(
         "ssl.key.pem",
     }
 )
-"""Go into one ``ssl.SSLContext`` for kafka-python."""
+"""These go into one ``ssl.SSLContext`` for kafka-python."""
 
 OAUTH_KEYS = frozenset(
     {
@@ -60,7 +62,7 @@ OAUTH_KEYS = frozenset(
         "sasl.oauthbearer.token.endpoint.url",
     }
 )
-"""Go into a token provider for kafka-python."""
+"""These go into a token provider for kafka-python."""
 
 HONOURED = frozenset({"bootstrap.servers"}) | frozenset(KAFKA_PYTHON_ARGUMENTS) | TLS_KEYS | OAUTH_KEYS
 
@@ -69,7 +71,7 @@ NOT_FOR_JAVA = (TLS_KEYS | OAUTH_KEYS | {"sasl.mechanisms", "sasl.password", "sa
     "ssl.endpoint.identification.algorithm",
     "ssl.key.password",
 }
-"""With one of these a file is librdkafka's alone: Java's clients would connect without what it says."""
+"""A file with one of these is for librdkafka only: Java's clients would ignore them and connect."""
 
 FILE_KEYS = frozenset(
     {
@@ -80,7 +82,7 @@ FILE_KEYS = frozenset(
         "ssl.key.location",
     }
 )
-"""Values are paths."""
+"""Their values are paths."""
 
 EXCLUSIVE = (
     frozenset({"ssl.ca.location", "ssl.ca.pem"}),
@@ -88,7 +90,7 @@ EXCLUSIVE = (
     frozenset({"ssl.key.location", "ssl.key.pem"}),
     frozenset({"https.ca.location", "https.ca.pem"}),
 )
-"""Two ways to say one thing: the one with the higher precedence silences the other."""
+"""Two ways to set one thing: the one with the higher precedence removes the other."""
 
 JAVA_KEYS = frozenset(
     {
@@ -107,7 +109,7 @@ JAVA_KEYS = frozenset(
         "ssl.truststore.type",
     }
 )
-"""Keys that only Java has, or means something else by, than librdkafka; ``java.translate`` replaces them."""
+"""Keys that only Java has, or that mean something else to Java than to librdkafka; ``java.translate`` replaces them."""
 
 _NO_OTHER_CLIENT = "only one of the two clients that kgroup uses has this setting"
 _JWT_BEARER = "kgroup asks for tokens with client id and secret only"
@@ -140,7 +142,7 @@ UNUSABLE: dict[str, str] = {
     "ssl.providers": _NO_OTHER_CLIENT,
     "ssl.sigalgs.list": _NO_OTHER_CLIENT,
 }
-"""Would change what is connected to, or how safely, and can't be honoured by both clients: key -> why."""
+"""Settings that change the target or the safety of the connection, and that not every client can honour: key -> why."""
 
 ONLY_VALUES: dict[str, frozenset[str]] = {
     "sasl.oauthbearer.grant.type": frozenset({"client_credentials"}),
@@ -150,7 +152,7 @@ ONLY_VALUES: dict[str, frozenset[str]] = {
     "ssl.protocol": frozenset({"TLS", "TLSv1.2", "TLSv1.3"}),
     "ssl.trustmanager.algorithm": frozenset({"PKIX", "SunX509"}),
 }
-"""Settings that neither client has; these values say what they do anyway, any other is refused."""
+"""Settings that neither client has. These values are what the clients do anyway; any other value is refused."""
 
 _BOTH_CLIENTS_TUNING = """
     allow.auto.create.topics api.version.fallback.ms api.version.request api.version.request.timeout.ms
@@ -207,9 +209,11 @@ _PRODUCERS = """
 UNCONCERNED = frozenset(
     " ".join((_BOTH_CLIENTS_TUNING, _REFRESHING, _CONSUMERS, _PRODUCERS)).split(),
 )
-"""Known, and without meaning for what kgroup does: consumers' and producers' keys in a shared file, buffers,
-metrics, refreshing of logins (a command is over before). Sources: AdminClientConfig, ConsumerConfig and
-ProducerConfig of Kafka 4.3.1, CONFIGURATION.md of librdkafka 2.16."""
+"""Known settings that have no effect on kgroup, from consumers, producers and both clients.
+
+For example buffers, metrics, and login refreshing (a command ends before). Sources: AdminClientConfig, ConsumerConfig
+and ProducerConfig of Kafka 4.3.1, CONFIGURATION.md of librdkafka 2.16.
+"""
 
 UNCONCERNED_PREFIXES = ("schema.registry.", "basic.auth.", "key.converter", "value.converter", "confluent.")
 

@@ -1,4 +1,4 @@
-"""What connecting takes: client settings in librdkafka's spelling, each with the place it came from."""
+"""Resolved client settings, with librdkafka's keys; each has its source."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ DEFAULT_SOURCE = "default"
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Setting:
-    """One setting. ``source`` can stand after "from" in a sentence: ``-b``, ``KGROUP_BOOTSTRAP_SERVER``,
-    ``--command-config, c.properties:3``, ``context "prod" (~/.config/kgroup/config.yaml:14)``.
+    """One setting, with its source in words that fit after "from".
+
+    For example ``-b``, ``KGROUP_BOOTSTRAP_SERVER``, ``--command-config, c.properties:3`` or ``context "prod"
+    (~/.config/kgroup/config.yaml:14)``.
     """
 
     key: str
@@ -26,12 +28,12 @@ class Setting:
 
     @property
     def shown(self) -> str:
-        """The value for human eyes."""
+        """The value for messages: hidden if it is secret."""
         return HIDDEN if is_secret(self.key) else self.value
 
     @property
     def named(self) -> str:
-        """The key of an unknown setting; a line without a value, or a key unlike any, may be a password."""
+        """The key of an unknown setting; hidden if it has no value or is not like a key, so may be a password."""
         like_a_name = re.fullmatch(r"[a-z][a-z0-9_-]*(\.[a-z0-9_-]+)+", self.key)
         return self.key if like_a_name and self.value else HIDDEN
 
@@ -41,12 +43,12 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Settings:
-    """How to reach one cluster, resolved; see ``resolve`` for what wins over what.
+    """How to reach one cluster, resolved; see ``resolve`` for the precedence.
 
-    ``entries`` has librdkafka's keys, and AWS_MSK_IAM as a value of ``sasl.mechanism``. ``context`` is None
-    where none is in force; ``named`` says that a flag or variable named it, and not only an earlier ``kgroup
-    context use``. ``timeout_s`` bounds a whole command's waiting for the cluster. ``java_file`` is the
-    ``--command-config`` that Kafka's own tools understand too, None where there is none.
+    ``entries`` has librdkafka's keys, and AWS_MSK_IAM as a value of ``sasl.mechanism``. ``context`` is None if none is
+    in use. ``named`` is whether a flag or variable named it, rather than an earlier ``kgroup context use``.
+    ``timeout_s`` limits how long a whole command waits for the cluster. ``java_file`` is the ``--command-config`` that
+    Kafka's own tools can read too, None without one.
     """
 
     entries: Mapping[str, Setting]
@@ -61,12 +63,12 @@ class Settings:
     java_file: str | None = None
 
     def get(self, key: str) -> str | None:
-        """The value of a setting, None where it was not given."""
+        """The value of a setting, None if it was not given."""
         setting = self.entries.get(key)
         return None if setting is None else setting.value
 
     def source(self, key: str) -> str:
-        """Where a setting came from, ``default`` where it was not given."""
+        """The source of a setting, ``default`` if it was not given."""
         setting = self.entries.get(key)
         return DEFAULT_SOURCE if setting is None else setting.source
 
@@ -87,12 +89,12 @@ class Settings:
 
     @property
     def sasl_mechanism(self) -> str | None:
-        """The mechanism in force, None without SASL."""
+        """The mechanism in use, None without SASL."""
         return self.get("sasl.mechanism") if self.security_protocol.startswith("SASL_") else None
 
     @property
     def user(self) -> str | None:
-        """Who brokers usually take this client for; None where only they know (certificates, tokens, Kerberos)."""
+        """The user that brokers usually see; None if only they know it (certificates, tokens, Kerberos)."""
         if self.security_protocol == "PLAINTEXT":
             return "ANONYMOUS"
         by_name = (self.sasl_mechanism or "").startswith(("PLAIN", "SCRAM-"))
@@ -100,7 +102,7 @@ class Settings:
 
     @property
     def tool_flags(self) -> str:
-        """How Kafka's own tools reach the same cluster; FILE is left to the reader, where they need one of Java's."""
+        """The flags for Kafka's own tools; ``FILE`` is a placeholder where they need a Java file and there is none."""
         file = "FILE" if self.java_file is None else quote(self.java_file)
         config = f" --command-config {file}" if self.java_file or self.security_protocol != "PLAINTEXT" else ""
         return f"--bootstrap-server {quote(self.bootstrap_servers)}{config}"
@@ -115,7 +117,7 @@ class Settings:
         )
 
     def require_change_allowed(self) -> None:
-        """Raise Refused where the context forbids ``--execute``: read_only, or explicit and not named."""
+        """Raise Refused if the context forbids ``--execute``: it is read_only, or explicit and not named."""
         if self.read_only:
             raise Refused(
                 f'context "{self.context}" is read-only',

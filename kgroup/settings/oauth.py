@@ -1,4 +1,4 @@
-"""Tokens for SASL OAUTHBEARER: unsecured ones for sandboxes, and OIDC client credentials."""
+"""Tokens for SASL OAUTHBEARER: unsecured tokens for sandboxes, and OIDC client credentials."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _ANSWER_LIMIT = 1 << 20
 
 @dataclass(slots=True)
 class TokenSource:
-    """Hands out a token, the same one until four fifths of its life are over.
+    """Returns a token, the same one until four fifths of its lifetime are over.
 
-    kafka-python calls ``token`` and ``extensions`` (kafka.net.sasl.oauth.AbstractTokenProvider); ``fetch``
-    returns a token and its life in seconds, None where it is not known.
+    kafka-python calls ``token`` and ``extensions`` (kafka.net.sasl.oauth.AbstractTokenProvider). ``fetch`` returns a
+    token and its lifetime in seconds. The lifetime is None if it is unknown; then every call fetches.
     """
 
     fetch: Callable[[], tuple[str, float | None]] = field(repr=False)
@@ -39,7 +39,7 @@ class TokenSource:
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def token(self) -> str:
-        """A token that is still valid. Raises AuthenticationFailed or Unreachable."""
+        """A valid token. Raises AuthenticationFailed or Unreachable."""
         with self._lock:
             if self._token is None or time.monotonic() >= self._until:
                 self._token, life_s = self.fetch()
@@ -52,7 +52,7 @@ class TokenSource:
 
 
 def token_source(settings: Settings) -> TokenSource:
-    """The source of tokens that the settings describe. Raises ConfigError where they describe none."""
+    """The token source of the settings. Raises ConfigError if they describe none."""
     if (settings.get("sasl.oauthbearer.method") or "default").lower() == "oidc":
         return _oidc(settings)
     if (settings.get("enable.sasl.oauthbearer.unsecure.jwt") or "false").lower() == "true":
@@ -65,7 +65,7 @@ def token_source(settings: Settings) -> TokenSource:
 
 
 def _unsecured(settings: Settings) -> TokenSource:
-    """Tokens that nobody signed, from librdkafka's ``principal=alice lifeSeconds=600 extension_a=b``."""
+    """Unsigned tokens, from librdkafka's ``principal=alice lifeSeconds=600 extension_a=b``."""
     key = "sasl.oauthbearer.config"
     options = _pairs(settings, key, " ")
     sent_along = {
@@ -143,7 +143,7 @@ def _oidc(settings: Settings) -> TokenSource:
 
 
 def _refused(settings: Settings, where: str, error: HTTPError) -> AuthenticationFailed:
-    """The endpoint's own words (RFC 6749, section 5.2), and nothing of what we sent."""
+    """The error with the endpoint's own text (RFC 6749, section 5.2), and nothing that we sent."""
     try:
         answer = json.loads(error.read(_ANSWER_LIMIT))
         words = answer.get("error_description") or answer.get("error") or ""

@@ -24,6 +24,6 @@ def state_dir() -> Path:
 
 
 def cache_dir() -> Path:
-    """What can be fetched or made again: ``KGROUP_CACHE_DIR`` or the user's cache directory."""
+    """Files that can be downloaded or computed again: ``KGROUP_CACHE_DIR`` or the user's cache directory."""
     named = os.environ.get("KGROUP_CACHE_DIR")
     return Path(named) if named else platformdirs.user_cache_path("kgroup")

@@ -1,4 +1,4 @@
-"""Puts settings together: flags over environment variables over the context file."""
+"""Resolves settings: flags over environment variables over the context file."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _UPPER_CASE_KEYS = ("security.protocol", "sasl.mechanism")
 
 @dataclass(frozen=True, slots=True)
 class _Level:
-    """What one level says about how to connect; later parts of ``parts`` win over earlier ones."""
+    """The connection options of one level; later entries of ``parts`` win over earlier ones."""
 
     parts: tuple[tuple[Setting, ...], ...]
     context: str | None
@@ -50,7 +50,7 @@ class _Level:
 
     @property
     def address_source(self) -> str | None:
-        """Where this level's address is from, None where it gives none."""
+        """The source of this level's address, None if it gives none."""
         found = (
             setting.source
             for part in reversed(self.parts)
@@ -65,21 +65,20 @@ class _Level:
 
 
 def resolve(connection: Connection, reporter: Reporter, environ: Mapping[str, str] | None = None) -> Settings:
-    """The settings in force: flag > environment variable > context file, key by key.
+    """The resolved settings: flag > environment variable > context file, key by key.
 
-    Within a level ``-b`` wins over ``-X``, and ``-X`` over ``--command-config``; of the variables
-    KGROUP_BOOTSTRAP_SERVER over KGROUP_PROPERTIES over KGROUP_COMMAND_CONFIG. ``--command-config`` replaces
-    the file of KGROUP_COMMAND_CONFIG instead of adding to it. KGROUP_PROPERTIES holds KEY=VALUE words, with
-    blanks or line ends between them and a shell's quotes:
-    ``security.protocol=SSL ssl.ca.location='/etc/my ca.pem'``.
+    Flags: ``-b`` wins over ``-X``, and ``-X`` over ``--command-config``. Variables: KGROUP_BOOTSTRAP_SERVER wins over
+    KGROUP_PROPERTIES, and that over KGROUP_COMMAND_CONFIG. ``--command-config`` replaces the file of
+    KGROUP_COMMAND_CONFIG instead of adding to it. KGROUP_PROPERTIES holds KEY=VALUE words, separated by blanks or line
+    ends and quoted as in a shell: ``security.protocol=SSL ssl.ca.location='/etc/my ca.pem'``.
 
-    A context counts in one of two ways. *Named* by ``--context`` or KGROUP_CONTEXT it always applies, and an
-    address from a flag or variable replaces only its address (with a warning where that comes from a
-    variable, which may be left over). Only *remembered* by ``kgroup context use``, it applies unless a flag
-    or variable gives an address: else the passwords of one cluster would be sent to another.
+    A context that ``--context`` or KGROUP_CONTEXT *names* always applies. An address from a flag or variable replaces
+    only its address. If that address is from a variable, which may be left over, a warning is printed. A context that
+    is only *remembered* by ``kgroup context use`` applies unless a flag or variable gives an address: otherwise the
+    passwords of one cluster would be sent to another.
 
-    Raises UsageError without any address, ConfigError for settings that can't be honoured, NotFound for a
-    named context that does not exist. Unknown settings warn.
+    Raises UsageError without any address, ConfigError for settings that cannot be honoured, NotFound for a named
+    context that does not exist. Unknown settings warn.
     """
     environ = os.environ if environ is None else environ
     flags, variables = _flag_level(connection), _environment_level(environ, with_file=connection.command_config is None)
@@ -109,7 +108,7 @@ def resolve(connection: Connection, reporter: Reporter, environ: Mapping[str, st
 
 
 def _java_file(connection: Connection, environ: Mapping[str, str], parts: Iterable[tuple[Setting, ...]]) -> str | None:
-    """The file of ``--command-config``, where Java's clients understand it too; None where not, and without one."""
+    """The file of ``--command-config`` or its variable; None without one, or if Java's clients cannot use it."""
     name = environ.get("KGROUP_COMMAND_CONFIG") if connection.command_config is None else str(connection.command_config)
     from_file = ("--command-config,", "KGROUP_COMMAND_CONFIG,")
     of_file = {setting.key for part in parts for setting in part if setting.source.startswith(from_file)}
@@ -117,7 +116,7 @@ def _java_file(connection: Connection, environ: Mapping[str, str], parts: Iterab
 
 
 def contexts_file() -> str:
-    """The file of the contexts, as a person writes its path."""
+    """The path of the contexts file, for messages."""
     from kgroup.settings import paths
     from kgroup.settings.contexts import tidy
 
@@ -128,12 +127,12 @@ def _flag_level(connection: Connection) -> _Level:
     given = {
         "-b": connection.bootstrap_server,
         "--context": connection.context,
-        "--command-config": "" if connection.command_config == Path() else None,  # what Path("") is
+        "--command-config": "" if connection.command_config == Path() else None,  # the value of Path("")
         "--timeout": connection.timeout,
     }
     for option, value in given.items():
         if value is not None and not value.strip():
-            # Else `-b "$PROD"` without PROD would ask another cluster.
+            # Otherwise `-b "$PROD"` with PROD unset would ask another cluster.
             raise UsageError(f"{option} is empty", hint="Is a variable of the script not set?")
     parts: list[tuple[Setting, ...]] = []
     if connection.command_config is not None:
@@ -162,8 +161,8 @@ def _environment_level(environ: Mapping[str, str], *, with_file: bool) -> _Level
 
 
 def read_properties(path: Path, option: str) -> tuple[Setting, ...]:
-    """The entries of a properties file, the last of repeated ones. Raises ConfigError with file and line."""
-    # Imported here: only for these files, and the patterns take longer to compile than most files to read.
+    """The entries of a properties file; of repeated keys the last. Raises ConfigError with file and line."""
+    # Imported here: only these files need it, and compiling the patterns takes longer than reading most files.
     from kgroup.settings.contexts import tidy
     from kgroup.settings.java_properties import PropertiesError, decode, parse_properties
 
@@ -192,11 +191,11 @@ def _words(words: Iterable[str], option: str) -> tuple[Setting, ...]:
 
 
 def _context(flags: _Level, variables: _Level) -> tuple[Context | None, bool]:
-    """The context in force, and whether a flag or variable named it."""
+    """The context in use, None without one, and whether a flag or variable named it."""
     naming = next((level for level in (flags, variables) if level.context), None)
     if naming is None and (flags.gives_address or variables.gives_address):
         return None, False
-    # Imported here: an address without a context needs neither the contexts file nor what reads it.
+    # Imported here: an address without a context needs neither the contexts file nor its reader.
     from kgroup.settings import contexts
 
     if naming is not None and naming.context:
@@ -213,7 +212,7 @@ def _context(flags: _Level, variables: _Level) -> tuple[Context | None, bool]:
 def _merge(
     parts: Iterable[tuple[Setting, ...]], reporter: Reporter
 ) -> tuple[dict[str, Setting], tuple[Setting, ...], Setting | None]:
-    """Parts, later ones winning, in librdkafka's keys; the unknown ones; and Java's timeout of a call."""
+    """The honoured settings under librdkafka's keys, the unknown ones, and Java's API timeout; later parts win."""
     merged: dict[str, Setting] = {}
     unknown: dict[str, Setting] = {}
     api_timeout: Setting | None = None
@@ -246,7 +245,7 @@ def _canonical(part: tuple[Setting, ...]) -> dict[str, Setting]:
 
 
 def _without_java(given: dict[str, Setting]) -> dict[str, Setting]:
-    """Settings of one place, those that only Java has translated. Raises ConfigError where one can't be."""
+    """The settings of one source, with Java-only ones translated. Raises ConfigError if one cannot be."""
     if not JAVA_KEYS & given.keys():
         return given
     # Imported here: only Java's files have such keys.
@@ -256,7 +255,7 @@ def _without_java(given: dict[str, Setting]) -> dict[str, Setting]:
 
 
 def _is_honoured(setting: Setting) -> bool:
-    """Whether it goes to the clients. Raises ConfigError for one that would have to and can't."""
+    """Whether the clients get it. Raises ConfigError for a setting that matters but that they cannot honour."""
     key, value = setting.key, setting.value.strip()
     if key in UNUSABLE and value:
         raise ConfigError(f"{key} from {setting.source} cannot be honoured: {UNUSABLE[key]}")
@@ -291,7 +290,7 @@ def _timeout(
     api_timeout: Setting | None,
     reporter: Reporter,
 ) -> tuple[float, str]:
-    """The time limit in seconds and where it is from; Java's default.api.timeout.ms is the last resort."""
+    """The time limit in seconds and its source; Java's default.api.timeout.ms counts only if nothing else is set."""
     for level in (flags, variables):
         if level.timeout:
             return parse_timeout(level.timeout, reporter.warn, level.timeout_source), level.timeout_source
@@ -309,7 +308,7 @@ def _timeout(
 
 
 def _checked(merged: dict[str, Setting], reporter: Reporter) -> dict[str, Setting]:
-    """The settings in a fixed order and spelling. Raises for an address or a combination that can't work."""
+    """The settings in a fixed order and spelling. Raises for an address or a combination that cannot work."""
     if _ADDRESS not in merged:
         raise UsageError(
             "no cluster is named",
@@ -333,7 +332,7 @@ _FIRST = (_ADDRESS, "security.protocol", "sasl.mechanism")
 
 def _addresses(setting: Setting) -> Setting:
     if "@" in setting.value:
-        # Nothing of it is repeated: before the @ there is a password.
+        # No part of it is repeated: there is a password before the @.
         raise UsageError(
             f"an address from {setting.source} has a user or a password in it: an address is HOST:PORT",
             hint="sasl.username and sasl.password are settings of their own: kgroup help connection",
@@ -373,7 +372,7 @@ def _check_protocol(merged: dict[str, Setting], reporter: Reporter) -> None:
 
 
 def _idle(merged: Mapping[str, Setting], protocol: str) -> Setting | None:
-    """Credentials or certificates for a protocol that is not in use: hardly what was meant."""
+    """A credential or CA setting that the protocol in use ignores, which is probably a mistake; None without one."""
     if not protocol.startswith("SASL_") and "sasl.mechanism" in merged:
         return merged["sasl.mechanism"]
     if not protocol.startswith("SASL_") and "sasl.username" in merged:

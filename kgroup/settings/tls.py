@@ -1,4 +1,4 @@
-"""One ``ssl.SSLContext`` from the settings: kafka-python and the diagnosis of failed connections use it."""
+"""Builds one ``ssl.SSLContext`` from the settings, for kafka-python and for the diagnosis of failed connections."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _LABELS = {
 
 
 def client_context(settings: Settings, *, verify: bool = True) -> ssl.SSLContext:
-    """A context for connecting as the settings say; ``verify=False`` accepts any broker, for diagnosis alone.
+    """A TLS context for these settings; ``verify=False`` accepts any broker, and is for diagnosis only.
 
-    Raises ConfigError, with the setting and its source, for files that are missing, unreadable or no PEM.
+    Raises ConfigError, with the setting and its source, for files that are missing, unreadable or not PEM.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -44,19 +44,19 @@ def client_context(settings: Settings, *, verify: bool = True) -> ssl.SSLContext
 
 
 def has_client_certificate(settings: Settings) -> bool:
-    """Whether the settings name a certificate of our own."""
+    """Whether the settings name a client certificate."""
     return bool(settings.get("ssl.certificate.location") or settings.get("ssl.certificate.pem"))
 
 
 def load_client_certificate(context: ssl.SSLContext, settings: Settings) -> None:
-    """Put our own certificate and key into ``context``, where there are any. Raises ConfigError."""
+    """Load the client certificate and key, if there are any, into ``context``. Raises ConfigError."""
     if not has_client_certificate(settings):
         for key in ("ssl.key.location", "ssl.key.pem"):
             if settings.get(key):
                 raise _unusable(settings, key, "there is a key, but no certificate (ssl.certificate.location)")
         return
-    # ssl loads keys from files only: what stands in a setting is put into a directory that only we can read,
-    # and that is gone when the key is loaded.
+    # ssl loads keys from files only. A PEM text in a setting is written to a directory that only we can read,
+    # and that is removed after the key is loaded.
     with tempfile.TemporaryDirectory(prefix="kgroup-") as directory:
         certificate_key, certificate = _as_file(settings, "ssl.certificate", Path(directory))
         key_key, key_file = _as_file(settings, "ssl.key", Path(directory))
@@ -68,12 +68,12 @@ def load_client_certificate(context: ssl.SSLContext, settings: Settings) -> None
 
 
 def _as_file(settings: Settings, stem: str, directory: Path) -> tuple[str, Path]:
-    """The key that is set of ``stem``.location and ``stem``.pem, and a file with its content."""
+    """The setting in use, ``stem``.pem or ``stem``.location, and a file with its content."""
     pem = settings.get(f"{stem}.pem")
     if pem is None:
         location = settings.get(f"{stem}.location")
         if location is None:
-            # As with Java's PEM stores: the key stands in the certificate's file.
+            # As in Java's PEM stores: the key is in the certificate's file.
             location = settings.get("ssl.certificate.location")
         if location is None:
             raise _unusable(settings, "ssl.certificate.pem", "there is a certificate, but no key (ssl.key.pem)")
@@ -91,7 +91,7 @@ def _load_failure(
 ) -> ConfigError:
     if "MISMATCH" in (error.reason or ""):
         return _unusable(settings, key_key, f"it is not the key of {certificate_key}")
-    # OpenSSL says no more than "PEM lib" of a wrong password.
+    # OpenSSL reports a wrong password only as "PEM lib".
     if b"ENCRYPTED" in key_file.read_bytes():
         wrong = "is wrong" if settings.get("ssl.key.password") else "is missing"
         return _unusable(settings, key_key, f"the key is encrypted, and ssl.key.password {wrong}")
@@ -124,7 +124,7 @@ def _trust(context: ssl.SSLContext, settings: Settings) -> None:
 
 
 def readable(settings: Settings, key: str) -> Path:
-    """The file that a setting names. Raises ConfigError where it can't be read."""
+    """The file that a setting names. Raises ConfigError if it cannot be read."""
     path = Path(settings.get(key) or "")
     try:
         if not path.is_dir():
