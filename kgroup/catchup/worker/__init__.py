@@ -1,1 +1,1 @@
-"""What runs inside Spark's workers: one task of a plan; imports an allow list only."""
+"""Code that runs in Spark's workers, for one task of a plan. It imports from an allow list only."""

@@ -1,4 +1,4 @@
-"""Batches as Arrow, in the columns of Spark's own Kafka source. pyarrow is imported only when it is used."""
+"""Batches as Arrow, in the columns of Spark's own Kafka source. pyarrow is imported only on use."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ DDL = (
     "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, timestampType int, "
     "headers array<struct<key:string,value:binary>>"
 )
-"""The same for Spark."""
+"""The same columns as a schema string for Spark."""
 
 _NO_TIME = 0
 _KIND, _MS = itemgetter(0), itemgetter(1)
 
 
 def schema() -> pyarrow.Schema:
-    """Of all record batches; times are in microseconds, UTC."""
+    """The schema of every record batch; timestamps are in microseconds, UTC."""
     import pyarrow as pa
 
     return pa.schema(
@@ -47,7 +47,7 @@ def _headers_type() -> Any:
 
 
 def record_batch(batch: Batch, *, headers: bool = True) -> pyarrow.RecordBatch:
-    """The records as they are; without ``headers`` that column is null, as Spark's is by default."""
+    """The batch as Arrow; without ``headers`` that column is null, as it is by default in Spark."""
     import pyarrow as pa
 
     number, (stamps, kinds) = len(batch), _times(batch.timestamps())
@@ -67,13 +67,13 @@ def record_batch(batch: Batch, *, headers: bool = True) -> pyarrow.RecordBatch:
 
 
 def _times(found: Sequence[tuple[int, int]]) -> tuple[Any, Any]:
-    """The columns ``timestamp`` and ``timestampType``; nearly always all are of one kind."""
+    """The columns ``timestamp`` and ``timestampType``. Fast path: all records have the same timestamp type."""
     import pyarrow as pa
 
     kinds, stamp = set(map(_KIND, found)), pa.timestamp("us", tz="UTC")
     if len(kinds) == 1 and _NO_TIME not in kinds:
         ms = pa.Array.from_buffers(pa.int64(), len(found), [None, pa.py_buffer(array("q", map(_MS, found)))])
-        # From ms to us, without a loop of ours.
+        # Converts ms to us without a loop in Python.
         stamps = ms.view(pa.timestamp("ms", tz="UTC")).cast(stamp)
         return stamps, pa.repeat(pa.scalar(kinds.pop() - 1, pa.int32()), len(found))
     stamps = pa.array([None if kind == _NO_TIME else 1000 * ms for kind, ms in found], stamp)

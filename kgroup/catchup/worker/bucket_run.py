@@ -1,4 +1,4 @@
-"""What a worker does with buckets of keys: it reads its part of the gap into them, and it delivers those of its task.
+"""Buckets of keys in a worker: read a part of the gap into buckets, deliver the buckets of a task.
 
 Importable with confluent-kafka alone.
 """
@@ -26,7 +26,7 @@ from kgroup.cluster.reader.batches import BatchReader, Gone
 from kgroup.support.errors import KgroupError
 
 STOPPED = "stopped"
-"""Why a reader has not read all: it was asked to stop. Anything else is what it failed with."""
+"""The ``broken`` of a reader that was asked to stop before it had read everything. Otherwise it is a Failure."""
 
 _TICK_S = 0.1
 _TELL_EACH = 20_000
@@ -34,11 +34,11 @@ _TELL_EACH = 20_000
 
 @dataclass(frozen=True, slots=True)
 class ByKey:
-    """All that readers and tasks are told of one run.
+    """What readers and tasks of one run need to know.
 
-    ``reading`` are each reader's chunks, by offset within a partition; ``buckets`` is their frozen number, ``first``
-    the number of the first of them in the ledger, ``left`` the numbers of those that are to be delivered. They are
-    dealt out to ``dealt`` tasks, of which ``tasks`` have something left to do.
+    ``reading`` has each reader's chunks, by offset within a partition. ``buckets`` is the frozen number of buckets;
+    ``first`` is the ledger number of the first one. ``left`` are the ledger numbers of the buckets still to deliver.
+    The plan has ``dealt`` tasks; ``tasks`` are those that still have something to do.
     """
 
     reading: tuple[tuple[Chunk, ...], ...]
@@ -49,7 +49,7 @@ class ByKey:
     dealt: int
 
     def sift(self) -> NewestPerKey:
-        """A reader's, at its start."""
+        """A new NewestPerKey for one reader."""
         return NewestPerKey(self.buckets, frozenset(number - self.first for number in self.left))
 
     def ending(
@@ -60,9 +60,9 @@ class ByKey:
         left_out: Mapping[int, int],
         broken: Any,
     ) -> Iterator[tuple[int, bytes]]:
-        """What a reader sends last of all to each bucket.
+        """Yield what a reader sends last to each bucket: the records it still keeps, then its tally.
 
-        Nobody saw the keys of what ``--where`` left out: bucket 0 counts it, once, when it is delivered.
+        Bucket 0 counts the records that ``--where`` filtered out: their keys are not known.
         """
         if broken is None:
             yield from sift.flush()
@@ -75,7 +75,7 @@ class ByKey:
 def read(
     by_key: ByKey, number: int, tell: Callable[[TaskProgress], None], stop: Callable[[], bool]
 ) -> Iterator[tuple[int, bytes]]:
-    """Read a reader's chunks; what is sent to each bucket. Raises nothing of reading: that is told to the buckets."""
+    """Read a reader's chunks; yield (bucket, blob). Read errors are not raised: the tally reports them."""
     spec, sift = by_key.tasks[0], by_key.sift()
     broken: Any = None
     visible, lost = Counter[int](), dict[int, tuple[LostOffsets, ...]]()
@@ -118,29 +118,30 @@ def _read_chunk(
 
 
 class BucketRun:
-    """A task's buckets, one after the other, and what was counted of them."""
+    """Delivers the buckets of a task one after the other, and counts their records."""
 
     def __init__(self, spec: TaskSpec, first: int, ledger: TaskLedger, stop: Callable[[], bool]) -> None:
         self.spec = spec
         self.first = first
-        """The number of the plan's first bucket."""
+        """The ledger number of the plan's first bucket."""
         self.ledger = ledger
         self.asked_to_stop = stop
         self.stopped: list[Stopped] = []
         self.counted: list[ChunkResult] = []
         self._throttle = Throttle(spec.rate)
         self._repeated: dict[int, int] = {}
-        """Records that may have been handed over by attempts before this one, by chunk, of the bucket in work."""
+        """For the current bucket: records that earlier attempts may have handed over, by chunk."""
 
     def is_done(self, number: int) -> bool:
-        """Whether the ledger has the bucket as delivered."""
+        """Whether the ledger records the bucket as delivered."""
         known = self.ledger.progress.get(number)
         return known is not None and known.delivered_to >= DONE
 
     def pieces(self, batches: Iterable[RowBatch], *, within_s: float | None = TRANSACTION_S) -> Iterator[RowBatch]:
-        """The batches as the rate allows it, but all of them ``within_s``, since a transaction may not last longer.
+        """Yield the batches in pieces at the allowed rate, but all of them within ``within_s``.
 
-        What is too early then is made up for by ``rest``. It ends early where the task is asked to stop.
+        A transaction may not last longer; ``rest`` then waits for the time saved. Ends early if the task is asked to
+        stop.
         """
         until_s = None if within_s is None else time.monotonic() + within_s
         for batch in batches:
@@ -156,21 +157,21 @@ class BucketRun:
                 first += len(piece)
                 yield piece
                 if self.spec.rate is not None:
-                    # Late for nobody: what was sent before its time counts as sent then.
+                    # A piece sent early is charged to the rate as usual: ``rest`` waits for it later.
                     self._throttle.took(len(piece), piece.size(), time.monotonic())
 
     def rest(self) -> None:
-        """Wait until the rate allows the next."""
+        """Wait until the rate allows more records, or the task is asked to stop."""
         while not self.asked_to_stop() and (wait_s := self._throttle.wait_s(time.monotonic())) > 0:
             time.sleep(min(wait_s, _TICK_S))
 
     def begin(self, bucket: Bucket) -> None:
-        """Remember what the ledger says of attempts before this one."""
+        """Load from the ledger how many records earlier attempts may have handed over."""
         known = self.ledger.progress.get(bucket.number)
         self._repeated = {} if known is None else {one.chunk: one.may_repeat for one in known.shares if one.may_repeat}
 
     def note(self, bucket: Bucket, handed_over: Mapping[int, int]) -> None:
-        """Write down that so many records of each chunk may be handed over, or were, and the bucket is not done."""
+        """Record how many records of each chunk may be handed over, or were; the bucket stays undelivered."""
         before = self._repeated
         chunks = sorted({*before, *handed_over})
         shares = [BucketShare(one, 0, 0, 0, 0, before.get(one, 0) + handed_over.get(one, 0)) for one in chunks]
@@ -183,9 +184,9 @@ class BucketRun:
         dead: Mapping[int, int] | None = None,
         again: Mapping[int, int] | None = None,
     ) -> None:
-        """Commit what was sent, and that the bucket is delivered.
+        """Commit what was sent, and mark the bucket as delivered.
 
-        By chunk, ``dead`` of its records are dead letters, and ``again`` were handed over once more in this run.
+        Both by chunk: ``dead`` counts dead letters, ``again`` counts records handed over more than once in this run.
         """
         dead, before, again = dead or {}, self._repeated, again or {}
         shares = [
@@ -200,7 +201,7 @@ class BucketRun:
         self.count(bucket, delivered, sum(dead.values()))
 
     def count(self, bucket: Bucket, delivered: int, dead: int) -> None:
-        """For the proof: what was seen, and what the sink took, each counted for itself."""
+        """Add a ChunkResult for verification: what was read and what the sink took, counted independently."""
         visible = sum(share.records for share in bucket.shares)
         filtered = sum(share.filtered for share in bucket.shares)
         self.counted.append(ChunkResult(bucket.number, 0, DONE, visible, delivered, filtered, dead))
@@ -209,7 +210,7 @@ class BucketRun:
         return progress_of(number, delivered_to, shares, time.time_ns() // 1_000_000, self.spec.work.epoch)
 
     def result(self) -> TaskResult:
-        """How it ended."""
+        """The task's result so far."""
         finished = all(self.is_done(number) for number in self.spec.work.task.chunks)
         return TaskResult(
             self.spec.number,

@@ -1,4 +1,4 @@
-"""How far a chunk is and what was counted on the way, from one commit to the next. Pure."""
+"""How far a chunk is and its counts, from one commit to the next. Pure."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from kgroup.catchup.verification import ChunkResult
 
 @dataclass(frozen=True, slots=True)
 class ChunkCount:
-    """A chunk's, up to ``position``: as it is when what is under way will have been committed.
+    """The counts of a chunk up to ``position``, as they will be once the open transaction is committed.
 
-    ``visible``, ``filtered_now`` and ``delivered`` are of this run alone, from ``start`` on, and are counted in
-    different places: when reading, and by the sink. ``repeated`` is how many records of a handler's may have come
-    twice by now. ``delivered_again`` is ``ChunkProgress.again``, and ``kept`` is as there.
+    ``visible``, ``filtered_now``, ``dead_now`` and ``delivered`` are of this run alone, from ``start`` on. The reader
+    counts ``visible``; the sink counts ``delivered``. ``repeated`` is how many records a handler may have received
+    twice so far. ``delivered_again`` is ``ChunkProgress.again``; ``kept`` is ``ChunkProgress.kept``.
     """
 
     chunk: Chunk
@@ -38,7 +38,7 @@ class ChunkCount:
 
     @classmethod
     def of(cls, chunk: Chunk, known: ChunkProgress | None) -> ChunkCount:
-        """As the ledger has it, before this run has done anything."""
+        """The counts of the ledger, before this run has delivered anything. ``known`` None: the chunk has not begun."""
         if known is None:
             return cls(chunk, chunk.start, chunk.start)
         position = min(max(known.delivered_to, chunk.start), chunk.end)
@@ -58,17 +58,17 @@ class ChunkCount:
 
     @property
     def finished(self) -> bool:
-        """Whether the chunk is worked through."""
+        """Whether the position has reached the end of the chunk."""
         return self.position >= self.chunk.end
 
     def moved(self, position: int) -> ChunkCount:
-        """All below this offset is read."""
+        """A copy with the position moved up to this offset, at most to the chunk's end: all below is read."""
         return replace(self, position=max(self.position, min(position, self.chunk.end)))
 
     def with_records(
         self, position: int, visible: int, delivered: int, size: int, dead: int = 0, filtered: int = 0
     ) -> ChunkCount:
-        """So many more were read, delivered, dead, and not wanted."""
+        """A copy with these counts added, and the position moved forward."""
         return replace(
             self,
             position=max(self.position, position),
@@ -83,30 +83,31 @@ class ChunkCount:
         )
 
     def read(self, visible: int) -> ChunkCount:
-        """With what was read of it in this run up to its position, whatever the sink says that it was given."""
+        """A copy with ``visible`` records read in this run up to the position, as the reader counted them."""
         return replace(self, records=self.records + visible - self.visible, visible=visible)
 
     def sifted(self, records: int, visible: int, passed: int) -> ChunkCount:
-        """With what the sink never saw: ``records`` were visible in all, ``visible`` in this run, of which so many have
-        come through the filter to it.
+        """A copy that also counts what a filter kept from the sink; ``passed`` records of this run passed it.
+
+        ``records`` are the visible ones in all, ``visible`` those of this run.
         """
         wanted = self.records - self.filtered
         return replace(self, records=records, filtered=records - wanted, visible=visible, filtered_now=visible - passed)
 
     def again(self, records: int) -> ChunkCount:
-        """So many more may have come twice."""
+        """A copy with so many more records that may have been received twice."""
         return replace(self, repeated=self.repeated + records)
 
     def handled(self, since: ChunkCount) -> int:
-        """How many records a handler has answered for since an earlier count of the same run."""
+        """How many records handlers have answered for since an earlier count of the same run: delivered or dead."""
         return self.delivered - since.delivered + self.dead_now - since.dead_now
 
     def without(self, lost: LostOffsets) -> ChunkCount:
-        """These offsets are lost: it counts once the position has passed them."""
+        """A copy with these lost offsets added. They count once the position has passed them."""
         return replace(self, lost=(*self.lost, lost))
 
     def progress(self, epoch: int, now_ms: int, may_repeat: int = 0) -> ChunkProgress:
-        """For the ledger; ``may_repeat`` records beside those that have been repeated may come again."""
+        """The progress for the ledger. ``may_repeat`` records may be received again, in addition to ``repeated``."""
         return ChunkProgress(
             self.chunk.number,
             self.position,
@@ -123,7 +124,7 @@ class ChunkCount:
         )
 
     def result(self) -> ChunkResult:
-        """What this run has counted."""
+        """The counts of this run, for verification."""
         return ChunkResult(
             self.chunk.number,
             self.start,
@@ -136,21 +137,21 @@ class ChunkCount:
 
 
 class VisibleRecords(Protocol):
-    """What came from a reader: records in the order of their offsets, all below ``position``."""
+    """Records from a reader in offset order; all offsets are below ``position``."""
 
     position: int
 
     def __len__(self) -> int: ...
 
     def offsets(self) -> list[int]:
-        """Rising."""
+        """The offsets, in ascending order."""
 
 
 class RecordTally:
-    """How many records a reader gave, by offset: counted where they are read, before anybody cuts them up.
+    """Counts records by offset where they are read, independently of how a sink batches them.
 
-    ``visible`` were read below before. What was asked for once is forgotten below, so offsets are asked for as they
-    rise.
+    ``visible`` is how many were read before. ``at`` forgets what is below its offset, so call it with ascending
+    offsets.
     """
 
     def __init__(self, visible: int = 0) -> None:
@@ -158,15 +159,15 @@ class RecordTally:
         self._items: deque[VisibleRecords] = deque()
 
     def add(self, item: VisibleRecords, done: int) -> None:
-        """These came, and all below ``done`` is delivered."""
+        """Add a batch that was read. Everything below offset ``done`` is delivered."""
         self.at(done)
         if self._items:
-            # What waits longer than until the next came is kept by its offsets, and not by its records.
+            # Keep only the offsets of batches that wait for longer, not their records.
             self._items.append(_Offsets(self._items.pop()))
         self._items.append(item)
 
     def at(self, position: int) -> int:
-        """How many have an offset below this one."""
+        """How many records have an offset below this one."""
         while self._items and self._items[0].position <= position:
             self._below += len(self._items.popleft())
         return self._below + sum(bisect_left(one.offsets(), position) for one in self._items)

@@ -1,4 +1,4 @@
-"""An error of a task as plain values, which travel from a worker to the driver. Pure."""
+"""An error of a task as plain values, to send from a worker to the driver. Pure."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from kgroup.support.errors import KgroupError
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An error of a task as plain values: ``kind`` is the class's name in kgroup.support.errors, None for a bug.
+    """An error of a task as plain values. ``kind`` is its class in kgroup.support.errors, None for a bug.
 
-    ``trace`` is the bug's traceback, None for an error of ours.
+    ``trace`` is the traceback of a bug, None for a KgroupError.
     """
 
     kind: str | None
@@ -25,7 +25,7 @@ class Failure:
 
 
 def failure_of(error: Exception) -> Failure:
-    """An error as plain values."""
+    """Convert an error to plain values."""
     if isinstance(error, KgroupError):
         kind = _kind(type(error))
         return Failure(kind, error.message, error.code, int(error.exit_code), error.details, error.hint, None)
@@ -34,5 +34,5 @@ def failure_of(error: Exception) -> Failure:
 
 
 def _kind(kind: type[KgroupError]) -> str:
-    """The nearest class that stands in kgroup.support.errors itself."""
+    """The name of the nearest base class that is defined in kgroup.support.errors."""
     return next((c.__name__ for c in kind.__mro__ if c.__module__ == KgroupError.__module__), KgroupError.__name__)

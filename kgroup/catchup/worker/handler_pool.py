@@ -1,8 +1,8 @@
-"""Handlers that work at the same time, each in its lane, in the order that was asked for.
+"""Handlers that work in parallel, each in its own lane, in the order of ``--order``.
 
-With order ``partition`` there is one lane. With ``key`` a key is always in the same lane, and records without one are
-spread. With ``none`` whoever is free takes what comes next. A record that was refused is tried again in its lane, which
-waits meanwhile: what comes behind it there must not overtake it.
+With order ``partition`` there is one lane. With ``key`` all records of a key go to the same lane, and records without a
+key are spread by offset. With ``none`` any free lane takes the next records. A refused record is retried in its lane.
+The lane waits meanwhile, so that later records do not overtake it.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ RecordPosition = tuple[str, int, int]
 """(topic, partition, offset)"""
 
 WRONG_ANSWER = "handler-answer"
-"""The code of an error: a handler's answers are not those to the records that it was given, nobody knows since when."""
+"""Error code: a handler's answers do not match the records it was given, and it is not known since which record."""
 
 _LONGEST_BACKOFF_S = 60.0
 _CLOSING_S = 10.0
 
 
 class HandlerRefusal(Exception):
-    """A handler did not take what it was given. ``final``: it never will, so there is no use in trying again.
+    """A handler did not accept its records. ``final``: a retry is useless.
 
-    ``given`` is False where it surely got nothing of it, so that nothing of it can come twice.
+    ``given`` is False if the handler certainly received none of them, so that none can be received twice.
     """
 
     def __init__(self, reason: str, *, final: bool = False, given: bool = True) -> None:
@@ -44,27 +44,27 @@ class HandlerRefusal(Exception):
 
 
 class Handler(Protocol):
-    """Takes records; each lane has its own.
+    """Processes up to ``most`` records at once; each lane has its own handler.
 
-    ``most`` is how many it takes at once. ``hangs_for_ever`` is set where nothing can end a call that does not return.
+    ``hangs_for_ever`` is True if a call that does not return cannot be ended.
     """
 
     most: int
     hangs_for_ever: bool
 
     def handle(self, records: Sequence[ConsumerRecord]) -> None:
-        """Return when they are handled. Raises Refusal, and KgroupError where it can't work at all."""
+        """Return when the records are handled. Raises HandlerRefusal, or KgroupError if it cannot work at all."""
 
     def close(self) -> None:
-        """End what it has started, in a few seconds. Raises KgroupError where its answers turn out to be wrong."""
+        """End what it has started, within seconds. Raises KgroupError if its answers turn out to be wrong."""
 
     def kill(self) -> None:
-        """End at once what ``handle`` is doing, from another thread."""
+        """Called from another thread: abort what ``handle`` is doing."""
 
 
 @dataclass(frozen=True, slots=True)
 class HandlerOutcome:
-    """What became of a record: handled where ``error`` is None, else refused ``attempts`` times."""
+    """The outcome of a record: handled if ``error`` is None, otherwise refused ``attempts`` times."""
 
     topic: str
     partition: int
@@ -74,10 +74,10 @@ class HandlerOutcome:
 
 
 class _Turn:
-    """What is handed over until it is halted. What comes of it later is nobody's: others are at work by then.
+    """What the lanes hand over until ``halt``. Later outcomes are ignored: the pool has a new turn by then.
 
-    What was given before is given again only once that is allowed: whoever allows it has written down that it may come
-    twice. ``news`` is set when a lane waits for that.
+    A record that was given before is given again only after ``allow``: the caller has recorded in the ledger by then
+    that it may be received twice. ``news`` is set when a lane waits for that.
     """
 
     def __init__(self, news: threading.Event) -> None:
@@ -92,7 +92,7 @@ class _Turn:
         self._changed = threading.Condition()
 
     def begins(self, records: Sequence[ConsumerRecord]) -> bool:
-        """Whether these may be given to a handler: from here on they count as given."""
+        """Whether these records may be given to a handler; if so, they count as given. May wait for ``allow``."""
         places = [_where(record) for record in records]
         with self._changed:
             again = [where for where in places if where in self._given]
@@ -109,7 +109,7 @@ class _Turn:
             return True
 
     def not_given(self, records: Sequence[ConsumerRecord]) -> None:
-        """These never came to the handler, though they were about to."""
+        """Take back ``begins``: the handler did not receive these records."""
         with self._changed:
             for where in map(_where, records):
                 if self._again[where] > 0:
@@ -118,34 +118,34 @@ class _Turn:
                     self._given.discard(where)
 
     def allow(self, asked: int) -> None:
-        """So many may be given again, all that were asked for by then."""
+        """Allow records to be given again. ``asked`` is the total of ``asked`` that the caller has recorded."""
         with self._changed:
             self._allowed = asked
             self._changed.notify_all()
 
     def asked_again(self) -> Counter[RecordPosition]:
-        """How often each was to be given again, which ``allow`` may still be waited for."""
+        """How often each record was requested to be given again, including requests that still wait for ``allow``."""
         with self._changed:
             return Counter(self._asked)
 
     def given_again(self) -> Counter[RecordPosition]:
-        """How often each was given again."""
+        """How often each record was given again."""
         with self._changed:
             return +self._again
 
     def halt(self) -> None:
-        """Nothing is given to a handler any more once this has returned."""
+        """After this returns, no more records are given to a handler."""
         with self._changed:
             self.halted.set()
             self._changed.notify_all()
 
     def given(self) -> frozenset[RecordPosition]:
-        """All that were ever given, and not forgotten."""
+        """All records that were given, except those that ``given_from`` forgot."""
         with self._changed:
             return frozenset(self._given)
 
     def given_from(self, position: int) -> int:
-        """How many records at this offset and behind it were ever given; those below are forgotten."""
+        """How many records at or above this offset were given; forgets those below."""
         with self._changed:
             self._given = {where for where in self._given if where[2] >= position}
             return len(self._given)
@@ -156,7 +156,7 @@ def _where(record: ConsumerRecord) -> RecordPosition:
 
 
 class _Inbox:
-    """What waits for a lane, or for all of them."""
+    """The queue of one lane, or of all lanes."""
 
     def __init__(self, readers: int) -> None:
         self._readers = readers
@@ -167,12 +167,12 @@ class _Inbox:
 
     def put(self, turn: _Turn, records: Iterable[ConsumerRecord]) -> None:
         with self._changed:
-            self._turn = turn  # what waited in another was cleared away when that was halted
+            self._turn = turn  # halt() cleared what waited in another turn
             self._waiting.extend(records)
             self._changed.notify(self._readers)
 
     def take(self, most: int) -> tuple[_Turn | None, list[ConsumerRecord]]:
-        """Some of the next; none when it was closed. One of several readers leaves the others their part."""
+        """Take up to ``most`` records; none after ``close``. Each of several readers leaves a share for the others."""
         with self._changed:
             while not self._waiting and not self._closed:
                 self._changed.wait()
@@ -195,17 +195,17 @@ class _Lane:
     inbox: _Inbox
     handler: Handler | None = None
     doing: Sequence[ConsumerRecord] = ()
-    """What its handler has, and has not answered for."""
+    """The records that its handler has received and not answered for."""
     since: float = 0.0
     turn: _Turn | None = None
-    """Where what it works at belongs, until its outcome is known."""
+    """The turn of its current records, until their outcome is known."""
     thread: threading.Thread = field(default_factory=threading.Thread)
 
 
 class HandlerPool:
-    """The lanes of a task. A context manager, that ends their handlers.
+    """The lanes of a task. A context manager that ends their handlers.
 
-    ``make`` makes a handler. With ``stop_at_refusal`` no lane begins anything more once a record is refused for good.
+    ``make`` creates a handler. With ``stop_at_refusal`` no lane starts more records after one was refused for good.
     """
 
     def __init__(self, make: Callable[[], Handler], order: Order, handling: Handling, *, stop_at_refusal: bool) -> None:
@@ -230,17 +230,17 @@ class HandlerPool:
         self.end()
 
     def end(self) -> KgroupError | None:
-        """End the handlers; what one has answered wrongly, which may be known only when it has ended.
+        """End the handlers. Returns an error if a handler's answers were wrong, which may be known only at its end.
 
-        A handler that has not ended in time may have, too. None also where something else was wrong, which ``outcomes``
-        raises.
+        A handler that has not ended in time counts as wrong too. None also after any other fault; ``outcomes`` raises
+        those.
         """
         self._turn.halt()
         for lane in self._lanes:
             lane.inbox.close()
         until = time.monotonic() + _CLOSING_S
         for lane in self._lanes:
-            hangs = bool(lane.doing)  # it was given its time already
+            hangs = bool(lane.doing)  # its time is already used up
             if hangs and lane.handler is not None:
                 lane.handler.kill()
             if not (hangs and lane.handler is not None and lane.handler.hangs_for_ever):
@@ -259,7 +259,7 @@ class HandlerPool:
         )
 
     def put(self, records: Sequence[ConsumerRecord]) -> None:
-        """Hand these over, in the order of their offsets."""
+        """Hand over these records, which are in offset order."""
         if len(self._lanes) == 1 or self._order is Order.NONE:
             self._lanes[0].inbox.put(self._turn, records)
             return
@@ -273,10 +273,10 @@ class HandlerPool:
         return (record.offset if record.key is None else crc32(record.key)) % len(self._lanes)
 
     def outcomes(self, wait_s: float) -> list[HandlerOutcome]:
-        """What has become known of what was handed over since ``go_on``, waiting so long for some of it.
+        """The outcomes that became known since ``go_on``; waits up to ``wait_s`` for the first.
 
-        Raises what a handler said that can't work at all, and KgroupError with code ``handler-timeout`` for one that
-        does not return, and that nothing can end.
+        Raises the KgroupError of a handler that cannot work at all. Raises KgroupError with code ``handler-timeout``
+        for a handler that does not return and cannot be ended.
         """
         if wait_s > 0 and not self._turn.outcomes:
             self._news.wait(wait_s)
@@ -287,25 +287,25 @@ class HandlerPool:
         return self.known()
 
     def known(self) -> list[HandlerOutcome]:
-        """The same, without waiting, and whatever is wrong with a handler."""
+        """The same without waiting and without raising."""
         known = self._turn.outcomes
         return [known.popleft() for _ in range(len(known))]
 
     @property
     def asked(self) -> int:
-        """How many records that were given before were to be given again since ``go_on``; lanes wait for ``allow``."""
+        """How many records were requested to be given again since ``go_on``. Lanes wait for ``allow``."""
         return self._turn.asked
 
     def asked_again(self) -> Counter[RecordPosition]:
-        """Which those are, and how often."""
+        """Which records these are, and how often each was requested."""
         return self._turn.asked_again()
 
     def allow(self, asked: int) -> None:
-        """Let lanes give records again, once it is written down that so many, ``asked``, may come twice."""
+        """Let lanes give records again, after the ledger records that ``asked`` records may be received twice."""
         self._turn.allow(asked)
 
     def given_again(self) -> Counter[RecordPosition]:
-        """Which records were given to a handler again since ``go_on``, and how often, whatever became of them."""
+        """How often each record was given to a handler again since ``go_on``, whatever its outcome."""
         return self._turn.given_again()
 
     def _refuse_hanging(self) -> None:
@@ -324,17 +324,15 @@ class HandlerPool:
                 )
 
     def given_from(self, position: int) -> int:
-        """How many records at this offset and behind it were ever given to a handler since ``go_on``, whatever became
-        of them.
-        """
+        """How many records at or above this offset were given to a handler since ``go_on``, whatever their outcome."""
         return self._turn.given_from(position)
 
     def given(self) -> frozenset[RecordPosition]:
-        """What was ever given to a handler since ``go_on``, whatever became of it."""
+        """All records that were given to a handler since ``go_on``, whatever their outcome."""
         return self._turn.given()
 
     def halt(self, within_s: float) -> int:
-        """Begin nothing more, and let what is under way end, for so long; how many records it still has then."""
+        """Start no more records and wait up to ``within_s`` for those under way; returns how many are unanswered."""
         turn = self._turn
         turn.halt()
         for lane in self._lanes:
@@ -346,7 +344,7 @@ class HandlerPool:
         return sum(len(lane.doing) for lane in self._lanes if lane.turn is turn)
 
     def go_on(self) -> None:
-        """After ``halt``, with what comes next: what is still under way then is not told any more."""
+        """Start a new turn after ``halt``. Outcomes of records still under way are not reported any more."""
         self._turn = _Turn(self._news)
 
     def _live(self, lane: _Lane) -> None:
@@ -371,7 +369,7 @@ class HandlerPool:
             self._news.set()
 
     def _work(self, lane: _Lane, turn: _Turn, records: Sequence[ConsumerRecord], tried: int) -> None:
-        """Hand them over; of several that are refused, one by one, to find which."""
+        """Hand records over. If several are refused together, retry them one by one to find the bad one."""
         refusal, attempts = self._try(lane, turn, records)
         if attempts is None:
             return
@@ -390,7 +388,7 @@ class HandlerPool:
     def _try(
         self, lane: _Lane, turn: _Turn, records: Sequence[ConsumerRecord]
     ) -> tuple[HandlerRefusal | None, int | None]:
-        """The last refusal, and after how many attempts; None attempts: it was halted before it knew."""
+        """The last refusal and the number of attempts; None attempts if halted before the outcome was known."""
         assert lane.handler is not None
         attempts, pause_s, refusal = 0, self._handling.backoff_s, None
         while True:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ValueFormat(StrEnum):
-    """How keys and values are written: any bytes in base64, or as the text or the JSON that they are."""
+    """How keys and values are written: any bytes as base64, or UTF-8 text, or JSON."""
 
     BASE64 = "base64"
     TEXT = "text"
@@ -23,15 +23,15 @@ class ValueFormat(StrEnum):
 
 
 class NotWritable(ValueError):
-    """A record is not what the format says, and never will be."""
+    """A record does not have the requested format; a retry is useless."""
 
 
 def line(record: ConsumerRecord, form: ValueFormat, **more: Any) -> bytes:
-    """One line, with its end. Header values are always base64. Raises NotWritable.
+    """One record as a line of JSON with its line end. Header values are always base64. Raises NotWritable.
 
     ``{"topic": "orders", "partition": 0, "offset": 71, "timestamp": 1700000000000, "key": "aw==", "value": "dg==",
-    "headers": [{"key": "trace", "value": "MQ=="}]}`` and ``more``; null is null, the timestamp is in ms. With JSON, the
-    value is in the line as it is, every digit of it; keys are text.
+    "headers": [{"key": "trace", "value": "MQ=="}]}`` plus ``more``. A null key or value is null; the timestamp is in
+    ms. With JSON, keys are text, and the value is copied unchanged, with every digit of its numbers.
     """
     head: dict[str, Any] = {
         "topic": record.topic,
@@ -49,7 +49,7 @@ def line(record: ConsumerRecord, form: ValueFormat, **more: Any) -> bytes:
 
 
 def lines(batch: Batch) -> list[bytes]:
-    """``line`` in base64 of many records at once, four times as fast."""
+    """The lines of a whole batch in base64, four times as fast as ``line``."""
     head = _dumped({"topic": batch.topic, "partition": batch.partition})[:-1]
     columns = zip(batch.offsets(), batch.timestamps(), batch.keys(), batch.values(), batch.headers(), strict=True)
     return [
@@ -98,7 +98,7 @@ def _json(raw: bytes | None) -> str:
         json.loads(text, parse_constant=_no_constant, parse_int=str, parse_float=str)
     except (ValueError, RecursionError) as error:
         raise NotWritable(f"its value is not JSON: {error}") from error
-    # In JSON these are only between tokens: strings have them escaped.
+    # Raw line ends in JSON are only between tokens: inside strings they are escaped.
     return text.replace("\n", " ").replace("\r", " ").strip()
 
 

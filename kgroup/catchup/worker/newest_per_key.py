@@ -1,9 +1,9 @@
-"""The newest record of each key, found in two steps, of which each counts what it leaves out.
+"""Find the newest record of each key, in two steps that both count what they drop.
 
-A reader keeps the newest of what it has read of a partition (``NewestPerKey``), and sends that, bucket by bucket, to
-whoever delivers the bucket (``NewestMerge``). Newest is by offset in a partition; where a key occurs in several of a
-topic, it is the one with the latest timestamp among the newest of each. For Spark's workers: needs no pyarrow, no
-kafka-python.
+A reader keeps the newest record per key of each partition it reads (``NewestPerKey``). It sends them by bucket to the
+task that delivers the bucket (``NewestMerge``). Within a partition, newest means the highest offset. For a key in
+several partitions of a topic, the newest of each partition are compared by timestamp. For Spark's workers: needs
+neither pyarrow nor kafka-python.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from kgroup.cluster.reader.batches import MOST, Batch, HeaderList
 from kgroup.support.errors import KgroupError
 
 KEPT_BYTES = 64 * 2**20
-"""A reader sends what it keeps when it is more: the more it keeps, the less is sent twice."""
+"""A reader sends its records when they exceed this. A higher limit means fewer superseded records are sent."""
 
 _PIECE_BYTES = 2**20
 _ROW_BYTES = 250
-"""What Python takes for a row beside its key and value."""
+"""Python's memory for a row, in addition to its key and value."""
 
 
 class KeptRecord(NamedTuple):
-    """A record that was kept; ``timestamp`` is (kind, ms) as ``Batch.timestamps`` has it, ``chunk`` is a number."""
+    """A kept record; ``timestamp`` is (kind, ms) as in ``Batch.timestamps``, ``chunk`` is the chunk's number."""
 
     offset: int
     timestamp: tuple[int, int]
@@ -41,21 +41,21 @@ class KeptRecord(NamedTuple):
 
 
 class RowBatch(Batch):
-    """Rows of one partition as a batch, so that sinks take them as any other."""
+    """Rows of one partition as a Batch, which sinks accept as any other."""
 
     __slots__ = ()
 
     @property
     def rows(self) -> Sequence[KeptRecord]:
-        """In the order of their offsets."""
+        """The records in offset order."""
         return self._messages
 
     def offsets(self) -> list[int]:
-        """Rising, with holes."""
+        """Ascending, with holes."""
         return [row.offset for row in self.rows]
 
     def keys(self) -> list[bytes | None]:
-        """None is no key."""
+        """None: the record has no key."""
         return [row.key for row in self.rows]
 
     def values(self) -> list[bytes | None]:
@@ -67,7 +67,7 @@ class RowBatch(Batch):
         return [row.timestamp for row in self.rows]
 
     def headers(self) -> list[HeaderList | None]:
-        """In their order."""
+        """Headers of each record, in their order."""
         return [row.headers for row in self.rows]
 
     def size(self) -> int:
@@ -75,7 +75,7 @@ class RowBatch(Batch):
         return sum(map(_size, self.rows))
 
     def part(self, first: int, behind: int) -> RowBatch:
-        """The rows by number, from ``first`` to below ``behind``."""
+        """The rows with index ``first`` to ``behind`` - 1."""
         return RowBatch(self.topic, self.partition, self.rows[first:behind], self.position)
 
 
@@ -85,10 +85,10 @@ def _size(row: Any) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ReaderTally:
-    """What a reader says to a bucket when it has read all: how many records of it there were, and how many it sent.
+    """What a reader reports to a bucket after reading everything: records read and records sent, by chunk.
 
-    Both by chunk. ``left_out`` are those that ``--where`` left out, whose keys nobody saw; only one bucket is told of
-    them. ``broken`` is why the reader has not read all: then nothing of the bucket may be delivered.
+    ``left_out`` counts records that ``--where`` filtered out; only one bucket gets it, as their keys are unknown.
+    ``broken`` is why the reader did not read everything, None if it did. If set, nothing of the bucket is delivered.
     """
 
     reader: int
@@ -100,9 +100,9 @@ class ReaderTally:
 
 
 class NewestPerKey:
-    """A reader's: the newest record of each key of the partitions that it reads, in the order of their offsets.
+    """A reader's buffer: the newest record of each key of its partitions, in offset order.
 
-    ``left`` are the buckets that are still to be delivered: others are read, and counted, for nothing.
+    ``left`` are the buckets still to deliver. Records of other buckets are counted and dropped.
     """
 
     def __init__(self, buckets: int, left: frozenset[int], most_bytes: int = KEPT_BYTES) -> None:
@@ -116,7 +116,7 @@ class NewestPerKey:
         self._sent: dict[int, Counter[int]] = {}
 
     def add(self, chunk: int, batch: Batch) -> Iterator[tuple[int, bytes]]:
-        """Take these in; what has to be sent now, by bucket."""
+        """Add a batch; yield (bucket, blob) to send now."""
         number = len(batch)
         if not number:
             return
@@ -152,7 +152,7 @@ class NewestPerKey:
         return sum(_size(row) + _ROW_BYTES for rows in lists for row in rows)
 
     def flush(self) -> Iterator[tuple[int, bytes]]:
-        """Send all that is kept."""
+        """Yield everything that is kept, by bucket, and clear the buffer."""
         for place in list(self._kept):
             rows = [*self._kept.pop(place).values(), *self._loose.pop(place, ())]
             by_bucket: dict[int, list[Any]] = {}
@@ -165,14 +165,14 @@ class NewestPerKey:
         self._bytes = 0
 
     def left_out(self, visible: Mapping[int, int]) -> dict[int, int]:
-        """How many of the records that were visible in each chunk have not come here."""
+        """By chunk, how many visible records were not added here; chunks without any are absent."""
         came = {chunk: self._arrived[chunk].total() if chunk in self._arrived else 0 for chunk in visible}
         return {chunk: number - came[chunk] for chunk, number in visible.items() if number != came[chunk]}
 
     def tally(
         self, reader: int, bucket: int, lost: Mapping[int, tuple[LostOffsets, ...]], left_out: Mapping[int, int]
     ) -> ReaderTally:
-        """What to say to a bucket, after the last ``flush``."""
+        """The tally for a bucket, valid after the last ``flush``."""
         arrived = {chunk: counts[bucket] for chunk, counts in self._arrived.items() if counts[bucket]}
         return ReaderTally(reader, arrived, dict(self._sent.get(bucket, ())), left_out, lost)
 
@@ -192,9 +192,9 @@ def _packed(place: Place, rows: list[Any]) -> Iterator[bytes]:
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """What is delivered of a bucket: ``batches`` in the order of topics, partitions and offsets.
+    """A bucket's records to deliver: ``batches`` in order of topic, partition and offset.
 
-    ``shares`` have what was left out, and nothing dead; ``number`` is the bucket's own in the ledger.
+    ``shares`` count what was filtered out, and no dead letters yet; ``number`` is the bucket's number in the ledger.
     """
 
     number: int
@@ -203,12 +203,12 @@ class Bucket:
 
     @property
     def records(self) -> int:
-        """How many are delivered."""
+        """How many records are to be delivered."""
         return sum(map(len, self.batches))
 
 
 class NewestMerge:
-    """A bucket's: of what the readers send, the newest record of each key."""
+    """Merges what the readers send to a bucket into the newest record of each key."""
 
     def __init__(self, number: int, readers: int) -> None:
         self.number = number
@@ -219,7 +219,7 @@ class NewestMerge:
         self._tallies: dict[int, ReaderTally] = {}
 
     def add(self, blob: bytes) -> None:
-        """What a reader has sent: rows, or its tally at the end."""
+        """Add what a reader sent: rows, or its tally at the end."""
         item = pickle.loads(blob)
         if isinstance(item, ReaderTally):
             self._tallies[item.reader] = item
@@ -236,11 +236,11 @@ class NewestMerge:
 
     @property
     def broken(self) -> Any:
-        """Why a reader has not read all; None where all have, as far as is known."""
+        """Why a reader did not read everything; None if no reader has reported a failure."""
         return next((tally.broken for tally in self._tallies.values() if tally.broken is not None), None)
 
     def bucket(self) -> Bucket:
-        """What is delivered. Raises KgroupError with code ``not-counted`` where not all that was sent has arrived."""
+        """The bucket to deliver. Raises KgroupError with code ``not-counted`` if not all that was sent has arrived."""
         tallies = self._tallies.values()
         sent, arrived, left_out = (_summed(tallies, name) for name in ("sent", "arrived", "left_out"))
         if len(self._tallies) != self._readers or +sent != +self._received:
@@ -277,7 +277,7 @@ class NewestMerge:
         return Bucket(self.number, batches, tuple(shares))
 
     def _leave_newest(self) -> None:
-        """Where a key is in several partitions of a topic, the latest by its timestamp; of equal ones the last's."""
+        """For a key in several partitions of a topic, keep the latest timestamp; on a tie, the highest partition."""
         newest: dict[str, dict[bytes, tuple[tuple[int, int], Place]]] = {}
         places: Counter[str] = Counter(topic for topic, _ in self._kept)
         for place in sorted(self._kept):

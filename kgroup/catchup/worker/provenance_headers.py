@@ -1,4 +1,4 @@
-"""The headers by which a record that kgroup delivered can be traced back. Pure."""
+"""Headers that link a record delivered by kgroup to its source. Pure."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _LONGEST_ERROR = 1000
 
 
 def source(topic: str, partition: int, offset: int) -> str:
-    """``orders:0:71``: where a record lay."""
+    """The source as a header value: ``orders:0:71`` is topic, partition and offset."""
     return f"{topic}:{partition}:{offset}"
 
 
 def dead_letter(
     topic: str, plan_id: str, record: ConsumerRecord, attempts: int, error: str, maybe_processed: bool
 ) -> Row:
-    """The record as the dead-letter topic gets it: as it was, with what became of it in its headers."""
+    """The row for the dead-letter topic: the record unchanged, with its error and attempts in additional headers."""
     headers: list[Header] = [
         *record.headers,
         (PLAN, plan_id),

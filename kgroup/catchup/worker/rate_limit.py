@@ -1,4 +1,4 @@
-"""A task's share of ``--rate``, kept by sleeping to a schedule. Pure: the clock is passed in, nothing sleeps here."""
+"""A task's share of ``--rate``, as a schedule. Pure: the caller passes the time and does the sleeping."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _CREDIT_S = 1.0
 
 
 def share(rate: RateLimit | None, tasks_at_once: int) -> RateLimit | None:
-    """The part of the job's rate that each of so many tasks has: 500/s over 4 are 125/s each."""
+    """The rate of each task when so many run at once: 500/s over 4 tasks are 125/s each."""
     if rate is None:
         return None
     parts = max(1, tasks_at_once)
@@ -23,16 +23,16 @@ def share(rate: RateLimit | None, tasks_at_once: int) -> RateLimit | None:
 
 @dataclass(slots=True)
 class Throttle:
-    """When the next records are due, in seconds of the clock that is passed in.
+    """When the next records are due, in seconds of the caller's clock.
 
-    What was late is caught up with for a second at most: a stall must not end in a burst.
+    At most one second of delay is caught up, so that a stall does not end in a burst.
     """
 
     rate: RateLimit | None
     _due_s: float | None = None
 
     def piece(self, records: int, size: int) -> int:
-        """How many of these records to hand on at once: what the rate has for a quarter of a second, 1 at least."""
+        """How many of these records to hand over at once: what the rate allows in a quarter of a second, at least 1."""
         if self.rate is None:
             return records
         allowed = float(records)
@@ -43,11 +43,11 @@ class Throttle:
         return max(1, int(allowed))
 
     def wait_s(self, now_s: float) -> float:
-        """How long to wait before the next records, 0 where they are due."""
+        """Seconds to wait before the next records, 0 if they are due."""
         return 0.0 if self._due_s is None else max(0.0, self._due_s - now_s)
 
     def took(self, records: int, size: int, now_s: float) -> None:
-        """So many records were handed on."""
+        """Charge records that were handed over to the rate."""
         if self.rate is None:
             return
         needs_s = 0.0

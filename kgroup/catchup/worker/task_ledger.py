@@ -1,4 +1,4 @@
-"""A task's side of the ledger: what its worker delivers counts with how far it says it has come, or not at all.
+"""A task's side of the ledger: records and progress are committed in one transaction.
 
 For Spark's workers: importable without kafka-python.
 """
@@ -22,16 +22,16 @@ _LARGE_AMOUNTS = {
     "batch.size": 500_000,
     "batch.num.messages": 10_000,
     "queue.buffering.max.messages": 200_000,
-    # What bounds memory.
+    # Limits memory.
     "queue.buffering.max.kbytes": 65_536,
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a worker is told: one task of the plan whose own record stands at ``offset`` of the ledger.
+    """One task for a worker, of the plan whose own record is at ``offset`` of the ledger.
 
-    ``epoch`` is the runner's that sent it. It can be pickled.
+    ``epoch`` is that of the runner that sent it. It can be pickled.
     """
 
     ledger: str
@@ -45,12 +45,12 @@ class Work:
 
 
 class TaskLedger:
-    """The transactions of one task. A context manager: entering it takes the task's id, leaving it aborts what is open.
+    """The transactions of one task. A context manager: entering takes the task's transactional id, leaving aborts.
 
-    ``progress`` is what the ledger says of the task's chunks, by number; a chunk that has not begun is not in it.
-    ``producer`` is confluent's own: what is produced with it between ``begin`` and ``commit`` is delivered together
-    with the progress. A transaction may last ``transactions.LONGEST_S``. ``tuning`` are librdkafka's settings, beside
-    those for large amounts. ``timeout_s`` is how long no answer at all may come; ``on_wait`` is as the ledger's.
+    ``progress`` is the ledger's progress of the task's chunks, by number; a chunk that has not begun is absent.
+    ``producer`` is confluent's Producer: what it produces between ``begin`` and ``commit`` is delivered together with
+    the progress. A transaction may last ``transactions.LONGEST_S``. ``tuning`` are librdkafka settings in addition to
+    those for large amounts. ``timeout_s`` is how long no broker may answer at all; ``on_wait`` is as in the ledger.
     """
 
     def __init__(
@@ -80,15 +80,16 @@ class TaskLedger:
 
     @property
     def producer(self) -> Any:
-        """confluent's Producer; another after each ``open``, so keep neither it nor its ``produce``."""
+        """confluent's Producer. Each ``open`` creates a new one, so keep neither it nor its ``produce``."""
         return self._taken().producer
 
     def open(self) -> None:
-        """Take the task's id, so that an earlier attempt ends, then read; also after ``abort`` or a failed ``commit``.
+        """Take the task's transactional id, which ends an earlier attempt, then read the progress.
 
-        A late attempt of a runner that is superseded ends before it takes the id: it would shut out a live one. Raises
-        Refused with code ``superseded`` where another runner has taken over, or the plan is gone; what
-        ``Transactions.fence`` and ``SettledReader.committed`` raise; and KgroupError for a record that can't be read.
+        Also call it after ``abort`` or a failed ``commit``. An attempt of a superseded runner ends before it takes the
+        id, because taking it would fence a live attempt. Raises Refused with code ``superseded`` if another runner has
+        taken over or the plan is gone. Raises what ``Transactions.fence`` and ``SettledReader.committed`` raise, and
+        KgroupError for a record that cannot be read.
         """
         self.close()
         work = self.work
@@ -116,11 +117,11 @@ class TaskLedger:
         self._transactions = taken
 
     def tune(self, tuning: Mapping[str, Any]) -> None:
-        """Settings of librdkafka from the next ``open`` on."""
+        """Set librdkafka settings that apply from the next ``open`` on."""
         self._tuning |= tuning
 
     def _seen(self, reader: SettledReader) -> LedgerView:
-        """What is committed as far as it can be seen without waiting."""
+        """The committed records that are visible without waiting for open transactions."""
         items: list[Item] = []
         try:
             for item in reader.committed(self.work.offset, patience_s=0.0):
@@ -131,7 +132,7 @@ class TaskLedger:
         return LedgerView(self.work.plan_id).add(items)
 
     def _read(self, reader: SettledReader) -> None:
-        """What is committed, now that no earlier attempt of this task can commit any more."""
+        """Read what is committed. No earlier attempt of this task can commit any more at this point."""
         work = self.work
         view = LedgerView(work.plan_id).add(reader.committed(work.offset))
         epoch = view.epoch(work.plan_id)
@@ -145,7 +146,7 @@ class TaskLedger:
         self._open = True
 
     def send(self, rows: Iterable[Row]) -> int:
-        """Add many records to the transaction that is open; how many. Raises what ``commit`` does."""
+        """Add records to the open transaction; returns how many. Raises the same errors as ``commit``."""
         try:
             return self._taken().produce_all(rows)
         except Fenced as error:
@@ -156,7 +157,7 @@ class TaskLedger:
             raise
 
     def flush(self) -> None:
-        """Wait until the broker has taken what was sent, or raise what it says of a record; nothing is committed."""
+        """Wait until the broker has accepted what was sent; raises its error for a record. Nothing is committed."""
         try:
             self._taken().flush()
         except BaseException:
@@ -164,19 +165,19 @@ class TaskLedger:
             raise
 
     def commit(self, first: ChunkProgress, *more: ChunkProgress) -> None:
-        """Commit what was produced, and with it how far these chunks have come; without ``begin``, the progress alone.
+        """Commit what was produced together with the progress of these chunks; without ``begin``, the progress alone.
 
-        When it returns, both are delivered; when it raises, neither is, but for CommitUnknown, where the next attempt
-        finds out. Raises Refused with code ``superseded`` (another attempt, or another runner: stop), and
-        ``transaction-timeout``, ``too-large``, ``not-accepted``, NotAuthorized, NotFound of a record's topic, or
-        Unreachable with code ``not-written``: after those ``open`` begins anew from ``progress``.
+        When it returns, both are delivered. When it raises, neither is, except for CommitUnknown: the next attempt
+        finds out. Raises Refused with code ``superseded`` if another attempt or runner has taken over: stop then.
+        Raises ``transaction-timeout``, ``too-large``, ``not-accepted``, NotAuthorized, NotFound of a record's topic, or
+        Unreachable with code ``not-written``. After those, ``open`` restarts from ``progress``.
         """
         taken, progress = self._taken(), (first, *more)
         if not self._open:
             self.begin()
         self._open = False
         try:
-            # Last of all: from here on it hides what other tasks commit.
+            # The ledger comes last: from here on, this open transaction hides what other tasks commit.
             for item in progress:
                 taken.produce(self.work.ledger, key_of(self.work.plan_id, item).encode(), encode(item), 0)
             taken.commit()
@@ -191,11 +192,11 @@ class TaskLedger:
         self.progress |= {item.chunk: item for item in progress}
 
     def abort(self) -> None:
-        """Throw away what was produced since ``begin``; ``open`` before the next transaction."""
+        """Discard what was produced since ``begin``. Call ``open`` before the next transaction."""
         self.close()
 
     def close(self) -> None:
-        """Abort what is open, within a few seconds, and give the connections back; the id stays taken."""
+        """Abort an open transaction within a few seconds and close the connections. The id stays taken."""
         taken, self._transactions, self._open = self._transactions, None, False
         if taken is not None:
             taken.close()
@@ -205,7 +206,7 @@ class TaskLedger:
         return self._transactions
 
     def _look_up(self, wanted: tuple[ChunkProgress, ...], unknown: CommitUnknown) -> None:
-        """Return where it was committed: once the id is taken again, nothing of that commit can be under way."""
+        """Return if it was committed. After the id is taken again, that commit can no longer be in flight."""
         try:
             self.open()
         except Unreachable:

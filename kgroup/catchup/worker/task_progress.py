@@ -1,4 +1,4 @@
-"""What a worker tells while it runs, for the eyes only: the truth is in the ledger."""
+"""Progress of a running task, for display only: the ledger is authoritative."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TaskProgress:
-    """How far a task is.
+    """How far a task is, for display.
 
-    ``chunk`` is the one in work, by number, and ``position`` its next offset, handled and committed or not yet. The
-    others are totals of the whole task, with what the ledger had when it began.
+    ``chunk`` is the number of the current chunk. ``position`` is its next offset, whether committed or not. The other
+    fields are totals of the whole task, including earlier attempts.
     """
 
     chunk: int

@@ -1,4 +1,4 @@
-"""What all ways of delivering a task share: its chunks' records at the rate that is allowed, and what was counted."""
+"""What all sinks share: the records of a task's chunks at the allowed rate, and the counts."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from kgroup.catchup.worker.task_progress import TaskProgress
 from kgroup.catchup.worker.task_spec import Stopped, TaskResult, TaskSpec
 from kgroup.cluster.reader.batches import Batch, Gone
 
-_TICK_S = 0.1  # how long a stop may wait
+_TICK_S = 0.1  # the longest delay of a stop
 
 
 class TaskReader(Protocol):
-    """What a task reads with: ``BatchReader``, or what a filter lets through of it."""
+    """The reader of a task: ``BatchReader``, or a filter on top of it."""
 
     def partitions(self, topic: str) -> frozenset[int]:
         """The partitions of a topic."""
 
     def batches(self, topic: str, partition: int, start: int, end: int) -> Iterator[Batch | Gone]:
-        """All of [start, end), in order."""
+        """Yield all records of [start, end), in order."""
 
 
 class TaskRun:
-    """One run of a task. ``counts`` are its chunks' by number, ``committed`` as the ledger has them.
+    """One run of a task. ``counts`` are its chunks' counts by number, ``committed`` those that the ledger has.
 
-    Whoever delivers moves ``counts`` on, and calls ``commit`` when it may be written down. What was read is counted
-    here, and what was delivered by the sink: the proof compares the two. ``sift`` adds to a count what a filter has
-    kept from the sink up to its position.
+    The sink updates ``counts``, and calls ``commit`` when they may be written to the ledger. This class counts what was
+    read, and the sink counts what was delivered: the verification compares the two. ``sift`` adds to a count the
+    records that a filter kept from the sink up to its position.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class TaskRun:
         self.counts = dict(self.committed)
 
     def chunks(self) -> Iterator[Chunk]:
-        """Those that are not finished, in their order, less those of a partition that was stopped."""
+        """Yield the unfinished chunks in order, without those of a stopped partition."""
         for chunk in self.spec.chunks:
             if self.asked_to_stop():
                 return
@@ -73,11 +73,11 @@ class TaskRun:
         return any((one.topic, one.partition) == place for one in self.stopped)
 
     def batches(self, chunk: Chunk, most: Callable[[], int] | None = None) -> Iterator[Batch]:
-        """The rest of a chunk in pieces, each when the rate allows it; empty ones while nothing is due or has come.
+        """Yield the rest of a chunk in pieces at the allowed rate; a piece is empty while no record is due or has come.
 
-        ``most`` is how many records a piece may have at that moment. What is lost is counted here; whoever delivers
-        moves the count to a batch's position when all below is delivered. It ends early where the task is asked to
-        stop.
+        ``most`` is called for each piece and returns how many records it may have. Lost offsets are counted here. The
+        sink moves the count to a piece's position after everything below is delivered. Ends early if the task is asked
+        to stop.
         """
         number = chunk.number
         self._read[number] = read = RecordTally(self.counts[number].visible)
@@ -95,7 +95,7 @@ class TaskRun:
                 return
 
     def _not_kept(self, number: int, gone: Gone) -> Iterator[tuple[int, int]]:
-        """What of this is lost: not what the target topic has."""
+        """The ranges of ``gone`` that are lost: those that the target topic does not already have."""
         start = gone.start
         for kept_start, kept_end in self.counts[number].kept:
             if start < min(kept_start, gone.end):
@@ -121,9 +121,9 @@ class TaskRun:
                 self._throttle.took(len(piece), piece.size(), time.monotonic())
 
     def counted(self, number: int) -> ChunkCount:
-        """A chunk's count with what was read up to its position, or filtered out.
+        """Update a chunk's count with what was read or filtered out up to its position, and return it.
 
-        A filter counts itself what came to it.
+        A filter counts its input itself.
         """
         found, read = self.counts[number], self._read.get(number)
         if self._sift is not None:
@@ -134,12 +134,12 @@ class TaskRun:
         return found
 
     def drop(self, number: int) -> None:
-        """Forget what was read of a chunk since it was committed."""
+        """Discard the uncommitted counts of a chunk."""
         self.counts[number] = self.committed[number]
         self._read.pop(number, None)
 
     def tell(self, chunk: Chunk) -> None:
-        """Show how far this chunk is, and the task."""
+        """Report the progress of this chunk and of the task."""
         self.counted(chunk.number)
         counts = self.counts.values()
         self._tell(
@@ -154,13 +154,13 @@ class TaskRun:
         )
 
     def note(self, chunk: Chunk, may_repeat: int) -> None:
-        """Write down, before it happens, that so many records of a chunk may be handed over from where it is."""
+        """Record in the ledger, in advance, that so many records from the committed position on may be handed over."""
         self.ledger.commit(self.committed[chunk.number].progress(self.spec.work.epoch, _now_ms(), may_repeat))
 
     def commit(self, may_repeat: Mapping[int, int] | None = None) -> None:
-        """Commit all that has changed since the last commit; nothing where nothing has.
+        """Commit all changes since the last commit, if any.
 
-        ``may_repeat`` is, by chunk, how many records beyond its position may come again; those are written always.
+        ``may_repeat`` has, by chunk, how many records beyond its position may be received again; it is always written.
         """
         beyond, now_ms = may_repeat or {}, _now_ms()
         changed = [
@@ -174,9 +174,9 @@ class TaskRun:
             self.committed = dict(self.counts)
 
     def withdraw(self, begun: Mapping[int, ChunkCount], beyond: Mapping[int, int]) -> None:
-        """Go back to these counts: what was delivered since then counts no more, and comes again.
+        """Go back to these counts: what was delivered since then does not count, and is delivered again.
 
-        ``beyond`` is, by chunk, how many records behind its position were handed over too.
+        ``beyond`` has, by chunk, how many records beyond its position were handed over too.
         """
         progress = []
         for number, count in begun.items():
@@ -192,13 +192,13 @@ class TaskRun:
         self.committed = dict(self.counts)
 
     def begin_anew(self) -> None:
-        """After a transaction that failed: go back to what the ledger has."""
+        """Restart from what the ledger has, after a failed transaction."""
         self.ledger.open()
         self.counts = dict(self.committed)
         self._read.clear()
 
     def result(self) -> TaskResult:
-        """How it ended."""
+        """The task's result so far."""
         finished = all(count.finished for count in self.committed.values())
         return TaskResult(
             self.spec.number,

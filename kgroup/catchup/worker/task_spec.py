@@ -1,4 +1,4 @@
-"""What a worker is told of a task, and what it says when it ends; both can be pickled."""
+"""What a worker receives for a task, and what it returns; both can be pickled."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kgroup.catchup.worker.task_ledger import Work
 
 @dataclass(frozen=True, slots=True)
 class TransactionBounds:
-    """A transaction ends when it has so many records or bytes, or has lasted so long, whichever is first."""
+    """Limits of a transaction: it ends at the first one it reaches, records, bytes or seconds."""
 
     records: int = CHUNK_RECORDS
     size: int = CHUNK_BYTES
@@ -25,10 +25,11 @@ class TransactionBounds:
 class Handling:
     """How records are handed to a handler.
 
-    ``lanes`` handlers work at a time, one with order ``partition``; each gets up to ``batch`` records at once, where it
-    takes several. A record that was refused is tried ``retries`` times more, after ``backoff_s``, then twice that, and
-    so on, a minute at most. ``timeout_s`` is how long a handler may take for what it was given. ``window`` is how many
-    records may be handed over before it is written down how far they came: so many may come again after a crash.
+    ``lanes`` handlers work in parallel; with order ``partition`` it is one. Each gets up to ``batch`` records at once,
+    if it accepts several. A refused record is retried ``retries`` times: first after ``backoff_s``, then after twice
+    that, and so on, at most a minute. ``timeout_s`` is how long a handler may take for the records it was given.
+    ``window`` is how many records may be handed over before the progress is recorded: so many may be received again
+    after a crash.
     """
 
     lanes: int = 1
@@ -43,11 +44,10 @@ class Handling:
 class TaskSpec:
     """One task of a plan.
 
-    ``chunks`` are in the order they are worked through. ``options`` are the sink's, as ``Delivery.options`` has them;
-    ``dead_letters`` is the topic for what is refused, None: a refused record stops its partition. ``maybe_processed``
-    are the offsets below which records of a partition may have been handled before (``GapRange``). ``rate`` is this
-    task's share. ``config`` is from ``librdkafka_config``, with its secrets; ``timeout_s`` is how long no answer of a
-    broker may come.
+    ``chunks`` are in the order of work. ``options`` are the sink's, as in ``Delivery.options``. ``dead_letters`` is the
+    topic for refused records; if None, a refused record stops its partition. ``maybe_processed`` has, by partition, the
+    offset below which records may have been handled before (``GapRange``). ``rate`` is this task's share. ``config`` is
+    from ``librdkafka_config`` and contains secrets. ``timeout_s`` is how long a broker may take to answer.
     """
 
     work: Work
@@ -65,22 +65,22 @@ class TaskSpec:
 
     @property
     def number(self) -> int:
-        """The task's own number in its plan."""
+        """The task's number in its plan."""
         return self.work.task.number
 
     @property
     def plan_id(self) -> str:
-        """Whose task it is."""
+        """The plan of the task."""
         return self.work.plan_id
 
     def maybe_until(self, place: Place) -> int:
-        """Records of a partition below this offset may have been handled before; 0 where none may."""
+        """Records of a partition below this offset may have been handled before; 0 if none may have been."""
         return max((until for *where, until in self.maybe_processed if tuple(where) == place), default=0)
 
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """A record that was refused ``attempts`` times, and has no dead-letter topic: its partition stops there."""
+    """A record that was refused ``attempts`` times, without a dead-letter topic: its partition stops there."""
 
     topic: str
     partition: int
@@ -91,10 +91,10 @@ class Stopped:
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """How a task ended.
+    """The result of a task.
 
-    ``progress`` is what the ledger has of its chunks now, ``counted`` what this run counted apart from that.
-    ``finished``: every chunk is delivered to its end; ``interrupted``: it was asked to stop before.
+    ``progress`` is what the ledger has of its chunks; ``counted`` is what this run counted independently of it.
+    ``finished``: every chunk is delivered to its end. ``interrupted``: it was asked to stop before that.
     """
 
     number: int
