@@ -1,3 +1,4 @@
-"""Catching up after a crash: the group starts at the head at once, and the gap is replayed beside it (after
-KIP-333).
+"""Catching up after a crash: the group starts at the log end at once, and its gap is replayed in parallel.
+
+The idea is from KIP-333.
 """

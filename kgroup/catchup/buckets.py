@@ -1,9 +1,8 @@
-"""Buckets of keys, for ``--latest-per-key``: which key is in which, and what they tell of a plan's chunks. Pure.
+"""Buckets of keys for ``--latest-per-key``: which key is in which bucket, and the progress of chunks from them. Pure.
 
-The newest record of a key is known when all of the gap is read, so that a chunk can't be delivered by itself. Instead
-keys are dealt out by their hash to buckets, whose number is frozen; a bucket is delivered whole, or not at all. What of
-each chunk fell to a bucket stands in its progress (``BucketShare``); once all buckets are delivered, so are the
-chunks.
+The newest record of a key is known only when the whole gap is read, so a chunk cannot be delivered alone. Instead keys
+are distributed by their hash over buckets, whose number is frozen. A bucket is delivered completely or not at all. Its
+progress has the counts for each chunk (``BucketShare``). When all buckets are delivered, so are all chunks.
 """
 
 from __future__ import annotations
@@ -28,23 +27,23 @@ from kgroup.catchup.model import (
 )
 
 MOST_BUCKETS = 1000
-"""Each costs a transaction, or a file; with more in the gap they are larger."""
+"""Each bucket costs a transaction or a file; a larger gap has larger buckets instead of more."""
 
 MOST_TASKS = 64
-"""Each has a transactional id, which every takeover has to fence: with more buckets than this, a task has several."""
+"""Each task has a transactional id, which every takeover has to fence; with more buckets, a task has several."""
 
 DONE = 1
-"""``delivered_to`` of a bucket that is delivered."""
+"""``delivered_to`` of a delivered bucket."""
 
 
 NO_TOPIC = "(buckets)"
-"""Where the topic of a chunk stands for a bucket: no topic has such a name."""
+"""The topic of a bucket that is passed as a Chunk: not a valid topic name."""
 
 
 def how_many(ranges: Sequence[GapRange], *, parallelism: int = 1, rate: RateLimit | None = None) -> int:
-    """Into how many buckets the keys of a gap are dealt out, so that each fits into a transaction, whatever they are.
+    """The number of buckets, such that each fits into a transaction.
 
-    As if every record had a key of its own: 1,000,000 records of 1 KiB, 1 GB in all, are 11 buckets.
+    It assumes that every record has a key of its own: 1,000,000 records of 1 KiB, 1 GB in all, are 11 buckets.
     """
     records, size = bounds(ranges, parallelism, rate)
     wanted = max(
@@ -55,17 +54,17 @@ def how_many(ranges: Sequence[GapRange], *, parallelism: int = 1, rate: RateLimi
 
 
 def first(plan: CatchupPlan) -> int:
-    """The number of the first bucket in the ledger: they come behind the chunks'."""
+    """The number of the first bucket in the ledger: buckets are numbered after the chunks."""
     return max((chunk.number + 1 for chunk in plan.chunks), default=0)
 
 
 def numbers(plan: CatchupPlan, delivery: Delivery | None) -> range:
-    """Those of all buckets; none where every record is delivered."""
+    """The numbers of all buckets; empty if every record is delivered (no ``--latest-per-key``)."""
     return range(first(plan), first(plan) + (0 if delivery is None else delivery.buckets))
 
 
 def tasks(plan: CatchupPlan, buckets: int) -> tuple[Task, ...]:
-    """The tasks that deliver them: one a bucket, as long as they are few."""
+    """The tasks that deliver the buckets: one per bucket, up to ``MOST_TASKS``."""
     count, start = min(buckets, MOST_TASKS), first(plan)
     return tuple(Task(task, tuple(range(start + task, start + buckets, count))) for task in range(count))
 
@@ -78,21 +77,22 @@ def unfinished(plan: CatchupPlan, delivery: Delivery, progress: Mapping[int, Chu
 
 
 def bucket_of(key: bytes | None, partition: int, offset: int, buckets: int) -> int:
-    """In which bucket a record is: the same on every machine. One without a key is in any, by where it lies."""
+    """The bucket of a record, the same on every machine; without a key it is chosen by partition and offset."""
     return (crc32(key) if key is not None else partition + offset) % buckets
 
 
 def as_chunk(number: int) -> Chunk:
-    """A bucket where a chunk is wanted: from 0 to ``DONE``."""
+    """A bucket as a Chunk, from 0 to ``DONE``."""
     return Chunk(number, NO_TOPIC, 0, 0, DONE)
 
 
 def by_chunk(
     plan: CatchupPlan, delivery: Delivery | None, progress: Mapping[int, ChunkProgress]
 ) -> dict[int, ChunkProgress]:
-    """The progress of a plan, with what its buckets tell of its chunks: those are delivered when all buckets are.
+    """The progress of a plan, with that of its chunks computed from its buckets.
 
-    Until then none of them is, though some of their records are; which ones, nobody can tell from offsets.
+    Chunks are delivered when all buckets are. Before that no chunk counts as delivered, though some of its records are:
+    offsets do not show which ones.
     """
     own = numbers(plan, delivery)
     known = [progress[number] for number in own if number in progress]
@@ -104,7 +104,7 @@ def by_chunk(
     for share in chain.from_iterable(one.shares for one in known):
         shares.setdefault(share.chunk, []).append(share)
     found = {number: one for number, one in progress.items() if number in own}
-    again = sum(one.again for one in known)  # of which chunk they were is not known: it counts for the first
+    again = sum(one.again for one in known)  # their chunks are unknown: the first chunk gets the count
     for chunk in plan.chunks:
         if whole or again or chunk.number in shares:
             summed = total(shares.get(chunk.number, ()), chunk.number)
@@ -126,7 +126,7 @@ def by_chunk(
 
 
 def total(shares: Iterable[BucketShare], chunk: int) -> BucketShare:
-    """Shares of the same chunk as one; each bucket that was read in the same run tells of the same lost offsets."""
+    """The sum of the shares of one chunk; equal lost ranges are kept once: buckets of one run repeat them."""
     summed, lost = BucketShare(chunk, 0, 0, 0, 0), dict[LostOffsets, None]()
     for share in shares:
         lost |= dict.fromkeys(share.lost)
@@ -142,7 +142,7 @@ def total(shares: Iterable[BucketShare], chunk: int) -> BucketShare:
 
 
 def progress_of(number: int, delivered_to: int, shares: Sequence[BucketShare], at_ms: int, epoch: int) -> ChunkProgress:
-    """A bucket's progress. What is lost stands in its shares only: its own offsets are none of a partition's."""
+    """The progress of a bucket. Lost offsets are only in its shares, because a bucket has no offsets of a partition."""
     return ChunkProgress(
         number,
         delivered_to,
@@ -164,7 +164,7 @@ def done(plan: CatchupPlan, delivery: Delivery | None, progress: Mapping[int, Ch
 
 
 def begun(plan: CatchupPlan, progress: Mapping[int, ChunkProgress]) -> Iterator[int]:
-    """The buckets of which the ledger says anything, even that nothing was in them."""
+    """The buckets with a progress record, even if they were empty."""
     start = first(plan)
     return (number for number in progress if number >= start)
 
@@ -172,15 +172,15 @@ def begun(plan: CatchupPlan, progress: Mapping[int, ChunkProgress]) -> Iterator[
 def with_buckets(
     plan: CatchupPlan, sink: str, options: dict[str, str], *, parallelism: int = 1, rate: RateLimit | None = None
 ) -> Delivery:
-    """Where the newest record of each key goes. In no order: each key comes once."""
+    """The delivery for ``--latest-per-key``. It has no order, because each key is delivered once."""
     buckets = how_many(plan.ranges, parallelism=parallelism, rate=rate)
     return Delivery(sink, Order.NONE, tasks(plan, buckets), options, buckets)
 
 
 def reading(plan: CatchupPlan, parallelism: int) -> tuple[tuple[Chunk, ...], ...]:
-    """Who reads which chunks, in which order: those of a partition by offset, so that what comes later is newer.
+    """Which reader reads which chunks, in which order: by offset within a partition, so that later records are newer.
 
-    Not frozen: which record is the newest does not depend on it.
+    This is not frozen: which record is the newest does not depend on it.
     """
     by_number = {chunk.number: chunk for chunk in plan.chunks}
     dealt = deal(plan.ranges, plan.chunks, Order.NONE, parallelism)

@@ -1,4 +1,4 @@
-"""Ranges cut into chunks, and chunks put into tasks: the same for the same input, on any machine. Pure."""
+"""Cuts ranges into chunks and puts chunks into tasks, deterministically: the same input, the same result. Pure."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from kgroup.catchup.model import Chunk, GapRange, Order, Place, Task
 
 CHUNK_RECORDS = 250_000
 CHUNK_BYTES = 100_000_000
-"""A transaction's start and end cost 0.1 to 0.3 s: chunks much smaller than this spend their time on that."""
+"""Begin and commit of a transaction take 0.1 to 0.3 s: with much smaller chunks this would dominate."""
 
 TRANSACTION_S = 30.0
-"""How long a transaction may take, at most."""
+"""The longest duration of a transaction, in seconds."""
 
 MOST_CHUNKS = 10_000
-"""They are all named in the plan's record, which has to fit into one message."""
+"""A limit, because the plan's record names all chunks and must fit into one message."""
 
 _LEAST_RECORDS = 10_000
 _CHUNKS_A_TASK = 4
@@ -26,19 +26,20 @@ _CHUNKS_A_TASK = 4
 
 @dataclass(frozen=True, slots=True)
 class RateLimit:
-    """``--rate``, over the whole job: records or bytes a second; None is no limit of that kind."""
+    """``--rate``, for the whole job: records or bytes per second; None: no limit of that kind."""
 
     records_per_s: float | None = None
     bytes_per_s: float | None = None
 
 
 def cut(ranges: Sequence[GapRange], *, parallelism: int = 1, rate: RateLimit | None = None) -> tuple[Chunk, ...]:
-    """Chunks that tile the ranges exactly, in their order and numbered from 0; an empty range has none.
+    """Chunks that cover the ranges exactly, in the order of the ranges, numbered from 0; an empty range has none.
 
-    A chunk is about ``CHUNK_RECORDS`` records or ``CHUNK_BYTES``, whichever is less; less where there would not be
-    enough for ``parallelism`` workers, or one could not be read in ``TRANSACTION_S`` under the rate; more where there
-    would be over ``MOST_CHUNKS`` (but for one a range). Those of a range differ by one offset at most: where the
-    records lie in it, nobody knows. 1,000,000 records of 100 bytes in one partition are 4 chunks of 250,000.
+    A chunk is about ``CHUNK_RECORDS`` records or ``CHUNK_BYTES``, whichever is smaller. It is smaller if there would be
+    too few chunks for ``parallelism`` workers, or if it could not be read in ``TRANSACTION_S`` at the rate. It is
+    larger if there would be more than ``MOST_CHUNKS``, but each range has at least one. Chunks of a range differ by at
+    most one offset, because the distribution of the records is unknown. 1,000,000 records of 100 bytes in one partition
+    are 4 chunks of 250,000.
     """
     records, size = bounds(ranges, parallelism, rate)
     wanted = [_pieces(item, records, size) for item in ranges]
@@ -54,12 +55,12 @@ def cut(ranges: Sequence[GapRange], *, parallelism: int = 1, rate: RateLimit | N
 
 
 def bounds(ranges: Sequence[GapRange], parallelism: int, rate: RateLimit | None) -> tuple[float, float]:
-    """(records, bytes) that a chunk holds at most, and a transaction."""
+    """(records, bytes): the upper bounds for a chunk, and for a transaction."""
     records, size, parallelism = float(CHUNK_RECORDS), float(CHUNK_BYTES), max(1, parallelism)
     if parallelism > 1:
         everything = sum(_records(item) for item in ranges)
         records = min(records, max(_LEAST_RECORDS, everything / (parallelism * _CHUNKS_A_TASK)))
-    share_s = TRANSACTION_S / parallelism  # each of the workers has its part of the rate
+    share_s = TRANSACTION_S / parallelism  # each worker has its share of the rate
     if rate is not None and rate.records_per_s is not None:
         records = min(records, max(1.0, rate.records_per_s * share_s))
     if rate is not None and rate.bytes_per_s is not None:
@@ -68,7 +69,7 @@ def bounds(ranges: Sequence[GapRange], parallelism: int, rate: RateLimit | None)
 
 
 def _pieces(item: GapRange, records: float, size: float) -> int:
-    """Into how many chunks a range is cut: never more than it has offsets."""
+    """The number of chunks of a range: never more than it has offsets."""
     offsets = item.end - item.start
     if offsets <= 0:
         return 0
@@ -81,11 +82,11 @@ def _records(item: GapRange) -> int:
 
 
 def deal(ranges: Sequence[GapRange], chunks: Sequence[Chunk], order: Order, parallelism: int) -> tuple[Task, ...]:
-    """The tasks of a plan: every chunk is in one of them, and none is empty.
+    """The tasks of a plan: every chunk is in exactly one task, and no task is empty.
 
-    Where all of a partition, or each key of it, is kept in order, a task has all chunks of a partition, by offset; the
-    largest partition's comes first, so that it does not end long after the others. Without order, chunks are dealt
-    out to ``parallelism`` tasks so that they are about equally large.
+    With order by partition or by key, a task has all chunks of one partition, by offset. The largest partition comes
+    first, so that it does not finish long after the others. Without order, chunks are distributed over ``parallelism``
+    tasks of about equal size.
     """
     weights = _weights(ranges, chunks)
     lists = _by_partition(chunks) if order is not Order.NONE else _evenly(chunks, weights, parallelism)
@@ -101,7 +102,7 @@ def _by_partition(chunks: Sequence[Chunk]) -> list[list[int]]:
 
 
 def _evenly(chunks: Sequence[Chunk], weights: Mapping[int, float], parallelism: int) -> list[list[int]]:
-    """The heaviest first, each to the task that has least so far."""
+    """Each chunk goes to the task with the smallest load so far, the heaviest chunks first."""
     tasks: list[list[int]] = [[] for _ in range(max(1, parallelism))]
     loads = [(0.0, number) for number in range(len(tasks))]
     for chunk in sorted(chunks, key=lambda one: (-weights[one.number], one.number)):
@@ -112,7 +113,7 @@ def _evenly(chunks: Sequence[Chunk], weights: Mapping[int, float], parallelism: 
 
 
 def _weights(ranges: Sequence[GapRange], chunks: Sequence[Chunk]) -> dict[int, float]:
-    """How large each chunk is, by its number: in bytes where those of all ranges are known, else in records."""
+    """The size of each chunk by its number: in bytes if the sizes of all ranges are known, else in records."""
     in_bytes = all(item.size is not None for item in ranges)
     by_place: dict[Place, list[GapRange]] = {}
     for item in ranges:
@@ -121,6 +122,6 @@ def _weights(ranges: Sequence[GapRange], chunks: Sequence[Chunk]) -> dict[int, f
     for chunk in chunks:
         own = next(item for item in by_place[chunk.topic, chunk.partition] if item.start <= chunk.start < item.end)
         whole = float(own.size or 0) if in_bytes else float(_records(own))
-        # Never 0: chunks without a byte take their time too.
+        # Never 0: chunks without bytes take time too.
         weights[chunk.number] = max(1.0, whole * (chunk.end - chunk.start) / (own.end - own.start))
     return weights

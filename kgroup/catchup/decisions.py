@@ -1,7 +1,7 @@
-"""What ``resume`` and ``cancel`` do next, decided from what the ledger and the group say. Pure.
+"""What ``resume`` and ``cancel`` do next, decided from the ledger and the state of the group. Pure.
 
-The rules are those of DESIGN.md 4.6, as they were explored there in a model: only what was released is moved back, only
-what was not is released, and where neither can be told, nothing is done.
+The rules are those of DESIGN.md 4.6, which were checked there in a model. Only released partitions are moved back, and
+only partitions that are not released are released. If it is unknown which applies, nothing is done.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NAMED = 3
 
 
 def resume(now: Situation) -> Decision:
-    """What ``resume`` does; ``start`` too, once its plan is in the ledger."""
+    """What ``resume`` does; also ``start``, after its plan is in the ledger."""
     plan, state = now.ledgered.plan, now.ledgered.state.state
     if state is PlanState.DONE:
         return Nothing(f"{plan.id} is done")
@@ -94,7 +94,7 @@ def _resume_releasing(now: Situation) -> Decision:
 
 
 def cancel(now: Situation, accepted: Collection[str] = (), *, give_up: bool = False) -> Decision:
-    """What ``cancel`` does; ``accepted`` are the codes of ``--accept``, of which ``twice`` counts here."""
+    """What ``cancel`` does. ``accepted`` are the codes of ``--accept``, of which only ``twice`` matters here."""
     ledgered, plan, state = now.ledgered, now.ledgered.plan, now.ledgered.state.state
     if state is PlanState.CANCELLED:
         return Nothing(f"{plan.id} is cancelled")
@@ -119,7 +119,7 @@ def cancel(now: Situation, accepted: Collection[str] = (), *, give_up: bool = Fa
 
 
 def _cancel_on(now: Situation, twice: bool) -> Decision:
-    """Go on with a move back that broke off: with the targets that are written, whatever was found since."""
+    """Continue an interrupted move back, with the targets in the ledger, whatever was found since."""
     plan, state = now.ledgered.plan, now.ledgered.state
     expected = {(topic, partition): offset for topic, partition, offset in state.expected}
     ranges = {item.place: item for item in plan.ranges}
@@ -189,7 +189,7 @@ def _cancel_released(now: Situation, twice: bool) -> Decision:
 
 
 def _not_where_released(now: Situation, again: tuple[Reprocessed, ...]) -> Refuse | None:
-    """Why a group of which nothing is delivered yet may have handled some of it: it is not where we put it."""
+    """Why a group may have processed a part of an undelivered plan: it is not where kgroup released it; None: it is."""
     plan, found = now.ledgered.plan, _sorted_out(now)
     if now.set_back or _not_at_end(now, plan.ranges):
         return _twice(now, f"{plan.group} has gone on from where {plan.id} released it", again)
@@ -205,7 +205,10 @@ def _not_at_end(now: Situation, ranges: Iterable[GapRange]) -> bool:
 
 
 def _given_up(now: Situation) -> Iterator[Abandoned]:
-    """What nobody handles any more: the group still has in front of it what was not released, or was moved back."""
+    """The undelivered offsets that the group will not read either.
+
+    Offsets that were not released, or were moved back, are still unread by the group, so they are left out.
+    """
     plan = now.ledgered.plan
     if plan.group is not None and now.ledgered.state.state is PlanState.PLANNED:
         return

@@ -1,4 +1,4 @@
-"""What of a plan is delivered and what is still owed, from the progress of its chunks. Pure."""
+"""Which offsets of a plan are delivered and which are not yet, from the progress of its chunks. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kgroup.model.records import OffsetRange, merged
 
 
 def delivered_to(chunk: Chunk, progress: Mapping[int, ChunkProgress]) -> int:
-    """All of the chunk below this offset is delivered; its start where nothing is."""
+    """The offset of the chunk below which everything is delivered; its start if nothing is."""
     known = progress.get(chunk.number)
     return chunk.start if known is None else min(max(known.delivered_to, chunk.start), chunk.end)
 
@@ -20,12 +20,12 @@ def unfinished(plan: CatchupPlan, progress: Mapping[int, ChunkProgress]) -> tupl
 
 
 def undelivered(plan: CatchupPlan, progress: Mapping[int, ChunkProgress]) -> tuple[OffsetRange, ...]:
-    """What is still owed, in as few ranges as can be; what was found lost is not: it is over with."""
+    """The undelivered offsets, in as few ranges as possible; lost offsets count as finished."""
     return tuple(merged(row for chunk in unfinished(plan, progress) for row in undelivered_of(chunk, progress)))
 
 
 def undelivered_of(chunk: Chunk, progress: Mapping[int, ChunkProgress]) -> Iterator[OffsetRange]:
-    """What is still owed of a chunk, in order: all above ``delivered_to`` but what the target topic has kept."""
+    """The undelivered offsets of a chunk, in order: all above ``delivered_to``, except the ``kept`` ones."""
     start, known = delivered_to(chunk, progress), progress.get(chunk.number)
     for kept_start, kept_end in () if known is None else known.kept:
         if start < kept_start:
@@ -36,7 +36,7 @@ def undelivered_of(chunk: Chunk, progress: Mapping[int, ChunkProgress]) -> Itera
 
 
 def delivered(plan: CatchupPlan, progress: Mapping[int, ChunkProgress]) -> tuple[OffsetRange, ...]:
-    """What is delivered, in as few ranges as can be."""
+    """The delivered offsets, in as few ranges as possible."""
     done = (
         OffsetRange(chunk.topic, chunk.partition, chunk.start, delivered_to(chunk, progress)) for chunk in plan.chunks
     )
@@ -44,7 +44,7 @@ def delivered(plan: CatchupPlan, progress: Mapping[int, ChunkProgress]) -> tuple
 
 
 def lowest_undelivered(plan: CatchupPlan, progress: Mapping[int, ChunkProgress]) -> dict[Place, int]:
-    """The first offset of each partition that is still owed; one that is delivered whole is not in it."""
+    """The first undelivered offset of each partition; completely delivered partitions are not included."""
     lowest: dict[Place, int] = {}
     for owed in undelivered(plan, progress):
         lowest.setdefault((owed.topic, owed.partition), owed.start)
@@ -52,10 +52,10 @@ def lowest_undelivered(plan: CatchupPlan, progress: Mapping[int, ChunkProgress])
 
 
 def touched(plan: CatchupPlan, progress: Mapping[int, ChunkProgress]) -> Iterator[Chunk]:
-    """The chunks of which something was, or may have been, handed over.
+    """The chunks of which records were, or may have been, handed to the sink.
 
-    A sink whose progress is not written in one transaction with its records has to write one with ``may_repeat`` before
-    it hands over the first record of a chunk; so a chunk without any is untouched in all of them.
+    A sink that does not write its progress in one transaction with its records must write ``may_repeat`` before it
+    delivers the first record of a chunk. So a chunk without progress is untouched for every sink.
     """
     for chunk in plan.chunks:
         known = progress.get(chunk.number)

@@ -1,4 +1,4 @@
-"""A plan in JSON: the same fields before ``--execute``, while it is replayed and at the end; null is unknown. Pure."""
+"""The JSON of a plan: the same fields before ``--execute``, during the replay and at the end; null is unknown. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kgroup.catchup.verification import PartitionVerification, Verification, gon
 
 
 def gap_document(gap: Gap, chunks: Sequence[Chunk], risks: Iterable[Risk]) -> dict[str, Any]:
-    """What ``start`` prints without ``--execute``; there is no plan id yet, and nothing of the delivery."""
+    """What ``start`` prints without ``--execute``; there is no plan id yet, and no delivery."""
     return {
         "plan_id": None,
         "group": gap.group,
@@ -45,7 +45,7 @@ def gap_document(gap: Gap, chunks: Sequence[Chunk], risks: Iterable[Risk]) -> di
 def plan_document(
     ledgered: PlanSnapshot, proof: Verification | None, risks: Iterable[Risk] = (), not_moved: Iterable[NotMoved] = ()
 ) -> dict[str, Any]:
-    """A plan of the ledger, and what was delivered of it; ``proof`` None: not looked at."""
+    """A plan of the ledger and what was delivered of it. ``proof`` None: the delivery was not checked."""
     plan, delivery = ledgered.plan, ledgered.delivery
     proofs = {} if proof is None else {(row.topic, row.partition, row.start): row for row in proof.partitions}
     return {
@@ -162,9 +162,9 @@ def _given_up(row: Abandoned) -> dict[str, Any]:
 
 
 def next_deadline_ms(ledgered: PlanSnapshot) -> int | None:
-    """When retention may take the first record that is still owed, as it was known when the plan was made.
+    """When retention may delete the first undelivered record, as known when the plan was made.
 
-    None where nothing is owed, or no deadline is known. ``catchup list`` has the earliest first.
+    None if everything is delivered or no deadline is known. ``catchup list`` sorts by it, earliest first.
     """
     owed: dict[Place, int] = lowest_undelivered(ledgered.plan, ledgered.progress)
     deadlines = (item.retention_deadline_ms for item in _owing(ledgered.plan, owed))
@@ -176,7 +176,7 @@ def _owing(plan: CatchupPlan, owed: dict[Place, int]) -> Iterable[GapRange]:
 
 
 def rfc3339(timestamp_ms: int | None) -> str | None:
-    """``2026-11-28T02:19:50Z``; None for None, and for what no calendar holds."""
+    """``2026-11-28T02:19:50Z``; None for None, and for times that ``datetime`` cannot represent."""
     if timestamp_ms is None:
         return None
     with suppress(OverflowError, ValueError, OSError):

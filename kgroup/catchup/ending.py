@@ -1,4 +1,4 @@
-"""A plan that is cancelled, or would be: what is moved back, and what becomes of the rest. Pure."""
+"""The cancellation of a plan, as planned or as executed: what is moved back, and what happens to the rest. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kgroup.support.errors import KgroupError
 
 @dataclass(frozen=True, slots=True)
 class Cancellation:
-    """A plan, and what its cancelling comes to; ``refusal`` is why it can't be, ``executed`` whether it was done."""
+    """A plan and its cancellation. ``refusal`` is why it is impossible, ``executed`` whether it was done."""
 
     state: VerifiedPlan
     decision: Decision | None
@@ -21,12 +21,12 @@ class Cancellation:
 
     @property
     def moves(self) -> list[tuple[str, int, int | None, int]]:
-        """(topic, partition, from, to) of what is moved back."""
+        """(topic, partition, old offset, new offset) of each move back; old offset None: no commit."""
         moves = self.decision.moves if isinstance(self.decision, MoveBack) else ()
         return [(*move.place, None if move.stands is None else move.stands.offset, move.offset) for move in moves]
 
     def document(self) -> dict[str, Any]:
-        """What its JSON form has beside the plan's own."""
+        """The JSON fields that are added to those of the plan."""
         twice = self.decision.twice if isinstance(self.decision, MoveBack) else ()
         given_up = self.decision.given_up if isinstance(self.decision, Close) else ()
         return {

@@ -1,7 +1,7 @@
-"""The gap of a group: what lies between its commits and the frozen ends, partition by partition. Pure.
+"""The gap of a group: the offsets from its commits to the frozen ends, by partition. Pure.
 
-A partition that cannot or need not be moved is a row of its own with the reason; nothing is guessed, and nothing that
-is given up or gone is left unnamed.
+A partition that cannot or need not be moved is a row with its reason. Nothing is guessed, and everything that is given
+up or gone is listed.
 """
 
 from __future__ import annotations
@@ -24,17 +24,19 @@ from kgroup.support.units import plural
 
 @dataclass(frozen=True, slots=True)
 class PartitionLog:
-    """What was read of one partition's log.
+    """What was read about one partition's log.
 
-    ``start`` is the log start offset; ``last_stable`` the last stable offset (ListOffsets, read_committed) and
-    ``last_stable_epoch`` the leader epoch that goes with it, None where the broker gave none; ``high_watermark`` is the
-    end (ListOffsets, read_uncommitted). ``topic_id`` is None on brokers before topic ids. ``retention_ms`` and
-    ``retention_bytes`` are None where nothing is deleted for that reason (-1, or compaction alone) and where they could
-    not be read. ``size`` are the bytes of the whole log, None where not known. ``records_per_offset`` is 1.0 where
-    records lie without holes, less on compacted and transactional topics, None where nobody knows. ``oldest_ms`` is the
-    time of the first record of the gap: plan once without it, and the ranges say where to look. ``growth_per_s`` are
-    offsets written in a second, None where not known. ``retention_unknown`` is why it is not known when retention takes
-    records; None: it is known.
+    - ``start`` is the log start offset, ``last_stable`` the last stable offset (ListOffsets, read_committed).
+    - ``last_stable_epoch`` is the leader epoch of ``last_stable``, None if the broker gave none.
+    - ``high_watermark`` is the log end (ListOffsets, read_uncommitted).
+    - ``topic_id`` is None on brokers without topic ids.
+    - ``retention_ms`` and ``retention_bytes`` are None if nothing is deleted by that limit (-1, or only compaction), or
+      if it could not be read.
+    - ``size`` is the bytes of the whole log, None if unknown.
+    - ``records_per_offset`` is 1.0 for a log without holes, None if unknown (compacted topics).
+    - ``oldest_ms`` is the time of the first record of the gap. To learn where that record is, plan once without it.
+    - ``growth_per_s`` is the offsets written per second, None if unknown.
+    - ``retention_unknown`` is why it is unknown when retention deletes records; None: it is known.
     """
 
     start: int
@@ -52,14 +54,14 @@ class PartitionLog:
 
     @property
     def bytes_per_offset(self) -> float | None:
-        """On average over the log; None where the size is not known or the log is empty."""
+        """The average over the log; None if the size is unknown or the log is empty."""
         offsets = self.high_watermark - self.start
         return None if self.size is None or offsets <= 0 else self.size / offsets
 
 
 @dataclass(frozen=True, slots=True)
 class LastCommit:
-    """When a partition was last committed, and how many offsets a second the commits before went on (None: unknown)."""
+    """When a partition was last committed, and the rate of the commits before in offsets/s (None: unknown)."""
 
     at_ms: int
     rate_per_s: float | None = None
@@ -67,11 +69,11 @@ class LastCommit:
 
 @dataclass(frozen=True, slots=True)
 class LastActivity:
-    """What ``__consumer_offsets`` tells of a crashed consumer's last minutes.
+    """What ``__consumer_offsets`` shows about the last minutes of a crashed consumer.
 
-    ``stopped_ms`` is when its last member left or was fenced: it handled nothing later than that. None where that is
-    not known. ``log_end_then`` are the offsets that were not yet written at that moment (ListOffsets for a time), by
-    partition: none from there on can have been handled.
+    ``stopped_ms`` is when its last member left or was fenced: it processed nothing after that; None if unknown.
+    ``log_end_then`` is, by partition, the log end offset at that time (ListOffsets by timestamp): no record from there
+    on can have been processed.
     """
 
     stopped_ms: int | None = None
@@ -81,11 +83,11 @@ class LastActivity:
 
 @dataclass(frozen=True, slots=True)
 class NotMoved:
-    """A partition (None: a whole topic) that stays as it is.
+    """A partition (or a whole topic if ``partition`` is None) that is not moved.
 
-    ``code`` is ``hanging-transaction``, ``nothing-to-do``, ``left``, or, where ``error`` says that the plan is not to
-    be carried out as it is, ``no-commit``, ``above-end``, ``not-found``, ``unread`` or, of a range that was named,
-    ``hanging-transaction``.
+    ``code`` is ``hanging-transaction``, ``nothing-to-do`` or ``left``. If ``error`` is True the plan cannot be executed
+    as it is; then ``code`` is ``no-commit``, ``above-end``, ``not-found`` or ``unread``, or ``hanging-transaction`` for
+    a named range.
     """
 
     topic: str
@@ -101,7 +103,7 @@ class NotMoved:
         return self.topic if self.partition is None else f"{self.topic}:{self.partition}"
 
     def document(self) -> dict[str, Any]:
-        """Its JSON form."""
+        """The JSON form."""
         return {
             "topic": self.topic,
             "partition": self.partition,
@@ -114,11 +116,12 @@ class NotMoved:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """The gap as it is frozen; all rows by topic and partition.
+    """The frozen gap; all rows are sorted by topic and partition.
 
-    ``group`` is None where ranges were named. A range may be empty: then there is nothing to replay, and the group's
-    commit is moved to its end (no commit and ``--missing latest``, or everything up to the end is gone or given up).
-    ``given_up`` is left to nobody by choice. ``gone`` is what the log start had passed before: lost without us.
+    ``group`` is None if ranges were named. A range may be empty. Then there is nothing to replay, and the group's
+    commit is moved to the range's end: with no commit and ``--missing latest``, or if everything up to the end is gone
+    or given up. ``given_up`` is skipped by the user's choice. ``gone`` is what the log start offset had passed before
+    the plan.
     """
 
     group: str | None
@@ -136,34 +139,34 @@ class Gap:
 
     @property
     def records(self) -> int | None:
-        """Records to be replayed, estimated; None where that of one partition is not known."""
+        """Records to be replayed, estimated; None if it is unknown for one partition."""
         return total(item.records for item in self.ranges)
 
     @property
     def size(self) -> int | None:
-        """Bytes to be replayed, estimated; None where that of one partition is not known."""
+        """Bytes to be replayed, estimated; None if it is unknown for one partition."""
         return total(item.size for item in self.ranges)
 
     @property
     def errors(self) -> tuple[NotMoved, ...]:
-        """The rows for which the whole plan is not carried out (but for ``--partial``)."""
+        """The rows that prevent the execution of the whole plan, unless ``--partial`` is given."""
         return tuple(row for row in self.not_moved if row.error)
 
     @property
     def skips(self) -> bool:
-        """Whether ``--skip-before`` gives something up, which needs ``--accept skip``."""
+        """Whether ``--skip-before`` gives something up, which requires ``--accept skip``."""
         return any(row.why == SKIPPED for row in self.given_up)
 
 
 SKIPPED = "--skip-before"
-"""The ``why`` of what is given up by that option."""
+"""The ``why`` of offsets that are given up by that option."""
 
 UNREAD = "no commit, and --missing latest"
-"""The ``why`` of what a partition holds that the group never read."""
+"""The ``why`` of offsets of a partition that the group never read."""
 
 
 def total(counts: Iterable[int | None]) -> int | None:
-    """The sum; None where one of them is not known."""
+    """The sum; None if one of the counts is unknown."""
     known = list(counts)
     return None if None in known else sum(count for count in known if count is not None)
 
@@ -171,10 +174,10 @@ def total(counts: Iterable[int | None]) -> int | None:
 def plan_gap(
     group: Group | None, logs: Mapping[Place, PartitionLog], choice: GapSelection, work: LastActivity, now_ms: int
 ) -> Gap:
-    """The gap of ``group``, or of the ranges that were named (``group`` may be None then, and is not looked at).
+    """The gap of ``group``, or of the named ranges (then ``group`` is ignored and may be None).
 
-    ``logs`` has every partition of every topic that the group reads, and those of named ranges; one that is missing
-    could not be read. Worked example (KIP-333): commit 70, last stable offset 120 is the range [70, 120).
+    ``logs`` has every partition of every topic that the group reads, and those of named ranges; a missing one could not
+    be read. Example (KIP-333): commit 70 and last stable offset 120 give the range [70, 120).
     """
     rows = _Rows()
     if choice.ranges or group is None:
@@ -194,7 +197,7 @@ def plan_gap(
 
 
 class _Rows:
-    """What becomes of each partition, while it is found out."""
+    """Collects the rows of a gap, partition by partition."""
 
     def __init__(self) -> None:
         self._ranges: list[GapRange] = []
@@ -217,7 +220,7 @@ class _Rows:
         self._stay.append(NotMoved(*place, code, why, error, hint))
 
     def chosen(self, topics: Sequence[TopicChoice], known: Iterable[Place]) -> Iterator[Place]:
-        """The places that are meant, in order; what was named and is not there becomes a row."""
+        """The selected partitions, in order; a named one that does not exist becomes a row."""
         there = sorted(known)
         if not topics:
             yield from there
@@ -246,7 +249,7 @@ class _Rows:
         work: LastActivity,
         now_ms: int,
     ) -> None:
-        """One partition of the group."""
+        """Add one partition of the group."""
         end = log.last_stable
         cut_off = choice.until is not None and choice.until.get(place, end) < end
         if cut_off and choice.until is not None:
@@ -298,7 +301,7 @@ class _Rows:
             self.stays(place, "nothing-to-do", f"nothing lies above {at}")
 
     def named(self, wanted: OffsetRange, log: PartitionLog | None, now_ms: int) -> None:
-        """A range that was named: no group is moved, so nothing but what is there can be read."""
+        """Add a named range: no group is moved, so only offsets that exist can be read."""
         place = (wanted.topic, wanted.partition)
         if log is None:
             self.stays(place, "unread", "its log could not be read", error=True)
@@ -323,7 +326,7 @@ def _until_it_ends(place: Place) -> str:
 
 
 def _hangs(log: PartitionLog, end: int) -> bool:
-    """Whether it is an open transaction that keeps the end where it is."""
+    """Whether an open transaction keeps the end below the log end."""
     return end == log.last_stable < log.high_watermark
 
 
@@ -357,7 +360,7 @@ def _row(
         start,
         end,
         before,
-        # Of an offset below the last stable one the epoch is not known, and a wrong one would look like truncation.
+        # The epoch of an offset below the last stable one is unknown, and a wrong one would look like truncation.
         None if cut_off else log.last_stable_epoch,
         log.topic_id,
         maybe,
@@ -369,7 +372,7 @@ def _row(
 
 
 def _deadline(log: PartitionLog, start: int, now_ms: int) -> int | None:
-    """When retention may take the record at ``start``: by its age, or when enough is written behind it."""
+    """When retention may delete the record at ``start``: by its age, or because of the size written after it."""
     moments = []
     if log.retention_ms is not None and log.oldest_ms is not None:
         moments.append(log.oldest_ms + log.retention_ms)
@@ -381,9 +384,10 @@ def _deadline(log: PartitionLog, start: int, now_ms: int) -> int | None:
 
 
 def _maybe_processed(place: Place, commit: Commit, start: int, end: int, work: LastActivity) -> int | None:
-    """Below which offset records may have been handled, after the last commit and before the consumer stopped.
+    """The offset below which records may have been processed, after the last commit and before the consumer stopped.
 
-    At the rate of its last commits, and never past what was there when it stopped; without a rate all that was there.
+    It continues at the rate of the last commits, up to the log end at the time when the consumer stopped. If the rate
+    is unknown, it is that log end.
     """
     last, there = work.commits.get(place), work.log_end_then.get(place)
     reached = there

@@ -1,4 +1,4 @@
-"""What of a group is to be caught up, and the words of the command line that say so. Pure."""
+"""What to catch up of a group, and the command-line syntax for it. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LARGEST_PARTITION = 2**31 - 1
 
 
 class Missing(StrEnum):
-    """Where a partition without a commit begins: ``--missing``. LEAVE does not move it."""
+    """``--missing``: where a partition without a commit starts. LEAVE does not move it."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -28,7 +28,7 @@ class Missing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GapRequest:
-    """What is to be caught up, with the moments of ``--skip-before`` and ``--until`` still as times (ms)."""
+    """What to catch up, with ``--skip-before`` and ``--until`` still as times (ms)."""
 
     topics: tuple[TopicChoice, ...] = ()
     ranges: tuple[OffsetRange, ...] = ()
@@ -39,13 +39,17 @@ class GapRequest:
 
 @dataclass(frozen=True, slots=True)
 class GapSelection:
-    """What the user wants caught up.
+    """What to catch up, with the times as offsets.
 
-    ``topics`` (``--topic t`` or ``t:0,3``) empty: all that the group has. ``ranges`` (``--range t:0=70-120``) are read
-    as they are, and no group is moved then. ``missing`` None: a partition without a commit is an error. ``skip_to`` is,
-    for ``--skip-before``, the first offset of each partition that is not given up; a partition that is not in it has no
-    record since then, so that all of its gap is given up. ``until`` is the same for ``--until``: the offset that a
-    partition is released at; a partition that is not in it ends as it would without. Both are None where not asked for.
+    - ``topics`` (``--topic t`` or ``t:0,3``); empty: all topics of the group.
+    - ``ranges`` (``--range t:0=70-120``) are read as they are, and no group is moved.
+    - ``missing`` None: a partition without a commit is an error.
+    - ``skip_to`` (``--skip-before``): the first offset of each partition that is not given up. A partition that is not
+      listed has no record since that time, so its whole gap is given up.
+    - ``until`` (``--until``): the offset at which a partition is released. A partition that is not listed is released
+      at the same offset as without the option.
+
+    ``skip_to`` and ``until`` are None if the option is not given.
     """
 
     topics: tuple[TopicChoice, ...] = ()
@@ -56,15 +60,15 @@ class GapSelection:
 
 
 def check_topic_name(option: str, name: str) -> None:
-    """Raise UsageError for what no topic can be called (Kafka's ``Topic.validate``)."""
+    """Raise UsageError for an invalid topic name (Kafka's ``Topic.validate``)."""
     if not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", name) or name in (".", ".."):
         raise UsageError(f"{option} {name!r}: no topic has such a name", hint="letters, digits, . _ - ; 249 at most")
 
 
 def parse_ranges(given: Sequence[str]) -> tuple[OffsetRange, ...]:
-    """``["t:0=70-120", "t:1=5-9"]`` as offsets [70, 120) and [5, 9), sorted; what touches stays apart.
+    """``["t:0=70-120", "t:1=5-9"]`` as offsets [70, 120) and [5, 9), sorted; adjacent ranges are not merged.
 
-    Raises UsageError for what is no range, and for offsets that are named twice: they would be delivered twice.
+    Raises UsageError for a malformed range, and for ranges that overlap: their records would be delivered twice.
     """
     found = sorted(_range(item) for word in given for item in word.split(","))
     for one, other in pairwise(found):
@@ -84,7 +88,7 @@ def _range(item: str) -> OffsetRange:
 
 
 def parse_rate(text: str) -> RateLimit:
-    """``500/s`` records or ``20MiB/s``, over the whole job. Raises UsageError."""
+    """``500/s`` records or ``20MiB/s``, for the whole job. Raises UsageError."""
     found = re.fullmatch(r"(?ai)\s*(\d+(?:\.\d+)?)\s*(k|m|b|kb|mb|gb|kib|mib|gib)?/s\s*", text)
     if not found or not float(found[1]):
         raise UsageError(f"--rate {text}: not a rate", hint="--rate 500/s for records, --rate 20MiB/s for bytes")

@@ -1,8 +1,8 @@
-"""The values of a catch-up: the ranges of a gap, chunks and tasks, and what the ledger says of a plan.
+"""The values of a catch-up: the ranges of a gap, chunks, tasks, and what the ledger records about a plan.
 
-A *plan* is a frozen set of ranges [start, end) that a group has not handled. Its ranges are cut into *chunks*, which
-are read and delivered in offset order; a *task* is an ordered list of chunks that one worker works through. Offsets are
-integers, half open ranges, times in ms since 1970; None is unknown, never -1.
+A *plan* is a frozen set of ranges [start, end) that a group has not processed. Its ranges are cut into *chunks*, which
+are read and delivered in offset order. A *task* is an ordered list of chunks that one worker processes. Ranges are
+half-open, times are in ms since 1970, and an unknown value is None, never -1.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Place = tuple[str, int]
 
 
 class PlanState(StrEnum):
-    """How far a plan has come. Only PLANNED to CANCELLING are open; open plans never overlap."""
+    """The state of a plan. PLANNED to CANCELLING are open; open plans of a group never overlap."""
 
     PLANNED = "planned"
     RELEASING = "releasing"
@@ -31,12 +31,12 @@ class PlanState(StrEnum):
 
     @property
     def is_open(self) -> bool:
-        """Whether something is still owed, or may be."""
+        """Whether records of the plan are, or may be, still undelivered."""
         return self not in (PlanState.DONE, PlanState.CANCELLED)
 
 
 class Order(StrEnum):
-    """What is kept in order: all of a partition, each key of it, nothing."""
+    """What delivery keeps in order: each partition, each key of a partition, or nothing."""
 
     PARTITION = "partition"
     KEY = "key"
@@ -47,12 +47,11 @@ class Order(StrEnum):
 class GapRange:
     """A partition's part of the gap: offsets [start, end).
 
-    ``before`` is the commit that the group had, put back as it was by a cancel; None where it had none (or where no
-    group is moved). ``end_leader_epoch`` goes with the commit at ``end``. ``topic_id`` tells a topic that was made
-    anew. ``maybe_processed_until`` is the offset below which records may have been handled already by the crashed
-    consumer (it lies in [start, end]), None where nothing shows it. ``records`` and ``size`` (bytes) are estimates,
-    ``oldest_ms`` is the time of the first record, ``retention_deadline_ms`` when retention may take it (None: never,
-    or not known).
+    ``before`` is the group's commit at the time of the plan, which a cancel restores. It is None if there was no commit
+    or if no group is moved. ``end_leader_epoch`` is committed together with ``end``. ``topic_id`` detects a recreated
+    topic. Records below ``maybe_processed_until`` may have been processed by the crashed consumer; it lies in [start,
+    end] and is None if unknown. ``records`` and ``size`` (bytes) are estimates. ``oldest_ms`` is the time of the first
+    record. ``retention_deadline_ms`` is when retention may delete that record; None: never, or unknown.
     """
 
     topic: str
@@ -76,7 +75,7 @@ class GapRange:
 
 @dataclass(frozen=True, slots=True)
 class Abandoned:
-    """Offsets [start, end) that are left to nobody, with the reason: ``--skip-before``, ``--give-up``."""
+    """Offsets [start, end) that will not be delivered, and the reason: ``--skip-before``, ``--give-up``."""
 
     topic: str
     partition: int
@@ -87,7 +86,7 @@ class Abandoned:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Offsets [start, end) of one partition; ``number`` is its own in the plan, from 0, and never changes."""
+    """Offsets [start, end) of one partition; ``number`` is unique in the plan, starts at 0 and never changes."""
 
     number: int
     topic: str
@@ -98,7 +97,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Chunks (by number) that one worker works through in this order; a task's number is its own in the plan."""
+    """Chunks (by number) that one worker processes in this order; the task's ``number`` is unique in the plan."""
 
     number: int
     chunks: tuple[int, ...]
@@ -106,11 +105,11 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class CatchupPlan:
-    """The plan's own record in the ledger, written once: nothing of it ever changes.
+    """The plan's own record in the ledger. It is written once and never changes.
 
-    ``group`` is None where ranges were named and no group is moved; ``group_type`` is classic or consumer then.
-    ``command`` has no secrets. ``released_at`` says what the group is released at: ``head``, or ``until`` for
-    ``--until``.
+    ``group`` is None if ranges were named (``--range``) and no group is moved; ``group_type`` is classic or consumer
+    otherwise. ``command`` has no secrets. ``released_at`` is where the group is released: ``head`` (the log end), or
+    ``until`` for ``--until``.
     """
 
     id: str
@@ -129,10 +128,10 @@ class CatchupPlan:
 
 @dataclass(frozen=True, slots=True)
 class TargetTopic:
-    """The topic of ``--to-topic``, or one for dead letters, as it was before the first record was delivered to it.
+    """The target or dead-letter topic as it was before the replay delivered the first record to it.
 
-    ``id`` is None on brokers before topic ids. ``ends`` are the log end offsets, by partition number: all that is
-    delivered to a partition has this offset or a higher one; a partition that is not listed was added later.
+    ``id`` is None on brokers without topic ids. ``ends`` are the log end offsets by partition number: every delivered
+    record has at least this offset. A partition that is not listed was added later.
     """
 
     id: str | None
@@ -141,15 +140,17 @@ class TargetTopic:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """Where the records go; kept with the plan's own record where that was said, and fixed once anything is delivered,
-    since it decides what is delivered already.
+    """Where the records are delivered.
 
-    ``sink`` is ``topic``, ``files``, ``command``, ``python`` or ``spark``; ``options`` are its own settings, without
-    secrets, as strings. ``buckets`` is into how many buckets keys are dealt out by their hash where only the newest
-    record of each is delivered (``--latest-per-key``), 0: every record is. The chunks of its tasks are buckets then,
-    whose numbers begin at ``buckets.first``. ``tuning`` is how fast, and how often a refused record is tried again, as
-    it was typed (``rate``, ``lanes``, ``retries``, ``backoff``, ``handler-timeout``): each run may say others.
-    ``target`` is set with ``topic`` from the first replay on, ``dead_letters`` by name for each topic that got some.
+    It is written with the plan's own record if it was given then. It is fixed once a record is delivered, because it
+    decides which records count as delivered.
+
+    ``sink`` is ``topic``, ``files``, ``command``, ``python`` or ``spark``. ``options`` are the sink's settings as
+    strings, without secrets. ``buckets`` is the number of buckets of keys for ``--latest-per-key``, which delivers only
+    the newest record of each key; 0: every record is delivered. With buckets, the chunks of the tasks are buckets,
+    numbered from ``buckets.first``. ``tuning`` is the speed and the retries as the user typed them (``rate``,
+    ``lanes``, ``retries``, ``backoff``, ``handler-timeout``); each run may change them. ``target`` is set for ``topic``
+    from the first replay on. ``dead_letters`` has, by name, each topic that received dead letters.
     """
 
     sink: str
@@ -164,11 +165,11 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class StateRecord:
-    """The state of a plan, written by the runner of ``epoch``.
+    """The state of a plan, written by the runner with this ``epoch``.
 
-    With RELEASING comes ``log_position``: the end of the group's partition of ``__consumer_offsets`` before any of its
-    offsets were moved. With CANCELLING come ``targets`` and ``expected``: for each partition that is moved back, the
-    offset it gets and the one that stood there. ``note`` says why a plan was closed.
+    RELEASING has ``log_position``: the end of the group's partition of ``__consumer_offsets`` before any of its offsets
+    were moved. CANCELLING has ``targets`` and ``expected``: for each partition that is moved back, its new offset, and
+    the offset committed before (None: no commit). ``note`` is why a plan was closed.
     """
 
     state: PlanState
@@ -183,7 +184,10 @@ class StateRecord:
 
 @dataclass(frozen=True, slots=True)
 class RunnerEpoch:
-    """Who works on a plan: a task that finds none, or another's, stops. ``seen_ms`` is the last sign of the runner."""
+    """Which runner works on a plan; a task that finds no epoch, or another one, stops.
+
+    ``seen_ms`` is when the runner last wrote it, 0 after the runner has ended.
+    """
 
     number: int
     who: str
@@ -193,7 +197,7 @@ class RunnerEpoch:
 
 @dataclass(frozen=True, slots=True)
 class LostOffsets:
-    """Offsets [start, end) of a chunk that could not be read, and why: the log start had passed them."""
+    """Offsets [start, end) of a chunk that could not be read, and why: the log start offset had passed them."""
 
     start: int
     end: int
@@ -202,7 +206,10 @@ class LostOffsets:
 
 @dataclass(frozen=True, slots=True)
 class BucketShare:
-    """What of a chunk fell to a bucket of keys: counts as in Progress, of which ``filtered`` were not the newest."""
+    """The records of a chunk in one bucket of keys; counts as in ChunkProgress.
+
+    ``filtered`` includes the records that are not the newest of their key.
+    """
 
     chunk: int
     records: int
@@ -215,18 +222,19 @@ class BucketShare:
 
 @dataclass(frozen=True, slots=True)
 class ChunkProgress:
-    """How far a chunk is delivered: all below ``delivered_to``. It is written in the transaction that delivers.
+    """How far a chunk is delivered: everything below ``delivered_to``.
 
-    ``records`` were visible to a reader, of which ``filtered`` were not wanted and ``dead`` went to the dead-letter
-    topic (or are named there); the others were delivered. ``may_repeat`` is how many records of a handler's sink may
-    come again because they were handled and not yet written down.
+    With a transactional sink it is written in the transaction that delivers the records. ``records`` were visible to a
+    reader. Of them, ``filtered`` were not wanted, ``dead`` went to the dead-letter topic (or are named there), and the
+    others were delivered. ``may_repeat`` records of a handler may be delivered again, because they were processed but
+    that was not written to the ledger.
 
-    Of a bucket of keys, which is delivered whole (``delivered_to`` is 1) or not at all (0), ``shares`` say from which
-    chunks its records are; the other counts are their sums.
+    A bucket of keys is delivered completely (``delivered_to`` is 1) or not at all (0). Its ``shares`` show from which
+    chunks its records come; the other counts are their sums.
 
-    ``again`` is how many records were delivered before and disappeared from the target topic: they are delivered once
-    more. ``kept`` are the offsets [start, end) above ``delivered_to`` whose records the target topic still has, so that
-    they are not.
+    ``again`` records were delivered before and disappeared from the target topic: they are delivered once more.
+    ``kept`` are offset ranges [start, end) above ``delivered_to`` whose records are still in the target topic: they are
+    not delivered again.
     """
 
     chunk: int
@@ -246,9 +254,9 @@ class ChunkProgress:
 
 @dataclass(frozen=True, slots=True)
 class PlanSnapshot:
-    """All that the ledger says of one plan. ``offset`` is where the plan's own record stands in the ledger.
+    """What the ledger contains about one plan. ``offset`` is the offset of the plan's own record in the ledger.
 
-    ``progress`` is of chunks, and of buckets where there are some; a chunk's is what those tell of it then.
+    ``progress`` is by number, of chunks and of buckets; with buckets, the progress of a chunk is computed from theirs.
     """
 
     plan: CatchupPlan

@@ -1,4 +1,4 @@
-"""Which commits a release and a move back consist of, and what comes twice because of them. Pure."""
+"""The commits of a release and of a move back, and the records that the group reads twice because of them. Pure."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from kgroup.support.units import plural
 
 
 def offset_of(commit: Commit | None) -> int | None:
-    """Its offset; None where there is no commit."""
+    """The offset of the commit; None if there is no commit."""
     return None if commit is None else commit.offset
 
 
 def releases(now: Situation, ranges: Iterable[GapRange]) -> tuple[OffsetMove, ...]:
-    """The commits at the frozen ends, with kgroup's mark."""
+    """The commits at the frozen ends, with kgroup's tag."""
     plan = now.ledgered.plan
     return tuple(
         OffsetMove(*item.place, now.committed.get(item.place), (at_end(plan, item, now.epoch),)) for item in ranges
@@ -33,9 +33,10 @@ def at_end(plan: CatchupPlan, item: GapRange, epoch: int) -> Commit:
 
 
 def back(now: Situation, item: GapRange, target: int) -> OffsetMove | None:
-    """The move of a partition back to ``target``; None where it stands there already, or lower: never forward.
+    """The move of a partition back to ``target``; None if its commit is already there, or lower: never forward.
 
-    Nor below the log start: what is gone would make clients jump, and not all of them to where it begins.
+    The result is never below the log start offset: a commit there is out of range, and clients would not all resume at
+    the log start.
     """
     place, mark = item.place, CatchupCommitTag(now.ledgered.plan.id, now.epoch, TagPurpose.BACK).metadata
     stands = now.committed.get(place)
@@ -47,13 +48,13 @@ def back(now: Situation, item: GapRange, target: int) -> OffsetMove | None:
 
 
 def back_to_origin(now: Situation, ranges: Iterable[GapRange]) -> tuple[OffsetMove, ...]:
-    """The moves of partitions of which nothing was delivered."""
+    """The moves back of partitions of which nothing was delivered."""
     plan = now.ledgered.plan
     return tuple(move for item in ranges if (move := back(now, item, origin(plan, item))) is not None)
 
 
 def _own(item: GapRange, target: int) -> Commit:
-    """The group's commit as it was, at ``target``: a leader epoch goes with its own offset alone."""
+    """The group's commit as it was, at ``target``; the leader epoch is kept only if the offset is the same."""
     before = item.before
     if before is None:
         return Commit(target, None, "")
@@ -61,7 +62,7 @@ def _own(item: GapRange, target: int) -> Commit:
 
 
 def restores(now: Situation) -> Iterator[OffsetMove]:
-    """Partitions that stand where they were moved back to, with kgroup's mark still."""
+    """Moves that restore the group's metadata on partitions that were moved back and still have kgroup's tag."""
     for item in now.ledgered.plan.ranges:
         stands = now.committed.get(item.place)
         mark = None if stands is None else CatchupCommitTag.of(stands.metadata)
@@ -72,7 +73,7 @@ def restores(now: Situation) -> Iterator[OffsetMove]:
 
 
 def comes_again(now: Situation, moves: Iterable[OffsetMove]) -> tuple[Reprocessed, ...]:
-    """What the group gets again when it is moved back: what was delivered above, and what it handled itself."""
+    """What the group reads again after a move back: offsets that the replay delivered, and that it processed itself."""
     plan = now.ledgered.plan
     chunks: dict[Place, list[Chunk]] = {}
     for chunk in plan.chunks:
@@ -82,13 +83,13 @@ def comes_again(now: Situation, moves: Iterable[OffsetMove]) -> tuple[Reprocesse
 
 
 def _in_buckets(now: Situation, chunk: Chunk) -> int:
-    """Records of a chunk that is not delivered which were, with buckets of keys; which ones is not known."""
+    """With buckets of keys: how many records of an undelivered chunk were delivered; which ones is unknown."""
     delivery, known = now.ledgered.delivery, now.ledgered.progress[chunk.number]
     return known.records - known.filtered - known.dead if delivery is not None and delivery.buckets else 0
 
 
 def _once_in_target(chunk: Chunk, done: int, known: ChunkProgress, move: OffsetMove) -> Iterator[Reprocessed]:
-    """What the target topic has above the part that is delivered, and what it had."""
+    """The offsets above ``done`` that the target topic still has, and those that it had."""
     for start, end in known.kept:
         if max(start, move.offset) < end:
             yield Reprocessed(*move.place, max(start, move.offset), end, "delivered by the replay")

@@ -1,4 +1,4 @@
-"""A plan as it is at one moment: its state in a word, how much is delivered, and what is pending. Pure."""
+"""A plan at one moment: its state as one word, how much is delivered, and what is pending. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SEEN_LATELY_MS = 30_000
 
 @dataclass(frozen=True, slots=True)
 class PlanCommands:
-    """The command lines that a page names, with the connection as it was typed."""
+    """The command lines that a page shows, with the connection options as the user typed them."""
 
     resume: str
     cancel: str
@@ -29,7 +29,7 @@ class PlanCommands:
 
 @dataclass(frozen=True, slots=True)
 class VerifiedPlan:
-    """A plan with its proof, as it stands at ``now_ms``."""
+    """A plan and its verification at ``now_ms``."""
 
     found: PlanSnapshot
     proof: Verification
@@ -37,7 +37,7 @@ class VerifiedPlan:
 
     @property
     def owed(self) -> int:
-        """Offsets that are still to be delivered."""
+        """Offsets that are not delivered yet; 0 for a closed plan."""
         return sum(row.offsets for row in self.proof.undelivered) if self.found.state.state.is_open else 0
 
     @property
@@ -47,13 +47,13 @@ class VerifiedPlan:
 
     @property
     def seen_s(self) -> float | None:
-        """How long ago its runner gave a sign of life; None where none has, or it has ended."""
+        """Seconds since its runner last wrote to the ledger; None if there was no runner, or it has ended."""
         epoch = self.found.epoch
         return None if epoch is None or not epoch.seen_ms else max(0, self.now_ms - epoch.seen_ms) / 1000
 
     @property
     def word(self) -> str:
-        """Its state in a word: a released plan is owed, being replayed, or stopped."""
+        """The state as one word: a released plan is owed (no delivery is set yet), replaying or stopped."""
         state = self.found.state.state
         if state is not PlanState.RELEASED:
             return state.value
@@ -64,7 +64,7 @@ class VerifiedPlan:
 
     @property
     def name(self) -> str:
-        """``orders-svc -> orders-backfill``, ``orders-svc -> files /data/gap``, or as much of it as there is."""
+        """``orders-svc -> orders-backfill``, ``orders-svc -> files /data/gap``; just the group without a delivery."""
         plan, delivery = self.found.plan, self.found.delivery
         what = plan.group or plural(len(plan.ranges), "range")
         if delivery is None:
@@ -75,7 +75,7 @@ class VerifiedPlan:
 
     @property
     def done(self) -> tuple[int, int]:
-        """How much is delivered, of how much: offsets, or buckets of keys where the plan is replayed by those."""
+        """(delivered, total) in offsets, or in buckets of keys if the plan is replayed by buckets."""
         plan, delivery = self.found.plan, self.found.delivery
         if delivery is not None and delivery.buckets:
             return done(plan, delivery, self.found.progress), delivery.buckets
@@ -96,7 +96,7 @@ _LONGEST_SQL = 60
 
 
 def sink_name(sink: str, options: dict[str, str]) -> str:
-    """``topic orders-backfill``, ``files /data/gap where partition = 3``: where the records go, and which."""
+    """``topic orders-backfill``, ``files /data/gap where partition = 3``: the sink, its target and its filter."""
     options = {name: redact(text, ()) for name, text in options.items()}
     named = options.get(_NAMED_BY.get(sink, sink))
     if sink == "spark" and (path := options.get("option.path")):
@@ -113,26 +113,26 @@ def offsets_text(offsets: int) -> str:
 
 
 def list_order(state: VerifiedPlan) -> tuple[bool, bool, int, int]:
-    """Open plans first, those whose records go soonest at the top; then the newest."""
+    """Sort key: open plans first, of these the earliest retention deadline first; then the newest plan."""
     deadline = next_deadline_ms(state.found)
     is_open = state.found.state.state.is_open
     return not is_open, deadline is None, deadline or 0, -state.found.plan.created_ms
 
 
 def owed_lines(states: Sequence[VerifiedPlan]) -> list[str]:
-    """What is owed to a group, for the first lines of its page: ``10.0M in cu-7f3a, until ...``."""
+    """What is pending of a group, for the top of its page: ``10.0M in cu-7f3a (stopped); ...``."""
     lines = []
     for state in states:
         deadline = next_deadline_ms(state.found)
         until = f"; retention takes the first of it at {rfc3339(deadline)}" if deadline is not None else ""
-        # Whether it was released is not known there, nor whether the group handles it by itself.
+        # Otherwise it is unknown whether the group was released, or processes the gap itself.
         maybe = "" if state.found.state.state is PlanState.RELEASED else "maybe "
         lines.append(f"{maybe}{human_count(state.owed)} in {state.found.plan.id} ({state.word}){until}")
     return lines
 
 
 def owed_documents(states: Sequence[VerifiedPlan]) -> list[dict[str, Any]]:
-    """The same in JSON: the plans, and the offset ranges that they owe; null is unknown, or never."""
+    """The same in JSON: the plans and their undelivered ranges; a null deadline is unknown, or never."""
     documents = []
     for state in states:
         deadline = next_deadline_ms(state.found)

@@ -1,7 +1,7 @@
-"""Whether a partition was released: what the group's commit records say after a crash. Pure.
+"""Whether a partition was released, found after a crash from the group's commit records. Pure.
 
-That the committed offset equals the end proves nothing, since the group may have got there by itself; so kgroup's own
-commits carry a mark, and the last one of the plan decides (DESIGN.md 4.6).
+A committed offset that equals the end proves nothing, because the group may have reached it by itself. So kgroup's own
+commits carry a tag, and the plan's last tagged commit decides (DESIGN.md 4.6).
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from kgroup.model.groups import Commit
 
 
 class ReleaseEvidence(StrEnum):
-    """What became of a partition's release."""
+    """What happened to a partition's release."""
 
     RELEASED = "released"
     """The plan's last own commit is a release."""
     NOT_RELEASED = "not-released"
-    """There is none, or a move-back, and the commit stands as it did before."""
+    """The plan has no own commit, or the last one is a move back, and the committed offset is as before the plan."""
     WENT_ON = "went-on"
-    """There is none, or a move-back, and the group went on, or is about to, by itself."""
+    """No own commit, or a move back, and the group continues by itself: its offset changed, or it has members."""
     DELETED = "deleted"
-    """There is none, or a move-back, and the commit that stood before is gone: where the group goes on is not known."""
+    """No own commit, or a move back, and the commit from before is deleted: where the group continues is unknown."""
     UNKNOWN = "unknown"
-    """The history could not be read, or is compacted so far that it does not tell."""
+    """The history could not be read, or compaction removed the commits that would decide."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupCommit:
     """A commit record of the group in ``__consumer_offsets``; committed, or not transactional.
 
-    ``offset`` is None where it is a tombstone: the commit was deleted, or has expired. ``log_offset`` is where the
-    record stands in its partition of the topic, ``timestamp_ms`` the broker's clock.
+    ``offset`` is None for a tombstone: the commit was deleted, or has expired. ``log_offset`` is the record's own
+    offset in ``__consumer_offsets``. ``timestamp_ms`` is by the broker's clock.
     """
 
     topic: str
@@ -54,10 +54,10 @@ class GroupCommit:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseHistory:
-    """The group's commit records from a noted position to the end of the log at this moment, in the log's order.
+    """The group's commit records from a noted position to the end of the log at the time of reading, in log order.
 
-    ``compacted`` is whether offsets are missing in between: older commits of a partition may be gone then, the newest
-    one of each is always there. ``unread`` is why it could not be read to its end; None: it was.
+    ``compacted`` is whether offsets are missing in between. Then older commits of a partition may be gone; the newest
+    commit of each partition is always there. ``unread`` is why the log could not be read to its end; None: it was.
     """
 
     commits: tuple[GroupCommit, ...]
@@ -65,7 +65,7 @@ class ReleaseHistory:
     unread: str | None = None
 
     def by_place(self) -> dict[Place, list[GroupCommit]]:
-        """The commits of each partition, in the log's order."""
+        """The commits of each partition, in log order."""
         found: dict[Place, list[GroupCommit]] = {}
         for commit in self.commits:
             found.setdefault(commit.place, []).append(commit)
@@ -80,12 +80,12 @@ def find_evidence(
     live: bool,
     assumed: Mapping[Place, bool] | None = None,
 ) -> dict[Place, ReleaseEvidence]:
-    """What became of each partition of the plan.
+    """What happened to the release of each partition of the plan.
 
-    ``history`` is read from the position that was noted in ``releasing``; ``committed`` is what stands now, read after
-    it while nobody but kgroup can commit, else what is found may be overtaken. ``live`` is whether the group has
-    members other than kgroup's own. ``assumed`` is what the user says (``--assume``: True is released) of partitions
-    of which the history does not tell; of others it counts for nothing.
+    ``history`` starts at the position that was noted in ``releasing``. ``committed`` are the current commits; read them
+    after the history, while only kgroup can commit, or the result may be outdated. ``live`` is whether the group has
+    members other than kgroup's own. ``assumed`` is the user's ``--assume`` by partition (True: released). It counts
+    only for partitions for which the history does not decide.
     """
     by_place = history.by_place()
     found: dict[Place, ReleaseEvidence] = {}
@@ -99,7 +99,7 @@ def find_evidence(
         elif released:
             found[item.place] = ReleaseEvidence.RELEASED
         elif now is None and item.before is not None:
-            # Whoever comes begins where its auto.offset.reset says, which may be behind the gap.
+            # A new member starts by its auto.offset.reset, which may be before the gap.
             found[item.place] = ReleaseEvidence.DELETED
         else:
             by_itself = live or not _stands_as_before(item, now)
@@ -110,14 +110,14 @@ def find_evidence(
 def _was_released(
     plan_id: str, item: GapRange, history: ReleaseHistory, commits: Sequence[GroupCommit], now: Commit | None
 ) -> bool | None:
-    """Whether the plan's last own commit of a partition is a release; None where nothing tells."""
-    # The commit that stands is the last one of all: where it is our own, no history is needed.
+    """Whether the plan's last own commit of a partition is a release; None if unknown."""
+    # The current commit is the last one of all: if it is our own, no history is needed.
     own = None if now is None else _mark(plan_id, now.metadata)
     if own is None and history.unread is not None:
         return None
     own = own or next((mark for commit in reversed(commits) if (mark := _mark(plan_id, commit.metadata))), None)
-    # Compaction leaves the newest record of a partition: where there is none at all, nothing was committed since. But a
-    # tombstone goes too, a day later: then what stands is not what stood before.
+    # Compaction keeps the newest record of a partition: if there is none, nothing was committed since. But a tombstone
+    # is removed too, after delete.retention.ms (a day): then the current commit differs from the one before the plan.
     if own is None and history.compacted and (commits or not _stands_as_before(item, now)):
         return None
     return own is not None and own.moved is TagPurpose.RELEASE
@@ -135,10 +135,10 @@ def _stands_as_before(item: GapRange, now: Commit | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class OffsetRewind:
-    """Somebody set a released partition back below its end: [start, end) comes to the group, and from the replay too.
+    """Another client moved a released partition below its end: the group and the replay both read [start, end).
 
-    ``at_ms`` is when it first was. ``deleted`` is whether its commit was deleted, or has expired: then it went on from
-    wherever its ``auto.offset.reset`` says, and it may be that nothing comes twice.
+    ``at_ms`` is the time of the first such commit. ``deleted`` is whether the commit was deleted, or has expired. Then
+    the group continues by its ``auto.offset.reset``, and there may be no duplicates.
     """
 
     topic: str
@@ -150,10 +150,10 @@ class OffsetRewind:
 
 
 def set_back(plan: CatchupPlan, history: ReleaseHistory) -> tuple[OffsetRewind, ...]:
-    """The partitions that were committed below their end after the release, or deleted, by anybody but kgroup.
+    """The partitions that a client other than kgroup committed below their end after the release, or deleted.
 
-    What was committed before the plan's own release does not count. A history that is compacted, or could not be read
-    to its end, may lack some.
+    Commits before the plan's own release do not count. If the history is compacted or could not be read to its end,
+    some may be missing.
     """
     by_place = history.by_place()
     found: list[OffsetRewind] = []
@@ -178,10 +178,11 @@ def _below(plan_id: str, item: GapRange, commits: Sequence[GroupCommit]) -> Iter
 
 
 def origin(plan: CatchupPlan, item: GapRange) -> int:
-    """Where a released partition of which nothing was delivered is put back to: its start, or what was given up below.
+    """The offset to which a released partition is moved back if nothing of it was delivered.
 
-    A commit at 70 with [70, 90) given up by ``--skip-before`` and the range [90, 120) goes back to 70; one at 70 whose
-    log started at 90 to 90, since a commit below the log start makes clients jump.
+    It is the start of the range, or the start of what was given up directly below. A commit at 70 with [70, 90) given
+    up by ``--skip-before`` and the range [90, 120) is moved back to 70. A commit at 70 whose log started at 90 is moved
+    back to 90, because a commit below the log start offset is out of range for clients.
     """
     if item.before is None:
         return item.start

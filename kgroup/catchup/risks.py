@@ -1,4 +1,4 @@
-"""What may go wrong with a catch-up, said before it begins: retention, skew, order, records that come twice. Pure."""
+"""What may go wrong with a catch-up, listed before it starts: retention, skew, order, possible duplicates. Pure."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from kgroup.support.durations import format_duration
 from kgroup.support.units import human_count, percent, plural
 
 _SAFETY = 2.0
-"""The replay is an estimate: less time than twice as long is worth a warning."""
+"""The replay time is an estimate: warn if less than twice that time is left."""
 
 
 class RiskLevel(StrEnum):
-    """READ: has to be known. WARNING: may go wrong. BLOCKED: will go wrong, so nothing is begun."""
+    """READ: the user has to know it. WARNING: may go wrong. BLOCKED: will go wrong, so the catch-up does not start."""
 
     READ = "READ"
     WARNING = "WARNING"
@@ -28,9 +28,11 @@ class RiskLevel(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Risk:
-    """One of them; ``code`` is ``order``, ``twice``, ``skew``, ``retention``, ``retention-unknown``, ``gone``,
-    ``given-up``, ``below-head``, ``until``, ``guess``, ``committers-unknown`` or ``hidden-commits``; ``topic`` and
-    ``partition`` are None where it is about the whole plan.
+    """One risk of a catch-up.
+
+    ``code`` is ``order``, ``twice``, ``skew``, ``retention``, ``retention-unknown``, ``gone``, ``given-up``,
+    ``below-head``, ``until``, ``guess``, ``committers-unknown`` or ``hidden-commits``. ``topic`` and ``partition`` are
+    None if the risk affects the whole plan.
     """
 
     level: RiskLevel
@@ -41,7 +43,7 @@ class Risk:
     hint: str | None = None
 
     def document(self) -> dict[str, Any]:
-        """Its JSON form."""
+        """The JSON form."""
         return {
             "level": self.level.value,
             "code": self.code,
@@ -54,9 +56,9 @@ class Risk:
 
 @dataclass(frozen=True, slots=True)
 class ReplayPace:
-    """How fast the replay is expected to be; a rate of None does not limit it.
+    """The expected speed of the replay; a rate of None is no limit.
 
-    ``startup_s`` passes before the first record. ``guessed`` is whether nobody has measured it here.
+    ``startup_s`` passes before the first record. ``guessed`` is True if the pace was never measured here.
     """
 
     records_per_s: float | None
@@ -66,9 +68,9 @@ class ReplayPace:
 
 
 def duration_s(gap: Gap, pace: ReplayPace) -> float | None:
-    """Seconds that the replay is expected to take, its start-up included; None where nothing tells.
+    """The expected seconds of the replay, its start-up included; None if no rate is known.
 
-    Offsets stand for records where their number is not known. 10,000 records at 500 a second and a start of 3 s: 23.0.
+    Offsets are counted if the number of records is unknown. 10,000 records at 500/s and a start-up of 3 s: 23.0.
     """
     times = []
     if pace.records_per_s:
@@ -81,7 +83,7 @@ def duration_s(gap: Gap, pace: ReplayPace) -> float | None:
 def risks(
     gap: Gap, logs: Mapping[Place, PartitionLog], work: LastActivity, pace: ReplayPace, now_ms: int
 ) -> tuple[Risk, ...]:
-    """All that apply, what blocks first, then warnings, then what is to be read; by partition within each."""
+    """All risks that apply: BLOCKED first, then WARNING, then READ; by partition within each."""
     found = [*_of_plan(gap, work, pace), *_retention(gap, logs, pace, now_ms), *_rows(gap, logs)]
     order = [RiskLevel.BLOCKED, RiskLevel.WARNING, RiskLevel.READ]
     return tuple(sorted(found, key=lambda risk: order.index(risk.level)))
@@ -140,12 +142,13 @@ def _skew(gap: Gap) -> Iterator[Risk]:
 
 
 def _retention(gap: Gap, logs: Mapping[Place, PartitionLog], pace: ReplayPace, now_ms: int) -> Iterator[Risk]:
-    """Whether retention takes records before the replay has read them.
+    """Whether retention deletes records before the replay has read them.
 
-    The first record of a partition is read when the replay has begun, the last one, which was written just now, when it
-    ends at the latest. So it can't be made where the first one goes before the start, or where the replay takes longer
-    than records are kept; in between, a partition may have to wait for its turn, which is a warning. A record that
-    is there though its time is over stands in a segment with younger ones: it goes with that, nobody can tell when.
+    The replay reads the first record of a partition when it starts. It reads the last record, which was written just
+    before, at the latest when it ends. So it cannot succeed if the first record is deleted before the start, or if the
+    replay takes longer than records are retained. Between these two, a partition may wait for its turn: that is a
+    warning. A record that is past its retention and still there shares a segment with younger records. It is deleted
+    together with them, at an unknown time.
     """
     takes = duration_s(gap, pace)
     unread = {

@@ -1,4 +1,4 @@
-"""What a decision about a plan is made from, and the steps that it can come to. Pure values."""
+"""The input of a decision about a plan, and the steps that a decision can result in. Pure values."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from kgroup.support.errors import NotFound, Refused
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What is known when the runner of ``epoch`` decides: its epoch is written, the ledger read, the group held.
+    """What the runner of ``epoch`` knows when it decides.
 
-    ``evidence``, ``committed`` and ``live`` (members other than kgroup's own) are of the group, and empty and False
-    where the plan moves none. ``pending`` is whether open transactions of others hide a part of the ledger still.
-    ``set_back`` are partitions that somebody set below their end since the release. ``log_starts`` are log start
-    offsets: nothing is moved below one; what is not in it is not looked at.
+    At that time its epoch is written, the ledger is read, and kgroup has exclusive membership of the group.
+    ``evidence``, ``committed`` and ``live`` (members other than kgroup's own) describe the group; they are empty and
+    False if the plan moves no group. ``pending`` is whether open transactions of other kgroup runs still hide a part of
+    the ledger. ``set_back`` are partitions that another client committed below their end since the release.
+    ``log_starts`` are log start offsets: no offset is moved below them. A partition that is missing there is not
+    checked.
     """
 
     ledgered: PlanSnapshot
@@ -33,11 +35,12 @@ class Situation:
 
 @dataclass(frozen=True, slots=True)
 class OffsetMove:
-    """What is committed for one partition.
+    """The commits for one partition.
 
-    ``stands`` is what was read there; where something else stands when the group is held, the attempt ends. ``commits``
-    are written one after the other, each when the one before is acknowledged: a move back commits the offset with
-    kgroup's mark first, which is the evidence, and then with the group's own metadata again.
+    ``stands`` is the commit that was read before. If the committed offset differs once kgroup has exclusive membership,
+    the attempt ends. ``commits`` are written one after the other, each after the previous one is acknowledged. A move
+    back first commits the offset with kgroup's tag, which is the evidence, and then with the group's own metadata
+    again.
     """
 
     topic: str
@@ -52,13 +55,13 @@ class OffsetMove:
 
     @property
     def offset(self) -> int:
-        """Where the partition stands afterwards."""
+        """The committed offset after the move."""
         return self.commits[-1].offset
 
 
 @dataclass(frozen=True, slots=True)
 class Reprocessed:
-    """Offsets [start, end) that come to the group though they, or some of them, were handled already, and by whom."""
+    """Offsets [start, end) that the group will read though some were processed already; ``why`` names by whom."""
 
     topic: str
     partition: int
@@ -69,10 +72,10 @@ class Reprocessed:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Write ``releasing``, commit these, read them back, write ``released``.
+    """Write ``releasing``, commit ``moves``, read them back, write ``released``.
 
-    ``log_position`` is what ``releasing`` has to say: the position that was noted first, since evidence of a release
-    that broke off lies behind that one; None: note it now.
+    ``log_position`` is written with ``releasing``. It is the position that was noted first, because the evidence of an
+    interrupted release is after that position. None: note it now.
     """
 
     moves: tuple[OffsetMove, ...]
@@ -81,19 +84,19 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class WriteReleased:
-    """All was released already, or no group is moved: write ``released``, and go on."""
+    """Everything is released already, or no group is moved: write ``released`` and continue."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """Read and deliver these chunks (by number); none: all is delivered, so prove it and write ``done``."""
+    """Read and deliver these chunks (by number); empty: all is delivered, so verify it and write ``done``."""
 
     chunks: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class MoveBack:
-    """Write ``cancelling`` (where ``write``), commit these, read them back, write ``cancelled``."""
+    """Write ``cancelling`` (if ``write``), commit ``moves``, read them back, write ``cancelled``."""
 
     moves: tuple[OffsetMove, ...]
     twice: tuple[Reprocessed, ...] = ()
@@ -102,9 +105,10 @@ class MoveBack:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """Write ``cancelled`` with this note; before it, commit ``restores``: moved back, but not yet as they were.
+    """Write ``cancelled`` with this note.
 
-    ``refused``: the command did not do what it was asked to, and exits 6. ``given_up`` is left to nobody.
+    Before that, commit ``restores``: partitions that are moved back, but without the group's own metadata yet.
+    ``refused``: the command did not do what the user asked for, and exits 6. ``given_up`` will not be delivered.
     """
 
     note: str
@@ -115,21 +119,21 @@ class Close:
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """Change nothing: this is why."""
+    """Change nothing; ``error`` is why."""
 
     error: Refused | NotFound
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Read the ledger again: what is decided now may be wrong."""
+    """Read the ledger again: a decision made now could be wrong."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Nothing:
-    """It has been done already: a script that asks again gets exit 0."""
+    """It was done already: a repeated command exits 0."""
 
     why: str
 
@@ -148,7 +152,10 @@ def next_state(
     moving: MoveBack | None = None,
     note: str | None = None,
 ) -> StateRecord:
-    """The state record that follows ``before``: the noted position is kept, as it tells what is evidence to the end."""
+    """The state record that follows ``before``.
+
+    It keeps the ``log_position`` that was noted first: evidence is searched from there until the plan is closed.
+    """
     kept = None if before is None else before.log_position
     targets, expected = (() if before is None else before.targets), (() if before is None else before.expected)
     if moving is not None:

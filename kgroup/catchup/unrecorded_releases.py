@@ -1,8 +1,8 @@
-"""Releases that the ledger does not have: a ledger that was deleted or truncated does not hide what is pending. Pure.
+"""Releases that the ledger does not contain, found from commits: a deleted ledger does not hide what is pending. Pure.
 
-A release commits the end of a gap with the plan's id and the start of the gap in the commit's metadata. Until the group
-commits there itself, that shows what was released; where the ledger does not say what became of it, none of it counts
-as delivered.
+A release commits the end of a gap, with the plan's id and the start of the gap in the commit's metadata. The metadata
+remains until the group itself commits on that partition. If the ledger has no record of the plan, none of the released
+range counts as delivered.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from kgroup.model.records import OffsetRange, merged
 
 @dataclass(frozen=True, slots=True)
 class Unledgered:
-    """A release of ``plan_id`` that the ledger does not have.
+    """A release of ``plan_id`` that is not in the ledger.
 
-    ``ranges`` are the offsets that it released and of which no other plan says anything. ``unknown`` are the offsets
-    below which it released others: a mark of an older version does not say where the gap began.
+    ``ranges`` are the released offsets that no other plan covers. ``unknown`` are empty ranges at the end of a gap
+    whose start is unknown, because a tag of an older version does not contain it.
     """
 
     plan_id: str
@@ -31,16 +31,16 @@ class Unledgered:
 
     @property
     def offsets(self) -> int | None:
-        """How many offsets may be pending; None where that is not known."""
+        """How many offsets may be pending; None if unknown."""
         return None if self.unknown else sum(row.offsets for row in self.ranges)
 
     @property
     def text(self) -> str:
-        """``50 or more in cu-7f3a``: where the group has committed itself since, the mark is overwritten."""
+        """``50 or more in cu-7f3a``: "or more", because the group's own commits overwrite the tag."""
         return f"{'an unknown number' if self.offsets is None else f'{self.offsets} or more'} in {self.plan_id}"
 
     def document(self) -> dict[str, Any]:
-        """Its JSON form, as that of a plan that is open."""
+        """The JSON form, with the fields of an open plan."""
         return {
             "plan_id": self.plan_id,
             "state": "not-in-ledger",
@@ -57,9 +57,10 @@ class Unledgered:
 def find_unledgered(
     group: Group, knows: Callable[[str], bool], plans: Iterable[PlanSnapshot] = ()
 ) -> tuple[Unledgered, ...]:
-    """The releases of a group that the ledger does not have, by plan id; ``knows`` says whether it has a plan.
+    """The releases of a group that are not in the ledger, by plan id. ``knows`` returns whether a plan is in it.
 
-    ``plans`` are those of the ledger: ranges that a plan without a group was made for are in good hands.
+    ``plans`` are the plans of the ledger. Ranges that a plan without a group (``--range``) covers are left out, unless
+    that plan is cancelled.
     """
     ranges: dict[str, list[OffsetRange]] = {}
     unknown: dict[str, list[OffsetRange]] = {}
@@ -82,7 +83,7 @@ def find_unledgered(
 
 
 def range_words(ranges: Iterable[OffsetRange]) -> tuple[str, ...]:
-    """``--range orders:7=70-120,orders:8=20-50``, as words of a command line."""
+    """``--range orders:7=70-120,orders:8=20-50``, as command-line arguments."""
     words = ",".join(f"{row.topic}:{row.partition}={row.start}-{row.end}" for row in ranges)
     return ("--range", words) if words else ()
 

@@ -1,8 +1,8 @@
-"""Whether a plan is delivered: for each partition what was read, delivered, left out and lost, in exact ranges. Pure.
+"""Verifies a plan: for each partition what was read, delivered, filtered and lost, in exact ranges. Pure.
 
-Counts of offsets prove nothing, since compaction, aborted transactions and control records leave holes. What proves is
-that the reader's position reached the end, that the log start never passed it, and that each record which was visible
-was delivered, filtered out or named dead (DESIGN.md 4.5).
+Counts of offsets prove nothing, because compaction, aborted transactions and control records leave holes. A plan is
+verified if the reader's position reached the end, the log start offset never passed the position, and every visible
+record was delivered, filtered or dead-lettered (DESIGN.md 4.5).
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _NOT_PROVED = "not proved: "
 
 @dataclass(frozen=True, slots=True)
 class ChunkResult:
-    """What a worker says of the part of a chunk that it read, [start, position): counted apart from the ledger.
+    """A worker's result for the part [start, position) of a chunk that it read, counted apart from the ledger.
 
-    ``visible`` records came from the reader; of them the sink took ``delivered``, ``filtered`` were not wanted, and
+    The reader returned ``visible`` records. Of them the sink received ``delivered``, ``filtered`` were not wanted, and
     ``dead`` are in the dead-letter topic or named.
     """
 
@@ -49,11 +49,11 @@ class LostRange:
 
     @property
     def offsets(self) -> int:
-        """How many offsets; how many records they were, nobody can tell."""
+        """The number of offsets; the number of records is unknown."""
         return self.end - self.start
 
     def document(self) -> dict[str, Any]:
-        """Its JSON form."""
+        """The JSON form."""
         return {
             "topic": self.topic,
             "partition": self.partition,
@@ -66,11 +66,11 @@ class LostRange:
 
 @dataclass(frozen=True, slots=True)
 class PartitionVerification:
-    """One range of the plan: a partition, where a group is moved.
+    """The verification of one range of the plan; if a group is moved, there is one range per partition.
 
-    ``records`` were visible; ``delivered``, ``filtered`` and ``dead`` of them add up to it. ``delivered_to``: all below
-    is over with. ``undelivered`` are chunks, or parts of them, that are not finished. ``disputed`` are sentences about
-    results that do not fit together. ``may_repeat`` records of a handler's may come again, or have.
+    ``records`` were visible: the sum of ``delivered``, ``filtered`` and ``dead``. Everything below ``delivered_to`` is
+    finished. ``undelivered`` are chunks, or parts of chunks, that are not finished. ``disputed`` are sentences about
+    results that contradict each other. ``may_repeat`` records of a handler may be delivered twice, or have been.
     """
 
     topic: str
@@ -89,7 +89,7 @@ class PartitionVerification:
     chunks: int
     chunks_done: int
     delivered_again: int = 0
-    """Records that were delivered before, and are gone from the target topic: they are delivered once more."""
+    """Records that were delivered before and are gone from the target topic: they are delivered once more."""
 
     @property
     def delivered(self) -> int:
@@ -109,13 +109,16 @@ class PartitionVerification:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """A plan's, by topic, partition and offset. ``twice`` is what the group got beside the replay: it was set back."""
+    """The verification of a plan, by topic, partition and offset.
+
+    ``twice`` are ranges that the group reads in addition to the replay, because its offsets were rewound.
+    """
 
     plan_id: str
     partitions: tuple[PartitionVerification, ...]
     twice: tuple[OffsetRewind, ...]
     disputed: tuple[str, ...] = ()
-    """Results that belong to no range."""
+    """Contradictions that belong to no range."""
 
     @property
     def records(self) -> int:
@@ -129,21 +132,21 @@ class Verification:
 
     @property
     def lost(self) -> tuple[LostRange, ...]:
-        """All that could not be read."""
+        """All ranges that could not be read."""
         return tuple(row for item in self.partitions for row in item.lost)
 
     @property
     def undelivered(self) -> tuple[OffsetRange, ...]:
-        """All that is still owed."""
+        """All ranges that are still pending."""
         return tuple(row for item in self.partitions for row in item.undelivered)
 
     @property
     def complete(self) -> bool:
-        """Whether it is proved; else the command exits 8."""
+        """Whether the plan is verified; otherwise the command exits 8."""
         return not self.disputed and all(item.complete for item in self.partitions)
 
     def totals(self) -> dict[str, Any]:
-        """The sums, in their JSON form."""
+        """The sums, in JSON."""
         return {
             "partitions": len(self.partitions),
             "read_to_end": sum(item.read_to_end for item in self.partitions),
@@ -169,10 +172,11 @@ def prove(
     log_starts: Mapping[Place, int] | None = None,
     twice: Iterable[OffsetRewind] = (),
 ) -> Verification:
-    """What the ledger proves of a plan, at any time of its life.
+    """The verification of a plan by the ledger, in any state of the plan.
 
-    ``results`` are of this run's workers; the ledger tells of the others. ``log_starts`` are log start offsets as they
-    are now: what is not delivered and lies below is lost already. ``twice`` is ``evidence.set_back``.
+    ``results`` are those of this run's workers; the results of earlier runs are only in the ledger. ``log_starts`` are
+    the current log start offsets: undelivered offsets below them are lost. ``twice`` is the result of
+    ``release_evidence.set_back``.
     """
     plan, progress = ledgered.plan, ledgered.progress
     disputes: dict[int, list[str]] = {}
@@ -200,9 +204,9 @@ def prove(
 
 
 def dispute(proof: Verification) -> str | None:
-    """What the ledger has to say of a plan's state where results do not fit together; None: they do.
+    """The note for the ledger if results contradict each other; None: they do not.
 
-    Only the run that counted knows: without it a later one would find nothing wrong, and prove the plan.
+    Only the run that counted knows of the contradiction. Without the note, a later run would verify the plan.
     """
     found = [f"{row.topic}:{row.partition} {sentence}" for row in proof.partitions for sentence in row.disputed]
     return _NOT_PROVED + "; ".join((*proof.disputed, *found)) if found or proof.disputed else None
@@ -245,7 +249,7 @@ def _of_range(
 
 
 def _merged(place: Place, lost: Iterable[tuple[int, int, str]]) -> Iterator[LostRange]:
-    """The same offsets in as few rows as can be, each with one reason, no offset in two."""
+    """The same offsets in as few rows as possible; each row has one reason, and no offset is in two rows."""
     by_reason: dict[str, list[OffsetRange]] = {}
     seen_to = 0
     for start, end, why in sorted(lost):
@@ -258,7 +262,7 @@ def _merged(place: Place, lost: Iterable[tuple[int, int, str]]) -> Iterator[Lost
 def _disputed(
     result: ChunkResult, chunk: Chunk | None, plan_id: str, progress: Mapping[int, ChunkProgress]
 ) -> Iterator[str]:
-    """What does not fit in what a worker counted, and in what it wrote into the ledger."""
+    """Contradictions in a worker's counts, and between them and its progress in the ledger."""
     if chunk is None:
         yield f"a worker tells of chunk {result.chunk}, which {plan_id} does not have"
         return
@@ -272,7 +276,7 @@ def _disputed(
 
 
 def gone_before(plan: CatchupPlan) -> tuple[Abandoned, ...]:
-    """What the log start had passed before the plan was made: between the group's commits and what there was."""
+    """Offsets from the group's commit to the log start offset that retention had deleted before the plan was made."""
     rows = (_gone(plan, item) for item in plan.ranges)
     return tuple(row for row in rows if row is not None)
 
