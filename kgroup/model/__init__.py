@@ -1,1 +1,1 @@
-"""Frozen values that every part of kgroup shares: groups, records, outcomes, blocks of pages, the reporter."""
+"""Frozen values that every part of kgroup shares: groups, records, outcomes, page blocks, the reporter interface."""

@@ -1,4 +1,4 @@
-"""The command that grants missing rights, for errors to name."""
+"""Hints for authorization errors: the kafka-acls.sh command that grants the missing rights."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ _principal, _cluster = UNKNOWN_PRINCIPAL, UNKNOWN_CLUSTER
 
 
 def log_in_as(user: str | None, tool_flags: str) -> None:
-    """Remember who this process is to the brokers, for ``acl_hint``; None where only they know (OAuth, Kerberos).
+    """Store this process's user and cluster for ``acl_hint``.
 
-    ``tool_flags`` are those by which Kafka's own tools reach the same cluster.
+    ``user`` is None if only the brokers know it (OAuth, Kerberos). ``tool_flags`` are the connection flags that
+    Kafka's own tools need for the same cluster.
     """
-    global _principal, _cluster  # a process has one connection; 30 places that know none name its user
+    global _principal, _cluster  # one connection per process; about 30 callers of acl_hint have no connection at hand
     _principal = UNKNOWN_PRINCIPAL if user is None else f"User:{user}"
     _cluster = tool_flags
 
 
 def tool_flags() -> str:
-    """How Kafka's own tools reach the cluster of this process."""
+    """The connection flags that Kafka's own tools need for the cluster of this process."""
     return _cluster
 
 
 def acl_hint(operations: str | Iterable[str], resource: str, *names: str, principal: str | None = None) -> str:
-    """``kafka-acls.sh --bootstrap-server b1:9092 --add ... --operation Read --topic orders``.
+    """The command ``kafka-acls.sh --bootstrap-server b1:9092 --add ... --operation Read --topic orders``.
 
-    Without a name it is for the cluster itself.
-
-    Operations may be spelled as in ``READ`` or ``DescribeConfigs``. ``principal`` is the own one by default.
+    Without ``names`` the right is for the cluster itself. Operations may be spelled ``READ`` or ``DescribeConfigs``.
+    ``principal`` defaults to the user of this process.
     """
     wanted = [operations] if isinstance(operations, str) else operations
     spelled = (each if not each.isupper() else each.title().replace("_", "") for each in wanted)
@@ -43,6 +43,6 @@ def acl_hint(operations: str | Iterable[str], resource: str, *names: str, princi
 
 
 def with_principal(hint: str) -> str:
-    """The hint of another process of ours, which was not told who the user is, nor of which cluster."""
+    """Fill the user and the cluster into a hint that another kgroup process made without knowing them."""
     hint = hint.replace(f".sh {UNKNOWN_CLUSTER} ", f".sh {_cluster} ")
     return hint if _principal == UNKNOWN_PRINCIPAL else hint.replace(f" {UNKNOWN_PRINCIPAL} ", f" {quote(_principal)} ")

@@ -1,4 +1,4 @@
-"""What a screen consists of, as values: title, verdict lines, tables, closing lines. ``output`` draws them."""
+"""The parts of a page as values: title, verdict lines, tables, text. ``kgroup.output`` draws them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Style = Literal["bad", "warn", "good", "dim"]
-"""Colour repeats a word and never replaces it: bad is red, warn yellow, good green."""
+"""A colour only repeats what a word already says: bad is red, warn yellow, good green."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,15 +19,15 @@ class Styled:
 
 
 Cell = str | int | None | Styled
-"""None is drawn as ``-``; integers are drawn plain, without separators, because offsets get pasted."""
+"""None is drawn as ``-``. Integers are drawn without separators, because users copy and paste offsets."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
     """A column of a table.
 
-    ``drop`` is when it goes where the terminal is too narrow: 0 never, else the highest number first.
-    ``wide`` columns are shown with ``-o wide`` alone. ``fold`` columns hold long ids, which may go on in a
+    ``drop`` is the order in which columns are left out of a narrow terminal: the highest number first, 0 never.
+    ``wide`` columns are shown only with ``-o wide``. ``fold`` columns hold long ids, which may be broken into a
     second line at one of their separators.
     """
 
@@ -40,9 +40,9 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Title:
-    """The first line: subject, state, since when. Cluster and UTC time are put at the right edge.
+    """The first line: subject, state, since when. Cluster and UTC time are drawn at the right edge.
 
-    ``in_terminal_only`` is for plain lists, which scripts read: in a pipe their first line is the heading.
+    ``in_terminal_only`` is for plain lists that scripts read: in a pipe their first line is the table heading.
     """
 
     text: str
@@ -60,7 +60,7 @@ class LabelledLine:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows under headings; a column whose cells are all None is left out where ``sparse`` names it."""
+    """Rows under headings. A column named in ``sparse`` is left out if all its cells are None."""
 
     columns: Sequence[Column]
     rows: Sequence[Sequence[Cell]]
@@ -69,7 +69,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Plain lines, folded at blanks where they are too long for the terminal; a script is not (``fold`` False)."""
+    """Plain lines, wrapped at blanks if they are too long for the terminal; ``fold`` False (scripts): never wrapped."""
 
     lines: tuple[str, ...]
     fold: bool = True
@@ -92,7 +92,7 @@ class Screen:
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """The flat form of an answer, for csv: a header and plain rows; None is an empty field."""
+    """The flat form of a result, for csv: a header and plain rows. None is an empty field."""
 
     header: tuple[str, ...]
     rows: Iterable[Sequence[str | int | None]]

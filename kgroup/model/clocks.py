@@ -1,4 +1,4 @@
-"""This machine's clock and the brokers', and what follows where they differ. Pure."""
+"""Compares this machine's clock with the brokers' clock. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kgroup.support.errors import Refused
 from kgroup.support.instants import rfc3339
 
 TOLERATED_MS = 10_000
-"""What an answer may be under way, and clocks that are set by NTP may differ."""
+"""Allowed difference: the time an answer may be in transit, plus the usual difference of clocks set by NTP."""
 
 CLOCK_SKEW = "clock-skew"
 
@@ -18,8 +18,8 @@ CLOCK_SKEW = "clock-skew"
 class Clocks:
     """This machine's clock and the brokers' at one moment, in ms since 1970.
 
-    ``brokers_ms`` is the active controller's clock where ``exact``. Else it is the newest timestamp that a coordinator
-    wrote, and the brokers' clock is there or later; None where that is not known either.
+    If ``exact``, ``brokers_ms`` is the active controller's clock. Otherwise it is the newest timestamp that a
+    coordinator wrote: a lower bound of the brokers' clock. None if no timestamp is known either.
     """
 
     ours_ms: int
@@ -28,7 +28,7 @@ class Clocks:
 
     @property
     def certain_ms(self) -> int | None:
-        """A moment that is past by both clocks; None where the brokers' is unknown."""
+        """The latest moment that both clocks have passed; None if the brokers' clock is unknown."""
         if self.brokers_ms is None:
             return None
         if self.exact and abs(self.ours_ms - self.brokers_ms) <= TOLERATED_MS:
@@ -37,7 +37,7 @@ class Clocks:
 
     @property
     def warning(self) -> str | None:
-        """That they differ, where that is known."""
+        """A sentence about the difference; None if the clocks agree, or no difference can be shown."""
         if self.brokers_ms is None or (not self.exact and self.ours_ms >= self.brokers_ms):
             return None
         ahead_ms = self.ours_ms - self.brokers_ms
@@ -51,7 +51,7 @@ class Clocks:
         )
 
     def refusal(self, group: str, idle_s: float) -> Refused:
-        """Why it cannot be known whether a group was idle for so long."""
+        """The refusal ``clock-skew``: the clocks do not show that ``group`` was idle for ``idle_s`` seconds."""
         if self.brokers_ms is None:
             cause: tuple[str, ...] = ("The brokers' clock could not be read.",)
         elif self.exact:

@@ -1,8 +1,8 @@
-"""What a group's log tells, as values: one for each record of ``__consumer_offsets`` that concerns the group.
+"""A group's events as values: one for each record of the group in ``__consumer_offsets``.
 
-``cluster/offsets_log/events.py`` makes them of decoded records, ``groups/timeline`` makes a history of them. Each has
-the offset and the time of its record (ms since 1970, the broker's clock when it was appended). Topic ids are resolved
-to names where the cluster knows them; a deleted topic goes by its id.
+``cluster/offsets_topic`` decodes records into these events, ``groups/history`` makes a history of them. Each event has
+the offset and the time of its record (ms since 1970, the broker's clock at the append). Topic ids are resolved to names
+if the cluster knows them; a deleted topic keeps its id as its name.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ TopicPartition: TypeAlias = tuple[str, int]
 Partitions: TypeAlias = frozenset[TopicPartition]
 
 LEFT_FOR_A_MOMENT = -2
-"""The member epoch of a static member of a consumer group that left and is expected back (KIP-848)."""
+"""The member epoch of a static member of a consumer group that left temporarily (KIP-848)."""
 
 LOG_INCOMPLETE = "log-incomplete"
-"""The code of the error that what is asked for may stand in a part of the log that was not read."""
+"""Error code: the answer may be in a part of the log that was not read."""
 
 
 class RebalanceProtocol(StrEnum):
-    """The rebalance protocol that a group follows."""
+    """The rebalance protocol of a group."""
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
 
 
 class TransactionEnd(StrEnum):
-    """How the transaction of a commit ended; PLAIN commits belong to none, of OPEN ones no end is in the log yet."""
+    """How the transaction of a commit ended. PLAIN: there is no transaction. OPEN: the log has no end of it yet."""
 
     PLAIN = "plain"
     COMMITTED = "committed"
@@ -41,8 +41,8 @@ class TransactionEnd(StrEnum):
 class GenerationMember:
     """A member of a classic generation.
 
-    ``instance_id`` is None for a dynamic member, ``rebalance_timeout_ms`` (max.poll.interval.ms in Java) where it was
-    not stored. ``topics`` and ``partitions`` are None where their bytes are not the consumer protocol's.
+    ``instance_id`` is None for a dynamic member. ``rebalance_timeout_ms`` (max.poll.interval.ms in Java) is None if it
+    was not stored. ``topics`` and ``partitions`` are None if their bytes are not in the consumer protocol's format.
     """
 
     member_id: str
@@ -57,10 +57,10 @@ class GenerationMember:
 
 @dataclass(frozen=True, slots=True)
 class GenerationWritten:
-    """A classic group's record: a completed generation, an Empty group, or a static member replaced.
+    """A classic group's record: a completed generation, an Empty group, or a replaced static member.
 
-    ``joined_ms`` is when the coordinator had all members' JoinGroup and waited for the leader's assignment; None where
-    it was not stored. ``assignor`` and ``leader`` are None while the group is Empty.
+    ``joined_ms`` is when the coordinator had all members' JoinGroup and began to wait for the leader's assignment; None
+    if it was not stored. ``assignor`` and ``leader`` are None while the group is Empty.
     """
 
     log_offset: int
@@ -75,7 +75,7 @@ class GenerationWritten:
 
 @dataclass(frozen=True, slots=True)
 class GroupGone:
-    """A group was deleted, or changed from this protocol to the other one."""
+    """A group was deleted, or converted from ``protocol`` to the other one."""
 
     log_offset: int
     at_ms: int
@@ -84,7 +84,7 @@ class GroupGone:
 
 @dataclass(frozen=True, slots=True)
 class EpochWritten:
-    """A consumer group's epoch was raised; ``topics_hash`` of its topics' metadata is None before Kafka 4.1."""
+    """A consumer group's epoch was raised. ``topics_hash`` (of its topics' metadata) is None before Kafka 4.1."""
 
     log_offset: int
     at_ms: int
@@ -94,9 +94,9 @@ class EpochWritten:
 
 @dataclass(frozen=True, slots=True)
 class MemberDetails:
-    """What a member of a consumer group said of itself.
+    """What a member of a consumer group reported about itself.
 
-    ``classic_session_ms`` is the session timeout of one that speaks the classic protocol, None of all others.
+    ``classic_session_ms`` is the session timeout of a member that speaks the classic protocol, None for others.
     """
 
     instance_id: str | None
@@ -110,7 +110,7 @@ class MemberDetails:
 
 @dataclass(frozen=True, slots=True)
 class MemberWritten:
-    """A member of a consumer group joined or changed; ``details`` None: it left, or was fenced."""
+    """A member of a consumer group joined or changed. ``details`` None: it left or was fenced."""
 
     log_offset: int
     at_ms: int
@@ -120,7 +120,7 @@ class MemberWritten:
 
 @dataclass(frozen=True, slots=True)
 class PatternResolved:
-    """The broker resolved a subscribed pattern to topics; None: nobody uses it any more."""
+    """The broker resolved a subscribed pattern to topics. None: no member subscribes to it any more."""
 
     log_offset: int
     at_ms: int
@@ -130,7 +130,7 @@ class PatternResolved:
 
 @dataclass(frozen=True, slots=True)
 class TargetEpochWritten:
-    """A target assignment is complete; ``epoch`` None: the group is gone."""
+    """A target assignment is complete. ``epoch`` None: the group no longer exists."""
 
     log_offset: int
     at_ms: int
@@ -139,7 +139,7 @@ class TargetEpochWritten:
 
 @dataclass(frozen=True, slots=True)
 class TargetWritten:
-    """What a member shall have; None: nothing any more, it left."""
+    """The target assignment of one member. ``partitions`` None: the member left."""
 
     log_offset: int
     at_ms: int
@@ -149,9 +149,10 @@ class TargetWritten:
 
 @dataclass(frozen=True, slots=True)
 class MemberAssignment:
-    """What a member of a consumer group has; ``pending`` it still must give back. ``epoch`` -2: it left for a moment.
+    """The current assignment of a consumer group's member.
 
-    ``stable`` is whether it has nothing to give back and waits for nothing.
+    ``pending`` are the partitions that it still has to revoke. ``stable`` is whether it has none to revoke and waits
+    for none. ``epoch`` -2: a static member that left temporarily.
     """
 
     epoch: int
@@ -162,7 +163,7 @@ class MemberAssignment:
 
 @dataclass(frozen=True, slots=True)
 class MemberAssignmentWritten:
-    """A member's current assignment, which its own heartbeat brought about; None: it left, or was fenced."""
+    """A member's current assignment changed, in answer to its heartbeat. ``holding`` None: it left or was fenced."""
 
     log_offset: int
     at_ms: int
@@ -171,12 +172,11 @@ class MemberAssignmentWritten:
 
 
 class CommitWritten(NamedTuple):
-    """A commit; ``offset`` None: it was deleted, or expired.
+    """A commit. ``offset`` None: it was deleted or expired.
 
-    A tuple, as there may be a million of them, and a frozen dataclass takes four times as long to make.
-
-    ``producer_id`` is None for a plain commit, ``topic_id`` before Kafka 4.1, ``leader_epoch`` where the committer gave
-    none. ``ended_ms`` is when its transaction ended, None where it belongs to none or has not.
+    ``producer_id`` is None for a plain commit, ``topic_id`` before Kafka 4.1, ``leader_epoch`` if the committer gave
+    none. ``ended_ms`` is when the transaction ended; None if there is no transaction, or it is still open.
+    It is a tuple because there may be a million commits, and making a frozen dataclass takes four times as long.
     """
 
     log_offset: int
@@ -194,9 +194,9 @@ class CommitWritten(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ForeignGroupWritten:
-    """A group of another ``type`` (share, streams) was created or changed; not ``exists``: it went.
+    """A group of another ``type`` (share, streams) was created or changed.
 
-    It was deleted then, or became a group of consumers. What happens in such a group is not decoded.
+    ``exists`` False: it was deleted or became a consumer group. kgroup does not decode what happens in such groups.
     """
 
     log_offset: int
@@ -207,9 +207,9 @@ class ForeignGroupWritten:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A record of the group that could not be decoded: broken, or newer than this program.
+    """A record of the group that could not be decoded: it is corrupt, or its format is newer than this kgroup.
 
-    ``record_type`` is the number that its key begins with, None where it has none.
+    ``record_type`` is the number at the start of its key, None if there is none.
     """
 
     log_offset: int
@@ -237,10 +237,10 @@ Event: TypeAlias = (
 class ScannedRange:
     """How much of the group's partition of ``__consumer_offsets`` was read: offsets [start, end).
 
-    ``oldest_ms`` is the time of the oldest record there, of whatever group; None where there is none. From offset
-    ``whole_from`` on no record is missing; below it compaction took some, None: it can't be told of any.
-    ``to_log_start`` is whether nothing older is left in the log, ``stopped`` why it was not read further back (None: it
-    was not needed). ``open_since_ms`` is the oldest transactional commit of the group whose transaction has not ended.
+    ``oldest_ms`` is the time of the oldest record read, of any group; None if there is none. From offset
+    ``whole_from`` on no record is missing; below it compaction has removed some. None: not known for any offset.
+    ``to_log_start`` is whether the scan reached the start of the log. ``stopped`` is why it did not read further back,
+    None if that was not needed. ``open_since_ms`` is the time of the group's oldest commit in an open transaction.
     """
 
     start: int
@@ -253,5 +253,5 @@ class ScannedRange:
 
     @property
     def complete(self) -> bool:
-        """Whether these are all records that were ever written there."""
+        """Whether every record that was ever written to the partition has been read."""
         return self.to_log_start and self.start == 0 and self.whole_from == 0

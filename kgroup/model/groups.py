@@ -1,7 +1,7 @@
-"""The values that every part of kgroup speaks: groups, members, partitions, log ranges, errors of single rows.
+"""Values that every part of kgroup uses: groups, members, partitions, log ranges, errors of single rows.
 
-Offsets are integers, unknown is None (never -1), durations carry their unit in the name. A snapshot is what was
-read at one moment; nothing in it changes afterwards.
+Offsets are integers, unknown is None (never -1), durations have their unit in the name. A snapshot holds what was
+read at one moment and never changes.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from kgroup.support.errors import ExitCode, KgroupError
 
 @dataclass(frozen=True, slots=True)
 class RowError:
-    """What failed for one group, topic or partition, while the rest of the answer stands.
+    """The failure of one group, topic or partition; the rest of the result is valid.
 
-    ``exit_code`` is what the command exits with when nothing at all could be shown. ``details`` are lines of
-    evidence.
+    ``exit_code`` is the command's exit code if it could show nothing at all. ``details`` are lines of evidence.
     """
 
     code: str
@@ -39,19 +38,19 @@ class RowError:
         topic: str | None = None,
         partition: int | None = None,
     ) -> RowError:
-        """The same fault, as one row's."""
+        """The error of one row with the code, message and hint of ``error``."""
         return cls(error.code, error.message, group, topic, partition, error.hint, error.exit_code, error.details)
 
     @property
     def subject(self) -> str:
-        """The group and ``topic:partition`` that it is about, as far as they are known."""
+        """The group and ``topic:partition`` that failed, as far as they are known: ``billing orders:7``."""
         place = self.topic if self.partition is None else f"{self.topic}:{self.partition}"
         return " ".join(part for part in (self.group, place) if part is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class Coordinator:
-    """The broker that keeps a group; ``rack`` is None where it has none."""
+    """The broker that coordinates a group. ``rack`` is None if the broker has none."""
 
     id: int
     host: str
@@ -65,7 +64,7 @@ class Coordinator:
 
 @dataclass(frozen=True, slots=True)
 class TopicPartitions:
-    """Partitions of one topic; ascending in snapshots, as they were written in what is decoded."""
+    """Partitions of one topic: ascending in snapshots, in their original order in decoded records."""
 
     topic: str
     partitions: tuple[int, ...]
@@ -82,12 +81,12 @@ Assignment = tuple[TopicPartitions, ...]
 class Member:
     """A member of a group.
 
-    ``epoch`` is the member epoch of the consumer protocol, None on a classic group; -2 is a static member that
-    has left for a moment (KIP-848). ``protocol`` is the protocol that the member itself speaks: in a group that
-    is being upgraded, classic members stand beside consumer ones. ``subscription``, ``assignment`` and
-    ``target_assignment`` are None where the broker does not tell (a classic group that is rebalancing).
-    ``target_as_walked`` is the target in the order of the coordinator's hash tables, which decides what moves next
-    (uniform); it is not shown, and None where only what was shown is known.
+    ``epoch`` is the member epoch of the consumer protocol, None in a classic group; -2 is a static member that left
+    temporarily (KIP-848). ``protocol`` is the protocol that this member speaks: a group in the middle of an upgrade
+    has both classic and consumer members. ``subscription``, ``assignment`` and ``target_assignment`` are None if the
+    broker does not report them (a classic group that is rebalancing).
+    ``target_as_walked`` is the target in the order of the coordinator's hash tables. That order decides what the
+    uniform assignor moves next. It is not shown, and None for groups that were read back from kgroup's output.
     """
 
     member_id: str
@@ -105,7 +104,7 @@ class Member:
 
     @property
     def partition_count(self) -> int:
-        """How many partitions it holds, those pending revocation included."""
+        """The number of its assigned partitions, including those pending revocation."""
         return sum(len(item.partitions) for item in self.assignment or ())
 
     def document(self) -> dict[str, Any]:
@@ -131,7 +130,7 @@ def _assignment_document(assignment: Assignment | None) -> list[dict[str, Any]] 
 
 @dataclass(frozen=True, slots=True)
 class Leaver:
-    """A member to be removed: by its instance id where it is static, else by its member id."""
+    """A member to be removed: by instance id if it is static, otherwise by member id."""
 
     member_id: str | None
     instance_id: str | None
@@ -151,7 +150,7 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class LogRange:
-    """What a partition holds: [start, end), from the log start offset to the high watermark."""
+    """The offsets [start, end) that a partition holds: from the log start offset to the high watermark."""
 
     start: int
     end: int
@@ -159,7 +158,7 @@ class LogRange:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """An offset that a leader named, and the leader epoch that goes with it; None where it gave none."""
+    """An offset that a partition leader returned, with its leader epoch; None if the leader gave no epoch."""
 
     offset: int
     leader_epoch: int | None
@@ -167,10 +166,10 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Positions:
-    """Where a log starts and ends, and where a moment that was asked for lies in it.
+    """The start and end of a log, and the position of a requested moment.
 
-    ``at_time`` is the first record of that moment or later (ListOffsets); None where there is none, and where
-    no moment was asked for.
+    ``at_time`` is the first record of that moment or later (ListOffsets); None if there is no such record, or no
+    moment was requested.
     """
 
     start: Position
@@ -179,13 +178,13 @@ class Positions:
 
     @property
     def range(self) -> LogRange:
-        """The offsets alone."""
+        """The offsets without leader epochs."""
         return LogRange(self.start.offset, self.end.offset)
 
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A partition as a group sees it; ``log`` is None where it could not be read, and ``error`` says why."""
+    """A partition of a group: its commit, its log and its owner. ``log`` None: not read, ``error`` is the reason."""
 
     topic: str
     partition: int
@@ -196,9 +195,9 @@ class Partition:
 
     @property
     def lag(self) -> int | None:
-        """Records that are there and not yet read; None without a commit or without the log's range.
+        """The unread offsets that are still in the log; None without a commit or without the log's range.
 
-        What lies below the log start is gone and does not count: committed 5, log [100, 120) is a lag of 20.
+        Offsets below the log start do not count: committed 5, log [100, 120) is a lag of 20.
         """
         commit, log = self.commit, self.log
         if commit is None or log is None:
@@ -208,7 +207,7 @@ class Partition:
 
     @property
     def out_of_range(self) -> str | None:
-        """``BELOW_START`` or ``ABOVE_END`` where the committed offset lies outside the log, else None."""
+        """``BELOW_START`` or ``ABOVE_END`` if the committed offset is outside the log, otherwise None."""
         commit, log = self.commit, self.log
         if commit is None or log is None:
             return None
@@ -217,7 +216,7 @@ class Partition:
         return "ABOVE_END" if commit.offset > log.end else None
 
     def document(self) -> dict[str, Any]:
-        """Its JSON form; ``lag_ms`` and ``last_commit`` are filled where they have been read."""
+        """Its JSON form. ``lag_ms`` and ``last_commit`` are None here; callers that have read them fill them in."""
         commit, log, owner = self.commit, self.log, self.owner
         return {
             "topic": self.topic,
@@ -242,8 +241,8 @@ class Partition:
 class GroupTotals:
     """Sums over a group.
 
-    None: no partition's lag is known; the members may not be seen; or they do not tell what they hold, so that
-    nobody knows which partitions are without an owner.
+    ``lag`` is None if no partition's lag is known. ``members`` and ``idle_members`` are None if this user may not see
+    the members. ``unassigned_partitions`` is None then too, and if a member's assignment is not known.
     """
 
     members: int | None
@@ -254,7 +253,7 @@ class GroupTotals:
 
 
 def is_of_consumers(protocol_type: str | None) -> bool:
-    """Whether a group may be one of consumers: its protocol type is theirs, is not known, or it only keeps offsets."""
+    """Whether a group may be one of consumers: its protocol type is "consumer", unknown, or "" (offsets only)."""
     return protocol_type in (None, "", "consumer")
 
 
@@ -262,12 +261,12 @@ def is_of_consumers(protocol_type: str | None) -> bool:
 class Group:
     """A group at one moment.
 
-    ``type`` is classic or consumer. ``generation`` and ``leader`` belong to classic groups and are None where
-    ``__consumer_offsets`` could not tell; ``group_epoch`` and ``assignment_epoch`` belong to consumer groups.
-    ``protocol_type`` is ``consumer``, "" for a group that only keeps offsets, or another framework's.
-    ``members`` is None where this user may not see them. ``hidden_commits`` are commits, by topic and partition, that
-    stand in ``__consumer_offsets`` and that the broker did not show, because this user may not DESCRIBE the topic; None
-    where it may leave some out and that could not be determined. They are in no ``partitions``.
+    ``type`` is classic or consumer. ``generation`` and ``leader`` belong to classic groups; they are None if they were
+    not found in ``__consumer_offsets``. ``group_epoch`` and ``assignment_epoch`` belong to consumer groups.
+    ``protocol_type`` is "consumer", "" for a group that only stores offsets, or another framework's.
+    ``members`` is None if this user may not see them. ``hidden_commits`` are the (topic, partition) of commits that
+    are in ``__consumer_offsets`` but missing from the broker's answer, because this user may not DESCRIBE the topic.
+    None: it is not known whether some are missing. Hidden commits are not in ``partitions``.
     """
 
     name: str
@@ -286,17 +285,17 @@ class Group:
 
     @property
     def is_simple(self) -> bool:
-        """Whether it only keeps offsets and has never had members (protocol type "")."""
+        """Whether the group only stores offsets and has never had members (protocol type "")."""
         return self.type == "classic" and self.protocol_type == ""
 
     @property
     def is_empty(self) -> bool:
-        """Whether nobody is a member. A group whose members may not be seen is what its state says."""
+        """Whether the group has no members. If this user may not see the members, the state alone decides."""
         return self.state in ("Empty", "Dead") and not self.members
 
     @property
     def totals(self) -> GroupTotals:
-        """Counts of members and partitions, and the lag of all partitions whose lag is known."""
+        """Counts of members and partitions, and the summed lag of the partitions whose lag is known."""
         lags = [lag for partition in self.partitions if (lag := partition.lag) is not None]
         members = self.members
         return GroupTotals(
@@ -312,7 +311,7 @@ class Group:
         )
 
     def document(self) -> dict[str, Any]:
-        """Its JSON form; the fields and their meaning are in README."""
+        """Its JSON form; README describes the fields."""
         totals = self.totals
         return {
             "group": self.name,
@@ -340,13 +339,13 @@ class Group:
 
 
 def places_document(places: Sequence[tuple[str, int]] | None) -> list[dict[str, Any]] | None:
-    """Partitions in JSON."""
+    """The JSON form of a list of (topic, partition); None stays None."""
     return None if places is None else [{"topic": topic, "partition": number} for topic, number in places]
 
 
 @dataclass(frozen=True, slots=True)
 class ListedGroup:
-    """A line of ``kgroup list``. ``members`` is None for kinds of groups that kgroup does not describe."""
+    """A line of ``kgroup list``. ``members`` is a count, None for group types that kgroup cannot describe."""
 
     name: str
     type: str
@@ -371,8 +370,8 @@ class ListedGroup:
 class LoggedCommit:
     """A commit as ``__consumer_offsets`` holds it.
 
-    ``leader_epoch`` is None where the committer gave none, ``timestamp_ms`` the broker's clock, ``log_offset``
-    where the record stands in its partition of the topic. ``metadata`` tells whose commit it is, where it says so.
+    ``leader_epoch`` is None if the committer gave none. ``timestamp_ms`` is the broker's clock, ``log_offset`` the
+    offset of the record in its partition of ``__consumer_offsets``. ``metadata`` may identify the committer.
     """
 
     topic: str
@@ -386,11 +385,11 @@ class LoggedCommit:
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """What an Empty group's log shows since the group became Empty.
+    """The commits of an Empty group since it became Empty.
 
-    ``emptied_at_ms`` is the time of the record that made it so, None where that was not found in the span that
-    was read. ``commits`` are those behind it (or in the span), in the log's order; deleted ones and those of
-    aborted transactions are left out. ``complete`` is whether nothing is missing of them.
+    ``emptied_at_ms`` is the time of the record that made it Empty, None if that record was not found in the scanned
+    range. ``commits`` are those after that record (or in the range), in log order, without deleted commits and
+    commits of aborted transactions. ``complete`` is whether no commit is missing.
     """
 
     emptied_at_ms: int | None
@@ -400,7 +399,7 @@ class Activity:
 
 @dataclass(frozen=True, slots=True)
 class Activities:
-    """The activity of many groups, by name; ``note`` says of how many it is not known, None of none."""
+    """The activity of many groups, by name. ``note`` names how many are unknown; None if all are known."""
 
     found: Mapping[str, Activity]
     note: str | None
@@ -408,9 +407,9 @@ class Activities:
 
 @dataclass(frozen=True, slots=True)
 class LastSigns:
-    """When groups last gave a sign of life (ms since 1970), by name; None: not as far back as was asked for.
+    """The last activity of groups (ms since 1970), by name; None: no activity within the requested time.
 
-    A group that is not in it is unknown, and ``note`` says why.
+    The activity of a group that is missing here is unknown; ``note`` gives the reason.
     """
 
     found: Mapping[str, int | None]

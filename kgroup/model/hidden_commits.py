@@ -1,4 +1,4 @@
-"""Commits that the broker leaves out, because their topic may not be described: what is said of them. Pure."""
+"""Messages about commits that the broker omits because this user may not DESCRIBE their topic. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kgroup.support.errors import NotAuthorized
 from kgroup.support.units import plural
 
 Hidden = Sequence[tuple[str, int]] | None
-"""By topic and partition; None: whether there are some could not be determined."""
+"""(topic, partition) of hidden commits; None: it is not known whether there are some."""
 
 MAY_BE_MISSING = "commits on topics that you may not describe may be missing"
 REMEDY = "DESCRIBE on all topics shows them; READ on __consumer_offsets shows which there are"
@@ -17,7 +17,7 @@ _NAMED = 5
 
 
 def hidden_words(hidden: Hidden) -> str | None:
-    """What is missing of a group's commits, in a few words; None where nothing is."""
+    """A phrase that names the hidden commits of a group; None if there are none."""
     if hidden is None:
         return MAY_BE_MISSING
     if not hidden:
@@ -28,7 +28,7 @@ def hidden_words(hidden: Hidden) -> str | None:
 
 
 def not_all_shown(group: str, hidden: Hidden) -> NotAuthorized | None:
-    """Why nothing that counts all commits of a group can be told; None where it can."""
+    """The error for a question that needs all commits of ``group``; None if no commit is hidden."""
     words = hidden_words(hidden)
     if words is None:
         return None
@@ -37,7 +37,7 @@ def not_all_shown(group: str, hidden: Hidden) -> NotAuthorized | None:
 
 
 def hidden_notes(groups: Mapping[str, Hidden]) -> Iterator[str]:
-    """A line for each group of which commits are known to be hidden, and one for all of which that is unknown."""
+    """A line for each of the first 5 groups with hidden commits, one for the others, one for the unknown groups."""
     found = {name: hidden for name, hidden in groups.items() if hidden}
     for name, hidden in list(found.items())[:_NAMED]:
         yield f"{name}: {hidden_words(hidden)}"

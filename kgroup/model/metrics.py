@@ -1,4 +1,4 @@
-"""Numbers for a monitoring system, as values; ``output`` writes them."""
+"""Metrics for a monitoring system, as values; ``kgroup.output`` writes them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Labels = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One number under its labels, which are (name, value) in the order in which they are written."""
+    """One number with its labels: (name, value) pairs in the order in which they are written."""
 
     labels: Labels
     value: float
@@ -18,7 +18,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A gauge: its name, one sentence of help, and its samples. One without samples is not written."""
+    """A gauge: its name, one sentence of help, and its samples. A gauge without samples is not written."""
 
     name: str
     help: str
@@ -27,7 +27,7 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """Metrics as they are to be written: to ``path``, aside and renamed, or to stdout (None)."""
+    """Metrics and where to write them: to ``path`` (a temporary file, then renamed), or to stdout if None."""
 
     metrics: Callable[[], tuple[Metric, ...]]
     path: str | None = None

@@ -1,6 +1,6 @@
-"""What is read of a cluster and of a group's past before a migration; everything may be unknown.
+"""What kgroup reads about a cluster and a group's past before a migration, as values; nothing is decided here.
 
-None is "could not be read"; why not is in ``unread`` under the field's name. Nothing here is decided yet.
+Any field may be None: it could not be read. ``unread`` has the reason under the field's name.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from kgroup.model.groups import Member
 TopicPartition = tuple[str, int]
 
 OWN_MEMBER_PREFIX = "kgroup-migrate-"
-"""How the ids of the members begin with which a conversion enters groups: consumers have random ids."""
+"""Prefix of the ids of the members with which a conversion joins groups; consumers have random ids."""
 
 SESSION_CONFIG, HEARTBEAT_CONFIG = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
-"""The dynamic configs of a group by which its consumer members are taken for dead, and tell that they live."""
+"""A group's dynamic configs: after which silence a consumer member is fenced, and how often it sends heartbeats."""
 
 
 def is_own_member(member: Member) -> bool:
-    """Whether a conversion left it in its group: it was killed before the member could leave."""
+    """Whether ``member`` was left behind by a kgroup conversion that was killed before the member could leave."""
     return member.member_id.startswith(OWN_MEMBER_PREFIX)
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigBounds:
-    """A setting's value in force and what a group's own may be, in ms."""
+    """The broker's value of a setting, and the bounds of a group's own value, all in ms."""
 
     default_ms: int
     min_ms: int
@@ -35,16 +35,16 @@ class ConfigBounds:
 
 @dataclass(frozen=True, slots=True)
 class BrokerFacts:
-    """What a coordinator says of itself.
+    """What a coordinator reports about itself.
 
-    ``serves_consumer`` is whether the new protocol is offered now: ConsumerGroupDescribe (API 69) about a group that
-    does not exist is answered rather than refused as unsupported. ``group_version`` is the finalized feature (0: off),
-    ``rebalance_protocols`` is ``group.coordinator.rebalance.protocols``. ``heartbeat_version`` is the highest version
-    of ConsumerGroupHeartbeat (API 68) that is offered, None where it is not offered at all. ``release`` is the broker's
-    minor release as its highest supported ``metadata.version`` tells ("4.3"); the patch level can't be read. ``kraft``
-    is whether it names that feature at all: brokers on ZooKeeper, and those before 3.3, do not.
-    ``policy`` is ``group.consumer.migration.policy`` in upper case, ``assignors`` are the names of
-    ``group.consumer.assignors``. Sizes are members.
+    ``serves_consumer`` is whether it offers the consumer protocol now: it answers ConsumerGroupDescribe (API 69) for
+    a group that does not exist, instead of rejecting the request as unsupported. ``group_version`` is the finalized
+    feature (0: off), ``rebalance_protocols`` is ``group.coordinator.rebalance.protocols``. ``heartbeat_version`` is
+    the highest offered version of ConsumerGroupHeartbeat (API 68), None if it is not offered.
+    ``release`` is the broker's minor release ("4.3"), derived from its highest supported ``metadata.version``; the
+    patch level cannot be read. ``kraft`` is whether the broker reports that feature: brokers with ZooKeeper, and those
+    before 3.3, do not. ``policy`` is ``group.consumer.migration.policy`` in upper case, ``assignors`` are the names
+    in ``group.consumer.assignors``. The maximum sizes count members.
     """
 
     serves_consumer: bool | None = None
@@ -67,10 +67,10 @@ class BrokerFacts:
 
 @dataclass(frozen=True, slots=True)
 class PastMember:
-    """A member of a classic group's last generation, as ``__consumer_offsets`` holds it.
+    """A member of a classic group's last generation, from ``__consumer_offsets``.
 
-    ``rack`` is None where it has none, or its subscription could not be decoded. ``carries_user_data`` is whether its
-    *assignment* does, which keeps the broker from an online upgrade (the subscription's does not matter).
+    ``rack`` is None if the member has none, or its subscription could not be decoded. ``carries_user_data`` is whether
+    its *assignment* has user data, which prevents an online upgrade (user data in the subscription does not).
     """
 
     instance_id: str | None
@@ -81,17 +81,16 @@ class PastMember:
 
 @dataclass(frozen=True, slots=True)
 class GroupPast:
-    """What ``__consumer_offsets`` tells of a group.
+    """The past of a group, from ``__consumer_offsets``.
 
-    ``members`` are those of the newest generation that had some, ``assignor`` is its; empty and None where none is
-    found. ``emptied_at_ms`` is the time of the record that made the group Empty, None where it is not.
-    ``commits_ms`` is when each standing commit was made, ``topic_ids`` the id that its topic had then, as text (Kafka
-    4.1 and later write it).
-    ``pending`` are those of a transaction whose end the log does not hold: the only trace of one that is the first of
-    its partition. ``hidden`` are commits that stand in the log and that the broker did not show: this user may not
-    DESCRIBE the topic.
-    ``complete`` is whether the log was read far enough to say that nothing else is there of all but those;
-    ``searched`` whether it was read to its start, so that none is hidden.
+    ``members`` and ``assignor`` are those of the newest generation with members; empty and None if none was found.
+    ``emptied_at_ms`` is the time of the record that made the group Empty, None if the group is not Empty.
+    ``commits_ms`` is the time of each current commit. ``topic_ids`` is the id that its topic had then, as text
+    (written since Kafka 4.1). ``pending`` are partitions with a commit in an open transaction; the log is the only
+    trace of one that is the first commit of its partition. ``hidden`` are partitions with a commit in the log that
+    the broker omits, because this user may not DESCRIBE the topic.
+    ``complete`` is whether the scan went back far enough for all fields but ``hidden``; ``searched`` is whether it
+    reached the start of the log, so that ``hidden`` is complete too.
     """
 
     members: tuple[PastMember, ...] = ()
@@ -109,10 +108,10 @@ class GroupPast:
 class OpenTransaction:
     """A transaction that is open in a partition (DescribeProducers, KIP-664).
 
-    ``start_offset`` is its first record's, ``last_ms`` the time of its last one, by its producer's clock.
-    ``transactional_id`` and ``began_ms`` (the broker's clock) are what its coordinator tells, None where it knows
-    nothing of it or could not be asked. ``known`` is whether the coordinator knows it as under way in this partition;
-    None where that could not be asked.
+    ``start_offset`` is the offset of its first record, ``last_ms`` the time of its last record by the producer's clock.
+    ``transactional_id`` and ``began_ms`` (the broker's clock) come from the transaction coordinator; None if it does
+    not know the transaction or could not be asked. ``known`` is whether the coordinator has the transaction as ongoing
+    in this partition; None if it could not be asked.
     """
 
     topic: str
@@ -128,7 +127,7 @@ class OpenTransaction:
 
 @dataclass(frozen=True, slots=True)
 class BlindPrincipal:
-    """A principal whose ACLs let it read the group, but not describe these topics of it (KIP-848 needs that)."""
+    """A principal with READ on the group but without DESCRIBE on ``topics`` of the group, which KIP-848 requires."""
 
     principal: str
     topics: tuple[str, ...]
@@ -136,7 +135,7 @@ class BlindPrincipal:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What the ACLs say; ``authorizer`` is False where the cluster has none, so that everybody may do everything."""
+    """The result of the ACL check. ``authorizer`` is False if the cluster has none: every principal has all rights."""
 
     authorizer: bool
     blind: tuple[BlindPrincipal, ...] = ()

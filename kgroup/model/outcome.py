@@ -1,4 +1,4 @@
-"""What a command returns: the data, and how it looks to a person, in a spreadsheet and to a monitoring system."""
+"""What a command returns: its data, and how to render it as a page, as csv rows and as metrics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Document(Protocol):
-    """A subject of an answer that knows its own JSON form."""
+    """One item of a result that can return its own JSON form."""
 
     def document(self) -> Mapping[str, Any]:
         """Field names in snake_case, null for unknown, offsets as integers, times as RFC 3339 UTC."""
@@ -26,13 +26,12 @@ class Document(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a command has to say: the data, and how it looks to a person and in a spreadsheet.
+    """The result of a command: its data, its page, its csv rows and its errors.
 
-    ``screen`` and ``records`` are called only for the output formats that need them. ``at`` is when the data
-    was read. ``check_failed`` is for commands that were asked whether something holds (exit 8). ``decided`` is
-    the exit code of a verb that knows it better than data and errors tell: a plan that could not be applied.
-    ``exported`` is what ``-o prometheus`` writes. ``going_on`` is for verbs that follow: it is written at once, in
-    json as a line of its own.
+    ``screen`` and ``records`` are called only for the output formats that need them. ``at`` is when the data was
+    read. ``check_failed`` means that a requested condition does not hold (exit 8). ``decided`` is an exit code that
+    cannot be derived from data and errors, such as that of a plan that could not be applied. ``exported`` is what
+    ``-o prometheus`` writes. ``going_on`` means that more results follow: each is written at once, in json as one line.
     """
 
     data: tuple[Document, ...]
@@ -49,7 +48,7 @@ class Outcome:
 
     @property
     def exit_code(self) -> ExitCode:
-        """Derived here and nowhere else: all, part or nothing of what was asked succeeded."""
+        """``decided`` if set; otherwise derived from errors, data and ``check_failed``, and nowhere else."""
         if self.decided is not None:
             return self.decided
         if self.errors:
@@ -58,4 +57,4 @@ class Outcome:
 
 
 Outcomes: TypeAlias = Generator[Outcome, None, None]
-"""What a verb returns that reads while it is shown. Connections are open in it: whoever is given one closes it."""
+"""The results of a verb that reads while it prints. It holds open connections, so the receiver has to close it."""

@@ -1,4 +1,4 @@
-"""The forms in which a result is written."""
+"""The formats of ``--output``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Format(StrEnum):
-    """Output formats, see README."""
+    """Output formats; README describes them."""
 
     TABLE = "table"
     WIDE = "wide"

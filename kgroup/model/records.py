@@ -1,4 +1,4 @@
-"""Records as they lie in the log, and which of them are meant. No client is imported for them."""
+"""Records of a topic and ranges of their offsets, without importing a Kafka client."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 Headers = tuple[tuple[str, bytes | None], ...]
-"""Names may come twice, and the order counts."""
+"""(name, value) pairs. A name may occur more than once, and the order matters."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -21,7 +21,7 @@ class OffsetRange:
 
     @property
     def offsets(self) -> int:
-        """How many offsets it spans."""
+        """The number of offsets in the range, 0 if it is empty."""
         return max(0, self.end - self.start)
 
     def __str__(self) -> str:
@@ -30,8 +30,9 @@ class OffsetRange:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerRecord:
-    """A record and where it lies. ``timestamp_ms`` is None in logs older than Kafka 0.10; ``value`` None is a
-    tombstone, which is something else than an empty value.
+    """A record with its topic, partition and offset.
+
+    ``timestamp_ms`` is None in logs older than Kafka 0.10. ``value`` None is a tombstone, b"" is an empty value.
     """
 
     topic: str
@@ -44,9 +45,9 @@ class ConsumerRecord:
 
 
 def merged(ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
-    """The same offsets, each in one range alone: sorted, without empty ones, touching ones made one.
+    """The same offsets as sorted ranges without overlaps; empty ranges are dropped, adjacent ones are joined.
 
-    Several groups that skip records of one partition skip many of them together.
+    Several groups that skip records of the same partition often skip the same records.
     """
     result: list[OffsetRange] = []
     wanted = sorted(item for item in ranges if item.start < item.end)

@@ -1,4 +1,4 @@
-"""What is shown next to the result, on stderr: events, notes, warnings and progress."""
+"""The interface for output on stderr, apart from the result: events, notes, warnings and progress."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class ProgressPart:
-    """How far a part of something is, ``done`` of ``total``, which may be 0."""
+    """The progress of one part: ``done`` of ``total``, which may be 0."""
 
     label: str
     done: int
@@ -18,39 +18,42 @@ class ProgressPart:
 
 
 class Progress(Protocol):
-    """A running count, shown as a bar in a terminal."""
+    """A progress count, shown as a bar in a terminal."""
 
     def update(self, done: int, text: str = "", parts: Sequence[ProgressPart] = ()) -> None:
-        """Set how much is done, in the unit that the bar was made with.
+        """Set the amount done, in the unit that ``Reporter.progress`` got.
 
-        ``text`` is what else there is to say, its facts two blanks apart; ``parts`` get a bar each in a terminal.
+        ``text`` has further facts, separated by two blanks. In a terminal each of ``parts`` has its own bar.
         """
 
 
 class Reporter(Protocol):
-    """Everything that is said beside the result, on stderr."""
+    """Prints events, notes, warnings and progress on stderr."""
 
     def event(self, word: str, text: str) -> None:
-        """One line that begins with the time and a fixed upper-case word (WAIT, RELEASED, ...)."""
+        """Print one line that begins with the time and a fixed upper-case word (WAIT, RELEASED, ...)."""
 
     def note(self, text: str) -> None:
-        """A fact about the result, such as what could not be read."""
+        """Print a fact about the result, such as what could not be read."""
 
     def warn(self, text: str) -> None:
-        """Something that the user ought to change."""
+        """Print a warning: something that the user should change."""
 
     def box(self, lines: Sequence[str]) -> None:
-        """What must not be overlooked, in a terminal; nothing elsewhere, where an event says the same."""
+        """Print a framed message in a terminal, so that it is not overlooked.
+
+        It prints nothing if stderr is no terminal: callers print an event with the same content.
+        """
 
     def progress(self, label: str, total: int, unit: str, word: str | None = None) -> AbstractContextManager[Progress]:
-        """A bar of ``total`` units while the block runs; where stderr is no terminal plain lines.
+        """Show a bar of ``total`` units while the block runs; plain lines if stderr is no terminal.
 
-        With ``word`` it is a line of facts and a bar for each part, and where stderr is no terminal events.
+        With ``word`` it shows a line of facts and a bar for each part; events if stderr is no terminal.
         """
 
 
 class NullReporter:
-    """A Reporter that says nothing and shows no bar: for a prompt, or for a tool that only runs another one."""
+    """A Reporter that prints nothing: for a prompt, or for a tool that only runs another one."""
 
     def event(self, word: str, text: str) -> None:
         """Nothing."""

@@ -1,4 +1,4 @@
-"""The command that finds hanging transactions, for errors to name."""
+"""The hint to Kafka's command that finds hanging transactions."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ import shlex
 
 
 def find_hanging(topic: str, partition: int) -> str:
-    """``kafka-transactions.sh --bootstrap-server BROKER find-hanging --topic orders --partition 7``."""
+    """The command ``kafka-transactions.sh --bootstrap-server BROKER find-hanging --topic orders --partition 7``."""
     where = f"--topic {shlex.quote(topic)} --partition {partition}"
     return f"kafka-transactions.sh --bootstrap-server BROKER find-hanging {where}"
