@@ -1,6 +1,6 @@
-"""Kafka's partition assignors, client side and broker side, as pure functions: equal to Kafka 4.3.1's own.
+"""Kafka's partition assignors, client side and broker side, as pure functions with the results of Kafka 4.3.1.
 
-The algorithms as observed on the classes and brokers of Apache Kafka 4.3.1 (KIP-54, KIP-429, KIP-848, KIP-881).
+Source: the observed behaviour of Apache Kafka 4.3.1's classes and brokers (KIP-54, KIP-429, KIP-848, KIP-881).
 tests/groups/assignors.jsonl holds what those classes assigned, step by step.
 """
 
@@ -23,16 +23,16 @@ CLIENT_SIDE: Mapping[str, Assignor] = {
     "sticky": sticky,
     "cooperative-sticky": cooperative_sticky,
 }
-"""By the name under which members of a classic group vote for them."""
+"""The key is the protocol name that members of a classic group vote for."""
 
 SERVER_SIDE: Mapping[str, Assignor] = {"uniform": uniform, "range": server_range}
-"""By the name that ``group.remote.assignor`` takes."""
+"""The key is a value of ``group.remote.assignor``."""
 
 
 def assign(assignor: Assignor, members: Sequence[Subscriber], topics: Sequence[AssignorTopic]) -> Assigned:
-    """What Kafka gives to whom, the members put into the order in which its hash tables yield them.
+    """The assignment that Kafka would make, with the members in the order of Kafka's hash tables.
 
-    ``members`` as the group lists them: of two whose ids share a bucket the earlier one stays first, which nobody
-    outside the leader (or the coordinator) knows for sure. Without members nothing is given.
+    ``members`` are in the order of the group's description. Two members whose ids share a bucket keep that order;
+    only the leader (or the coordinator) knows the real one. Without members the result is empty.
     """
     return assignor(members_in_hash_order(members), topics) if members else {}

@@ -1,4 +1,4 @@
-"""Who owns what, as the sticky assignors believe it from what the members say."""
+"""Which partitions each member owns, as the sticky assignors conclude it from the members' claims."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from dataclasses import dataclass
 from kgroup.groups.assignors.model import AssignorTopic, Subscriber, TopicPartition
 
 NEVER = -1
-"""The generation of a member that tells none."""
+"""The generation of a member that sends none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What members own, after claims that contradict each other.
+    """The partitions that members own, after conflicting claims are resolved.
 
-    ``owned`` in the order in which the members were given. ``disputed`` was claimed twice in one generation.
-    ``earlier`` is, for what a member of an older generation claims, the latest such member and its generation.
+    ``owned`` is in the order in which the members were given. ``disputed`` are partitions that two members claim for
+    one generation. ``earlier`` has, for each partition claimed in an older generation, the latest such member and
+    its generation.
     """
 
     owned: Mapping[str, tuple[TopicPartition, ...]]
@@ -25,12 +26,12 @@ class Claims:
 
 
 def user_data_generation(member: Subscriber) -> int:
-    """The generation that ``sticky`` goes by."""
+    """The generation that ``sticky`` uses: that of the user data, NEVER where it is absent."""
     return NEVER if member.generation is None else member.generation
 
 
 def subscription_generation(member: Subscriber) -> int:
-    """The generation that ``cooperative-sticky`` goes by: the protocol's own, else that of the user data."""
+    """The generation that ``cooperative-sticky`` uses: that of the subscription, else that of the user data."""
     if member.protocol_generation is not None and member.protocol_generation > NEVER:
         return member.protocol_generation
     return user_data_generation(member)
@@ -39,11 +40,12 @@ def subscription_generation(member: Subscriber) -> int:
 def settle(
     members: Sequence[Subscriber], topics: Sequence[AssignorTopic], generation_of: Callable[[Subscriber], int]
 ) -> Claims:
-    """Decide who owns what: the claim of the higher generation wins, and of two equal ones neither.
+    """Resolve the claims: the higher generation wins; if two are equal, neither wins and the partition is disputed.
 
-    The two generations that are compared come from different fields, as in Kafka: the protocol's of the member that
-    claimed first, the assignor's of the one that claims now. After a fence the former is absent, the latter is not.
-    Partitions that a topic does not have, as after it was made anew with fewer, are left out; Kafka fails over them.
+    As in Kafka, the two compared generations come from different fields: ``protocol_generation`` of the member that
+    claimed first, ``generation_of`` the member that claims now. A fenced member lacks the former but has the latter.
+    Partitions that a topic does not have are dropped, for example after it was recreated with fewer. Kafka fails
+    with an exception there.
     """
     sizes = {topic.name: topic.partitions for topic in topics}
     protocol = {

@@ -1,4 +1,4 @@
-"""The sticky assignors where all members subscribe to the same topics: everybody keeps what fits into a quota."""
+"""The sticky assignors for members with equal subscriptions: each member keeps its partitions up to a quota."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from kgroup.groups.assignors.racks import Racks
 
 @dataclass(slots=True)
 class Constrained:
-    """One assignment in the making.
+    """The state of one assignment while it is computed.
 
-    ``low`` and ``high`` are the sizes that members may end with, ``slots`` how many may still end with ``high``.
-    ``short`` have less than ``low``; ``even`` have ``low`` and may get one more.
+    Members end with ``low`` or ``high`` partitions; ``slots`` is how many members may still get ``high``. Members in
+    ``short`` have less than ``low``; those in ``even`` have ``low`` and may get one more.
     """
 
     claims: Claims
@@ -37,7 +37,7 @@ class Constrained:
         self.given = {member_id: [] for member_id in self.claims.owned}
 
     def assign(self) -> dict[str, list[TopicPartition]]:
-        """Who gets what."""
+        """Compute the partitions of each member; call it once."""
         for member_id in self.given:
             self._keep(member_id)
         self.short.sort(key=utf16)
@@ -72,7 +72,7 @@ class Constrained:
         self.given[member_id] = kept
 
     def in_transit(self) -> frozenset[TopicPartition]:
-        """What goes to another member than the one whose claim stood, and what two claimed with equal right."""
+        """Partitions that another member owns than the one that gets them, and the disputed ones."""
         owner = {partition: member_id for member_id, owned in self.claims.owned.items() for partition in owned}
         return self.claims.disputed | {
             partition
@@ -87,7 +87,7 @@ class Constrained:
             self.even.clear()
 
     def _deal_by_rack(self, free: Sequence[TopicPartition]) -> list[TopicPartition]:
-        """Give away what somebody stands beside; what is left over is returned."""
+        """Assign each partition to a member in a rack of one of its replicas; return those without such a member."""
         left = []
         cursor = 0
         for partition in free:

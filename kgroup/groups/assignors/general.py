@@ -1,4 +1,7 @@
-"""The sticky assignors where subscriptions differ: keep what may be kept, then move until nobody could gain by two."""
+"""The sticky assignors for members with different subscriptions.
+
+Members keep what they may. Then partitions move until no move can reduce a size difference of two or more.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,9 @@ from kgroup.groups.assignors.racks import Racks
 
 
 class General:
-    """One assignment in the making.
+    """The state of one assignment while it is computed.
 
-    A member's rank is its present size, then its id; the lowest-ranked subscriber gets the next partition.
+    The next partition goes to the subscriber with the fewest partitions, among equals to the lowest member id.
     """
 
     def __init__(
@@ -43,7 +46,7 @@ class General:
         self._revoked = self._keep(claims.owned)
 
     def assign(self) -> dict[str, list[TopicPartition]]:
-        """Who gets what."""
+        """Compute the partitions of each member; call it once."""
         owned_at_start = any(self._given.values())
         free = [partition for partition in self._partitions if partition not in self._owner]
         self._hand_out(free)
@@ -77,7 +80,7 @@ class General:
     def _hand_out(self, free: Sequence[TopicPartition]) -> None:
         if self._racks:
             for partition in free:
-                # Other than with equal subscriptions, a member without a rack takes any partition here.
+                # Unlike with equal subscriptions, a member without a rack may get any partition here.
                 near = [who for who in self._subscribers[partition[0]] if not self._racks.clash(who, partition)]
                 if near:
                     self._put(partition, self._lowest(near))
@@ -95,15 +98,15 @@ class General:
         return sum(self._sizes[topic] for topic in self._topics_of[member_id])
 
     def _is_settled(self, member_id: str) -> bool:
-        """Whether it holds all that it can and nobody else could take any of it."""
+        """Whether the member has all partitions of its topics, and no other member subscribes to any of them."""
         held = self._given[member_id]
         return len(held) >= self._most(member_id) and not any(self._is_movable(topic) for topic, _ in held)
 
     def _improve(self, partitions: Sequence[TopicPartition]) -> bool:
-        """Pass over the partitions until a pass moves nothing; whether anything was moved at all.
+        """Repeat passes over the partitions until one moves nothing; return whether any partition was moved.
 
-        With stale claims on topics that their claimants no longer read, Kafka's leader can pass for ever, and the
-        group hangs; we stop where a pass would begin as one before it did.
+        With stale claims on topics to which the claimants no longer subscribe, Kafka's leader can repeat forever and
+        the group hangs. We stop when a state repeats.
         """
         any_moved = False
         moved = True
@@ -145,7 +148,7 @@ class General:
         return self._balanced
 
     def _look_balanced(self) -> bool:
-        """Whether sizes differ by one at most, or nobody could gain from an owner that has two more."""
+        """Whether sizes differ by at most one, or no member could take from an owner with at least two more."""
         sizes = [len(self._given[member_id]) for member_id in self._in_play]
         if min(sizes) >= max(sizes) - 1:
             return True
@@ -162,6 +165,6 @@ class General:
         )
 
     def _spread(self, given: Mapping[str, Mapping[TopicPartition, None]]) -> int:
-        """Sum of the differences in size of all pairs of members in play: 0 is perfect."""
+        """Sum of the size differences over all pairs of members in play; 0 is perfect balance."""
         sizes = sorted(len(given[member_id]) for member_id in self._in_play)
         return sum((2 * at - len(sizes) + 1) * size for at, size in enumerate(sizes))

@@ -1,8 +1,8 @@
-"""The orders in which Java walks: strings by UTF-16 code unit, and hash tables by the hashes of their keys.
+"""Java's orders: strings by UTF-16 code unit, hash tables by the hashes of their keys.
 
-Kafka's assignors walk HashMaps keyed by member id, so which of several equal members gets a partition depends on the
-spelling of their ids. Source: java.lang.String, java.util.HashMap, java.util.UUID's and Kafka's own hashCode as they
-are documented or observable; shared test vectors hold the outcome.
+Kafka's assignors iterate over HashMaps keyed by member id. Among equal members the spelling of the ids thus decides
+which one gets a partition. Source: String, HashMap and UUID of Java and Kafka's own hashCode, as documented or
+observable; the results are in shared test vectors.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ _SIGN = 1 << 63
 _FIBONACCI = -7046029254386353131
 _SMALLEST_TABLE = 16
 _REMEMBERED = 1 << 14
-"""Names: a rolling restart asks for those of the same few members and topics hundreds of times."""
+"""Size of the name caches: a rolling restart hashes the same few member and topic names hundreds of times."""
 
 
 @lru_cache(_REMEMBERED)
 def utf16(text: str) -> bytes:
-    """Sort key of a string as Java compares it: a character above U+FFFF stands before U+E000, not after U+FFFF."""
+    """Sort key of a string as Java compares it: a character above U+FFFF sorts before U+E000, not after U+FFFF."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
 def member_order(member: Subscriber) -> tuple[bool, bytes]:
-    """Sort key of range and round robin: static members first by instance id, then dynamic ones by member id."""
+    """Sort key of range and round robin: static members by instance id, then dynamic members by member id."""
     if member.instance_id is not None:
         return False, utf16(member.instance_id)
     return True, utf16(member.member_id)
@@ -37,7 +37,7 @@ def member_order(member: Subscriber) -> tuple[bool, bytes]:
 
 @lru_cache(_REMEMBERED)
 def string_hash(text: str) -> int:
-    """String.hashCode, as 32 bits without a sign; "a" is 97, "ab" is 97 * 31 + 98 = 3105."""
+    """String.hashCode as an unsigned 32-bit number; "a" is 97, "ab" is 97 * 31 + 98 = 3105."""
     units = utf16(text)
     value = 0
     for at in range(0, len(units), 2):
@@ -58,16 +58,16 @@ def uuid_hash(topic_id: int) -> int:
 
 
 def uuid_order(topic_id: int) -> tuple[int, int]:
-    """Sort key of Uuid.compareTo: its halves as *signed* numbers, so an id that begins with 8 to f stands first."""
+    """Sort key of Uuid.compareTo: the two halves as *signed* numbers, so ids that begin with 8 to f sort first."""
     high, low = topic_id >> 64, topic_id & 0xFFFFFFFFFFFFFFFF
     return (high ^ _SIGN) - _SIGN, (low ^ _SIGN) - _SIGN
 
 
 def in_hash_order(items: Iterable[T], hash_of: Callable[[T], int], most: int = 0) -> list[T]:
-    """The items as a HashMap walks them that was filled one by one, in the order given.
+    """The items in the iteration order of a HashMap to which they were added one by one, in the order given.
 
-    ``most`` is how many it once held, where that is more. Of two in one bucket the first stays first; a bucket that
-    Java turns into a tree (more than eight) is walked the same way.
+    ``most`` is the largest number of items that the map ever held, where that is more than now. Items of one bucket
+    keep their order, also in a bucket that Java turned into a tree (more than eight items).
     """
     listed = list(items)
     last = table_size(max(most, len(listed))) - 1
@@ -75,7 +75,7 @@ def in_hash_order(items: Iterable[T], hash_of: Callable[[T], int], most: int = 0
 
 
 def table_size(count: int) -> int:
-    """Buckets of a HashMap that grew to ``count`` entries: 16, doubled while they fill more than three quarters."""
+    """Number of buckets of a HashMap that grew to ``count`` entries: 16, doubled while more than 3/4 full."""
     size = _SMALLEST_TABLE
     while count * 4 > size * 3:
         size *= 2
@@ -83,18 +83,20 @@ def table_size(count: int) -> int:
 
 
 def members_in_hash_order(members: Iterable[Subscriber]) -> list[Subscriber]:
-    """Members as a HashMap keyed by member id walks them; equal buckets in the order given."""
+    """The members in the iteration order of a HashMap keyed by member id; those of one bucket keep their order."""
     return in_hash_order(members, lambda member: string_hash(member.member_id))
 
 
 def members_as_coordinated(members: Iterable[Subscriber]) -> list[Subscriber]:
-    """Members as the coordinator of a consumer group walks them, from whose table the assignor's HashMap is filled.
+    """The members in the order in which a consumer group's coordinator adds them to the assignor's HashMap.
 
-    So of two in one bucket of that HashMap the one that stands first here stays first. Kafka's TimelineHashMap takes
-    the highest bits of the hash times a constant (Fibonacci hashing), begins with 2 slots, and doubles them where
-    three quarters of the members would be more. Measured on Kafka 4.3.1, 4 to 9 members coming and
-    going under uniform: 138 of 140 targets were as predicted so, 120 by the order of the description. Two that share
-    a slot here too stand in the order in which they came, which nobody outside can see.
+    This order decides between members that share a bucket of that HashMap. The coordinator's TimelineHashMap uses
+    the highest bits of the hash times a constant (Fibonacci hashing). It starts with 2 slots and doubles them while
+    three quarters of the members are more than the slots.
+
+    Measured on Kafka 4.3.1, with 4 to 9 members joining and leaving under uniform: this order predicted 138 of 140
+    targets, the order of the description 120. Members that share a slot here too keep the order in which they
+    joined, which is not visible from outside.
     """
     listed = list(members)
     bits = 1
@@ -104,10 +106,10 @@ def members_as_coordinated(members: Iterable[Subscriber]) -> list[Subscriber]:
 
 
 def numbers_in_hash_order(numbers: Iterable[int]) -> list[int]:
-    """Partition numbers as a HashSet of Integers walks them that was made from this list, as the coordinator's is.
+    """Partition numbers in the iteration order of Java's HashSet made from this list, as the coordinator makes it.
 
-    Made so, its table is that of one number more. Ascending where all are below 16: [3, 16, 17] is walked
-    16, 17, 3, and of 3 and 19 the first stays first.
+    Such a set has the table size for one number more. The order is ascending if all numbers are below 16;
+    [3, 16, 17] gives 16, 17, 3, and 3 and 19 keep their order.
     """
     listed = list(numbers)
     return in_hash_order(listed, lambda number: number, len(listed) + 1)

@@ -1,4 +1,4 @@
-"""What an assignor is given and what it gives back: members with what they own, topics, and who gets what."""
+"""Input and result of an assignor: members with the partitions they own, topics, and partitions by member."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 TopicPartition = tuple[str, int]
 Assigned = dict[str, tuple[TopicPartition, ...]]
-"""Partitions by member id; members without any stand in it too."""
+"""Partitions by member id; a member without partitions has an empty tuple."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +15,7 @@ class AssignorTopic:
     """A topic that exists.
 
     ``replica_racks`` has, per partition, the racks of its replicas; None where no broker has a rack. ``id`` is the
-    topic's Uuid as 128 bits, None where it is not known: then the place in the list of topics stands for it.
+    topic's Uuid as a 128-bit number. It is None where unknown; the topic's position in the list is then used.
     """
 
     name: str
@@ -28,10 +28,10 @@ class AssignorTopic:
 class Subscriber:
     """A member as an assignor sees it.
 
-    ``topics`` are names, of topics that do not exist too. ``owned`` is what it says it owns (classic: its own claim,
-    consumer protocol: its previous target assignment), in the order in which it is walked. The generation in which it
-    owned them is told twice: ``generation`` in the user data of the sticky assignors, ``protocol_generation`` in the
-    subscription itself; None where it is absent, as with a member that joins for the first time.
+    ``topics`` are names and may include topics that do not exist. ``owned`` is, in iteration order, the member's own
+    claim in a classic group and its previous target assignment in a consumer group. The generation of that ownership
+    comes from two fields: ``generation`` from the user data of the sticky assignors, ``protocol_generation`` from
+    the subscription itself. Each is None where it is absent, as for a member that joins for the first time.
     """
 
     member_id: str
@@ -44,7 +44,7 @@ class Subscriber:
 
 
 def subscribed(members: Sequence[Subscriber], topics: Sequence[AssignorTopic]) -> list[AssignorTopic]:
-    """The topics that have partitions and at least one subscriber, in their own order: all that a leader looks up."""
+    """The topics with partitions and at least one subscriber, in the order given; a leader fetches no others."""
     wanted = frozenset[str]().union(*(member.topics for member in members))
     return [topic for topic in topics if topic.name in wanted and topic.partitions > 0]
 
@@ -55,5 +55,5 @@ def partitions_of(topic: AssignorTopic) -> list[TopicPartition]:
 
 
 def tidy(members: Sequence[Subscriber], given: Mapping[str, Iterable[TopicPartition]]) -> Assigned:
-    """The result in a stable order: which is not part of what Kafka promises, and every caller compares sets."""
+    """The partitions of each member, sorted; Kafka promises no order within a member's assignment."""
     return {member.member_id: tuple(sorted(given.get(member.member_id, ()))) for member in members}

@@ -1,4 +1,4 @@
-"""What a rebalancing run has moved so far, so that it does not swap partitions of one topic to and fro."""
+"""The moves that an assignor has made so far, so that it does not swap partitions of one topic back and forth."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Pair = tuple[str, str]
 
 
 class Movements:
-    """Per topic, which partitions went from one member to another, counted from where they were at first."""
+    """Per topic, which partitions moved from one member to another, relative to their first owner."""
 
     def __init__(self) -> None:
         self._pair_of: dict[TopicPartition, Pair] = {}
@@ -19,20 +19,20 @@ class Movements:
 
     @property
     def so_far(self) -> frozenset[tuple[TopicPartition, Pair]]:
-        """What has moved, from where to where."""
+        """The moved partitions, each with its first and its present owner."""
         return frozenset(self._pair_of.items())
 
     def instead_of(self, partition: TopicPartition, source: str, target: str) -> TopicPartition:
-        """What to move from ``source`` to ``target``: what came the other way, if anything of that topic did.
+        """The partition to move from ``source`` to ``target``: one that moved the opposite way, else ``partition``.
 
-        Of several, the first that Java's HashSet yields.
+        Only partitions of the same topic count. Of several it is the first in the order of Java's HashSet.
         """
         first = self._pair_of[partition][0] if partition in self._pair_of else source
         back = self._moved.get((partition[0], (target, first)))
         return partition if back is None else back.first()
 
     def note(self, partition: TopicPartition, source: str, target: str) -> None:
-        """It went; one that comes home has not moved at all."""
+        """Record a move; a partition that returns to its first owner counts as not moved."""
         before = self._pair_of.pop(partition, None)
         if before is not None:
             self._forget(partition, before)
@@ -50,7 +50,7 @@ class Movements:
 
 @dataclass(slots=True)
 class _Moved:
-    """A set of partitions; ``most`` is how many it ever held, as a HashSet that shrinks keeps its table."""
+    """A set of partitions; ``most`` is its largest size so far, because a HashSet keeps its table when it shrinks."""
 
     partitions: dict[TopicPartition, None] = field(default_factory=dict)
     most: int = 0

@@ -1,4 +1,4 @@
-"""Where members and replicas stand, as the client-side assignors look at it (KIP-881)."""
+"""The racks of members and replicas, as the client-side assignors use them (KIP-881)."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from kgroup.groups.assignors.model import AssignorTopic, Subscriber, TopicPartit
 
 
 def matter(member_racks: Iterable[str], replica_racks: Iterable[frozenset[str]]) -> bool:
-    """Whether racks can make a difference: some member stands beside a replica, and not all partitions are alike."""
+    """Whether racks can change the result: a member shares a rack with a replica, and partitions differ in racks."""
     replicas = list(replica_racks)
     everywhere = frozenset[str]().union(*replicas)
     return not everywhere.isdisjoint(member_racks) and any(racks != everywhere for racks in replicas)
 
 
 def rack_of(member: Subscriber) -> str | None:
-    """A member's rack; an empty ``client.rack``, the client's default, is none."""
+    """A member's rack; None also where ``client.rack`` is empty, which is the client's default."""
     return member.rack or None
 
 
 @dataclass(frozen=True, slots=True)
 class Racks:
-    """Racks of a whole group, for the sticky assignors: empty where they make no difference."""
+    """The racks of a whole group, for the sticky assignors; empty where racks cannot change the result."""
 
     of_member: Mapping[str, str]
     of_partition: Mapping[TopicPartition, frozenset[str]]
     nearby: Mapping[TopicPartition, int]
-    """How many members stand in a rack of one of its replicas."""
+    """How many members are in a rack of one of the partition's replicas."""
 
     @classmethod
     def of(cls, members: Sequence[Subscriber], topics: Sequence[AssignorTopic]) -> Racks:
-        """Those of a group; nothing where nobody tells a rack, or where racks decide nothing."""
+        """The racks of these members and topics; empty if no member has a rack or racks cannot change the result."""
         of_member = {member.member_id: rack for member in members if (rack := rack_of(member)) is not None}
-        # Those without any rack count: beside others they make a difference, and clash with every member's rack.
+        # Partitions without any rack are included: they differ from the others and clash with every member's rack.
         of_partition = {
             (topic.name, number): racks
             for topic in topics
@@ -49,10 +49,10 @@ class Racks:
         return bool(self.of_member)
 
     def clash(self, member_id: str, partition: TopicPartition) -> bool:
-        """Whether the member has a rack and none of the partition's replicas stands in it."""
+        """Whether the member has a rack and none of the partition's replicas is in it."""
         rack = self.of_member.get(member_id)
         return rack is not None and rack not in self.of_partition.get(partition, ())
 
     def match(self, member_id: str, partition: TopicPartition) -> bool:
-        """Whether the member has a rack and a replica of the partition stands in it."""
+        """Whether the member has a rack and a replica of the partition is in it."""
         return self.of_member.get(member_id) in self.of_partition.get(partition, ())

@@ -1,4 +1,4 @@
-"""Range: the partitions of each topic in consecutive blocks, topic by topic, whoever held them before."""
+"""Range: the partitions of each topic in consecutive blocks, topic by topic, regardless of their previous owners."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from kgroup.groups.assignors.racks import matter, rack_of
 def client_range(members: Sequence[Subscriber], topics: Sequence[AssignorTopic]) -> Assigned:
     """RangeAssignor: the first ``partitions % members`` of a topic's subscribers get one partition more.
 
-    Worked: 7 partitions, 3 members: 0-2, 3-4, 5-6. Members in the order of their instance ids, then of member ids.
-    Topics with the same subscribers and the same number of partitions are dealt alike, so that a join of both finds
-    its partitions on one member. Racks (KIP-881) count where they make a difference for some topic.
+    7 partitions and 3 members give 0-2, 3-4, 5-6. Members are sorted by instance id, then by member id. Topics with
+    the same subscribers and the same number of partitions are assigned alike, so that one member can join them.
+    Racks (KIP-881) are used where they change the result of some topic.
     """
     shares = _shares(members, topics)
     if any(share.by_rack for share in shares):
@@ -25,13 +25,13 @@ def client_range(members: Sequence[Subscriber], topics: Sequence[AssignorTopic])
 
 
 def server_range(members: Sequence[Subscriber], topics: Sequence[AssignorTopic]) -> Assigned:
-    """The broker's range (KIP-848): what the client's gives without racks; what a member held is not looked at."""
+    """The broker's range (KIP-848): like the client's without racks; what a member owned before does not count."""
     return _collect(members, _shares(members, topics))
 
 
 @dataclass(slots=True)
 class _Share:
-    """One topic: what is still free, and how much room each subscriber has left."""
+    """One topic: the partitions not assigned yet, and those of each subscriber."""
 
     topic: AssignorTopic
     subscribers: list[Subscriber]
@@ -56,7 +56,7 @@ class _Share:
         return max(0, quota - len(self.taken[member.member_id]))
 
     def matches(self, member: Subscriber, number: int) -> bool:
-        """A member without a rack takes any partition."""
+        """Whether a replica is in the member's rack; True for a member without a rack."""
         rack = rack_of(member)
         return rack is None or (self.topic.replica_racks is not None and rack in self.topic.replica_racks[number])
 
@@ -69,7 +69,7 @@ class _Share:
             self.extras -= 1
 
     def fill(self, wanted: Callable[[Subscriber, int], bool]) -> None:
-        """Every subscriber in turn takes the lowest free partitions that it wants, up to its room."""
+        """Give each subscriber in turn the lowest free partitions that ``wanted`` accepts, up to its room."""
         for member in self.subscribers:
             fitting = [number for number in self.free if wanted(member, number)]
             self.give(member, fitting[: self.room(member)])
@@ -86,7 +86,7 @@ def _shares(members: Sequence[Subscriber], topics: Sequence[AssignorTopic]) -> l
 def _deal_by_rack(shares: Sequence[_Share]) -> None:
     alike: dict[tuple[tuple[str, ...], int], list[_Share]] = defaultdict(list)
     for share in shares:
-        # Without a rack among its subscribers Kafka does not look up a topic's replicas, and counts it as empty.
+        # If no subscriber has a rack, Kafka does not fetch the topic's replicas and counts it as empty.
         size = share.topic.partitions if share.racks_told else 0
         alike[tuple(member.member_id for member in share.subscribers), size].append(share)
     for (_, size), together in alike.items():
@@ -97,7 +97,7 @@ def _deal_by_rack(shares: Sequence[_Share]) -> None:
 
 
 def _deal_together(together: Sequence[_Share], size: int) -> None:
-    """Partition N of all these topics goes to one member: the first that stands beside all of them and has room."""
+    """Give partition N of all these topics to the first member with room whose rack has a replica of each."""
     for number in range(size):
         for member in together[0].subscribers:
             if all(share.matches(member, number) and share.room(member) > 0 for share in together):

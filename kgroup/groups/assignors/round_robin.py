@@ -1,4 +1,4 @@
-"""Round robin: all partitions of all topics, dealt out one by one."""
+"""Round robin: all partitions of all topics, assigned one by one to the members in turn."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kgroup.groups.assignors.model import (
 def round_robin(members: Sequence[Subscriber], topics: Sequence[AssignorTopic]) -> Assigned:
     """RoundRobinAssignor: members on a ring, topics by name; the next subscriber on the ring gets the next partition.
 
-    The ring does not start anew with a topic. Neither racks nor what a member held before count.
+    The ring does not restart with each topic. Racks and previous ownership do not count.
     """
     ring = sorted(members, key=member_order)
     given: dict[str, list[TopicPartition]] = {member.member_id: [] for member in members}

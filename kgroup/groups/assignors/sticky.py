@@ -1,4 +1,4 @@
-"""Sticky and cooperative-sticky: members keep what they have as far as balance allows (KIP-54, KIP-429)."""
+"""Sticky and cooperative-sticky: members keep their partitions as far as balance allows (KIP-54, KIP-429)."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from kgroup.groups.assignors.racks import Racks
 def sticky(members: Sequence[Subscriber], topics: Sequence[AssignorTopic]) -> Assigned:
     """StickyAssignor; ``members`` in the order in which the leader's HashMap yields them.
 
-    Instance ids do not count. Members without topics at the head of that order are given partitions as if they
-    subscribed to what the others do, as Kafka's does; their client refuses them and joins again.
+    Instance ids do not count. As in Kafka, members without topics at the start of that order get partitions as if
+    they subscribed to the topics of the others. Their clients refuse these partitions and join again.
     """
     given, _ = _assign(members, topics, user_data_generation)
     return tidy(members, given)
 
 
 def cooperative_sticky(members: Sequence[Subscriber], topics: Sequence[AssignorTopic]) -> Assigned:
-    """CooperativeStickyAssignor: what would move is left to nobody until its owner has let go of it.
+    """CooperativeStickyAssignor: a partition that moves stays unassigned until its owner has revoked it.
 
-    Whoever misses something that it owned gives it up and joins again: the next call places it.
+    The owner revokes what is missing from its assignment and joins again; the next call assigns it.
     """
     given, in_transit = _assign(members, topics, subscription_generation)
     return tidy(
@@ -39,7 +39,7 @@ def cooperative_sticky(members: Sequence[Subscriber], topics: Sequence[AssignorT
 def _assign(
     members: Sequence[Subscriber], topics: Sequence[AssignorTopic], generation_of: Callable[[Subscriber], int]
 ) -> tuple[dict[str, list[TopicPartition]], frozenset[TopicPartition]]:
-    """Who is to get what, and what of it has an owner that must let go first."""
+    """The target assignment, and those of its partitions that another owner must revoke first."""
     wanted = subscribed(members, topics)
     claims = settle(members, wanted, generation_of)
     racks = Racks.of(members, wanted)
@@ -53,9 +53,10 @@ def _assign(
 def _claimed_by_others(
     members: Sequence[Subscriber], given: Mapping[str, Sequence[TopicPartition]]
 ) -> frozenset[TopicPartition]:
-    """What goes to a member that does not claim it while another one does.
+    """Partitions that go to a member that does not claim them while another member does.
 
-    Here, other than with equal subscriptions, claims count that did not stand: a stale claimant is served at once.
+    Unlike with equal subscriptions, rejected claims count here too: a member with a stale claim on a partition gets
+    it at once.
     """
     held = {member.member_id: frozenset(member.owned) for member in members}
     new = {partition for who, partitions in given.items() for partition in partitions if partition not in held[who]}
@@ -64,7 +65,7 @@ def _claimed_by_others(
 
 
 def _subscribe_alike(members: Sequence[Subscriber]) -> bool:
-    """Whether all subscribe to the same topics; as in Kafka, empty subscriptions before the first full one pass."""
+    """Whether all subscribe to the same topics; as in Kafka, empty subscriptions before the first other are ignored."""
     first: frozenset[str] = frozenset()
     for member in members:
         if not first:

@@ -1,4 +1,4 @@
-"""Uniform, the broker's default (KIP-848), where all members subscribe to the same topics; else see uniform_mixed."""
+"""Uniform, the broker's default (KIP-848), for equal subscriptions; uniform_mixed has the other case."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from kgroup.groups.assignors.uniform_mixed import Mixed
 def uniform(members: Sequence[Subscriber], topics: Sequence[AssignorTopic]) -> Assigned:
     """UniformAssignor; ``members`` in the order in which the coordinator's HashMap yields them.
 
-    Neither racks nor instance ids count: a static member that returned comes with what its old id was given. A group
-    that starts gets blocks, not a deal: 7 partitions, 3 members: 0-2, 3-4, 5-6. ``topics`` are in the order in which
-    the coordinator looks up their ids; what is given is, where all subscribe to the same, in that of its tables.
+    Racks and instance ids do not count: a static member that returned owns what its old member id was assigned. A new
+    group gets blocks: 7 partitions and 3 members give 0-2, 3-4, 5-6. ``topics`` are in the order in which the
+    coordinator looks up their ids. With equal subscriptions the result is in the order of Kafka's hash tables.
     """
     wanted = subscribed(members, topics)
     ids = _ids(wanted, topics)
@@ -33,14 +33,14 @@ def uniform(members: Sequence[Subscriber], topics: Sequence[AssignorTopic]) -> A
 
 
 def _ids(wanted: Sequence[AssignorTopic], topics: Sequence[AssignorTopic]) -> dict[str, int]:
-    """The Uuids; where one is not known, places in the list stand for all, as an id of each kind would mix orders."""
+    """The Uuids by topic; if one is unknown, list positions for all topics, since a mix would spoil the order."""
     if all(topic.id is not None for topic in wanted):
         return {topic.name: topic.id for topic in wanted if topic.id is not None}
     return {topic.name: place for place, topic in enumerate(topics, 1)}
 
 
 def _alike(members: Sequence[Subscriber], topics: Sequence[AssignorTopic]) -> dict[str, list[TopicPartition]]:
-    """Everybody keeps up to a quota; what is over goes to those below it, one member after the other."""
+    """Each member keeps its partitions up to a quota; the rest fills the members below it, one after the other."""
     every = [partition for topic in topics for partition in partitions_of(topic)]
     existing = frozenset(every)
     owned = {partition for member in members for partition in member.owned}
@@ -56,7 +56,7 @@ def _alike(members: Sequence[Subscriber], topics: Sequence[AssignorTopic]) -> di
         pool.extend(mine[quota:])
         quota -= len(given[member.member_id])
         if quota > 0 and has_extra and len(members) - at > extras:
-            # Enough others follow that may be at their extra partition already: leave it to them.
+            # Enough members follow that may have their extra partition already: leave it to them.
             has_extra = False
             quota -= 1
         if quota > 0:
@@ -70,7 +70,7 @@ def _alike(members: Sequence[Subscriber], topics: Sequence[AssignorTopic]) -> di
 
 
 def _with_more(kept: Sequence[TopicPartition], more: Sequence[TopicPartition]) -> list[TopicPartition]:
-    """A topic that is new to a member stands before others in its bucket: Java's computeIfAbsent puts it in front."""
+    """The partitions by topic, with topics new to the member first: Java's computeIfAbsent adds at the bucket's front."""
     had = dict.fromkeys(topic for topic, _ in kept)
     new = dict.fromkeys(topic for topic, _ in more if topic not in had)
     places = {topic: place for place, topic in enumerate([*reversed(new), *had])}

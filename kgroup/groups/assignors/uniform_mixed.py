@@ -1,4 +1,4 @@
-"""Uniform where subscriptions differ: each topic is dealt to its least loaded subscribers, then evened out."""
+"""Uniform for different subscriptions: each topic goes to its least loaded subscribers and is then evened out."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from kgroup.groups.assignors.java_order import uuid_order
 from kgroup.groups.assignors.model import AssignorTopic, Subscriber, TopicPartition
 
 _SWEEPS = 16
-"""After so many rounds over all topics Kafka leaves it at that."""
+"""Kafka stops after this many rounds over all topics."""
 
 
 class Mixed:
-    """One assignment in the making; members are known by their place in the order given."""
+    """The state of one assignment while it is computed; a member is its index in the order given."""
 
     def __init__(self, members: Sequence[Subscriber], topics: Sequence[AssignorTopic], ids: Mapping[str, int]) -> None:
         self._members = members
@@ -39,7 +39,7 @@ class Mixed:
                     self._give(topic, number, at)
 
     def assign(self) -> dict[str, list[TopicPartition]]:
-        """Who gets what."""
+        """Compute the partitions of each member; call it once."""
         for topic in self._topics:
             taken = set[int]().union(*self._held[topic.name].values())
             free = [number for number in range(topic.partitions) if number not in taken]
@@ -49,7 +49,7 @@ class Mixed:
                     self._give(topic.name, number, receivers.next())
         shared = [topic.name for topic in self._topics if len(self._subscribers[topic.name]) > 1]
         for _ in range(_SWEEPS):
-            # Every topic is evened out, also after one that moved something: no any() over a generator.
+            # Every topic is evened out, also after one that moved a partition: no any() over a generator.
             if sum([self._even_out(topic) for topic in shared]) == 0:
                 break
         given: dict[str, list[TopicPartition]] = {member.member_id: [] for member in self._members}
@@ -66,7 +66,7 @@ class Mixed:
         self._size[at] += 1
 
     def _even_out(self, topic: str) -> int:
-        """Move partitions of one topic from its most to its least loaded subscribers; how many."""
+        """Move partitions of one topic from its most to its least loaded subscribers; return how many."""
         ordered = self._by_size(topic)
         if self._size[ordered[-1]] - self._size[ordered[0]] < 2:
             return 0
@@ -91,7 +91,7 @@ class Mixed:
 
 
 class _Receivers:
-    """The least loaded members in turn; after each round their level rises by one and those already there join."""
+    """The least loaded members in turn; after each round the level rises by one and members of that level join."""
 
     def __init__(self, ordered: Sequence[int], size: Sequence[int]) -> None:
         self._ordered = ordered
@@ -111,7 +111,7 @@ class _Receivers:
 
 
 class _Donors:
-    """The same from the top: after each round the level falls by one and those already there join."""
+    """The most loaded members in turn; after each round the level falls by one and members of that level join."""
 
     def __init__(self, ordered: Sequence[int], size: Sequence[int]) -> None:
         self._ordered = list(ordered)
@@ -139,7 +139,7 @@ class _Donors:
         return self.next()
 
     def exclude(self) -> None:
-        """Take the one that came last out of the round: it has nothing of this topic to give."""
+        """Remove the member returned last from the round: it has no partition of this topic to give."""
         place = self._at + 1
         self._end -= 1
         self._ordered[place], self._ordered[self._end] = self._ordered[self._end], self._ordered[place]
