@@ -70,7 +70,7 @@ def _alike(members: Sequence[Subscriber], topics: Sequence[AssignorTopic]) -> di
 
 
 def _with_more(kept: Sequence[TopicPartition], more: Sequence[TopicPartition]) -> list[TopicPartition]:
-    """The partitions by topic, with topics new to the member first: Java's computeIfAbsent adds at the bucket's front."""
+    """The partitions by topic, topics new to the member first: Java's computeIfAbsent adds at a bucket's front."""
     had = dict.fromkeys(topic for topic, _ in kept)
     new = dict.fromkeys(topic for topic, _ in more if topic not in had)
     places = {topic: place for place, topic in enumerate([*reversed(new), *had])}

@@ -1,1 +1,1 @@
-"""The history of a group out of its log: generations and epochs, their causes, moves, jumps of offsets. Pure."""
+"""The history of a group from its log: generations and epochs, their causes, moves and offset jumps. Pure."""

@@ -1,8 +1,8 @@
-"""The generations of a classic group: one record each, compared with the one before it.
+"""The generations of a classic group: each record is compared with the one before it.
 
 The coordinator writes a generation when the leader's assignment arrives, when the group becomes Empty, and when a
-static member is replaced (same generation). What happened in between, joins that failed and heartbeats, leaves no
-trace but a gap in the numbers.
+static member is replaced (same generation). Heartbeats leave no trace in the log; failed joins leave only a gap in
+the numbers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NOBODY: Mapping[str, str | None] = {}
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """Who came, went and was replaced; member ids, of statics that were replaced the new one -> the old one."""
+    """Member ids that joined, left and replaced others; ``replaced`` is, for static members, new id -> old id."""
 
     joined: tuple[str, ...]
     left: tuple[str, ...]
@@ -29,7 +29,7 @@ class _Change:
 
 
 class GenerationTracker:
-    """Makes steps of the records of a classic group, in the log's order."""
+    """Makes steps from the records of a classic group, in the log's order."""
 
     def __init__(self, world: TimelineContext) -> None:
         self._world = world
@@ -41,29 +41,30 @@ class GenerationTracker:
 
     @property
     def members(self) -> Mapping[str, str | None]:
-        """Who is in the group now: member id -> instance id."""
+        """The present members: member id -> instance id."""
         return {} if self._before is None else {m.member_id: m.instance_id for m in self._before.members}
 
     @property
     def number(self) -> int:
-        """The generation now, 0 before any."""
+        """The present generation, 0 before any."""
         return 0 if self._before is None else self._before.generation
 
     def forget(self) -> None:
-        """The group is gone, or follows the other protocol now."""
+        """Drop all state: the group is gone or has switched to the consumer protocol."""
         self._before = None
         self._withheld = frozenset()
         self._sizes.clear()
         self._came_back_ms.clear()
 
     def add(self, record: GenerationWritten, carried: ProtocolSwitch | None, *, first: bool) -> HistoryStep | None:
-        """The step that a record is; None where it says what the one before it said.
+        """The step of a record; None if it repeats the one before it, or only creates the group.
 
-        ``carried`` is who was there under the other protocol; ``first`` is whether nothing of the group came before.
+        ``carried`` has the members under the other protocol, if the group switched just now. ``first`` is whether
+        the log has no earlier record of the group.
         """
         before = self._before
         if before is None and carried is None and record.generation == 0 and not record.members:
-            # What Kafka 4 writes when it makes a group, a moment before somebody joins it.
+            # Kafka 4 writes this record when it creates a group, a moment before the first member joins.
             self._world.ownership.forget()
             self._before = record
             return None
@@ -77,7 +78,7 @@ class GenerationTracker:
         kind = StepKind.REWRITTEN if same else StepKind.REBALANCE if record.members else StepKind.EMPTY
         known_before = before is not None or carried is not None
         if not known_before:
-            # Of the oldest record nothing can be said but that generation 1 is the first with members.
+            # The oldest record has nothing to compare with; only generation 1 is known to be the first with members.
             found = {Cause.JOIN: [m.member_id for m in record.members]} if record.generation == 1 else {}
         if not found and kind is not StepKind.EMPTY and not (first and record.generation == 1):
             found = {Cause.UNKNOWN: ()}
@@ -129,7 +130,7 @@ class GenerationTracker:
     def _add_metadata(
         self, found: dict[Cause, list[str]], change: _Change, before: GenerationWritten, record: GenerationWritten
     ) -> None:
-        """What members read, and what there is to be read, has changed; or partitions were held back until now."""
+        """Add the causes for changed subscriptions, for new partitions, and for partitions withheld until now."""
         earlier = {member.member_id: member for member in before.members}
         changed = [m.member_id for m in record.members if _subscribes_anew(m, earlier, change.replaced)]
         if changed:
@@ -160,7 +161,7 @@ class GenerationTracker:
         )
 
     def _grown(self, record: GenerationWritten) -> bool:
-        """Whether a topic that was assigned before has partitions with higher numbers than ever."""
+        """Whether a topic that was assigned before now has a higher partition number than ever."""
         return any(number > self._sizes[topic] for topic, number in _sizes(record).items() if topic in self._sizes)
 
     def _learn(self, record: GenerationWritten) -> None:
@@ -232,7 +233,7 @@ class GenerationTracker:
         return skipped if not skipped or whole else None
 
     def _returned(self, record: GenerationWritten, change: _Change) -> tuple[str, ...]:
-        """Statics that were replaced, and have what they had."""
+        """Names of static members that were replaced and have the same partitions as before."""
         if self._before is None:
             return ()
         earlier = {member.member_id: member.partitions for member in self._before.members}
@@ -271,7 +272,7 @@ def _change(members: Mapping[str, str | None], record: GenerationWritten) -> _Ch
 
 
 def _alike(before: GenerationWritten, record: GenerationWritten) -> bool:
-    """Whether nothing that is shown differs."""
+    """Whether the two records show no difference."""
     return (before.members, before.leader, before.assignor) == (record.members, record.leader, record.assignor)
 
 
@@ -289,7 +290,7 @@ def _assigned(record: GenerationWritten) -> Partitions:
 
 
 def _sizes(record: GenerationWritten) -> dict[str, int]:
-    """Topic -> the highest partition that is assigned."""
+    """Topic -> the highest assigned partition."""
     sizes: dict[str, int] = {}
     for topic, partition in _assigned(record):
         sizes[topic] = max(partition, sizes.get(topic, partition))

@@ -1,8 +1,8 @@
-"""The epochs of a consumer group (KIP-848): who joined or left, the epoch that it made, its target, the way there.
+"""The epochs of a consumer group (KIP-848): joins and leaves, the epoch they cause, its target, the way to it.
 
-A join writes the member (type 5), then the epoch (3), then what the member has (8); the new target (7 for each member
-that it changes, 6) follows at once or later; each member's step towards it is another 8. A leave writes tombstones
-(8, 7, 5), then the epoch. So what changed stands before the epoch that it made.
+A join writes the member (record type 5), the epoch (3), and the member's current assignment (8). The new target
+follows at once or later: a 7 for each member that it changes, then a 6. Each step of a member towards it is another
+8. A leave writes tombstones (8, 7, 5), then the epoch. A change thus comes before the epoch that it causes.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from kgroup.model.group_log import (
 )
 
 BATCH_MS = 1_000
-"""Records of one request are appended together; what is this much older belongs to something else."""
+"""Records of one request are appended together; a record that is this much older belongs to another request."""
 
 _HEARTBEAT_MS = 15_000
-"""The longest heartbeat interval that brokers allow by default: a commit may come so much after a heartbeat."""
+"""The longest heartbeat interval that brokers allow by default: a commit may follow a heartbeat after this time."""
 
 _BEATS_A_SESSION = 3
-"""How many heartbeats a session has at least, if it is set as Kafka recommends."""
+"""The least number of heartbeats in a session timeout, if it is set as Kafka recommends."""
 
 
 class Epochs:
-    """Makes steps of the records of a consumer group, in the log's order; a step is whole when the next one begins."""
+    """Makes steps from the records of a consumer group, in the log's order; a step ends when the next one begins."""
 
     def __init__(self, world: TimelineContext) -> None:
         self._world = world
@@ -66,20 +66,20 @@ class Epochs:
 
     @property
     def members(self) -> Mapping[str, str | None]:
-        """Who is in the group, or was until these last records: member id -> instance id."""
+        """The present members and those that left since the last epoch: member id -> instance id."""
         everybody = {**self._gone_members, **self._members}
         return {member_id: details.instance_id for member_id, details in everybody.items()}
 
     def owner(self, place: TopicPartition) -> str | None:
-        """The member that holds a partition now, or still has to give it back."""
+        """Id of the member that owns a partition now or still has to revoke it; None if there is none."""
         return self._owners.get(place)
 
     def carry(self, carried: ProtocolSwitch) -> None:
-        """The group followed the classic protocol until now."""
+        """Note that the group switched from the classic protocol just now."""
         self._carried = carried
 
     def forget(self) -> HistoryStep | None:
-        """The group is gone, or follows the classic protocol now; returns the step that was open."""
+        """Drop all state: the group is gone or has switched to the classic protocol; return the open step."""
         step = self.close(None)
         for state in (self._members, self._targets, self._holdings, self._owners, self._since, self._beats_ms):
             state.clear()
@@ -119,19 +119,19 @@ class Epochs:
             changes.joined.append(member_id)
 
     def _predecessor(self, instance_id: str | None) -> str | None:
-        """The member that a static one replaces, where it went in the same moment."""
+        """Id of the gone member with this instance id that a static member replaces; None if there is none."""
         if instance_id is None:
             return None
         gone = self._gone_members
         return next((old for old in self._changes.gone if old in gone and gone[old].instance_id == instance_id), None)
 
     def pattern(self, record: PatternResolved) -> None:
-        """A pattern has other topics than before."""
+        """A subscription pattern matches other topics than before."""
         self._note_time(record.at_ms)
         self._changes.pattern = record.topics is not None
 
     def target(self, record: TargetWritten) -> None:
-        """What a member shall have."""
+        """A member's target assignment; ``partitions`` None removes it."""
         if record.partitions is None:
             self._freeze()
             if (before := self._targets.pop(record.member_id, None)) is not None:
@@ -140,7 +140,7 @@ class Epochs:
             self._targets[record.member_id] = record.partitions
 
     def target_epoch(self, record: TargetEpochWritten) -> None:
-        """The target is complete."""
+        """The target of the epoch is complete."""
         if self._open is not None and record.epoch is not None and record.epoch >= self._open.record.epoch:
             assigned = {identity(m, d.instance_id): self._target(m) for m, d in self._members.items()}
             self._open.moves = self._world.ownership.assign(assigned) if assigned else None
@@ -148,7 +148,7 @@ class Epochs:
             self._settle(record.at_ms)
 
     def holding(self, record: MemberAssignmentWritten) -> None:
-        """What a member has."""
+        """A member's current assignment; ``holding`` None removes it."""
         member_id, holding = record.member_id, record.holding
         if holding is None:
             self._freeze()
@@ -167,7 +167,7 @@ class Epochs:
         self._settle(record.at_ms, member_id)
 
     def epoch(self, record: EpochWritten) -> HistoryStep | None:
-        """A new epoch; returns the step that ends with it."""
+        """Start a new epoch; return the step that it ends, None if there is none or the epoch is only repeated."""
         self._note_time(record.at_ms)
         before = self._last
         if before is not None and before.epoch == record.epoch and not self._changes.any:
@@ -198,7 +198,7 @@ class Epochs:
         if changes.subscribed or changes.pattern:
             causes[Cause.SUBSCRIPTION] = changes.subscribed
         hashes = (None if before is None else before.topics_hash, record.topics_hash)
-        # A static member that came back with the subscription it had changes nothing about the topics.
+        # A static member that came back with the same subscription changes nothing about the topics.
         if (
             before is not None
             and causes.keys() <= {Cause.STATIC_REPLACED}
@@ -212,7 +212,11 @@ class Epochs:
         return Open(record, kind, causes, inferred, returned=self._returned())
 
     def flush(self, now_ms: int | None) -> HistoryStep | None:
-        """A static member that came back, once it is clear (``now_ms`` None: it is) that no epoch comes with it."""
+        """The step of static members that came back without a new epoch; None if there are none.
+
+        Before ``now_ms`` is a second past their records, an epoch may still follow: None too. ``now_ms`` None: the
+        log has ended, no epoch follows.
+        """
         changes = self._changes
         if not changes.replaced or self._last is None:
             return None
@@ -238,7 +242,7 @@ class Epochs:
         return step
 
     def close(self, following: EpochWritten | None) -> HistoryStep | None:
-        """The step that is open, as it stands; ``following`` is the epoch that ends it, None: the log ends."""
+        """End and return the open step; ``following`` is the next epoch, None if the log or the group ends."""
         found, self._open = self._open, None
         if found is None:
             return None
@@ -264,14 +268,14 @@ class Epochs:
         )
 
     def _told(self, found: Open) -> bool:
-        """Whether all that would show the end of this epoch was read."""
+        """Whether all records were read that would show that the members reached this epoch."""
         everybody = set(self._members) | set(self._gone_members)
         return everybody <= set(self._holdings) | set(self._gone_members) and self._world.evidence.whole(
             found.record.log_offset, found.record.log_offset + 1
         )
 
     def _settle(self, at_ms: int, member_id: str | None = None) -> None:
-        """Mark the moment when every member has what the target gives it; None: the target has just come."""
+        """Note the time when every member has its target; ``member_id`` None: the target has just become known."""
         found = self._open
         if found is None or found.settled_ms is not None or not found.target or not self._members:
             return
@@ -292,11 +296,11 @@ class Epochs:
         return has.epoch >= found.record.epoch and has.stable and target in (None, has.partitions)
 
     def _target(self, member_id: str) -> Partitions | None:
-        """None for a member that was there before the log begins, until its target is written again."""
+        """A member's target; None if the member is older than the log and no target was read since."""
         return self._targets.get(member_id, frozenset() if member_id in self._since else None)
 
     def _freeze(self) -> None:
-        """Keep who is there now: what follows belongs to the next epoch, whose record comes behind it."""
+        """Keep the present members for the open step: later changes belong to the next epoch, not written yet."""
         if self._frozen is None:
             self._frozen = self._seen()
 
@@ -342,7 +346,7 @@ class Epochs:
         return self._world.named(same)
 
     def _absence(self, member_id: str, details: MemberDetails, record: MemberWritten) -> Absence:
-        """In this protocol heartbeats alone keep a session, and commits come beside them."""
+        """What is known of a gone member's end; in this protocol only heartbeats renew a session, commits do not."""
         evidence, has = self._world.evidence, self._holdings.get(member_id, self._gone_holdings.get(member_id))
         held = has.partitions | has.pending if has is not None else self._targets.get(member_id, frozenset())
         since = self._since.get(member_id, -1)
@@ -355,7 +359,7 @@ class Epochs:
         whole = evidence.whole(since, record.log_offset)
         rhythm_ms = evidence.rhythm_ms if held and whole else None
         if has is not None and has.epoch == LEFT_FOR_A_MOMENT:
-            # It said that it would be back: nothing else is to be heard of it.
+            # It left for a moment and is expected back: no other sign of life can follow.
             signs, proofs, rhythm_ms = ([heartbeat_ms], [], 0) if heartbeat_ms is not None and whole else ([], [], None)
         return Absence(
             silent_ms=record.at_ms - max(signs) if signs else None,
@@ -365,7 +369,7 @@ class Epochs:
             poll_ms=poll_ms,
             noticed_ms=0,
             early_ms=beat_ms if commit_ms is not None and signs and max(signs) == commit_ms else 0,
-            # Java's client leaves when it exceeds its poll interval; librdkafka only stops its heartbeats (seen, 2.15).
+            # Java's client leaves when it exceeds its poll interval; librdkafka only stops heartbeats (seen with 2.15).
             mute_ms=None if session_ms is None or poll_ms is None else poll_ms + session_ms,
         )
 

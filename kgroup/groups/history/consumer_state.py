@@ -1,4 +1,4 @@
-"""What is kept of a consumer group between two records: changes without an epoch yet, the epoch that is current."""
+"""The state of a consumer group between two records: changes that have no epoch yet, and the current epoch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Changes:
 
     @property
     def any(self) -> bool:
-        """Whether there is anything for an epoch to be about."""
+        """Whether anything has changed that can cause an epoch."""
         return bool(self.joined or self.gone or self.replaced or self.subscribed or self.pattern)
 
 
@@ -39,7 +39,7 @@ class ObservedMember:
 
 @dataclass(slots=True)
 class Open:
-    """The epoch that is current, as far as it has been read; ``waiting`` are members that have not got there."""
+    """The current epoch as far as it was read; ``waiting`` are members that have not reached it yet."""
 
     record: EpochWritten
     kind: StepKind

@@ -1,4 +1,4 @@
-"""What the steps of both protocols are made with: names, evidence, owners, lanes."""
+"""What the steps of both protocols share: member names, evidence from commits, owners of partitions."""
 
 from __future__ import annotations
 
@@ -13,23 +13,20 @@ from kgroup.model.group_log import RebalanceProtocol
 
 @dataclass(frozen=True, slots=True)
 class ProtocolSwitch:
-    """A group that has just changed its protocol: who was in it, under which cause the new one begins.
-
-    ``members`` is member id -> instance id.
-    """
+    """A group that has just switched to protocol ``to``; ``members`` is member id -> instance id before the switch."""
 
     to: RebalanceProtocol
     members: Mapping[str, str | None]
 
     @property
     def cause(self) -> Cause:
-        """Up to the consumer protocol, or down to the classic one."""
+        """UPGRADED to the consumer protocol, or DOWNGRADED to the classic one."""
         return Cause.UPGRADED if self.to is RebalanceProtocol.CONSUMER else Cause.DOWNGRADED
 
 
 @dataclass(slots=True)
 class TimelineContext:
-    """Of one group. ``session_ms`` is the broker's session timeout for consumer members, None where unknown."""
+    """The context of one group; ``session_ms`` is the session timeout of consumer members, None where unknown."""
 
     names: Mapping[str, str]
     evidence: CommitEvidence
@@ -37,7 +34,7 @@ class TimelineContext:
     ownership: Ownership = field(default_factory=Ownership)
 
     def name(self, member_id: str) -> str:
-        """What the member is called; its id where nothing is known of it."""
+        """The member's name, or its id if it has none."""
         return self.names.get(member_id, member_id)
 
     def named(self, member_ids: Iterable[str]) -> tuple[str, ...]:

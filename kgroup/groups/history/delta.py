@@ -1,4 +1,4 @@
-"""What a history says that an earlier look at the same group did not: for ``--follow``. Pure."""
+"""The part of a history that an earlier refresh of the same group did not have: for ``--follow``. Pure."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from kgroup.groups.history.summary import GroupHistory
 from kgroup.model.group_log import RebalanceProtocol
 
 _SETTLED_AFTER_MS = 10_000
-"""An epoch that members do not reach is told after this, as it is then."""
+"""An epoch that not all members reach is reported after this time, in its state at that time."""
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryDelta:
-    """The history with only its new steps and jumps; ``began`` is whether a rebalance was not under way before."""
+    """The history with only its new steps and jumps; ``began`` is whether a rebalance began since the last refresh."""
 
     history: GroupHistory
     began: bool
 
 
 class FollowCursor:
-    """What was told of one group: all of ``history`` at first."""
+    """What was already reported of one group; at first that is all of ``history``."""
 
     def __init__(self, history: GroupHistory) -> None:
         self._step = max((step.log_offset for step in history.steps), default=-1)
@@ -29,7 +29,10 @@ class FollowCursor:
         self._under_way = history.rebalancing
 
     def news(self, history: GroupHistory) -> HistoryDelta | None:
-        """What is new, and counts as told from now on; None: nothing. An epoch is new when all members reached it."""
+        """Return what is new and count it as reported; None if nothing is new.
+
+        An epoch is reported when all members reached it, when it ended, or after 10 s.
+        """
         steps: list[HistoryStep] = []
         for step in history.steps:
             if step.log_offset > self._step:

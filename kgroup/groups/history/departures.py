@@ -1,10 +1,9 @@
-"""How a member went: it left, its session expired, it exceeded its poll interval; or the log does not tell.
+"""How a member went: it left, its session expired, it exceeded its poll interval, or the log does not show it.
 
-All three look alike in the log: the member is not there any more. What tells them apart is the time since its last
-sign of life, measured against its own timeouts. A sign of life within the session timeout *proves* that it left (or
-was removed by hand). That it was silent proves something only where its silence is unusual: the group commits
-regularly, the member had partitions, and no record is missing. Then a silence as long as one of its timeouts, and not
-as long as the other, is taken for that.
+All three have the same trace in the log: the member is gone. The difference is the time since its last sign of life,
+compared with its own timeouts. A sign of life within the session timeout *proves* that the member left or was removed
+by an administrator. A silence counts only where it is unusual: the group commits regularly, the member had partitions,
+and no record is missing. A silence that is as long as one timeout but not the other is then attributed to that one.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from kgroup.groups.history.model import Cause
 
 _POLL_EARLY_MS = 1_000
 _UNSHARP_MS = 500
-"""A session counts from when a request was handled, which is before its record was written: by 70 ms (seen)."""
+"""A session starts when the broker handles a request, which was up to 70 ms before the record was written (seen)."""
 
 _LATE_MS = 1_000
 
@@ -24,12 +23,13 @@ _LATE_MS = 1_000
 class Absence:
     """A member that is gone, and what is known of its end.
 
-    ``silent_ms`` is from its last sign of life until it was gone, None without any; ``proven_ms`` from the last one
-    that renewed its session. ``rhythm_ms`` is how often it would have been heard of, None where its silence says
-    nothing. ``session_ms`` and ``poll_ms`` are its timeouts, None where unknown. ``noticed_ms`` is how long the end of
-    a session may stay unseen in the log: others have to join again first. ``early_ms`` is how long before the last sign
-    of life its session may have been renewed last. ``mute_ms`` is how long a client is silent that stops its heartbeats
-    when it exceeds its poll interval, None where none does.
+    ``silent_ms`` is the time from its last sign of life until it was gone, ``proven_ms`` from the last one that
+    renewed its session; None without one. ``rhythm_ms`` is the usual time between its signs of life, None where
+    silence proves nothing. ``session_ms`` and ``poll_ms`` are its timeouts, None where unknown.
+
+    ``noticed_ms`` is how long after the end of a session the log may show it: other members have to join again first.
+    ``early_ms`` is how long before the last sign of life the session may have been renewed. ``mute_ms`` is the
+    silence of a client that stops its heartbeats when it exceeds its poll interval, None if no client does that.
     """
 
     silent_ms: int | None
@@ -44,14 +44,14 @@ class Absence:
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """How it went; ``inferred`` from times, or proven."""
+    """How a member went; ``inferred`` is whether that was concluded from timing."""
 
     cause: Cause
     inferred: bool
 
 
 def departure(absence: Absence) -> Departure:
-    """What the absence comes to. Worked: session 10 s, last commit 4 s before it was gone: it left."""
+    """How the member went. With a session of 10 s and the last commit 4 s before it was gone, it left."""
     silent, session, poll = absence.silent_ms, absence.session_ms, absence.poll_ms
     at_poll = absence.rhythm_ms is not None and (
         _about(silent, poll, _POLL_EARLY_MS, absence) or _about(silent, absence.mute_ms, absence.early_ms, absence)
@@ -70,7 +70,7 @@ def departure(absence: Absence) -> Departure:
 
 
 def _about(silent: int | None, timeout: int | None, early_ms: int, absence: Absence) -> bool:
-    """Whether it was silent for as long as the timeout, and no longer than the log may lag behind it."""
+    """Whether the silence was as long as the timeout, plus at most the delay with which the log can show it."""
     if silent is None or timeout is None or timeout <= 0:
         return False
     return timeout - early_ms <= silent <= timeout + (absence.rhythm_ms or 0) + absence.noticed_ms + _LATE_MS

@@ -11,7 +11,7 @@ from kgroup.support.instants import rfc3339
 
 
 def of_step(step: HistoryStep) -> dict[str, Any]:
-    """A generation or an epoch; also a line of ``--follow``."""
+    """A generation or an epoch; also one line of ``--follow``."""
     return {
         "protocol": step.protocol.value,
         "number": step.number,
@@ -63,7 +63,7 @@ def _assignment(partitions: Partitions | None) -> list[dict[str, Any]] | None:
 
 
 def of_totals(totals: HistoryTotals) -> dict[str, Any]:
-    """How restless a group was."""
+    """The sums over the steps."""
     return {
         "rebalances": totals.rebalances,
         "never_completed": totals.never_completed,
@@ -87,7 +87,7 @@ def of_totals(totals: HistoryTotals) -> dict[str, Any]:
 
 
 def of_signature(one: Signature) -> dict[str, Any]:
-    """What was recognised in its course."""
+    """A recognised pattern of rebalances."""
     return {
         "signature": one.kind.value,
         "from": rfc3339(one.from_ms),
@@ -101,7 +101,7 @@ def of_signature(one: Signature) -> dict[str, Any]:
 
 
 def of_commits(commits: CommitReport, span_ms: int) -> dict[str, Any]:
-    """Offsets over time."""
+    """The committed offsets over time; ``span_ms`` is the length of the span that was asked for."""
     return {
         "jumps": [_jump(jump) for jump in commits.jumps],
         "partitions": [_course(course) for course in commits.courses],
@@ -148,7 +148,7 @@ def _course(course: CommitTrend) -> dict[str, Any]:
 
 
 def of_reach(reach: ScannedRange) -> dict[str, Any]:
-    """How far the log was read."""
+    """The range of the log that was read."""
     return {
         "start": reach.start,
         "end": reach.end,

@@ -1,4 +1,4 @@
-"""What a group's commits and the completeness of its log prove: signs of life, and silences that mean something."""
+"""Evidence from a group's commits and from the completeness of its log: signs of life, and meaningful silences."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LARGEST_SCAN = 200_000
 
 
 class CommitEvidence:
-    """The commits of a group, to be asked about spans of offsets of the log (both ends excluded)."""
+    """The commits of a group, queried by spans of log offsets; both ends of a span are excluded."""
 
     def __init__(self, events: Iterable[Event], reach: ScannedRange) -> None:
         self._whole_from = reach.whole_from
@@ -33,7 +33,7 @@ class CommitEvidence:
         self._by_partition: dict[TopicPartition, _Commits] = {}
         self._plain_by_partition: dict[TopicPartition, _Commits] = {}
         for event in events:
-            if isinstance(event, Unreadable | ForeignGroupWritten):  # what happens in such a group is not read
+            if isinstance(event, Unreadable | ForeignGroupWritten):  # kgroup does not decode such a group's records
                 self._broken.append(event.log_offset)
             elif (
                 isinstance(event, CommitWritten)
@@ -42,7 +42,7 @@ class CommitEvidence:
             ):
                 self._add(event)
         self.rhythm_ms = _rhythm(self._by_partition.values())
-        """The median time between two commits of one partition; None below three such gaps."""
+        """Median time in ms between two commits of one partition; None below three such gaps."""
 
     def _add(self, commit: CommitWritten) -> None:
         place = (commit.topic, commit.partition)
@@ -62,9 +62,9 @@ class CommitEvidence:
         return bisect_right(self._broken, after) == bisect_left(self._broken, before)
 
     def last_commit(self, partitions: Partitions, after: int, before: int, *, plain: bool = False) -> int | None:
-        """The time of the last commit for any of these partitions; ``plain``: of those outside of transactions.
+        """Time (ms since 1970) of the last commit for any of these partitions; None if there is none.
 
-        In the classic protocol a plain commit counts as a heartbeat, a transactional one does not.
+        ``plain`` leaves out transactional commits: in the classic protocol only a plain one counts as a heartbeat.
         """
         commits = self._plain_by_partition if plain else self._by_partition
         times = [
@@ -75,12 +75,12 @@ class CommitEvidence:
         return max(times, default=None)
 
     def last_of_all(self, after: int, before: int) -> int | None:
-        """The time of the last commit for any partition."""
+        """Time (ms since 1970) of the last commit for any partition; None if there is none."""
         return self._of_all.last(after, before)
 
 
 class _Commits:
-    """Offsets in the log, ascending, and the times of the commits there."""
+    """The log offsets of commits, ascending, and their times."""
 
     __slots__ = ("offsets", "times")
 

@@ -1,4 +1,4 @@
-"""What a history consists of: steps, reasons, who was there; totals; signatures. What can't be told is None."""
+"""The parts of a history: steps with their reasons and members, totals, signatures. Unknown values are None."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from kgroup.model.group_log import Partitions, RebalanceProtocol
 class Cause(StrEnum):
     """Why a generation or an epoch began.
 
-    GONE: a member went, and the log does not tell how. FOLLOW_UP: the second half of a cooperative rebalance, which
-    gives out what the first took back. UNKNOWN: nothing that is in the log differs.
+    GONE: a member is gone and the log does not show how. FOLLOW_UP: the second half of a cooperative rebalance, which
+    assigns what the first half revoked. UNKNOWN: the log shows no difference.
     """
 
     JOIN = "join"
@@ -32,14 +32,14 @@ class Cause(StrEnum):
 
 
 WENT = frozenset({Cause.LEAVE, Cause.SESSION_EXPIRED, Cause.POLL_EXCEEDED, Cause.GONE})
-"""The ways in which a member goes."""
+"""The causes that mean that a member is gone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """A cause and the members (by name) that it concerns.
+    """A cause and the names of the members that it affects.
 
-    ``inferred``: concluded from times rather than written in the log (session expired, poll interval exceeded).
+    ``inferred``: concluded from timing, not written in the log (session expired, poll interval exceeded).
     """
 
     cause: Cause
@@ -48,7 +48,7 @@ class Reason:
 
 
 class StepKind(StrEnum):
-    """What a step is. REWRITTEN: no rebalance, a static member came back under a new member id."""
+    """The kind of a step. REWRITTEN: no rebalance; a static member came back with a new member id."""
 
     REBALANCE = "rebalance"
     EMPTY = "empty"
@@ -58,11 +58,11 @@ class StepKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """A member during a step; ``name`` is its lane, the same for one that comes back.
+    """A member during a step; ``name`` stays the same if the member restarts.
 
-    ``partitions`` (its target, in a consumer group) is None where unknown; ``other`` is whether they are other ones
-    than the lane had when it was last there, None where either is unknown. ``away``: a static member that left for a
-    moment and whose place is kept. ``session_ms`` is its session timeout, ``poll_ms`` its rebalance timeout
+    ``partitions`` (in a consumer group the target) is None where unknown. ``other`` is whether they differ from the
+    last known ones of the same name, None where either is unknown. ``away``: a static member that left for a moment
+    and keeps its partitions. ``session_ms`` is its session timeout, ``poll_ms`` its rebalance timeout
     (max.poll.interval.ms in Java).
     """
 
@@ -82,18 +82,18 @@ class Present:
 class HistoryStep:
     """A generation (classic) or an epoch (consumer) of a group.
 
-    ``at_ms`` is when it was written: a classic generation when its assignment was known, an epoch when it began.
-    ``lasted_ms`` is until the next step, None of the newest. ``took_ms``: consumer, from the epoch until every member
-    had what it shall have; classic, at least so long (from the end of the joining to the assignment; how long members
-    took to join is not in the log), with ``joined_ms`` the end of the joining. ``quiet_ms``: classic, from the last
-    commit before it until ``at_ms``, None where there was none since the step before, or records are missing.
-    ``completed`` is False for an epoch that was overtaken by the next before all members had got there, None where that
-    can't be told (yet).
+    ``at_ms`` is when the record was written: for a generation when its assignment was known, for an epoch at its
+    start. ``lasted_ms`` is the time until the next step, None for the newest. ``took_ms`` in a consumer group is the
+    time from the epoch until every member had its target. In a classic group it is a lower bound: from
+    ``joined_ms``, the end of the joining, to the assignment; the log does not show how long the joining took.
+    ``quiet_ms`` (classic) is the time from the last commit until ``at_ms``, None if there was no commit since the
+    previous step or records are missing. ``completed`` is False for an epoch that the next one replaced before all
+    members reached it, None where that is unknown (yet).
 
-    ``never_completed`` generations before it were begun and not finished: they left a gap in the numbers; None where
-    compaction may have made it. ``moved`` partitions have another owner than they had last; ``moved_needlessly`` of
-    them although their owner stayed. None where no earlier owner, or not every assignment, is known.
-    ``returned`` are static members that came back to the same partitions.
+    ``never_completed`` is the number of generations that began before this one and did not finish: they left a gap
+    in the numbers. It is None where compaction may have made the gap. ``moved`` is how many partitions changed their
+    owner, ``moved_needlessly`` how many of these although the old owner stayed. Both are None where no earlier owner,
+    or not every assignment, is known. ``returned`` are static members that came back to the same partitions.
     """
 
     protocol: RebalanceProtocol
@@ -117,7 +117,7 @@ class HistoryStep:
 
     @property
     def rebalances(self) -> int:
-        """How many rebalances it stands for: itself, and those known to have come to nothing before it."""
+        """How many rebalances this step counts for: itself, if it is one, and those before it that never completed."""
         return (self.kind is StepKind.REBALANCE) + (self.never_completed or 0)
 
     @property
@@ -127,11 +127,11 @@ class HistoryStep:
 
 
 class SignatureKind(StrEnum):
-    """Courses of events that have a name.
+    """Known patterns of rebalances.
 
-    ROLLOUT: every instance was replaced once within minutes. CRASH_LOOP: so were all, again and again. NEVER_SYNCED: a
-    rebalance that stood still for exactly a session timeout, as it does for a member that began to join and was never
-    heard of again; named where it was in the generation that came to nothing.
+    ROLLOUT: every instance was replaced once within minutes. CRASH_LOOP: every instance was replaced again and again.
+    NEVER_SYNCED: a rebalance waited for exactly a session timeout, as it does for a member that began to join and
+    then fell silent. The member is named if it was in the generation before.
     """
 
     ROLLOUT = "rollout"
@@ -141,7 +141,7 @@ class SignatureKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """A course of events that was recognised, from step to step (by ``log_offset``, both included)."""
+    """A recognised pattern; ``first`` and ``last`` are the ``log_offset`` of its steps, both included."""
 
     kind: SignatureKind
     from_ms: int
@@ -155,7 +155,7 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class Blamed:
-    """How often a member (by name) joined or went, and in how many rebalances that was."""
+    """How often a member (by name) joined or went, and how many rebalances it caused."""
 
     name: str
     joined: int
@@ -167,9 +167,10 @@ class Blamed:
 class HistoryTotals:
     """Sums over the steps of a span of time.
 
-    ``per_hour`` is None for a span of no length. ``longest_took_ms`` and ``quiet_ms`` (of all rebalances) are None
-    where nothing is known. ``moved`` counts what is known; ``moved_unknown`` is of how many rebalances it is not.
-    ``median_gap_ms`` is between rebalances that follow each other, None below two gaps.
+    ``per_hour`` is None for a span of no length. ``longest_took_ms``, ``longest_quiet_ms`` and ``quiet_ms`` (the sum
+    over all rebalances) are None where nothing is known. ``moved`` is the known part; ``moved_unknown`` is the number
+    of rebalances whose moves are unknown. ``median_gap_ms`` is the median time between consecutive rebalances, None
+    below two gaps.
     """
 
     rebalances: int

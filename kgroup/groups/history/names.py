@@ -1,7 +1,7 @@
-"""What members are called: the same name for one that comes back, different ones for those that were there together.
+"""Names of members: the same name after a restart, different names for members present at the same time.
 
-A static member goes by its instance id. A dynamic one gets a new member id whenever it restarts, so it goes by its
-client id if no two members that were there at the same time share it, else with its host, else with its member id.
+A static member is named by its instance id. A dynamic member gets a new member id at each restart. It is therefore
+named by its client id, unless two members shared it at the same time; else with its host, else by its member id.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _MEMBER_ID_SHOWN = 8
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """What is known of a member for its name."""
+    """The fields of a member from which its name is made."""
 
     instance_id: str | None
     client_id: str
@@ -24,7 +24,7 @@ class Label:
 
 
 def names_of(events: Iterable[Event]) -> Mapping[str, str]:
-    """Member id -> name, of every member that the events tell of."""
+    """Member id -> name, for every member in the events."""
     room = _Room()
     for event in events:
         match event:
@@ -43,7 +43,7 @@ def names_of(events: Iterable[Event]) -> Mapping[str, str]:
 
 
 class _Room:
-    """Who is there at the same time; ``crowded`` is what two of them shared: a client id, or that and the host."""
+    """The members present at one time; ``crowded`` are client ids, or client id and host, that two of them shared."""
 
     def __init__(self) -> None:
         self.labels: dict[str, Label] = {}
@@ -52,7 +52,7 @@ class _Room:
         self._uses: dict[object, int] = {}
 
     def only(self, members: Mapping[str, Label]) -> None:
-        """These are there, and nobody else."""
+        """Replace the present members by these."""
         for member_id in self._present.keys() - members.keys():
             self.leave(member_id)
         for member_id, label in members.items():
@@ -60,7 +60,7 @@ class _Room:
                 self.enter(member_id, label)
 
     def enter(self, member_id: str, label: Label) -> None:
-        """A member comes, or says something else of itself."""
+        """Add a member, or replace its label."""
         self.leave(member_id)
         self._present[member_id] = self.labels[member_id] = label
         for key in _keys(label):
@@ -69,7 +69,7 @@ class _Room:
                 self.crowded.add(key)
 
     def leave(self, member_id: str) -> None:
-        """A member goes."""
+        """Remove a member."""
         if (label := self._present.pop(member_id, None)) is not None:
             for key in _keys(label):
                 self._uses[key] -= 1
@@ -92,13 +92,13 @@ def _name(member_id: str, label: Label, crowded: set[object]) -> str:
 
 
 def short_id(member_id: str, client_id: str) -> str:
-    """``app-1f2e3d4c``: client id and the beginning of what is random in the member id."""
+    """``app-1f2e3d4c``: the client id and the first 8 characters of the member id's random part."""
     rest = member_id.removeprefix(f"{client_id}-")
     return f"{client_id}-{rest[:_MEMBER_ID_SHOWN]}" if client_id else rest[:_MEMBER_ID_SHOWN]
 
 
 def _distinct(names: dict[str, str], labels: Mapping[str, Label]) -> dict[str, str]:
-    """A shortened id that two members share, or a client id that is another's instance id, is written out in full."""
+    """Use the full member id if a name belongs to different members, or equals the instance id of another one."""
     owners: dict[str, set[object]] = {}
     for member_id, name in names.items():
         label = labels[member_id]

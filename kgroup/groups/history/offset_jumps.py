@@ -1,8 +1,8 @@
-"""The commits of a group over time: rates, jumps back and forward, who made them, and beside which rebalance. Pure.
+"""The commits of a group over time: rates, jumps back and forward, their authors, the nearest rebalance. Pure.
 
-A commit does not say who made it. While the group has members it is put down to the one that held the partition, which
-is nearly a proof, as the coordinator refuses plain commits of anybody else. A plain commit to an Empty group is an
-administrative reset, or a consumer with ``assign()``: the latter commits again and again.
+A commit record does not name its author. While the group has members, the commit is attributed to the owner of the
+partition. That is nearly a proof: the coordinator refuses plain commits of clients that are not members. A plain
+commit to an Empty group is an administrative reset, or a consumer with ``assign()``, which commits again and again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ _BESIDE_MS = 60_000
 
 
 class CommitMove(StrEnum):
-    """What a commit did that is not ordinary progress. DELETED: the offset is gone, deleted or expired."""
+    """How a commit differs from ordinary progress.
+
+    RESET: by an administrator or by kgroup. DELETED: the offset was deleted or has expired.
+    """
 
     BACK = "back"
     FORWARD = "forward"
@@ -36,9 +39,12 @@ class CommitMove(StrEnum):
 
 
 class CommitAuthor(StrEnum):
-    """Who made a commit: the member that held the partition; ADMIN: nobody was a member; OUTSIDER: the same, again and
-    again; TRANSACTION: a producer, of nobody that held the partition; KGROUP: its metadata says so; DELETION: the
-    offsets went with their group."""
+    """Who made a commit.
+
+    MEMBER: the owner of the partition. ADMIN: another client, while the group was Empty. OUTSIDER: the same, at least
+    three times for the partition. TRANSACTION: a producer, where no member owned the partition. KGROUP: the commit's
+    metadata has kgroup's mark. DELETION: the offsets were deleted with their group.
+    """
 
     MEMBER = "member"
     ADMIN = "admin"
@@ -51,13 +57,13 @@ class CommitAuthor(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OffsetJump:
-    """Commits of one moment, by one author, that moved offsets out of turn.
+    """Commits by one author, within a second, that were not ordinary progress.
 
-    ``who`` is a member's name, a producer id or what kgroup's mark says, None where there is nothing to name. ``moved``
-    is the sum of new - old over the partitions whose old offset is known, None where none is. ``step`` is the
-    generation or epoch it happened in, ``empty_since_ms`` is set where the group was Empty then; ``beside_ms`` is how
-    long after (or, negative, before) the nearest rebalance it was, None where none is within a minute.
-    ``changes`` are (topic, partition, old, new).
+    ``who`` is a member's name, a producer id or the text of kgroup's mark, None if unknown. ``moved`` is the sum of
+    new - old over the partitions whose old and new offset are known, None if there are none. ``step`` is the number of
+    the generation or epoch at that time. ``empty_since_ms`` is None unless the group was Empty. ``beside_ms`` is the
+    time since the nearest rebalance, negative if it came later, None if none is within a minute. ``changes`` are
+    (topic, partition, old, new).
     """
 
     at_ms: int
@@ -74,10 +80,11 @@ class OffsetJump:
 
 @dataclass(frozen=True, slots=True)
 class CommitTrend:
-    """The commits of one partition. ``rate``: records a second over all of it, jumps left out; None below two commits.
+    """The commits of one partition within the span that was asked for.
 
-    ``rates`` are those of equal slices of the span that was asked for, None where nothing is known of a slice.
-    ``repeated`` is how many commits in a row, up to the newest, had the same offset (1: none again).
+    ``rate`` is in records per second without jumps, None below two commits. ``rates`` has one rate for each of
+    SLICES equal parts of the span, None where a part has no known progress. ``repeated`` is how many of the newest
+    commits in a row have the same offset; 1 means no repetition.
     """
 
     topic: str
@@ -96,7 +103,7 @@ class CommitTrend:
 
 @dataclass(frozen=True, slots=True)
 class CommitReport:
-    """All of it; ``aborted`` and ``open`` count commits of transactions that did not, or have not yet, come true."""
+    """Jumps and trends of a group; ``aborted`` and ``open`` count commits of aborted and of open transactions."""
 
     jumps: tuple[OffsetJump, ...]
     courses: tuple[CommitTrend, ...]
@@ -106,7 +113,7 @@ class CommitReport:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A commit out of turn, before those of one moment are put together."""
+    """A commit that is not ordinary progress, before those of one request are joined."""
 
     commit: CommitWritten
     move: CommitMove
@@ -122,9 +129,9 @@ def commits_of(
     until_ms: int,
     mark: Callable[[str], str | None] = lambda metadata: None,
 ) -> CommitReport:
-    """The commits of a span of time; earlier ones are needed to see the first jump in it.
+    """The commits of a span of time; ``made`` has earlier ones too, to detect the first jump of the span.
 
-    ``mark`` reads kgroup's own mark out of a commit's metadata: what it is called, None where it is not kgroup's.
+    ``mark`` returns the text of kgroup's own mark in a commit's metadata, None if the metadata has none.
     """
     context = _Context(steps, mark)
     standing = [one for one in made if one.commit.ending in (TransactionEnd.PLAIN, TransactionEnd.COMMITTED)]
@@ -149,7 +156,7 @@ def commits_of(
 
 
 class _Context:
-    """The steps beside which commits happened."""
+    """The group's steps, to find the one during which a commit happened."""
 
     def __init__(self, steps: Sequence[HistoryStep], mark: Callable[[str], str | None]) -> None:
         self._steps = steps
@@ -159,16 +166,16 @@ class _Context:
         self._deletions_ms = [step.at_ms for step in steps if step.kind is StepKind.DELETED]
 
     def index_of(self, log_offset: int) -> int:
-        """The step that was current there; -1 before the first."""
+        """Index of the step that was current at this log offset; -1 before the first."""
         return bisect_right(self._offsets, log_offset) - 1
 
     def step_of(self, log_offset: int) -> HistoryStep | None:
-        """The step that was current there, None before the first."""
+        """The step that was current at this log offset; None before the first."""
         index = self.index_of(log_offset)
         return self._steps[index] if index >= 0 else None
 
     def count_outsiders(self, made: Iterable[Made]) -> None:
-        """How often each partition was committed in each time that the group was Empty."""
+        """Count the commits of each partition in each step without members."""
         for one in made:
             index = self.index_of(one.commit.log_offset)
             if index >= 0 and not self._steps[index].members and one.commit.offset is not None:
@@ -176,7 +183,7 @@ class _Context:
                 self._outside[key] = self._outside.get(key, 0) + 1
 
     def author(self, one: Made) -> tuple[CommitAuthor, str | None]:
-        """Who made the commit."""
+        """The author of the commit, and its name where there is one."""
         commit = one.commit
         if (mark := self._mark(commit.metadata)) is not None:
             return CommitAuthor.KGROUP, mark
@@ -191,13 +198,13 @@ class _Context:
         return (CommitAuthor.OUTSIDER if again >= _AGAIN_AND_AGAIN else CommitAuthor.ADMIN), None
 
     def forgetter(self, one: Made) -> CommitAuthor:
-        """Who deleted an offset, as far as that can be told."""
+        """The author of an offset's deletion, UNKNOWN if it is neither the group's deletion nor a member."""
         if any(abs(one.commit.at_ms - at_ms) <= _ONE_REQUEST_MS for at_ms in self._deletions_ms):
             return CommitAuthor.DELETION
         return CommitAuthor.MEMBER if self.author(one)[0] is CommitAuthor.MEMBER else CommitAuthor.UNKNOWN
 
     def beside(self, at_ms: int, log_offset: int) -> int | None:
-        """Time since the rebalance before it, or, negative, until the one behind it; None: none within a minute."""
+        """Time in ms since the nearest rebalance, negative if it came later; None if none is within a minute."""
         index = self.index_of(log_offset)
         near = [
             at_ms - step.at_ms
@@ -208,7 +215,7 @@ class _Context:
 
 
 def _out_of_turn(own: Sequence[Made], context: _Context) -> Iterator[_Found]:
-    """The commits of one partition that are no ordinary progress."""
+    """The commits of one partition that are not ordinary progress."""
     limit = _fastest(own)
     before: CommitWritten | None = None
     for one in own:
@@ -229,7 +236,7 @@ def _out_of_turn(own: Sequence[Made], context: _Context) -> Iterator[_Found]:
 
 
 def _fastest(own: Sequence[Made]) -> tuple[float, float] | None:
-    """The highest and the second highest rate between two commits, in records a millisecond; None below four gaps."""
+    """The highest and second highest rate between two commits, in records per ms; None below four gaps."""
     rates = sorted(
         (later.commit.offset - earlier.commit.offset) / max(1, later.commit.at_ms - earlier.commit.at_ms)
         for earlier, later in pairwise(own)
@@ -241,7 +248,7 @@ def _fastest(own: Sequence[Made]) -> tuple[float, float] | None:
 
 
 def _is_leap(records: int, elapsed_ms: int, limit: tuple[float, float]) -> bool:
-    """Whether it was ten times as fast as any other progress of this partition, and 1,000 records at least."""
+    """Whether a step is at least 1,000 records and more than ten times as fast as any other of this partition."""
     rate = records / max(1, elapsed_ms)
     fastest, second = limit
     return records >= _SMALLEST_JUMP and rate >= fastest and rate > _TIMES_FASTER * second
@@ -294,7 +301,7 @@ def _repeated(offsets: Sequence[int | None]) -> int:
 
 
 def _together(found: Iterable[_Found], context: _Context) -> Iterator[OffsetJump]:
-    """Those of one request as one: the same author and kind within a second."""
+    """Join the commits of one request: those with the same author and kind within a second."""
     gathered: list[list[_Found]] = []
     newest: dict[tuple[CommitMove, CommitAuthor, str | None], list[_Found]] = {}
     for one in sorted(found, key=lambda one: one.commit.log_offset):

@@ -1,7 +1,7 @@
-"""Who had which partition last, and what a new assignment moved. Pure.
+"""The last owner of each partition, and how many partitions a new assignment moved. Pure.
 
-Members are known by their instance id where they are static, so that one which comes back under a new member id has
-kept what it gets again; a dynamic member that restarts is a new one, and its state is gone with the old.
+A static member is identified by its instance id: if it comes back with a new member id to the same partitions,
+nothing has moved. A dynamic member that restarts is a new member, because the state of the old one is lost.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ Identity: TypeAlias = tuple[str, str]
 
 
 def identity(member_id: str, instance_id: str | None) -> Identity:
-    """By what a member is known over restarts."""
+    """The identity of a member across restarts: its instance id if it is static, else its member id."""
     return ("member", member_id) if instance_id is None else ("instance", instance_id)
 
 
 @dataclass(frozen=True, slots=True)
 class Moves:
-    """Partitions that have another owner than they had last, and those of them whose owner stayed in the group."""
+    """How many partitions changed their owner, and how many of these although the old owner stayed in the group."""
 
     moved: int
     needlessly: int
@@ -36,10 +36,10 @@ class Ownership:
         self._known = False
 
     def assign(self, assigned: Mapping[Identity, Partitions | None]) -> Moves | None:
-        """A new assignment of all members. None where there was none before, or one of these is not known.
+        """Record a new assignment of all members; return its moves, None if it or the one before it is not known.
 
-        A partition that nobody had before (new, or first read) is not moved; one that was nobody's in between (a
-        cooperative rebalance) is, if it comes back to another.
+        A partition without an earlier owner (new, or first read) does not count as moved. One that was unassigned in
+        between (cooperative rebalance) counts if it goes to another member.
         """
         known = self._known and None not in assigned.values()
         moved = needless = 0
@@ -54,10 +54,10 @@ class Ownership:
         return Moves(moved, needless) if known else None
 
     def all_left(self) -> None:
-        """The group is empty: who comes next is new, but for static members."""
+        """Forget dynamic members: the group is empty, and only static members can come back."""
         self._last = {place: owner for place, owner in self._last.items() if owner[0] == "instance"}
 
     def forget(self) -> None:
-        """A group begins, or one of the same name begins anew: nobody had anything before."""
+        """Forget all owners: the group is new or was recreated, so that no partition had an owner before."""
         self._last.clear()
         self._known = True

@@ -1,4 +1,4 @@
-"""Courses of events that have a name: a rollout, a crash loop, a member that never synced."""
+"""Known patterns of rebalances: a rollout, a crash loop, a member that never synced."""
 
 from __future__ import annotations
 
@@ -13,18 +13,21 @@ from kgroup.support.durations import format_duration
 from kgroup.support.units import plural
 
 ROLLOUT_GAP_MS = 300_000
-"""So long a pause between two rebalances ends a rollout: whoever was not replaced by then is another story."""
+"""The longest pause between two rebalances of one rollout."""
 
 ROLLOUT_MS = 1_800_000
 LOOP = 3
-"""So many rollouts, one right after the other, are none: all instances die and are started again."""
+"""At least this many rollouts in a row are a crash loop: all instances die and are restarted."""
 LOOP_GAP_MS = 600_000
-"""So long a pause lies between two of them at most: Kubernetes starts one again after up to five minutes."""
+"""The longest pause between two rollouts of a crash loop: Kubernetes waits up to five minutes before a restart."""
 _EXACT_MS = 1_500
 
 
 def signatures(steps: Sequence[HistoryStep], evidence: CommitEvidence) -> tuple[Signature, ...]:
-    """All that is recognised, in the order of the log; not how a crash loop waits for its dead, each time."""
+    """All recognised patterns, in the log's order.
+
+    A rebalance that waits for a member that never synced is left out within a crash loop, or up to 10 minutes before.
+    """
     found = replacements(steps)
     loops = [one for one in found if one.kind is SignatureKind.CRASH_LOOP]
     waits = [
@@ -36,7 +39,7 @@ def signatures(steps: Sequence[HistoryStep], evidence: CommitEvidence) -> tuple[
 
 
 def replacements(steps: Sequence[HistoryStep]) -> tuple[Signature, ...]:
-    """Rollouts; several of them without a pause are a crash loop."""
+    """Rollouts; at least three of them with short pauses become one crash loop."""
     runs: list[list[Signature]] = []
     for one in rollouts(steps):
         if runs and one.from_ms - runs[-1][-1].to_ms <= LOOP_GAP_MS:
@@ -55,10 +58,11 @@ def _loop(run: Sequence[Signature]) -> Signature:
 
 
 def rollouts(steps: Sequence[HistoryStep]) -> tuple[Signature, ...]:
-    """Spans in which every member that was there at the beginning was replaced, each once.
+    """Spans in which every initial member was replaced exactly once.
 
-    A member counts as replaced when its member id is gone and another one came for it: under the same name where names
-    outlive a restart, else as many as were there. More than one member, no longer than 30 minutes, no pause over 5.
+    A member is replaced when its member id is gone and a new member came: with the same name where names survive a
+    restart, else as many new members as there were old ones. A rollout has at least two members, takes at most 30
+    minutes and has no pause over 5 minutes.
     """
     found: list[Signature] = []
     index = 1
@@ -73,7 +77,7 @@ def rollouts(steps: Sequence[HistoryStep]) -> tuple[Signature, ...]:
 
 
 def _rollout_from(steps: Sequence[HistoryStep], first: int) -> Signature | None:
-    """The shortest rollout that begins with this step, None where there is none."""
+    """The shortest rollout that begins with this step; None if there is none."""
     before = steps[first - 1]
     old = {present.member_id: present.name for present in before.members}
     if len(old) < 2 or not {present.member_id for present in steps[first].members} ^ old.keys():
@@ -96,7 +100,7 @@ def _rollout_from(steps: Sequence[HistoryStep], first: int) -> Signature | None:
 
 
 def _in_their_place(old: Mapping[str, str], came: Mapping[str, int]) -> bool:
-    """Whether those that came are the same instances by name; where names do not outlive a restart, nobody can tell."""
+    """Whether the new members have the names of the old ones; True too if no name matches (names change at restart)."""
     before = set(old.values())
     return before.isdisjoint(came) or before == came.keys()
 
@@ -116,12 +120,12 @@ def _rollout(steps: Sequence[HistoryStep], old: dict[str, str], came: Counter[st
 
 
 def never_synced(steps: Sequence[HistoryStep], evidence: CommitEvidence) -> tuple[Signature, ...]:
-    """Rebalances that stood still for exactly a session timeout.
+    """Rebalances that waited for exactly a session timeout.
 
-    Two ways in which that shows. A member joined a generation, never committed, and was gone a session timeout after
-    the joining had ended: it never fetched its assignment. Or a group that commits regularly was quiet for a session
-    timeout before its joining ended: the coordinator waited for a member that had begun to join; the log has no name
-    for it. (When a member dies while the group works, the others go on committing until its session ends.)
+    There are two cases. Either a member joined a generation, never committed, and was gone a session timeout after
+    the joining ended: it never fetched its assignment. Or a group that commits regularly was quiet for a session
+    timeout before its joining ended: the coordinator waited for a member that had begun to join, and the log does not
+    name it. (If a member dies while the group works, the others continue to commit until its session ends.)
     """
     found = []
     for before, step in pairwise(steps):
@@ -156,7 +160,7 @@ def _lost(before: HistoryStep, step: HistoryStep, gone_ms: int, evidence: Commit
 
 
 def _stood_still(before: HistoryStep, step: HistoryStep, gone_ms: int, evidence: CommitEvidence) -> int | None:
-    """The session timeout for which the group was quiet, None where it was not, or that says nothing."""
+    """The session timeout (ms) for which the group was quiet; None if it was not, or commits too rarely to judge."""
     rhythm_ms = evidence.rhythm_ms
     if step.quiet_ms is None or rhythm_ms is None or step.kind is not StepKind.REBALANCE:
         return None
@@ -169,7 +173,7 @@ def _stood_still(before: HistoryStep, step: HistoryStep, gone_ms: int, evidence:
 
 
 def _exact(session_ms: int) -> int:
-    """How far off a session timeout a span may be and still be taken for one."""
+    """How many ms a span may differ from a session timeout to count as equal."""
     return min(_EXACT_MS, session_ms // 4)
 
 

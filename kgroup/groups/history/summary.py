@@ -1,4 +1,4 @@
-"""The history of a group: what its log tells of a span of time, and how far that can be relied on. Pure."""
+"""The history of a group: what its log shows of a span of time, and how complete that is. Pure."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _UNDER_WAY = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning"
 
 @dataclass(frozen=True, slots=True)
 class HistoryQuery:
-    """What of a history is wanted: from ``since_ms`` until ``until_ms`` (now, or earlier), looked at at ``now_ms``.
+    """The wanted part of a history: from ``since_ms`` until ``until_ms``, as of ``now_ms``; all in ms since 1970.
 
-    ``session_ms`` is the session timeout of consumer members (group or broker config), None: unknown. ``commits`` adds
-    offsets over time, of the partitions that are ``chosen`` (topic, partition); ``mark`` reads kgroup's own mark out of
-    a commit's metadata, None where it is not kgroup's. ``state`` is what the coordinator says of the group, None where
-    it knows it no more: a rebalance under way is in no record.
+    ``session_ms`` is the session timeout of consumer members (group or broker config), None if unknown. ``commits``
+    adds offsets over time for the partitions that ``chosen(topic, partition)`` accepts. ``mark`` returns the text of
+    kgroup's own mark in a commit's metadata, None if it has none. ``state`` is the group's state from the coordinator,
+    None if the coordinator does not know the group: no record shows a rebalance that is under way.
     """
 
     since_ms: int
@@ -42,9 +42,9 @@ class HistoryQuery:
 class GroupHistory:
     """A group over a span of time.
 
-    ``steps`` are those of the span, oldest first, ``before`` is the one that was current when it began (None: not in
-    the log). ``over`` is whether the rebalances have come to an end, None where there were none. ``commits`` is None
-    where they were not asked for, ``unreadable`` counts records of the group that could not be decoded.
+    ``steps`` are those of the span, oldest first. ``before`` is the step that was current at its start, None if it is
+    not in the log. ``over`` is whether the rebalances have ended, None if there were none. ``commits`` is None if not
+    asked for. ``unreadable`` counts records of the group that could not be decoded.
     """
 
     group: str
@@ -60,12 +60,12 @@ class GroupHistory:
 
     @property
     def rebalancing(self) -> bool:
-        """Whether a rebalance is under way that is not, or not wholly, in the log."""
+        """Whether a rebalance is under way; the log does not have it, or not all of it."""
         return self.asked.state in _UNDER_WAY
 
     @property
     def covered(self) -> bool:
-        """Whether the log that was read reaches back to the beginning of the span, or to that of all."""
+        """Whether the log was read back to the start of the span, or completely."""
         if self.reach.complete:
             return True
         oldest_ms = self.reach.oldest_ms
@@ -73,7 +73,7 @@ class GroupHistory:
 
     @property
     def whole(self) -> bool:
-        """Whether no record of the span can be missing: compaction has not been there, and it was read to its begin."""
+        """Whether no record of the span can be missing: it was read to its start, and compaction has not reached it."""
         whole_from = self.reach.whole_from
         first = self.before.log_offset if self.before is not None else self.reach.start
         return self.covered and whole_from is not None and whole_from <= first
@@ -104,10 +104,9 @@ class GroupHistory:
 
 
 def history(group: str, events: Sequence[Event], reach: ScannedRange, asked: HistoryQuery) -> GroupHistory:
-    """The history that these events tell, which are in the log's order. Never raises, whatever they hold.
+    """The history from these events, which are in the log's order; it never raises, whatever they contain.
 
-    Events before the span are needed too, at least the group's last record before it: without it nothing can be said of
-    the first step.
+    ``events`` include at least the group's last record before the span: the first step is compared with it.
     """
     found = track(events, reach, asked.session_ms)
     inside = tuple(step for step in found.steps if asked.since_ms <= step.at_ms <= asked.until_ms)

@@ -1,4 +1,4 @@
-"""Sums over the steps of a span of time, and who causes most of them."""
+"""Sums over the steps of a span of time, and the members that cause most of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LONGEST_PATIENCE_MS = 300_000
 
 
 def totals_of(steps: Sequence[HistoryStep], span_ms: int) -> HistoryTotals:
-    """The totals of these steps, which happened within ``span_ms``. Worked: 41 in 30 min are 82.0 an hour."""
+    """The totals of these steps, which happened within ``span_ms``; 41 rebalances in 30 min are 82.0 per hour."""
     rebalances = [step for step in steps if step.kind is StepKind.REBALANCE]
     count = sum(step.rebalances for step in steps)
     took = [step.took_ms for step in rebalances if step.took_ms is not None]
@@ -42,7 +42,7 @@ def totals_of(steps: Sequence[HistoryStep], span_ms: int) -> HistoryTotals:
 
 
 def _by_cause(steps: Sequence[HistoryStep]) -> tuple[tuple[Cause, int], ...]:
-    """In how many steps each cause was found; a step may have several."""
+    """The number of steps with each cause, highest first; a step may have several causes."""
     counts = Counter(cause for step in steps for cause in step.causes)
     order = list(Cause)
     return tuple(sorted(counts.items(), key=lambda item: (-item[1], order.index(item[0]))))
@@ -67,9 +67,10 @@ def _by_member(steps: Sequence[HistoryStep]) -> tuple[Blamed, ...]:
 
 
 def is_over(totals: HistoryTotals, now_ms: int) -> bool | None:
-    """Whether the rebalances have come to an end: the last is longer ago than three of their usual gaps, or a minute.
+    """Whether the rebalances have ended; None if there were none.
 
-    None where there were none at all. Never longer than five minutes: a rebalance an hour is no storm.
+    They have if the last one is longer ago than three median gaps, but at least one minute and at most five: a
+    rebalance per hour is no storm.
     """
     if totals.last_ms is None:
         return None

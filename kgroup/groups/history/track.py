@@ -1,4 +1,4 @@
-"""One pass over a group's events, in the log's order: steps, and who held what when a commit was made."""
+"""One pass over a group's events, in the log's order: the steps, and the owner of the partition at each commit."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from kgroup.model.group_log import (
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A commit, and the member (by name) that held the partition then; None where nobody did, or it is unknown."""
+    """A commit, and the name of the member that owned the partition then; None if it had none or it is unknown."""
 
     commit: CommitWritten
     owner: str | None
@@ -40,7 +40,7 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """What one pass over the events found: all steps, oldest first, all commits, and what these prove."""
+    """The result of one pass over the events: all steps, oldest first, all commits, and the evidence from commits."""
 
     steps: tuple[HistoryStep, ...]
     commits: tuple[Made, ...]
@@ -48,9 +48,9 @@ class Track:
 
 
 def track(events: Sequence[Event], reach: ScannedRange, session_ms: int | None = None) -> Track:
-    """Steps and commits of one group. Never raises, whatever the order and the values of the events.
+    """Steps and commits of one group; it never raises, whatever the order and the values of the events.
 
-    ``session_ms`` is the session timeout of members of the consumer protocol (group or broker config), None: unknown.
+    ``session_ms`` is the session timeout of consumer members (group or broker config), None if unknown.
     """
     evidence = CommitEvidence(events, reach)
     follower = _Follower(TimelineContext(names_of(events), evidence, session_ms), reach)
@@ -75,7 +75,7 @@ class _Follower:
             world.ownership.forget()
 
     def follow(self, event: Event) -> None:
-        """The next event."""
+        """Process the next event."""
         match event:
             case CommitWritten():
                 self.commits.append(Made(event, self._owner((event.topic, event.partition))))
@@ -110,7 +110,7 @@ class _Follower:
                 self._epochs.holding(event)
 
     def end(self) -> None:
-        """There are no more events."""
+        """Close what is open: there are no more events."""
         self._deleted()
         self._add(self._epochs.flush(None))
         self._add(self._epochs.close(None))
@@ -130,7 +130,7 @@ class _Follower:
             self._deleted()
 
     def _deleted(self) -> None:
-        """The group that went did not come back under the other protocol at once: it was deleted."""
+        """Add a DELETED step for a group that is gone and did not return at once under the other protocol."""
         if self._gone is None:
             return
         (record, carried, number), self._gone = self._gone, None
@@ -170,9 +170,9 @@ class _Follower:
         self._gone = record, ProtocolSwitch(other, dict(members)), number
 
     def _carried(self, to: RebalanceProtocol) -> ProtocolSwitch | None:
-        """Who comes over from the other protocol; None where the group did not change it just now."""
+        """The switch from the other protocol, with its members; None if the group did not switch just now."""
         if self._gone is not None and self._gone[1].to is not to:
-            self._deleted()  # and made anew at once
+            self._deleted()  # and recreated at once
         gone, self._gone = self._gone, None
         return None if gone is None else gone[1]
 
@@ -203,7 +203,7 @@ class _Follower:
 
 
 def _finished(steps: Sequence[HistoryStep]) -> tuple[HistoryStep, ...]:
-    """In the log's order, with how long each lasted, and whose partitions are other ones than before."""
+    """The steps in the log's order, with ``lasted_ms`` and the members' ``other`` filled in."""
     ordered = sorted(steps, key=lambda step: step.log_offset)
     lanes: dict[str, Partitions] = {}
     found = []
