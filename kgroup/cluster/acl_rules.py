@@ -1,7 +1,7 @@
-"""What ACLs mean for the members of a group: who may read it, but not describe every topic of it. Pure.
+"""Which principals may read a group, but not describe every topic of it, according to the ACLs. Pure.
 
-A member of the consumer protocol needs DESCRIBE on each topic that it names: one that it may not see fails its whole
-heartbeat (KIP-848), where the classic protocol left that topic out without a word.
+A member of the consumer protocol needs DESCRIBE on each topic that it names. If it may not see one, its whole
+heartbeat fails (KIP-848); the classic protocol silently left that topic out.
 Source: StandardAuthorizerData.java of Kafka 4.3.
 """
 
@@ -28,7 +28,7 @@ _IMPLY_DESCRIBE = frozenset({DESCRIBE, READ, WRITE, DELETE, ALTER, ALL})
 
 @dataclass(frozen=True, slots=True)
 class AclRule:
-    """One ACL, with Kafka's numbers; ``host`` is an address, a range of them (4.4) or ``*``."""
+    """One ACL, with Kafka's numeric codes. ``host`` is an address, an address range (4.4) or ``*``."""
 
     resource_type: int
     name: str
@@ -40,9 +40,9 @@ class AclRule:
 
 
 class AclRules:
-    """All ACLs of a cluster. Super users are in none, so nothing is said of them.
+    """All ACLs of a cluster. Super users do not appear in ACLs, so nothing is known about them.
 
-    ``allow_without`` is whether what no ACL names may be open to everybody.
+    ``allow_without`` is whether resources without any ACL may be open to everyone.
     """
 
     def __init__(self, rules: Iterable[AclRule], *, allow_without: bool) -> None:
@@ -55,9 +55,9 @@ class AclRules:
             kept.setdefault((rule.resource_type, rule.name), []).append(rule)
 
     def blind(self, group: str, topics: Collection[str]) -> tuple[BlindPrincipal, ...]:
-        """Who may read the group and not describe all of these topics.
+        """The principals that may read the group but not describe all of these topics.
 
-        Where everybody may read it, those are meant who may read one of the topics at least.
+        If everyone may read the group, only principals that may read at least one of the topics are considered.
         """
         on_group = self._about(GROUP, group)
         readers = {rule.principal for rule in on_group if rule.permission == ALLOW and rule.operation in (READ, ALL)}
@@ -78,7 +78,7 @@ class AclRules:
         return tuple(found)
 
     def _hidden(self, on_group: Sequence[AclRule], principal: str, topics: Collection[str]) -> tuple[str, ...]:
-        """The topics that this reader of the group may not describe, from one of the hosts where it may read."""
+        """The topics that this reader may not describe from one or more hosts where it may read the group."""
         hosts = sorted({r.host for r in on_group if r.principal in (principal, EVERYBODY) and r.permission == ALLOW})
         reading = [host for host in hosts if _granted(on_group, principal, host, {READ, ALL}, READ)]
         return tuple(
@@ -105,10 +105,10 @@ class AclRules:
 
 
 def _granted(rules: Iterable[AclRule], principal: str, host: str, by: Collection[int], operation: int) -> bool:
-    """Whether one of the operations ``by`` is allowed and ``operation`` is not denied, which wins.
+    """Whether one of the operations ``by`` is allowed and ``operation`` is not denied; a DENY rule wins.
 
-    A rule for one host counts for that host; ``*`` stands for any one of them, so a rule that allows it there is
-    enough, while only one that denies it everywhere is against it.
+    A rule for one host applies to that host. If ``host`` is ``*`` the question is about at least one host: a rule that
+    allows one host is enough, and only a rule that denies all hosts counts as DENY.
     """
     allowed = False
     for rule in rules:

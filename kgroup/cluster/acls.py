@@ -1,4 +1,4 @@
-"""Reading all ACLs of a cluster in one request, for what they say of groups and their topics."""
+"""Read all ACLs of a cluster in one request, and what they mean for groups and their topics."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ from kgroup.model.migration_facts import Access
 from kgroup.support.errors import KgroupError, NotAuthorized
 
 _ANY = 1
-"""Of resource types, pattern types, operations and permissions alike."""
+"""Matches any resource type, pattern type, operation or permission."""
 _BROKER = 4
 _EVERYONE = "allow.everyone.if.no.acl.found"
 
 
 async def access(client: CoordinatorClient, groups: Mapping[str, Collection[str]]) -> dict[str, Access] | KgroupError:
-    """What the ACLs say of each group and its topics. Raises KgroupError where no broker answers."""
+    """What the ACLs allow on each group and its topics. Raises KgroupError if no broker answers.
+
+    Returns an error instead if this user may not read ACLs.
+    """
     request = DescribeAclsRequest(
         resource_type_filter=_ANY,
         resource_name_filter=None,
@@ -63,7 +66,10 @@ def _rule(row: tuple[Any, Any]) -> AclRule:
 
 
 async def may_allow_everyone(client: CoordinatorClient) -> bool:
-    """Whether what has no ACL may be open to all: the broker shows that the setting is there, and hides its value."""
+    """Whether resources without an ACL may be open to all: if set, the broker may hide the setting's value.
+
+    True if the setting could not be read.
+    """
     node = next(iter(client.brokers), None)
     if node is None:
         return True

@@ -1,4 +1,4 @@
-"""Putting a group together from what coordinators, metadata and leaders said of it. Pure."""
+"""Assemble a group from the responses of coordinators, metadata and partition leaders. Pure."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from kgroup.support.errors import KgroupError, NotFound
 
 @dataclass(frozen=True, slots=True)
 class GroupParts:
-    """What the coordinator said of one group. ``committed`` is empty where offsets were not asked for.
+    """What the coordinator returned for one group. ``committed`` is empty if offsets were not requested.
 
-    ``hidden`` are commits that it left out, see ``Group``.
+    ``hidden`` are the commits that it left out, see ``Group.hidden_commits``.
     """
 
     name: str
@@ -26,12 +26,12 @@ class GroupParts:
 
     @property
     def commits(self) -> Committed:
-        """The commits, none where they could not be read."""
+        """The commits; empty if they could not be read."""
         return {} if isinstance(self.committed, KgroupError) else self.committed
 
     @property
     def owners(self) -> dict[TopicPartition, Member]:
-        """Which member holds which partition; a static member that left for a moment still does."""
+        """Each assigned partition's member; a static member that left temporarily still counts."""
         return {
             (item.topic, number): member
             for member in self.described.members or ()
@@ -41,7 +41,7 @@ class GroupParts:
 
     @property
     def topics(self) -> set[str]:
-        """Every topic that the group commits to, is assigned, or is subscribed to by name."""
+        """Every topic that the group has commits on, is assigned, or is subscribed to by name."""
         return {
             *(topic for topic, _ in self.commits),
             *(item.topic for member in self.described.members or () for item in member.assignment or ()),
@@ -49,11 +49,11 @@ class GroupParts:
         }
 
     def partitions(self, layouts: Mapping[str, TopicLayout | KgroupError]) -> list[TopicPartition]:
-        """The partitions that concern the group, ascending.
+        """The partitions to show for the group, ascending.
 
-        Those it committed to or holds, and the others of the same topics: one that was added meanwhile, or
-        that nobody owns, is just what one looks for. A group that never had members (assign()) reads the
-        partitions it commits to and no others.
+        These are the partitions it committed to or is assigned, and the other partitions of the same topics: a
+        partition that was added, or that no member owns, is just what a user needs to see. A group that never had
+        members (assign()) only has the partitions it commits to.
         """
         chosen = {*self.commits, *self.owners}
         if self.described.protocol_type != "":
@@ -71,7 +71,7 @@ def assemble(
     generation: int | None,
     leader: str | None,
 ) -> Group:
-    """The group, each of ``places`` with its own error where something of it could not be read."""
+    """Build the group; a partition of ``places`` has an error if its commit or log could not be read."""
     commits, owners, described = parts.commits, parts.owners, parts.described
     return Group(
         name=parts.name,
@@ -125,13 +125,13 @@ def failures(
     layouts: Mapping[str, TopicLayout | KgroupError],
     ranges: Mapping[TopicPartition, LogRange | KgroupError],
 ) -> Iterator[RowError]:
-    """What could not be read of the group: its offsets, whole topics, single partitions."""
+    """The errors of reading the group: its offsets, whole topics, single partitions."""
     if isinstance(parts.committed, KgroupError):
         yield RowError.of(parts.committed, group=parts.name)
     broken = {topic: layout for topic in parts.topics if isinstance(layout := layouts.get(topic), KgroupError)}
     rows = {partition.topic for partition in group.partitions if partition.error} if broken else set()
     for topic, error in sorted(broken.items()):
-        # A topic that is subscribed to but not there yet is no failure of reading.
+        # A topic that is subscribed to but does not exist yet is no read error.
         if topic in rows or not isinstance(error, NotFound):
             yield RowError.of(error, group=parts.name, topic=topic)
     for partition in group.partitions:

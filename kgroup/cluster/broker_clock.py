@@ -1,8 +1,8 @@
-"""What time it is for the brokers: DescribeQuorum (KIP-836), else the newest timestamp in ``__consumer_offsets``.
+"""The brokers' present time: from DescribeQuorum (KIP-836), else the newest timestamp in ``__consumer_offsets``.
 
-No answer of Kafka's has a clock of its own, but the active controller dates its own row of the quorum with its present
-moment. Brokers on ZooKeeper, and those before 3.3, have none. Who may not DESCRIBE the cluster gets none either. What
-coordinators wrote last is then a lower bound: their clock was there once.
+No Kafka response carries the broker's clock. But in DescribeQuorum the active controller reports its own row with its
+present time. Brokers on ZooKeeper and brokers before 3.3 do not have this API, and it needs DESCRIBE on the cluster.
+The fallback is a lower bound: the coordinator's clock when it last wrote.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DESCRIBE_QUORUM = 55
 
 
 async def clocks(client: CoordinatorClient) -> Clocks:
-    """Both clocks at one moment."""
+    """Our clock and the brokers' clock at the same moment. The brokers' time is None if it could not be read."""
     with suppress(KgroupError):
         if client.supports(_DESCRIBE_QUORUM) and (now_ms := await _controllers_now(client)) is not None:
             return Clocks(utc_ms(), now_ms, exact=True)
@@ -35,7 +35,7 @@ async def clocks(client: CoordinatorClient) -> Clocks:
 
 
 async def _controllers_now(client: CoordinatorClient) -> int | None:
-    """The present moment of the active controller, in ms since 1970; None where it does not tell."""
+    """The active controller's present time in ms since 1970; None if it does not report one."""
     topic = DescribeQuorumRequest.TopicData
     partitions = [topic.PartitionData(partition_index=0)]
     request = DescribeQuorumRequest(topics=[topic(topic_name=_METADATA_TOPIC, partitions=partitions)], min_version=1)

@@ -1,4 +1,4 @@
-"""Kafka's error codes in words: what they mean for the group or topic at hand, and what to do.
+"""Kafka's error codes in words: what they mean for a group or topic, and what the user can do.
 
 Source: org.apache.kafka.common.protocol.Errors.
 """
@@ -38,7 +38,7 @@ UNSTABLE_OFFSET_COMMIT = 88
 UNKNOWN_TOPIC_ID = 100
 
 NO_LEADER = frozenset({5, 6, 9, 56, 72, 74, 75, 76, 78})
-"""What a broker answers that does not lead a partition, or not yet; worth asking again."""
+"""Error codes of a broker that does not lead the partition, or does not yet; worth asking again."""
 
 _COORDINATOR = {
     COORDINATOR_LOAD_IN_PROGRESS: "its coordinator is still loading",
@@ -46,11 +46,11 @@ _COORDINATOR = {
     NOT_COORDINATOR: "its coordinator has moved, and the new one does not answer for it yet",
 }
 RETRIABLE_COORDINATOR_ERRORS = frozenset(_COORDINATOR)
-"""COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR: worth asking again."""
+"""Error codes of a coordinator that is loading, unavailable or has moved; worth asking again."""
 
 
 def of_group(code: int, group: str) -> KgroupError:
-    """What a coordinator's error code says about a group."""
+    """The error for a coordinator's error code about a group."""
     if code in _COORDINATOR:
         return Unreachable(
             _COORDINATOR[code],
@@ -80,7 +80,7 @@ def of_group(code: int, group: str) -> KgroupError:
 
 
 def denied_group() -> Unreachable:
-    """What it means that a group is listed, and that its coordinator says that there is none."""
+    """The error when the brokers list a group whose coordinator answers that it does not exist."""
     return Unreachable(
         "the brokers list this group, but its coordinator answers that it does not exist",
         code="no-coordinator",
@@ -101,11 +101,11 @@ _NOT_EMPTY = frozenset(
         STALE_MEMBER_EPOCH,
     }
 )
-"""What a coordinator calls a change from outside to a group that has members."""
+"""Error codes of a coordinator that refuses a change from outside because the group has members."""
 
 
 def of_change(code: int, group: str, topic: str | None = None, operation: str = "Read") -> KgroupError:
-    """What a coordinator's error code says about a change to a group; ``operation`` is the right that it takes."""
+    """The error for a coordinator's error code on a change to a group; ``operation`` is the right it needs."""
     if code in _NOT_EMPTY:
         return Refused(
             "the group is not empty, so the broker refused it",
@@ -143,7 +143,7 @@ def of_change(code: int, group: str, topic: str | None = None, operation: str = 
 
 
 def of_topic(code: int, topic: str, operation: str = "Describe") -> KgroupError:
-    """What a broker's error code says about a topic or one of its partitions; ``operation`` is what was tried."""
+    """The error for a broker's error code about a topic or partition; ``operation`` is the right it needs."""
     if code in (UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID):
         return NotFound("does not exist (any more)", code="unknown-topic")
     if code == TOPIC_AUTHORIZATION_FAILED:

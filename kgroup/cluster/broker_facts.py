@@ -1,6 +1,6 @@
-"""What brokers say of themselves: their features, the versions they speak, and the settings of their coordinator.
+"""Facts about brokers: their features, API versions, and the settings of their group coordinator.
 
-Each broker is asked for its own: they need not agree, and the settings of a broker are known to that one alone.
+Each broker is asked for its own facts: brokers may differ, and only a broker itself knows its settings.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ _NEWEST_LEVELS = {
     "4.3": 30,
     "4.4": 33,
 }
-"""The newest feature level of ``metadata.version`` that belongs to a release (MetadataVersion.java)."""
+"""The highest ``metadata.version`` feature level of each release (MetadataVersion.java)."""
 
 _KNOWS_THE_PROTOCOL = frozenset({NONE, GROUP_ID_NOT_FOUND, GROUP_AUTHORIZATION_FAILED, *RETRIABLE_COORDINATOR_ERRORS})
-"""Answers to a description of a consumer group by a broker that has such groups."""
+"""Error codes with which a broker that supports consumer groups answers ConsumerGroupDescribe."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Setting:
-    """Where a field of BrokerFacts comes from: the names of broker settings, and what makes one value of theirs."""
+    """The source of a field of BrokerFacts: names of broker settings, and the function that makes the value of them."""
 
     names: tuple[str, ...]
     value: Callable[..., Any]
@@ -67,7 +67,7 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def _assignor(name: str) -> str:
-    """``uniform`` for Kafka's own class of that name; a custom one is kept as it is."""
+    """``uniform`` or ``range`` for Kafka's own assignor class; a custom class name is kept as it is."""
     package, _, simple = name.rpartition(".")
     known = package.startswith("org.apache.kafka.coordinator.group.") and simple in ("UniformAssignor", "RangeAssignor")
     return simple.removesuffix("Assignor").lower() if known else name
@@ -90,7 +90,7 @@ def _group_consumer(what: str) -> tuple[str, ...]:
 
 
 def _classic_session(least: str, most: str) -> ConfigBounds:
-    # There is no default: each classic member brings its own.
+    # There is no broker default: each classic member sets its own session timeout.
     return ConfigBounds(int(least), int(least), int(most))
 
 
@@ -109,7 +109,7 @@ _SETTINGS: Mapping[str, _Setting] = {
 
 
 async def broker_facts(client: CoordinatorClient, brokers: Iterable[int]) -> dict[int, BrokerFacts]:
-    """The facts of each of the brokers, by number, in one round; a broker that does not answer has all fields None."""
+    """The facts of each broker, by id, read in parallel. If a broker does not answer, all its fields are None."""
     ids = sorted(set(brokers))
     found = await client.gather(_facts(client, node) for node in ids)
     return dict(zip(ids, found, strict=True))
@@ -131,11 +131,11 @@ async def _facts(client: CoordinatorClient, node: int) -> BrokerFacts:
 
 
 _Read = tuple[dict[str, Any], dict[str, str]]
-"""Values by field, and why others have none."""
+"""Values by field, and reasons by field for those that have none."""
 
 
 def features_of(answer: Any) -> _Read:
-    """What an answer to ApiVersions tells."""
+    """The facts in an ApiVersions response."""
     versions = {row.api_key: row.max_version for row in answer.api_keys}
     supported = {row.name: row.max_version for row in getattr(answer, "supported_features", None) or ()}
     level = supported.get("metadata.version")
@@ -155,7 +155,7 @@ def features_of(answer: Any) -> _Read:
 
 
 def release_of(level: int) -> str:
-    """The minor release whose newest ``metadata.version`` this is: 25 is "4.0"; "4.4 or newer" above the known ones."""
+    """The release of this ``metadata.version`` level: 25 is "4.0"; above the known levels "4.4 or newer"."""
     releases = list(_NEWEST_LEVELS)
     at = bisect_left(list(_NEWEST_LEVELS.values()), level)
     return releases[at] if at < len(releases) else f"{releases[-1]} or newer"
@@ -178,7 +178,7 @@ async def _settings(client: CoordinatorClient, node: int) -> _Read:
 
 
 def settings_of(values: Mapping[str, str | None]) -> _Read:
-    """The fields of BrokerFacts that a broker's settings make, and why others have none. Pure."""
+    """The fields of BrokerFacts that follow from a broker's settings, and why others have no value. Pure."""
     found: dict[str, Any] = {}
     unread: dict[str, str] = {}
     for name, setting in _SETTINGS.items():
@@ -195,11 +195,11 @@ def settings_of(values: Mapping[str, str | None]) -> _Read:
 
 
 async def _probe(client: CoordinatorClient, node: int, *, offered: bool) -> _Read:
-    """Whether consumer groups are served, by asking for one that nobody has: ApiVersions offers them all the same."""
+    """Whether the broker serves consumer groups: describe one that does not exist. ApiVersions does not show it."""
     field = "serves_consumer"
     if not offered:
         return {field: False}, {}
-    # Seldom this broker's group to keep, which it says only where it has consumer groups at all.
+    # This broker is probably not its coordinator, but only a broker that supports consumer groups answers that.
     absent = f"kgroup-probe-{secrets.token_hex(8)}"
     answer = await client.send(
         ConsumerGroupDescribeRequest(group_ids=[absent], include_authorized_operations=False), node

@@ -1,4 +1,4 @@
-"""Commits as the coordinator takes them: in parts that fit into a request, as an administrator or as a member."""
+"""OffsetCommit requests, split to fit the coordinator's limit, sent as an administrator or as a member."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kgroup.cluster.topics import TopicPartition
 from kgroup.model.groups import Commit
 
 Offsets = Mapping[TopicPartition, Commit | None]
-"""Commits by partition; None is no commit."""
+"""Commits by partition; None means no committed offset."""
 
 _REQUEST_BYTES = 900_000
 _RECORD_BYTES = 80
@@ -20,7 +20,7 @@ _RECORD_BYTES = 80
 
 @dataclass(frozen=True, slots=True)
 class CommitPart:
-    """What of one group goes into one request: what is to stand (None: no commit), and what stood before."""
+    """One group's commits in one request: the new commits and the old ones, None for no committed offset."""
 
     group: str
     writes: Offsets
@@ -28,10 +28,10 @@ class CommitPart:
 
 
 def parts_of(group: str, writes: Offsets, old: Offsets) -> Iterator[CommitPart]:
-    """One part, or several where they are too large for one request.
+    """Split one group's commits into parts that each fit into one request.
 
-    The coordinator appends a request's commits as one batch (1 MiB at most by its default), a record each, that has
-    the names of group and topic in its key.
+    The coordinator appends the commits of a request as one batch, by default at most 1 MiB. Each commit is one record
+    whose key holds the names of group and topic.
     """
     chosen: dict[TopicPartition, Commit | None] = {}
     size, name_bytes = 0, len(group.encode())
@@ -49,7 +49,7 @@ def parts_of(group: str, writes: Offsets, old: Offsets) -> Iterator[CommitPart]:
 def commit_request(
     group: str, commits: Mapping[TopicPartition, Commit], member: tuple[str, str | None, int] = ("", None, -1)
 ) -> Any:
-    """An OffsetCommit of an administrator, or of a member: its id, its instance id, its generation or epoch."""
+    """An OffsetCommit by an administrator, or by ``member``: (member id, instance id, generation or member epoch)."""
     member_id, instance_id, epoch = member
     entry = OffsetCommitRequest.OffsetCommitRequestTopic
     row = entry.OffsetCommitRequestPartition
@@ -63,7 +63,7 @@ def commit_request(
                 committed_metadata=commit.metadata,
             )
         )
-    # From version 10 on, topics are named by id.
+    # From version 10 on, topics are identified by id instead of name.
     return OffsetCommitRequest(
         group_id=group,
         generation_id_or_member_epoch=epoch,
@@ -77,7 +77,7 @@ def commit_request(
 
 
 def commit_rows(answer: Any, places: list[TopicPartition]) -> Iterator[tuple[TopicPartition, int]]:
-    """The error code of each partition of an answer."""
+    """The error code of each partition in a response."""
     for topic in answer.topics:
         for row in topic.partitions:
             yield (topic.name, row.partition_index), row.error_code

@@ -1,4 +1,4 @@
-"""An open connection to a cluster on which questions are asked, each with the whole time limit."""
+"""An open connection to a cluster. Each question has the whole time limit for itself."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class ClusterConnection:
-    """The connection, to be closed; what can be asked is in the classes that stand on it."""
+    """An open connection, to be closed by its context manager. Subclasses add the questions."""
 
     def __init__(self, settings: Settings) -> None:
         """Connect. Raises Unreachable or AuthenticationFailed with the reason."""
@@ -34,18 +34,18 @@ class ClusterConnection:
         self._client.close()
 
     def _ask(self, question: Callable[..., Awaitable[T]], *arguments: object) -> T:
-        """One question, with the whole time limit: a broker that used up the last one's must not fail this one."""
+        """Ask one question with the whole time limit, whatever time the questions before it needed."""
         self._client.deadline = Deadline.after(self._timeout_s)
         return self._client.run(question, *arguments)
 
     @property
     def ref(self) -> ClusterRef:
-        """Which cluster answered."""
+        """The cluster that answered."""
         return self._client.ref
 
     @contextmanager
     def at_most(self, seconds: float) -> Iterator[None]:
-        """Give each question in the block no more than this, where ``--timeout`` would give it more."""
+        """Limit each question in the block to ``seconds``, if ``--timeout`` allows more."""
         usual = self._timeout_s
         self._timeout_s = min(usual, seconds)
         try:

@@ -1,9 +1,8 @@
-"""What consumers hide in the group protocol: a member's subscription and its assignment, as bytes. Pure.
+"""The bytes inside the group protocol: a member's subscription and its assignment. Pure.
 
-The coordinator never looks inside; the "consumer" protocol type fills them with Kafka's
-``ConsumerProtocolSubscription`` and ``ConsumerProtocolAssignment`` (versions 0-3, old dialect). Later
-versions keep these fields where they are, so they are read as version 3 and what follows is ignored, as Kafka
-does.
+The coordinator does not decode them. Protocol type "consumer" fills them with Kafka's ``ConsumerProtocolSubscription``
+and ``ConsumerProtocolAssignment`` (versions 0-3, non-compact encoding). Later versions keep these fields in place, so
+they are read as version 3 and the rest is ignored, as Kafka does.
 """
 
 from __future__ import annotations
@@ -18,10 +17,11 @@ CONSUMER_PROTOCOL_TYPE = "consumer"
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What a member told the leader when it joined.
+    """The subscription that a member sent when it joined.
 
-    ``user_data`` belongs to the assignor, None when absent. ``owned`` is empty, ``generation`` and ``rack``
-    are None before versions 1, 2 and 3, and where the member had none. ``version`` is as written.
+    ``user_data`` belongs to the assignor, None when absent. ``owned`` needs version 1, ``generation`` version 2,
+    ``rack`` version 3. Below that version, or if the member sent none, ``owned`` is empty and the others are None.
+    ``version`` is as written.
     """
 
     version: int
@@ -34,7 +34,7 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What the leader gave to a member; ``user_data`` is None when absent. ``version`` is as written."""
+    """The assignment that the leader gave to a member. ``user_data`` is None when absent; ``version`` is as written."""
 
     version: int
     partitions: tuple[TopicPartitions, ...]
@@ -42,11 +42,11 @@ class Assignment:
 
 
 def decode_subscription(data: bytes, protocol_type: str = CONSUMER_PROTOCOL_TYPE) -> Subscription | None:
-    """A member's subscription, or None where there is none to be read. Never raises.
+    """Decode a member's subscription; None if there is none that can be read. Never raises.
 
-    None: no bytes (a member of an empty or just forming group), another protocol type (Connect, schema
-    registry: their bytes are their own), or bytes that a client labelled "consumer" but filled with something
-    else, which the broker lets pass: one odd member must not cost the view of its group.
+    None for: no bytes (an empty group, or one that is still forming); another protocol type (Connect and schema
+    registry use formats of their own); or bytes labelled "consumer" that hold something else. The broker accepts the
+    last case, and one odd member must not prevent reading its group.
     """
     if not data or protocol_type != CONSUMER_PROTOCOL_TYPE:
         return None
@@ -57,9 +57,9 @@ def decode_subscription(data: bytes, protocol_type: str = CONSUMER_PROTOCOL_TYPE
 
 
 def decode_assignment(data: bytes, protocol_type: str = CONSUMER_PROTOCOL_TYPE) -> Assignment | None:
-    """A member's assignment; None under the same conditions as ``decode_subscription``. Never raises.
+    """Decode a member's assignment; None under the same conditions as ``decode_subscription``. Never raises.
 
-    A member that has no partitions is not None: it has an Assignment with empty ``partitions``.
+    A member without partitions has an Assignment with empty ``partitions``, not None.
     """
     if not data or protocol_type != CONSUMER_PROTOCOL_TYPE:
         return None
@@ -83,7 +83,7 @@ def _subscription(reader: ByteReader) -> Subscription:
     owned: tuple[TopicPartitions, ...] = ()
     generation = -1
     rack = None
-    # Some clients write version 1 and stop before its field; Sarama's decoder and ours let them.
+    # Some clients write version 1 without its field; Sarama's decoder accepts that, and so do we.
     if version >= 1 and not reader.exhausted:
         owned = _topic_partitions(reader)
         generation = reader.i32() if version >= 2 else -1

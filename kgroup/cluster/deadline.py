@@ -1,4 +1,4 @@
-"""One deadline for everything that a command asks of the cluster."""
+"""A deadline for requests to the cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Deadline:
 
     @classmethod
     def after(cls, seconds: float) -> Deadline:
-        """The moment ``seconds`` from now."""
+        """The deadline ``seconds`` from now."""
         return cls(time.monotonic() + seconds)
 
     @property
@@ -24,7 +24,7 @@ class Deadline:
 
     @property
     def left_ms(self) -> int:
-        """Milliseconds that remain, at least 1: clients take 0 for no limit."""
+        """Milliseconds that remain, at least 1: clients read 0 as "no limit"."""
         return max(1, int(self.left_s * 1000))
 
     @property

@@ -13,7 +13,7 @@ from kgroup.cluster.librdkafka import NEVER_CREATES
 from kgroup.support.errors import SandboxError
 
 SESSION_TIMEOUT_MS = 2_000
-"""Short, so that the crash is noticed while somebody watches; the sandbox's brokers allow it."""
+"""Short, so that the group notices the crash while the user watches; the sandbox's brokers allow it."""
 
 _TIMEOUT_S = 15.0
 _SLICE_S = 0.2
@@ -22,13 +22,13 @@ _PARTITION = 0
 
 
 def topics(bootstrap_servers: str) -> frozenset[str]:
-    """The topics that there are; raises SandboxError."""
+    """The topics that exist. Raises SandboxError."""
     with _reported("list topics"):
         return frozenset(AdminClient(_settings(bootstrap_servers)).list_topics(timeout=_TIMEOUT_S).topics)
 
 
 def create_topic(bootstrap_servers: str, topic: str) -> None:
-    """A topic of one partition; raises SandboxError."""
+    """Create a topic with one partition. Raises SandboxError."""
     admin = AdminClient(_settings(bootstrap_servers))
     with _reported(f"create {topic}"):
         for future in admin.create_topics([NewTopic(topic, num_partitions=1)]).values():
@@ -36,7 +36,10 @@ def create_topic(bootstrap_servers: str, topic: str) -> None:
 
 
 def produce(bootstrap_servers: str, topic: str, offsets: range) -> None:
-    """Write one record for each offset, which it then has; raises SandboxError if one is not acknowledged."""
+    """Write one record for each offset, in order, so that it gets that offset.
+
+    Raises SandboxError if a record is not acknowledged.
+    """
     producer = Producer(_settings(bootstrap_servers) | {"acks": "all"})
     errors: list[KafkaError] = []
 
@@ -49,7 +52,7 @@ def produce(bootstrap_servers: str, topic: str, offsets: range) -> None:
             key = f"customer-{offset % 7}"
             producer.produce(topic, f"order {offset}", key, _PARTITION, on_delivery=delivered)
         until = time.monotonic() + _TIMEOUT_S
-        # In slices, since a signal that comes meanwhile ends a flush: it is not what was asked for that has failed.
+        # In slices: a signal ends a flush early, although nothing has failed.
         while producer.flush(_SLICE_S) and time.monotonic() < until:
             pass
         if len(producer) or errors:
@@ -57,7 +60,7 @@ def produce(bootstrap_servers: str, topic: str, offsets: range) -> None:
 
 
 class OrderWriter:
-    """Writes order after order while somebody reads at the head; the first is ``number``."""
+    """Writes orders one by one while a consumer reads at the log end; the first order is ``number``."""
 
     def __init__(self, bootstrap_servers: str, topic: str, number: int) -> None:
         self._producer = Producer(_settings(bootstrap_servers) | {"linger.ms": 0})
@@ -65,24 +68,25 @@ class OrderWriter:
         self.next = number
 
     def write(self) -> None:
-        """One order more; raises SandboxError."""
+        """Write the next order. Raises SandboxError."""
         with _reported(f"write to {self._topic}"):
             self._producer.produce(self._topic, f"order {self.next}", f"customer-{self.next % 7}", _PARTITION)
             self.next += 1
             self._producer.poll(0)
 
     def flush(self) -> None:
-        """Return when all that was written is there, or can't be."""
+        """Wait until all records are written, at most 15 s."""
         self._producer.flush(_TIMEOUT_S)
 
 
 def consume(
     bootstrap_servers: str, topic: str, group: str, commit_at: int | None, stop: Callable[[], bool]
 ) -> Iterator[int]:
-    """Join ``group`` and yield the offset of each record; commits once, at ``commit_at``; None: after each record.
+    """Join ``group`` and yield the offset of each record.
 
-    One that commits once is to crash, and its session is short; the other one stays, beside all that the demo starts.
-    It ends, and leaves the group, when ``stop`` says so. Raises SandboxError.
+    It commits once, when the committed offset is ``commit_at``; None: after each record. A consumer that commits once
+    is meant to crash, so its session timeout is short. The other kind runs on in parallel with what the demo starts.
+    When ``stop`` returns True it leaves the group and ends. Raises SandboxError.
     """
     short = {"session.timeout.ms": SESSION_TIMEOUT_MS, "heartbeat.interval.ms": SESSION_TIMEOUT_MS // 4}
     consumer = Consumer(

@@ -1,4 +1,4 @@
-"""Raw fetches: one request a leader for any number of partitions."""
+"""Raw Fetch requests: one request per leader for any number of partitions."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _READ_UNCOMMITTED, _READ_COMMITTED = 0, 1
 def fetch_request(
     positions: Mapping[TopicPartition, int], partition_max_bytes: int, *, read_committed: bool = False
 ) -> Any:
-    """Fetch from these offsets on; ``read_committed`` ends at the last stable offset, and names what was aborted.
+    """A Fetch from these offsets on. With ``read_committed`` it ends at the last stable offset and lists aborts.
 
-    A broker cuts each partition's answer off after ``partition_max_bytes``, and gives nothing of one whose first
-    batch is longer, but for the first partition that has anything: of that it gives one batch whatever its size.
+    A broker returns at most ``partition_max_bytes`` per partition. If a partition's first batch is longer, the broker
+    returns nothing for that partition. The first partition that has data is the exception: it returns one whole batch.
     """
     topics: dict[str, list[Any]] = {}
     for (topic, number), offset in positions.items():
@@ -32,7 +32,7 @@ def fetch_request(
             partition_max_bytes=partition_max_bytes,
         )
         topics.setdefault(topic, []).append(row)
-    # From version 13 on, topics are named by id.
+    # From version 13 on, topics are identified by id instead of name.
     return FetchRequest(
         max_wait_ms=_WAIT_MS,
         min_bytes=1,

@@ -1,6 +1,6 @@
-"""The first records of ranges of partitions: what a consumer at their starts would be given, and when it was written.
+"""The first record of ranges of partitions: what a consumer would get at their start, and when it was written.
 
-Few bytes of many partitions in one fetch a leader; longer and alone only where those tell nothing.
+One small fetch per leader covers many partitions. Partitions without a result are fetched alone, with more bytes.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ Span = tuple[TopicPartition, LogRange]
 
 @dataclass(frozen=True, slots=True)
 class FirstRecord:
-    """The first data record of a range; ``timestamp_ms`` (since 1970, the record's own) is None where it has none."""
+    """The first data record of a range. ``timestamp_ms`` (since 1970, the record's own) is None if it has none."""
 
     offset: int
     timestamp_ms: int | None
 
 
 First = FirstRecord | KgroupError | None
-"""None: the range holds no record, only markers, aborted records, or what compaction left of them."""
+"""None: the range holds no record, only markers, aborted records, or gaps left by compaction."""
 
 
 async def first_timestamps(client: CoordinatorClient, wanted: Iterable[Span]) -> dict[Span, int | KgroupError | None]:
     """When the first record of each range was written, in ms since 1970, by the record's own timestamp.
 
-    None where the range holds no record: transaction markers alone, or all was compacted away. A batch in a
-    codec that this client lacks tells the timestamp of its first record, which may lie a little before the
-    range. A KgroupError is a partition that could not be read, or whose records carry no time.
+    None: the range holds no record, only transaction markers or gaps left by compaction. If a batch uses a codec that
+    is not installed, the result is the timestamp of the batch's first record, which may be slightly before the range. A
+    KgroupError: the partition could not be read, or its records carry no timestamp.
     """
     spans = list(wanted)
     layouts = await topic_layouts(client, {topic for (topic, _), _ in spans})
@@ -63,9 +63,10 @@ async def first_records(
     *,
     read_committed: bool = False,
 ) -> dict[Span, First]:
-    """The first record of each range; a partition may be in several, of groups that stand at different offsets.
+    """The first record of each range. A partition may have several ranges, one for each group's offset.
 
-    With ``read_committed`` records of aborted transactions are none, and a range must end at the last stable offset.
+    With ``read_committed`` records of aborted transactions do not count; a range must then end at the last stable
+    offset.
     """
     results: dict[Span, First] = {}
     rounds: dict[tuple[int, int], list[Span]] = {}
@@ -76,7 +77,7 @@ async def first_records(
         if isinstance(leader, KgroupError):
             results[span] = leader
             continue
-        # A fetch can't name a partition twice.
+        # A Fetch can't name a partition twice.
         asked[place] = nth = asked.get(place, -1) + 1
         rounds.setdefault((leader, nth), []).append(span)
     parts = [(leader, part) for (leader, _), spans in rounds.items() for part in _parts(spans, _PARTITIONS_PER_REQUEST)]
@@ -95,7 +96,7 @@ def _leader(layout: TopicLayout | KgroupError | None, place: TopicPartition) -> 
 async def _first_of_leader(
     client: CoordinatorClient, leader: int, spans: Collection[Span], read_committed: bool
 ) -> dict[Span, First]:
-    """All partitions in one small fetch; those of which it brought nothing one by one, until they have told."""
+    """Fetch all partitions in one small request, then those without a result one by one with growing size."""
     results: dict[Span, First] = {}
     left = {span: span[1].start for span in spans}
     size, alone = _LITTLE_BYTES, len(left) == 1
@@ -120,14 +121,14 @@ async def _first_of_leader(
                     results[span] = Unreachable("gave no record in time", code="timed-out")
                 else:
                     rest[span] = told
-        # What had nothing in a little is a long batch, or a long row of what is no record.
+        # No result from a small fetch: the batch is long, or many batches that hold no record come first.
         size = min(_MOST_BYTES, size * _GROWTH) if alone else size
         left, alone = rest, True
     return results
 
 
 def _told(row: Any, span: Span, start: int) -> First | int:
-    """What one partition's answer tells from ``start`` on; a number is where to read on before it tells anything."""
+    """The result of one partition's response from ``start`` on; a number is the offset at which to read on."""
     (topic, _), log = span
     if row is None:
         return Unreachable("was left out of the answer")
@@ -145,16 +146,16 @@ def _told(row: Any, span: Span, start: int) -> First | int:
 
 
 class _Aborted:
-    """Tells the batches that are no records to a reader: markers, and those of transactions that were aborted."""
+    """Recognizes batches that hold no visible record: transaction markers and batches of aborted transactions."""
 
     def __init__(self, transactions: Sequence[Any]) -> None:
         self._begins = sorted((row.first_offset, row.producer_id) for row in transactions)
         self._aborted: set[int] = set()
 
     def skips(self, batch: RecordBatch) -> bool:
-        """Whether this one is none; asked of each in the log's order."""
+        """Whether to skip this batch. Must be called for each batch in log order."""
         if batch.control:
-            # Its transaction has ended, either way.
+            # A marker ends the producer's transaction, committed or aborted.
             self._aborted.discard(batch.producer_id)
             return True
         while self._begins and self._begins[0][0] < batch.end:
@@ -163,7 +164,7 @@ class _Aborted:
 
 
 def _first_of(batch: RecordBatch, start: int) -> FirstRecord | None:
-    """The batch's first record from ``start`` on; where it can't be unpacked, one for all that lie there."""
+    """The batch's first record from ``start`` on. Without the batch's codec, the offset is the range's start."""
     try:
         found = first_at(batch, start)
     except MalformedRecord:

@@ -1,6 +1,6 @@
-"""Dynamic configs of groups (KIP-848: resource type GROUP): what is set for a group, and setting it.
+"""Read and set the dynamic configs of groups (KIP-848: resource type GROUP).
 
-They outlive the group's members, and need not wait for the group to exist.
+They remain when the group's members leave, and can be set before the group exists.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ _DYNAMIC_GROUP_CONFIG = 8
 _SET, _DELETE = 0, 1
 """AlterConfigOp.OpType"""
 _UNKNOWN_TYPE = frozenset({INVALID_REQUEST, UNSUPPORTED_VERSION})
-"""What brokers before 3.8 say, which have no such configs."""
+"""Error codes of brokers before 3.8, which have no group configs."""
 _GROUPS_PER_REQUEST = 1000
 _APPLIED_S, _LOOK_AGAIN_S = 2.0, 0.02
-"""How long a broker may take to have what the controller has written; it is a few milliseconds."""
+"""How long to wait until a broker shows what the controller wrote, and how often to ask; usually milliseconds."""
 
 
 async def group_configs(client: CoordinatorClient, groups: Iterable[str]) -> dict[str, Mapping[str, str] | KgroupError]:
-    """What is set for each group itself, by name; what the brokers' defaults are is left out.
+    """The configs set for each group itself, by name. The brokers' defaults are left out.
 
-    Raises KgroupError where no broker answers.
+    Raises KgroupError if no broker answers.
     """
 
     def own(row: Any) -> Mapping[str, str]:
@@ -53,7 +53,7 @@ async def group_configs(client: CoordinatorClient, groups: Iterable[str]) -> dic
 
 
 async def setting_in_force(client: CoordinatorClient, groups: Iterable[str], name: str) -> dict[str, str | KgroupError]:
-    """One setting's value for each group, its own or the broker's; a group without any is left out."""
+    """One config's effective value for each group: its own or the broker's. Groups without a value are left out."""
     found: dict[str, str | KgroupError] = {}
     async for group, row in _rows(client, groups, [name]):
         value = row if isinstance(row, KgroupError) else next((i.value for i in row.configs if i.name == name), None)
@@ -65,10 +65,10 @@ async def setting_in_force(client: CoordinatorClient, groups: Iterable[str], nam
 async def set_configs(
     client: CoordinatorClient, wanted: Mapping[str, Mapping[str, str | None]]
 ) -> dict[str, KgroupError | None]:
-    """Set configs of groups, and delete those that are None (IncrementalAlterConfigs); None: done.
+    """Set configs of groups, and delete those whose value is None (IncrementalAlterConfigs). Result None: done.
 
-    A value that the broker does not take is Refused [invalid-config] with the broker's own words. Raises KgroupError
-    where no broker answers; setting the same again changes nothing.
+    If the broker rejects a value, the result is Refused [invalid-config] with the broker's message. Raises KgroupError
+    if no broker answers. Setting the same value again changes nothing.
     """
     results: dict[str, KgroupError | None] = {group: None for group, configs in wanted.items() if not configs}
     for groups in _chunks([group for group, configs in wanted.items() if configs]):
@@ -82,9 +82,9 @@ async def set_configs(
 
 
 async def _applied(client: CoordinatorClient, wanted: Mapping[str, Mapping[str, str | None]]) -> None:
-    """Wait until the broker shows them: whoever looks next, as undo does, must not find what was there before.
+    """Wait up to 2 s until the broker shows the new values, so that a later read, as in undo, does not see old ones.
 
-    They are set however this ends.
+    The configs are set whether or not this wait succeeds.
     """
     until = Deadline.after(_APPLIED_S)
     while True:

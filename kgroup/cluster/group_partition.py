@@ -6,9 +6,10 @@ OFFSETS_TOPIC = "__consumer_offsets"
 
 
 def partition_of(group_id: str, partitions: int) -> int:
-    """The partition of ``__consumer_offsets``, of so many, that holds a group; its leader is the coordinator.
+    """The partition of ``__consumer_offsets`` that holds a group; its leader is the group's coordinator.
 
-    Java's ``abs(String.hashCode()) % partitions`` over UTF-16 code units, where abs(-2**31) is 0:
+    ``partitions`` is the topic's number of partitions. Java's ``abs(String.hashCode()) % partitions`` over UTF-16 code
+    units, where abs(-2**31) is 0:
     ``partition_of("polygenelubricants", 50) == 0``, ``partition_of("abc", 50) == 4`` (96354 % 50).
     """
     code = 0
@@ -21,7 +22,7 @@ def partition_of(group_id: str, partitions: int) -> int:
 
 
 def a_group_in_each(partitions: int) -> list[str]:
-    """A group id for every partition, none of which anybody has given to a group."""
+    """An invented group id for each partition of ``__consumer_offsets``, in the order of the partitions."""
     found: dict[int, str] = {}
     number = 0
     while len(found) < partitions:

@@ -1,6 +1,7 @@
-"""What the lag of groups is judged by, in few round trips: a request a leader, a scan a partition of the offsets topic.
+"""Read the facts needed to judge the lag of groups, in few round trips.
 
-Everything that does not wait for another answer is asked for at the same time. What can't be read costs its own part.
+It needs one request per leader, and one scan per partition of ``__consumer_offsets``. Independent requests are sent at
+the same time. If one part cannot be read, only that part is missing.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from kgroup.cluster.topic_retention import TopicRetentions
 
 _MOST_OTHERS = 2000
-"""Of so many groups the commits are read, to see which of them read the same topics: a request for each thousand."""
+"""Of at most this many groups the commits are read, to find those that read the same topics (1,000 per request)."""
 
 _MOST_SIGNS = 50
 _SIGNS_BUDGET_S = 0.3
@@ -34,13 +35,13 @@ _SIGNS_BUDGET_S = 0.3
 
 @dataclass(frozen=True, slots=True)
 class LagWants:
-    """What is to be read beside the groups.
+    """What to read in addition to the groups.
 
-    ``moments_ms`` is when the logs' ends are to be known. ``since_ms`` is how far back the log of each group is read
-    (none for those that are not in it), for ``log_budget_s``; ``to_state`` reads on to their newest state. ``floors``
-    are offsets below which a group's log is known. ``first_unread`` reads the first unread record of each partition
-    that lags. ``surroundings`` are retention and the other groups of the topics that lag; who of these is quiet is told
-    since ``quiet_since_ms``.
+    ``moments_ms`` are the times for which log offsets are read. ``since_ms`` is how far back each group's history in
+    ``__consumer_offsets`` is read, within ``log_budget_s``; groups that are not in it are skipped. ``to_state`` reads
+    on to their newest state. ``floors`` are offsets below which a group's history is known already. ``first_unread``
+    reads the first unread record of each partition that lags. ``surroundings`` reads the retention and the other groups
+    of the topics that lag, and the last activity of those groups since ``quiet_since_ms``.
     """
 
     moments_ms: tuple[int, ...]
@@ -56,9 +57,9 @@ class LagWants:
 
 @dataclass(frozen=True, slots=True)
 class Others:
-    """The commits of all groups on topics that lag; ``last_ms`` are their last signs (None: not since then).
+    """The commits of all groups on topics that lag. ``last_ms`` is each group's last activity; None: none found.
 
-    ``unseen`` is which groups could not be read, in words: they may read the same topics. None: there are none.
+    ``unseen`` describes the groups that could not be read and may read the same topics; None: there are none.
     """
 
     committed: Mapping[str, Committed]
@@ -68,7 +69,7 @@ class Others:
 
 @dataclass(frozen=True, slots=True)
 class LagFacts:
-    """What was read. ``others`` is why not where it could not be; ``logs`` are empty where none was asked for."""
+    """The results. ``others`` is a string if it could not be read: the reason. ``logs`` is empty if not requested."""
 
     layouts: Mapping[str, TopicLayout | KgroupError]
     views: Mapping[TopicPartition, LogView | KgroupError]
@@ -80,13 +81,13 @@ class LagFacts:
 
 
 def unread_span(partition: Partition, view: LogView | KgroupError | None, *, read_committed: bool) -> LogRange | None:
-    """What a consumer would be given next: [first unread, end). None where it is unknown, or empty."""
+    """[first unread offset, end) of the partition: what a consumer gets next. None if unknown or empty."""
     commit, log = partition.commit, partition.log
     if commit is None or log is None:
         return None
     start, end = max(commit.offset, log.start), log.end
     if isinstance(view, LogView):
-        # Retention may have taken records since the range was read.
+        # Retention may have deleted records since the range was read.
         start = max(start, view.start)
         end = min(end, view.last_stable.offset) if read_committed else end
     elif read_committed:
@@ -97,7 +98,7 @@ def unread_span(partition: Partition, view: LogView | KgroupError | None, *, rea
 async def read_lag_facts(
     client: CoordinatorClient, coordinators: GroupCoordinators, groups: Sequence[Group], wants: LagWants
 ) -> LagFacts:
-    """Read it before the client's deadline."""
+    """Read all facts before the client's deadline."""
     topics = {p.topic for group in groups for p in group.partitions}
     layouts = await topic_layouts(client, {*topics, OFFSETS_TOPIC})
     lowest = wants.floors
@@ -156,7 +157,7 @@ async def _opened(
 ) -> Found:
     if not held:
         return {}
-    # Imported here, as what is below: a group that has read everything does not pay for it.
+    # Imported here, as below: a group without lag does not need it.
     from kgroup.cluster.open_transactions import open_transactions
 
     return await open_transactions(client, layouts, held)
@@ -175,7 +176,7 @@ async def _kept(
 async def _others(
     client: CoordinatorClient, coordinators: GroupCoordinators, wants: LagWants, topics: set[str]
 ) -> Others | str | None:
-    """All groups that have commits on these topics; a string is why they are not known."""
+    """All groups that have commits on these topics; a string is the reason why they are unknown."""
     if not wants.surroundings or not topics:
         return None
     try:

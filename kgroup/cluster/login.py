@@ -1,4 +1,4 @@
-"""kafka-python's side of a login: its SASL mechanisms, and tokens in the form that it takes."""
+"""Login through kafka-python: its SASL mechanisms, and token providers of the class that it requires."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TOKEN_PROVIDER = "sasl_oauth_token_provider"
 
 
 def client_arguments(settings: Settings) -> dict[str, Any]:
-    """The settings as kafka-python takes them; it insists on token providers of a class of its own."""
+    """The settings as kafka-python's arguments. Token providers are registered as its own abstract class."""
     arguments = kafka_python_config(settings)
     if _TOKEN_PROVIDER in arguments:
         AbstractTokenProvider.register(type(arguments[_TOKEN_PROVIDER]))
@@ -22,5 +22,5 @@ def client_arguments(settings: Settings) -> dict[str, Any]:
 
 
 def exchange(settings: Settings, mechanism: str, host: str) -> Any:
-    """One login with the mechanism, step by step: auth_bytes(), receive(answer), is_done()."""
+    """A login with this mechanism, to be driven step by step: auth_bytes(), receive(answer), is_done()."""
     return get_sasl_mechanism(mechanism)(host=host, **client_arguments(settings))

@@ -1,4 +1,4 @@
-"""Requests to the coordinator of a group that change it, and what is known when no answer comes."""
+"""Send a change to a group's coordinator, and say what is known if no response comes."""
 
 from __future__ import annotations
 
@@ -18,22 +18,25 @@ from kgroup.cluster.coordinator.groups import GroupCoordinators
 from kgroup.support.errors import KgroupError, Unreachable
 
 MAYBE_STORED = frozenset({UNKNOWN_SERVER_ERROR, REQUEST_TIMED_OUT, COORDINATOR_NOT_AVAILABLE})
-"""After these, what was written may have been stored, or not: a coordinator that lost its replicas says the last."""
+"""After these error codes the write may be stored or not. A coordinator that lost its replicas sends the last one."""
 
 MAYBE_LATER = frozenset({REQUEST_TIMED_OUT, COORDINATOR_NOT_AVAILABLE})
-"""After these it may be in the coordinator's log, and count when its followers have it too: not yet is not never."""
+"""After these error codes the write may be in the coordinator's log, and take effect once its followers have it.
+
+So the old value, if read now, does not prove that the write failed.
+"""
 
 UNSURE = MAYBE_STORED | RETRIABLE_COORDINATOR_ERRORS
-"""Worth asking again."""
+"""Error codes after which to ask again."""
 
 _TRIES = 3
 _LEAST_PATIENCE_MS = 1000
 
 
 class NoResponse:
-    """No answer came; the request may have been carried out, unless it was not even ``sent``.
+    """No response came. If the request was ``sent``, the coordinator may have carried it out.
 
-    ``node`` is the broker that did not answer, None where there was none to ask.
+    ``node`` is the broker that did not answer, None if there was none to ask.
     """
 
     def __init__(self, cause: Callable[[], KgroupError], *, sent: bool, node: int | None = None) -> None:
@@ -43,16 +46,16 @@ class NoResponse:
 
     @cached_property
     def reason(self) -> KgroupError:
-        """Why; found out when it is asked for, which may take a connection of its own."""
+        """Why no response came. Determined on first access, which may open a connection of its own."""
         return self._cause()
 
 
 async def to_coordinator(
     client: CoordinatorClient, coordinators: GroupCoordinators, group: str, request: Any, patience_ms: int | None = None
 ) -> Any:
-    """The coordinator's answer, Lost where there was none, or the KgroupError that makes all trying vain.
+    """The coordinator's response, NoResponse if there was none, or a KgroupError for which a retry is useless.
 
-    ``patience_ms`` is for what is not tried again; None: a third of the time.
+    ``patience_ms`` is how long to wait for the response; None: a third of the remaining time, at least 1 s.
     """
     try:
         await coordinators.locate([group])
@@ -63,7 +66,7 @@ async def to_coordinator(
         return node
     if node is None:
         return NoResponse(partial(of_change, COORDINATOR_NOT_AVAILABLE, group), sent=False)
-    # A third of the time: what gets no answer is to be read back, and perhaps tried again, within it.
+    # A third of the time: after a missing response the caller reads back, and may try again, within the deadline.
     third_ms = max(_LEAST_PATIENCE_MS, client.deadline.left_ms // _TRIES)
     answer = await client.send(request, node, third_ms if patience_ms is None else patience_ms)
     if isinstance(answer, BaseException):
@@ -74,7 +77,7 @@ async def to_coordinator(
 
 
 def unknown_outcome(reason: KgroupError) -> KgroupError:
-    """What to report of a change that can't be told from one that was not made."""
+    """The error for a change that may or may not have been stored."""
     return Unreachable(
         f"it is unknown whether this was stored: {reason.message}",
         code="outcome-unknown",

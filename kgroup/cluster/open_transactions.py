@@ -1,8 +1,8 @@
-"""Open transactions of partitions: who holds the last stable offset back, and whether a coordinator still knows it.
+"""Open transactions of partitions: which producer holds back the last stable offset, and does a coordinator know it?
 
-As ``kafka-transactions.sh find-hanging`` does it (KIP-664): the partitions' leaders name the producers, and all
-brokers, as coordinators of transactions, are asked what they know of these. A coordinator leaves out without a word
-what this user may not DESCRIBE.
+The method is that of ``kafka-transactions.sh find-hanging`` (KIP-664). The partitions' leaders name the producers.
+Then all brokers, as transaction coordinators, are asked for these producers. A coordinator silently omits
+transactions that this user may not DESCRIBE.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ async def open_transactions(
     *,
     sees_all: bool = False,
 ) -> Found:
-    """The open transactions of each partition, the first one first; why not, where it could not be asked (READ).
+    """The open transactions of each partition, oldest first; an error if it could not be read (it needs READ).
 
-    ``sees_all`` says that no transactional id is hidden from this user: only then is one that no coordinator shows
-    known to be unknown to all of them.
+    ``sees_all`` means that no transactional id is hidden from this user. Only then does a transaction that no
+    coordinator shows count as unknown to all of them (``known`` False, otherwise None).
     """
     found = await _of_partitions(client, layouts, sorted(set(places)))
     producers = {one.producer_id for row in found.values() if not isinstance(row, KgroupError) for one in row}
@@ -97,7 +97,7 @@ def _rows(answer: Any) -> Iterator[tuple[TopicPartition, tuple[OpenTransaction, 
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """What a coordinator says of a producer; ``places`` None: it would not tell where."""
+    """A coordinator's facts about a producer. ``places`` None: the coordinator did not describe its transaction."""
 
     transactional_id: str
     began_ms: int | None
@@ -105,7 +105,7 @@ class _Told:
 
 
 async def _of_coordinators(client: CoordinatorClient, producers: Sequence[int]) -> tuple[dict[int, _Told], bool]:
-    """(what is known of these producers, whether every broker answered)."""
+    """(facts by producer id, whether every broker answered)."""
     nodes = sorted(client.brokers)
     listing = ListTransactionsRequest(state_filters=[], producer_id_filters=list(producers), max_version=0)
     answers = await client.send_all([(node, listing) for node in nodes])
@@ -130,7 +130,7 @@ async def _of_coordinators(client: CoordinatorClient, producers: Sequence[int]) 
 
 
 def _judged(one: OpenTransaction, told: Mapping[int, _Told], *, sure: bool) -> OpenTransaction:
-    """The transaction as its coordinator sees it."""
+    """The transaction, completed with its coordinator's facts."""
     answer = told.get(one.producer_id)
     if answer is None:
         return replace(one, known=False if sure else None)

@@ -1,7 +1,7 @@
-"""Kafka's primitive encodings, read from bytes, for the decoders of stored records and of member metadata.
+"""Decode Kafka's primitive types from bytes, for stored records and member metadata.
 
-Two dialects (KIP-482). The old one has fixed lengths: int16 before a string, int32 before bytes and arrays,
--1 for null. The *compact* one ("flexible versions") has an unsigned varint of length + 1, 0 for null, and
+There are two encodings (KIP-482). The old one has fixed-size lengths: int16 before a string, int32 before bytes and
+arrays, -1 for null. The *compact* one ("flexible versions") has an unsigned varint of length + 1, 0 for null, and
 ends each struct with a section of tagged fields.
 """
 
@@ -26,13 +26,13 @@ _I64 = Struct(">q")
 _URL_SAFE, _STANDARD = bytes.maketrans(b"+/", b"-_"), bytes.maketrans(b"-_", b"+/")
 
 FAULTS = (struct_error, IndexError, UnicodeDecodeError)
-"""What reading broken bytes raises besides MalformedRecord; the decoders turn these into it."""
+"""What reading broken bytes raises besides MalformedRecord. The decoders convert these to MalformedRecord."""
 
 NO_TAGS: Mapping[int, bytes] = MappingProxyType({})
 
 
 class MalformedRecord(KgroupError):
-    """Bytes that no version of Kafka writes: truncated, a length that leads outside, not UTF-8."""
+    """Bytes that no version of Kafka writes: truncated, a length beyond the end, not UTF-8."""
 
     code = "malformed-record"
 
@@ -41,7 +41,7 @@ class MalformedRecord(KgroupError):
 def topic_id(raw: bytes) -> str | None:
     """The 16 bytes of a topic id as Kafka prints it (base64url, 22 characters); None for Kafka's zero id.
 
-    ``uuid.UUID(bytes=raw)`` is the same id in the form that kafka-python has.
+    ``uuid.UUID(bytes=raw)`` is the same id as kafka-python represents it.
     """
     if len(raw) != 16:
         raise MalformedRecord(f"a topic id has 16 bytes, not {len(raw)}")
@@ -51,14 +51,14 @@ def topic_id(raw: bytes) -> str | None:
 
 
 def raw_topic_id(text: str) -> bytes:
-    """The 16 bytes of what ``topic_id`` has made of them."""
+    """The 16 bytes of a topic id that ``topic_id`` formatted."""
     return a2b_base64(text.encode("ascii").translate(_STANDARD) + b"==")
 
 
 class ByteReader:
-    """Reads values one after the other from ``data``; ``pos`` is where the next one begins.
+    """Reads values one after the other from ``data``; ``pos`` is the position of the next one.
 
-    Every method raises MalformedRecord or one of FAULTS where the bytes don't hold what is asked for.
+    Every method raises MalformedRecord or one of FAULTS if the bytes do not hold the value.
     """
 
     __slots__ = ("data", "pos")
@@ -69,7 +69,7 @@ class ByteReader:
 
     @property
     def exhausted(self) -> bool:
-        """Whether everything was read."""
+        """Whether all bytes were read."""
         return self.pos >= len(self.data)
 
     def i8(self) -> int:
@@ -123,7 +123,7 @@ class ByteReader:
 
     def string(self) -> str:
         """A string of the old dialect; null is malformed."""
-        # Written out, as this and bytes_ are most of what a classic group's record costs.
+        # Not built on take(): this and bytes_ are most of the cost of decoding a classic group's record.
         data = self.data
         start = self.pos + 2
         stop: int = start + _I16.unpack_from(data, self.pos)[0]
@@ -213,6 +213,6 @@ class ByteReader:
         return values
 
     def _check_count(self, count: int) -> None:
-        # Each item takes a byte at least: a broken count must not make us loop or allocate for minutes.
+        # Each item is at least one byte: a broken count must not make us loop or allocate for minutes.
         if not 0 <= count <= len(self.data) - self.pos:
             raise MalformedRecord(f"{count} items expected where {len(self.data) - self.pos} bytes are left")

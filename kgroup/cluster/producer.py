@@ -1,4 +1,4 @@
-"""Writing records to a topic that exists, each acknowledged by all replicas in sync."""
+"""Write records to an existing topic, each acknowledged by all in-sync replicas."""
 
 from __future__ import annotations
 
@@ -20,27 +20,30 @@ _SETTINGS = {
     "enable.idempotence": True,
     "acks": "all",
     "linger.ms": 5,
-    # A record may have been compressed where it came from, and be over the topic's limit without.
+    # A record may have been compressed at its source, and exceed the topic's limit when uncompressed.
     "compression.type": "lz4",
-    # What is too large is for the broker to say: the topic's limit counts, not the client's default.
+    # The broker decides what is too large: the topic's limit counts, not the client's default.
     "message.max.bytes": _LARGEST_MESSAGE,
-    # What bounds memory.
+    # Bounds the memory used.
     "queue.buffering.max.kbytes": 16_384,
-    # Java's: a key goes where the topic's other producers put it.
+    # Java's partitioner, so that a key goes to the same partition as with the topic's other producers.
     "partitioner": "murmur2_random",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class RetentionPolicy:
-    """How long a topic keeps what is written to it. ``retention_ms`` None: for ever; ``compacted``: needs keys."""
+    """How long a topic keeps its records. ``retention_ms`` None: for ever. ``compacted``: records need keys."""
 
     retention_ms: int | None
     compacted: bool
 
 
 def keeping_of(config: Mapping[str, Any], topic: str, *, timeout_s: float) -> RetentionPolicy | None:
-    """What the topic's configuration says, None where it can't be read (it needs DESCRIBE_CONFIGS)."""
+    """Read the topic's retention; None if its configuration can't be read (needs DESCRIBE_CONFIGS).
+
+    ``retention_ms`` is None also with LogAppendTime: written records then count as new, whatever their timestamp.
+    """
     watch = ClientWatch(timeout_s)
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
     try:
@@ -56,10 +59,10 @@ def keeping_of(config: Mapping[str, Any], topic: str, *, timeout_s: float) -> Re
 
 
 class TopicWriter:
-    """Writes to one topic; a context manager that throws away what is unsent where its block fails.
+    """Writes to one topic. A context manager that discards unsent records if its block fails.
 
-    ``timeout_s`` is how long no record at all may be acknowledged. ``add`` and ``finish`` raise for *any* record
-    that was refused: NotAuthorized, NotFound, Refused with code ``too-large`` or ``not-accepted``, Unreachable.
+    ``timeout_s`` is how long to wait without any record being acknowledged. ``add`` and ``finish`` raise for *any*
+    record that was refused: NotAuthorized, NotFound, Refused with code ``too-large`` or ``not-accepted``, Unreachable.
     """
 
     def __init__(self, config: Mapping[str, Any], topic: str, *, timeout_s: float) -> None:
@@ -73,13 +76,13 @@ class TopicWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        with suppress(KafkaException):  # of a producer that has failed, which is known
+        with suppress(KafkaException):  # raised by a producer that has failed; its error is already known
             if kind is not None:
                 self._producer.purge()
             self._producer.flush(_POLL_S)
 
     def add(self, key: bytes | None, value: bytes | None, timestamp_ms: int | None, headers: Headers) -> None:
-        """Queue one record, waiting for room. A timestamp of None, or of 0, becomes the present."""
+        """Queue one record; waits while the queue is full. A timestamp of None or 0 becomes the present time."""
         if not len(self._producer):
             self._watch.progress()
         while True:
@@ -100,7 +103,7 @@ class TopicWriter:
         self._serve(0)
 
     def finish(self) -> None:
-        """Return when every record is acknowledged."""
+        """Wait until every record is acknowledged."""
         while len(self._producer):
             self._wait()
         self._check()
@@ -113,7 +116,7 @@ class TopicWriter:
     def _serve(self, seconds: float) -> None:
         try:
             self._producer.poll(seconds)
-        except KafkaException as error:  # a fatal one, after which nothing can be sent
+        except KafkaException as error:  # fatal: the producer can send nothing more
             raise self._refused(error.args[0]) from error
         self._check()
 

@@ -1,7 +1,7 @@
-"""What this user may do to groups and topics, as the brokers themselves work it out (KIP-430); nothing is tried.
+"""What this user may do to groups and topics, as the brokers compute it (KIP-430). Nothing is tried out.
 
-DescribeGroups up to version 5 answers for every group id, also of other types and of groups that do not exist: for
-those it says "Dead", and the rights (seen on 4.3). Without an authorizer a broker names all operations.
+DescribeGroups up to version 5 returns the rights for any group id, including other group types and groups that do not
+exist; for those it reports state "Dead" (seen on 4.3). A broker without an authorizer reports all operations.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kgroup.cluster.topics import metadata_request
 from kgroup.support.errors import KgroupError, NotAuthorized
 
 Operations = frozenset[str]
-"""READ, DELETE, ALTER_CONFIGS, ...; those that others imply are among them."""
+"""READ, DELETE, ALTER_CONFIGS, ..., including operations that others imply."""
 
 _LAST_THAT_ANSWERS_FOR_ALL = 5
 _NAMES = {
@@ -37,7 +37,7 @@ _NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """What this user may do, by group and by topic; None is unknown, and ``why`` says why.
+    """The operations allowed to this user, by group and by topic. None is unknown; ``why`` is the reason.
 
     A topic that does not exist is left out.
     """
@@ -50,7 +50,7 @@ class Rights:
 async def rights(
     client: CoordinatorClient, coordinators: GroupCoordinators, groups: list[str], topics: Collection[str]
 ) -> Rights:
-    """The rights on these groups and topics: a request to each coordinator, and one for the topics, side by side."""
+    """Read the rights in parallel: one request to each coordinator, and one for the topics."""
     answers = await client.gather([_of_groups(coordinators, groups), _of_topics(client, topics)])
     (of_groups, group_error), (of_topics, topic_error) = answers
     error = group_error or topic_error

@@ -1,7 +1,7 @@
-"""How long members may be silent before the coordinator takes them for dead: no answer about a group says it.
+"""Session timeouts: how long a member may be silent before the coordinator removes it. No group API reports them.
 
-A classic member brings its own session timeout, which stands in the group's newest record in
-``__consumer_offsets``. All members of the consumer protocol have the group's, a dynamic setting of the broker.
+A classic member sets its own session timeout, which is in the group's newest record in ``__consumer_offsets``.
+All members of the consumer protocol share the group's timeout, a dynamic group config on the broker.
 """
 
 from __future__ import annotations
@@ -23,21 +23,22 @@ _BUDGET_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Sessions:
-    """Session timeouts in ms by (group, member id). A member that is not in it is unknown, and ``note`` says why."""
+    """Session timeouts in ms by (group, member id). If a member is missing, ``note`` says why it is unknown."""
 
     timeouts_ms: Mapping[tuple[str, str], int]
     note: str | None = None
 
     def of(self, group: Group) -> dict[str, int]:
-        """Those of one group, by member id."""
+        """The timeouts of one group in ms, by member id. Members whose timeout is unknown are left out."""
         pairs = ((m.member_id, self.timeouts_ms.get((group.name, m.member_id))) for m in group.members or ())
         return {member_id: timeout for member_id, timeout in pairs if timeout is not None}
 
 
 async def session_timeouts(client: CoordinatorClient, groups: Sequence[Group]) -> Sessions:
-    """The session timeout of every member, as far as rights and a second of reading go; raises nothing for the rest.
+    """The session timeout of each member, as far as this user's rights and one second of reading allow.
 
-    A classic member inside a consumer group (an online upgrade) keeps its own, which is not looked for.
+    Raises nothing for the rest. A classic member inside a consumer group (online upgrade) has its own timeout, which is
+    not searched for.
     """
     classic = [group for group in groups if group.type == "classic" and group.members]
     consumer = [group for group in groups if group.type == "consumer" and group.members]
@@ -57,7 +58,7 @@ async def session_timeouts(client: CoordinatorClient, groups: Sequence[Group]) -
 async def _classic(client: CoordinatorClient, groups: Sequence[Group]) -> tuple[dict[tuple[str, str], int], str | None]:
     if not groups:
         return {}, None
-    # Imported here: the decoders of all record types.
+    # Imported here: it loads the decoders of all record types.
     from kgroup.cluster.offsets_topic.scan import latest_generations
 
     budget = Deadline.after(min(_BUDGET_S, client.deadline.left_s))
@@ -75,9 +76,9 @@ async def _classic(client: CoordinatorClient, groups: Sequence[Group]) -> tuple[
 
 
 async def consumer_sessions(client: CoordinatorClient, groups: Sequence[str]) -> dict[str, int]:
-    """The timeout, in ms, of members of the consumer protocol, by group, of those that this user may ask for.
+    """The session timeout in ms for members of the consumer protocol, by group.
 
-    Brokers before 3.8 have no such setting.
+    Groups whose configs this user may not read are left out. Brokers before 3.8 have no such setting.
     """
     try:
         values = await setting_in_force(client, groups, SESSION_CONFIG)

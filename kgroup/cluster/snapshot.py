@@ -1,5 +1,6 @@
-"""What the cluster says of groups at one moment, in few round trips: for any number of groups, a request for
-each coordinator that keeps some of them and for each broker that leads some of their partitions.
+"""The state of groups at one moment, in few round trips.
+
+For any number of groups: one request for each of their coordinators, and for each leader of their partitions.
 """
 
 from __future__ import annotations
@@ -49,17 +50,16 @@ T = TypeVar("T")
 
 DESCRIBED_TYPES = ("classic", "consumer")
 HIDDEN_FOR_S = 30.0
-"""How long what is hidden of a group is believed, as long as the broker shows the same commits of it."""
+"""How long a result about hidden commits is reused, while the broker shows the same commits for the group."""
 
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """How much of a group is read: its offsets, where the logs begin and end, its generation.
+    """What to read of a group: its offsets, the bounds of the logs, its generation.
 
-    ``generation_budget_s`` is how long ``__consumer_offsets`` may be searched; 0 leaves generation and leader
-    out. ``stable`` makes an error of each commit that an open transaction is about to replace.
-    ``hidden_budget_s`` is how long ``__consumer_offsets`` is searched for commits that the broker may hide from this
-    user; 0: whether it hides some does not matter.
+    ``generation_budget_s`` is how long to search ``__consumer_offsets``; 0 leaves out generation and leader. ``stable``
+    turns each commit that an open transaction is about to replace into an error. ``hidden_budget_s`` is how long to
+    search ``__consumer_offsets`` for commits that the broker may hide from this user; 0: do not search.
     """
 
     offsets: bool = True
@@ -71,7 +71,7 @@ class Want:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Groups in the order they were asked for, the rows that failed, and what could not be seen."""
+    """Groups in the order of the request, the errors, and notes on what could not be seen."""
 
     groups: tuple[Group, ...]
     errors: tuple[RowError, ...]
@@ -80,7 +80,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class _Searched:
-    """What was found to be hidden of a group that showed these commits, and when."""
+    """The hidden commits found for a group, the commits it showed then, and when (monotonic clock)."""
 
     shown: frozenset[TopicPartition]
     hidden: Hidden
@@ -88,7 +88,7 @@ class _Searched:
 
 
 class Cluster(OffsetsTopicConnection):
-    """An open connection to a cluster, for reading."""
+    """An open connection to a cluster for reading."""
 
     def __init__(self, settings: Settings) -> None:
         """Connect. Raises Unreachable or AuthenticationFailed with the reason."""
@@ -97,15 +97,15 @@ class Cluster(OffsetsTopicConnection):
         self._hidden: dict[str, _Searched] = {}
 
     def list_groups(self) -> GroupListing:
-        """All groups of all kinds, without their members."""
+        """All groups of all types, without their members."""
         return self._ask(self._coordinators.list_groups)
 
     def topic_names(self) -> tuple[ListedTopic, ...]:
-        """All topics that this user may see, by name."""
+        """All topics that this user may see, sorted by name."""
         return self._ask(list_topics, self._client)
 
     def check_topics(self, topics: Sequence[str]) -> tuple[str, ...]:
-        """Those of the topics that do not exist. Raises NotAuthorized for one that may not be seen."""
+        """The topics that do not exist. Raises NotAuthorized if this user may not see one of them."""
         layouts = self._ask(topic_layouts, self._client, topics)
         for topic, layout in layouts.items():
             if isinstance(layout, NotAuthorized):
@@ -113,7 +113,7 @@ class Cluster(OffsetsTopicConnection):
         return tuple(topic for topic in topics if isinstance(layouts.get(topic), KgroupError))
 
     def committed(self, groups: Sequence[str]) -> dict[str, Committed | KgroupError]:
-        """The commits alone, of groups that may not exist; those that are about to be replaced are errors."""
+        """The committed offsets only. The groups need not exist. Commits about to be replaced are errors."""
         return self._ask(self._settled_commits, groups)
 
     async def _settled_commits(self, groups: Sequence[str]) -> dict[str, Committed | KgroupError]:
@@ -125,11 +125,11 @@ class Cluster(OffsetsTopicConnection):
             await self._client.sleep(SETTLING_S)
 
     def layouts(self, topics: Iterable[str]) -> dict[str, TopicLayout | KgroupError]:
-        """The partitions and ids of topics, or why they can't be told."""
+        """The leaders and ids of topics, or the error of each."""
         return self._ask(topic_layouts, self._client, topics)
 
     def topic_shapes(self, topics: Iterable[str]) -> dict[str, TopicShape | KgroupError]:
-        """What an assignor wants to know of topics: partitions, ids, racks of replicas."""
+        """What an assignor needs of topics: partitions, ids, racks of replicas."""
         from kgroup.cluster.topic_metadata import topic_shapes
 
         return self._ask(topic_shapes, self._client, topics)
@@ -140,7 +140,7 @@ class Cluster(OffsetsTopicConnection):
         places: Iterable[TopicPartition],
         timestamp_ms: int | None = None,
     ) -> dict[TopicPartition, Positions | KgroupError]:
-        """Where the logs of partitions start and end, and where the moment lies in them."""
+        """The start and end of the partitions' logs, and the position of ``timestamp_ms`` in them."""
         return self._ask(log_positions, self._client, layouts, places, timestamp_ms)
 
     def log_views(
@@ -149,19 +149,19 @@ class Cluster(OffsetsTopicConnection):
         places: Iterable[TopicPartition],
         moments_ms: Sequence[int] = (),
     ) -> dict[TopicPartition, LogView | KgroupError]:
-        """The same with last stable offsets, and with any number of moments."""
+        """The bounds of the logs including last stable offsets, and the offsets of any number of moments."""
         return self._ask(log_views, self._client, layouts, places, moments_ms)
 
     def keeping(
         self, layouts: Mapping[str, TopicLayout | KgroupError], places: Iterable[TopicPartition]
     ) -> TopicRetentions:
-        """How long topics keep their records, and the bytes of their partitions' logs."""
+        """The retention of topics, and the size in bytes of their partitions' logs."""
         from kgroup.cluster.topic_retention import keeping
 
         return self._ask(keeping, self._client, layouts, places)
 
     def member_counts(self, listed: Sequence[ListedGroup]) -> tuple[tuple[ListedGroup, ...], tuple[RowError, ...]]:
-        """The same groups with the number of their members, and those that could not be asked."""
+        """The same groups with their number of members, and the errors of groups that could not be read."""
         names = {kind: [g.name for g in listed if g.type == kind] for kind in DESCRIBED_TYPES}
         described = self._ask(self._describe, names["classic"], names["consumer"])
         errors = tuple(
@@ -173,9 +173,9 @@ class Cluster(OffsetsTopicConnection):
         return tuple(_with_members(group, described.get(group.name)) for group in listed), errors
 
     def denied(self, groups: Iterable[str]) -> tuple[RowError, ...]:
-        """Errors for groups that were listed and then not found, if they are listed still: they are not deleted.
+        """Errors for groups that were listed and then not found, if they are still listed: they are not deleted.
 
-        Kafka 4.0.0 denies groups that it has (seen); which of its answers to believe is decided where they are read.
+        Kafka 4.0.0 answers "not found" for groups that exist (seen). The caller decides which answer to believe.
         """
         missing = set(groups)
         still = missing & {group.name for group in self.list_groups().groups} if missing else ()
@@ -184,13 +184,13 @@ class Cluster(OffsetsTopicConnection):
     def describe(self, groups: Sequence[ListedGroup | str], want: Want) -> Snapshot:
         """The groups as they are now.
 
-        A name without its type is asked for as both types at once; a group that is neither is NotFound in
-        ``errors``. Groups that kgroup does not describe (share, streams) are not asked for.
+        A name without a type is requested as both types at once; if the group is neither, NotFound is in ``errors``.
+        Types that kgroup does not describe (share, streams) are not requested.
         """
         return self._ask(self._settled_snapshot, groups, want)
 
     def dated(self, groups: Sequence[Group], budget_s: float) -> tuple[tuple[Group, ...], str | None]:
-        """Classic groups with generation and leader, searched for ``budget_s`` at most; why some are missing."""
+        """Classic groups with generation and leader, searched for at most ``budget_s``; and why some are missing."""
         return self._ask(self._dated, groups, budget_s)
 
     async def _dated(self, groups: Sequence[Group], budget_s: float) -> tuple[tuple[Group, ...], str | None]:
@@ -204,22 +204,23 @@ class Cluster(OffsetsTopicConnection):
         return tuple(dated), dates.note
 
     def lag_facts(self, groups: Sequence[Group], wants: LagWants) -> LagFacts:
-        """What the lag of the groups is judged by, see ``kgroup.cluster.lag_reading``."""
+        """The facts needed to judge the groups' lag, see ``kgroup.cluster.lag_reading``."""
         from kgroup.cluster.lag_reading import read_lag_facts
 
-        # Whoever gives the log more time than each question has gets it.
+        # A log budget longer than the usual time limit extends the deadline.
         self._client.deadline = Deadline.after(max(self._timeout_s, wants.log_budget_s))
         return self._client.run(read_lag_facts, self._client, self._coordinators, groups, wants)
 
     @property
     def brokers(self) -> Mapping[int, Broker]:
-        """The brokers that are there, by number."""
+        """The brokers by id, from the metadata."""
         return self._client.brokers
 
     def with_logs(self, states: Sequence[LoggedState], want: Want) -> Snapshot:
-        """Groups that were read out of ``__consumer_offsets``, with the logs of their partitions.
+        """Groups that were read from ``__consumer_offsets``, completed with the logs of their partitions.
 
-        The coordinator that is shown leads the group's partition of that topic now; it is not asked.
+        Their coordinator is not asked. The one shown is the present leader of the group's ``__consumer_offsets``
+        partition.
         """
 
         async def read() -> Snapshot:
@@ -243,31 +244,31 @@ class Cluster(OffsetsTopicConnection):
         return Coordinator(broker.id, broker.host, broker.port, broker.rack) if broker else None
 
     def session_timeouts(self, groups: Sequence[Group]) -> Sessions:
-        """How long the members of the groups may be silent before they are taken for dead."""
+        """The session timeouts of the groups' members."""
         from kgroup.cluster.session_timeouts import session_timeouts
 
         return self._ask(session_timeouts, self._client, groups)
 
     def consumer_sessions(self, groups: Sequence[str]) -> dict[str, int]:
-        """The session timeout (ms) of members of the consumer protocol in each group, where it can be told."""
+        """The session timeout (ms) of members of the consumer protocol, by group, where it can be read."""
         from kgroup.cluster.session_timeouts import consumer_sessions
 
         return self._ask(consumer_sessions, self._client, groups)
 
     def broker_facts(self, coordinators: Iterable[int]) -> dict[int, BrokerFacts]:
-        """What these brokers say of themselves, by number; what can't be read is in their ``unread``."""
+        """The brokers' versions, features and settings, by broker id; what can't be read is in ``unread``."""
         from kgroup.cluster.broker_facts import broker_facts
 
         return self._ask(broker_facts, self._client, coordinators)
 
     def group_configs(self, groups: Sequence[str]) -> dict[str, Mapping[str, str] | KgroupError]:
-        """The dynamic configs that are set for the groups themselves; the brokers' defaults are left out."""
+        """The dynamic configs set for the groups themselves; the brokers' defaults are left out."""
         from kgroup.cluster.group_configs import group_configs
 
         return self._ask(group_configs, self._client, groups)
 
     def access(self, groups: Mapping[str, Collection[str]]) -> dict[str, Access] | KgroupError:
-        """Who may read each group, but not describe all of its topics, which are given; see ``Access``."""
+        """Who may read each group but not describe all of its topics, which are given; see ``Access``."""
         from kgroup.cluster.acls import access
 
         return self._ask(access, self._client, groups)
@@ -281,7 +282,7 @@ class Cluster(OffsetsTopicConnection):
     def open_transactions(
         self, layouts: Mapping[str, TopicLayout | KgroupError], places: Iterable[TopicPartition]
     ) -> dict[TopicPartition, tuple[OpenTransaction, ...] | KgroupError]:
-        """The transactions that are open in each partition, and what their coordinators know of them."""
+        """The open transactions of each partition, with their coordinators' facts about them."""
         from kgroup.cluster.open_transactions import open_transactions
 
         async def read() -> dict[TopicPartition, tuple[OpenTransaction, ...] | KgroupError]:
@@ -291,18 +292,18 @@ class Cluster(OffsetsTopicConnection):
         return self._ask(read)
 
     def offsets_topic(self) -> OffsetsTopic:
-        """How ``__consumer_offsets`` stands: leaders, replicas, what a commit needs."""
+        """The health of ``__consumer_offsets``: leaders, replicas, what a commit needs."""
         from kgroup.cluster.offsets_topic.health import offsets_topic
 
         return self._ask(offsets_topic, self._client)
 
     @property
     def broker_ids(self) -> tuple[int, ...]:
-        """The brokers that the metadata names."""
+        """The ids of the brokers in the metadata, ascending."""
         return tuple(sorted(self._client.brokers))
 
     def may_hide_topics(self) -> bool:
-        """Whether there may be topics that this user may not describe, and commits on them."""
+        """Whether topics may exist that this user may not describe, so that commits on them are hidden."""
         return self._ask(may_hide_topics, self._client)
 
     def first_timestamps(
@@ -313,13 +314,13 @@ class Cluster(OffsetsTopicConnection):
         return {place: found[place, span] for place, span in ranges.items()}
 
     def first_timestamps_of(self, spans: Iterable[Span]) -> dict[Span, int | KgroupError | None]:
-        """The same of ranges of which several may be of one partition, see ``kgroup.cluster.first_records``."""
+        """The same for ranges of which several may be of one partition, see ``kgroup.cluster.first_records``."""
         from kgroup.cluster.first_records import first_timestamps
 
         return self._ask(first_timestamps, self._client, spans)
 
     async def _settled_snapshot(self, groups: Sequence[ListedGroup | str], want: Want) -> Snapshot:
-        """What is read while coordinators move is read once more: it may lack an acknowledged commit (seen)."""
+        """Read again if a coordinator moved during the read: the result may lack an acknowledged commit (seen)."""
         while True:
             snapshot = await self._snapshot(groups, want)
             moved, self._client.unsettled = self._client.unsettled, False
@@ -362,7 +363,7 @@ class Cluster(OffsetsTopicConnection):
         return await self._complete(parts, errors, notes, want)
 
     async def _hidden_of(self, committed: Mapping[str, Committed | KgroupError], want: Want) -> dict[str, Hidden]:
-        """What the broker leaves out of these groups; searched again where it shows others, or for a change."""
+        """The commits hidden from this user; searched again if the broker shows other commits, or for a change."""
         now_s, found = time.monotonic(), {}
         shown = {name: frozenset(c) for name, c in committed.items() if not isinstance(c, KgroupError)}
         for name, places in shown.items():
@@ -407,10 +408,10 @@ class Cluster(OffsetsTopicConnection):
     async def _generations(
         self, layout: TopicLayout | KgroupError | None, groups: Sequence[str], budget_s: float
     ) -> GenerationResults | None:
-        """What the log tells of classic groups; None where nothing is to be asked."""
+        """Generations of classic groups from ``__consumer_offsets``; None if there is nothing to read."""
         if not groups or layout is None:
             return None
-        # Imported here: the decoders of all record types, which most screens of many groups do not need.
+        # Imported here: it loads the decoders of all record types, which most pages of many groups do not need.
         from kgroup.cluster.offsets_topic.scan import latest_generations
 
         budget = Deadline.after(min(budget_s, self._client.deadline.left_s))
@@ -420,13 +421,13 @@ class Cluster(OffsetsTopicConnection):
     async def _describe(
         self, classic: Sequence[str], consumer: Sequence[str]
     ) -> dict[str, GroupDescription | KgroupError]:
-        """The description that fits the group's type; of a group asked for as both, the one that exists."""
+        """Each group's description for its type. For a group requested as both types, the one that exists."""
         as_classic, as_consumer = await self._client.gather(
             [self._coordinators.describe_classic(classic), self._coordinators.describe_consumer(consumer)]
         )
         result = dict(as_classic)
         for name, answer in as_consumer.items():
-            # Never believe Dead from API 15: a live consumer group looks like that.
+            # Ignore "Dead" from API 15 (DescribeGroups): it also answers that for a live consumer group.
             if name not in result or not isinstance(answer, NotFound):
                 result[name] = answer
         return result
@@ -444,7 +445,7 @@ def _logged_parts(state: LoggedState, leader: Coordinator | None) -> GroupParts:
         state.assignor,
         state.group_epoch,
         state.assignment_epoch,
-        None if state.state is None else state.members,  # what was read of them may not be all
+        None if state.state is None else state.members,  # the members that were read may be incomplete
     )
     commits: Committed = dict(state.commits)
     return GroupParts(state.name, described, commits, leader)
@@ -456,7 +457,7 @@ def _of_type(kind: str, names: Sequence[str], listed: Mapping[str, ListedGroup])
 
 
 def _from_listing(listed: ListedGroup | None, error: KgroupError) -> GroupDescription | None:
-    """What is left of a group whose members may not be seen; None where nothing is known of it."""
+    """A description from the listing alone, for a group whose members may not be seen; None if not listed."""
     if listed is None or isinstance(error, NotFound):
         return None
     return GroupDescription(listed.type, listed.state, listed.protocol_type, None, None, None, None)

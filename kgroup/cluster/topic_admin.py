@@ -1,4 +1,4 @@
-"""What a topic is like, what this user may do with it, and making one, through confluent-kafka."""
+"""Describe and create topics through confluent-kafka."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ _NOT_ALLOWED = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUS
 class TopicDescription:
     """A topic as its brokers describe it.
 
-    ``replicas`` is the least of its partitions; ``led`` whether each partition has a leader. ``operations`` are what
-    this user may do (READ, WRITE, ...), None where the brokers don't say. ``config`` is None where it may not be read.
+    ``replicas`` is the smallest replica count of its partitions; ``led`` is whether each partition has a leader.
+    ``operations`` is what this user may do (READ, WRITE, ...), None if the brokers do not report it. ``config`` is None
+    if this user may not read it.
     """
 
     partitions: int
@@ -36,7 +37,7 @@ class TopicDescription:
 
 @dataclass(frozen=True, slots=True)
 class NewTopicSpec:
-    """A topic to be made. ``replicas`` None is the brokers' default."""
+    """A topic to create. ``replicas`` None: the brokers' default."""
 
     name: str
     partitions: int
@@ -45,7 +46,7 @@ class NewTopicSpec:
 
 
 class TopicAdmin:
-    """Asks and makes. ``timeout_s`` is how long an answer may take."""
+    """Describes and creates topics. ``timeout_s`` is how long to wait for a response."""
 
     def __init__(self, config: Mapping[str, Any], *, timeout_s: float) -> None:
         self._watch = ClientWatch(timeout_s)
@@ -53,14 +54,14 @@ class TopicAdmin:
         self._admin = client(AdminClient, config, self._watch)
 
     def facts(self, topic: str) -> TopicDescription | None:
-        """What a topic is like, None where there is none. Raises NotAuthorized, AuthenticationFailed, Unreachable."""
+        """Describe one topic; None if it does not exist. Raises NotAuthorized, AuthenticationFailed, Unreachable."""
         found = self.facts_of([topic])[topic]
         if isinstance(found, KgroupError):
             raise found
         return found
 
     def facts_of(self, topics: Collection[str]) -> dict[str, TopicDescription | KgroupError | None]:
-        """The same of several in two requests, or why it can't be told; none of them costs another."""
+        """Describe several topics in two requests. A topic's error is its own result: None if it does not exist."""
         if not topics:
             return {}
         resources = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
@@ -100,7 +101,7 @@ class TopicAdmin:
         )
 
     def brokers(self) -> int:
-        """How many brokers the cluster has. Raises AuthenticationFailed, Unreachable."""
+        """The number of brokers in the cluster. Raises AuthenticationFailed, Unreachable."""
         what = "the brokers could not be asked for"
         try:
             return len(self._answer(self._admin.describe_cluster(request_timeout=self._timeout_s), what).nodes)
@@ -108,9 +109,9 @@ class TopicAdmin:
             raise KgroupError(f"{what}: {error.args[0].str()}", code="broker-error") from error
 
     def make(self, topic: NewTopicSpec, *, pretend: bool = False) -> bool:
-        """Make a topic, and wait until it is led; False where there is one already.
+        """Create a topic and wait until its partitions have leaders; False if it exists already.
 
-        With ``pretend`` the broker only says whether it would. Raises NotAuthorized, KgroupError, Unreachable.
+        With ``pretend`` the broker only validates the request. Raises NotAuthorized, KgroupError, Unreachable.
         """
         asked = self._admin.create_topics(
             [NewTopic(topic.name, topic.partitions, topic.replicas or -1, config=dict(topic.config))],
@@ -129,7 +130,7 @@ class TopicAdmin:
         return True
 
     def _await_led(self, topic: str) -> None:
-        """The controller has made it before the brokers that are asked know of it."""
+        """Wait for leaders: the brokers we ask learn of the topic after the controller has created it."""
         self._watch.progress()
         while True:
             found = self.facts(topic)
@@ -140,13 +141,13 @@ class TopicAdmin:
             time.sleep(_PAUSE_S)
 
     def _answer(self, asked: Future[Any], what: str) -> Any:
-        """What a broker said. Raises KafkaException for what it refused, and where none answered what is the matter."""
+        """Wait for a response. Raises KafkaException if a broker refused, the connection's error if none answered."""
         self._watch.progress()
         while True:
             try:
                 return asked.result(_PAUSE_S)
             except TimeoutError:
-                self._admin.poll(0)  # hands over what is wrong with the connections
+                self._admin.poll(0)  # runs error_cb with connection errors
                 if self._watch.over and self._watch.disturbed:
                     raise self._watch.fault(what) from None
             except KafkaException as error:

@@ -1,4 +1,4 @@
-"""What an assignor wants to know of topics: how many partitions, the topic's id, the racks of the replicas."""
+"""What an assignor needs to know about topics: number of partitions, topic id, racks of the replicas."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from kgroup.support.errors import KgroupError
 
 @dataclass(frozen=True, slots=True)
 class TopicShape:
-    """A topic as the assignors see it.
+    """A topic as an assignor needs it.
 
-    ``id`` is its Uuid as 128 bits, None where the broker gives none. ``replica_racks`` has the racks of each
-    partition's replicas; None where no broker has a rack.
+    ``id`` is the topic's Uuid as a 128-bit number, None if the broker returns none. ``replica_racks`` holds the racks
+    of each partition's replicas; None if no broker has a rack.
     """
 
     name: str
@@ -26,7 +26,7 @@ class TopicShape:
 
 
 async def topic_shapes(client: CoordinatorClient, topics: Iterable[str]) -> dict[str, TopicShape | KgroupError]:
-    """The shapes of the named topics in one request; nothing is created. Raises where no broker answers."""
+    """Read the named topics in one Metadata request; it creates none. Raises KgroupError if no broker answers."""
     names = sorted(set(topics))
     if not names:
         return {}

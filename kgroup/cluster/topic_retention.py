@@ -1,6 +1,7 @@
-"""How long topics keep their records, and how much of them there is: DescribeConfigs, DescribeLogDirs.
+"""The retention of topics and the size of their logs: DescribeConfigs, DescribeLogDirs.
 
-Both may be forbidden, and a managed cluster may not have the second at all: what is not told is None.
+Both requests may be forbidden, and managed clusters may not support DescribeLogDirs. Unknown settings are None;
+unknown sizes are left out.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _KEYS = ("cleanup.policy", "retention.ms", "retention.bytes", "message.timestamp
 
 @dataclass(frozen=True, slots=True)
 class TopicRetentions:
-    """Of some topics: their settings, None where they may not be read, and the bytes of their partitions' logs."""
+    """Settings by topic, None if they may not be read; and the size in bytes of each partition's log."""
 
     settings: Mapping[str, Mapping[str, str] | None] = field(default_factory=dict)
     sizes: Mapping[TopicPartition, int] = field(default_factory=dict)
@@ -34,7 +35,7 @@ class TopicRetentions:
 async def keeping(
     client: CoordinatorClient, layouts: Mapping[str, TopicLayout | KgroupError], places: Iterable[TopicPartition]
 ) -> TopicRetentions:
-    """What the brokers tell; a request for all topics, and one for each leader."""
+    """Read the retention: one request for all topics, and one per leader for the sizes."""
     wanted = sorted(set(places))
     settings, sizes = await client.gather(
         [_settings(client, sorted({topic for topic, _ in wanted})), _sizes(client, layouts, wanted)]
@@ -80,5 +81,5 @@ def _told(answer: Any) -> Iterable[tuple[TopicPartition, int]]:
     for directory in answer.results if (getattr(answer, "error_code", NONE) or NONE) == NONE else ():
         for topic in directory.topics if directory.error_code == NONE else ():
             for row in topic.partitions:
-                if not row.is_future_key:  # a copy that is being made in another directory
+                if not row.is_future_key:  # a copy that the broker is moving to another directory
                     yield (topic.name, row.partition_index), row.partition_size

@@ -1,7 +1,7 @@
-"""Whether the broker hides commits from this user: OffsetFetch leaves out topics that may not be described, silently.
+"""Whether the broker hides commits from this user: OffsetFetch silently omits topics that the user may not describe.
 
-No right on the cluster or the group changes that, and no request lists what is hidden. Two things can be known: that
-this user may describe every topic that there may be, and what ``__consumer_offsets`` holds.
+No right on the cluster or the group changes that, and no request lists what is hidden. Two things can be found out:
+whether this user may describe every possible topic, and what ``__consumer_offsets`` holds.
 """
 
 from __future__ import annotations
@@ -25,19 +25,20 @@ from kgroup.support.errors import KgroupError, NotAuthorized
 
 _DESCRIBE_ACLS = 29
 _ANY, _MATCH = 1, 2
-"""Any resource, pattern, operation and permission; all patterns that apply to a name (PatternType.MATCH)."""
+"""Any resource, pattern, operation or permission; all patterns that match a name (PatternType.MATCH)."""
 _MOST_DENIED = 500
 
 Hidden = tuple[TopicPartition, ...] | None
-"""The commits that the broker left out; None: whether there are some could not be determined."""
+"""The commits that the broker left out; empty: none. None: could not be determined."""
 
 
 async def may_hide_topics(client: CoordinatorClient) -> bool:
-    """Whether there may be a topic that this user may not describe. One request where the cluster has no authorizer.
+    """Whether topics may exist that this user may not describe. One request if the cluster has no authorizer.
 
-    Nothing is hidden where names that no topic has may be described, and where no ACL takes that back for others:
-    no DENY, and no ACL of a single topic on a cluster that allows everyone what has no ACL. (The names are random, so
-    that only an ACL of all topics applies to them; two of them, because one ACL may be of a prefix of one letter.)
+    The user must be able to describe two random names, which only an ACL for all topics can match. (Two, because one
+    ACL may be for a one-letter prefix.) If the cluster allows everyone what has no ACL, such an ACL must exist:
+    otherwise the ACL of a single topic may hide that topic. The user must also be able to describe one example of each
+    DENY pattern. True if there are more than 500 of them.
     """
     if not client.supports(_DESCRIBE_ACLS):
         return True
@@ -64,14 +65,14 @@ async def _any_hidden(client: CoordinatorClient, names: Sequence[str]) -> bool:
 
 
 def _example(resource: Any) -> str:
-    """A topic that the pattern applies to."""
+    """A topic name that matches the pattern of the ACL."""
     if resource.pattern_type == PREFIXED:
         return f"{resource.resource_name}{uuid4().hex}"[:249]
     return uuid4().hex if resource.resource_name == "*" else str(resource.resource_name)
 
 
 def _acls(name: str | None = None, permission: int = _ANY) -> DescribeAclsRequest:
-    """The ACLs of topics: of all patterns, or of those that apply to one name."""
+    """A request for the ACLs of topics: all of them, or those that match one name."""
     return DescribeAclsRequest(
         resource_type_filter=TOPIC,
         resource_name_filter=name,
@@ -86,14 +87,14 @@ def _acls(name: str | None = None, permission: int = _ANY) -> DescribeAclsReques
 async def hidden_commits(
     client: CoordinatorClient, committed: Mapping[str, Committed | KgroupError], budget: Deadline
 ) -> dict[str, Hidden]:
-    """What ``__consumer_offsets`` holds of the groups and the broker did not show, read before ``budget`` ends."""
-    # Imported here: most users may see all topics.
+    """The commits in ``__consumer_offsets`` that the broker did not show. Reads until ``budget`` ends."""
+    # Imported here: most users may see all topics, and do not need it.
     from kgroup.cluster.offsets_topic.last_generation import read_pasts
 
     wanted = [_wanted(name, found) for name, found in committed.items()]
     layout = (await topic_layouts(client, {OFFSETS_TOPIC}))[OFFSETS_TOPIC]
     pasts, _ = await read_pasts(client, layout, wanted, budget, to_start=True)
-    # What was committed between the two looks is on a topic that may be described.
+    # A commit made between OffsetFetch and this scan is on a topic that this user may describe, so it is not hidden.
     topics = await topic_layouts(client, _topics(past.hidden for past in pasts.values()))
     hidden: dict[str, Hidden] = dict.fromkeys(committed)
     for name, past in pasts.items():

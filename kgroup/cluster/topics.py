@@ -1,4 +1,4 @@
-"""Topics and logs: which partitions there are, who leads them, where they begin and end, where a time lies."""
+"""Topics and their logs: partitions, leaders, log start and end offsets, and the offset of a timestamp."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from kgroup.support.errors import KgroupError, Unreachable
 
 TopicPartition = tuple[str, int]
 Cause = Callable[[], KgroupError]
-"""Says why a partition failed; asked only when it is reported, since finding out may open a connection."""
+"""Returns why a partition failed. Called only when the error is reported, because it may open a connection."""
 
 _Listed = tuple[int, int]
-"""Offset and leader epoch as the protocol has them: -1 is none."""
+"""Offset and leader epoch as in the protocol: -1 is none."""
 
 _Query = tuple[int, int]
-"""A timestamp of ListOffsets, and the isolation level."""
+"""A ListOffsets timestamp and the isolation level."""
 
 _CONSUMER_REPLICA = -1
 _READ_UNCOMMITTED, _READ_COMMITTED = 0, 1
@@ -40,9 +40,9 @@ _LEADER_NOT_AVAILABLE = 5
 
 @dataclass(frozen=True, slots=True)
 class TopicLayout:
-    """The leaders of a topic's partitions, by partition; None where a partition has no leader now.
+    """The leaders of a topic's partitions, by partition; None for a partition that has no leader now.
 
-    ``id`` is the topic's id as Kafka prints it, None where the broker gives none; a topic made anew has another.
+    ``id`` is the topic's id as Kafka prints it, None if the broker returns none. A recreated topic has another id.
     """
 
     leaders: Mapping[int, int | None]
@@ -51,21 +51,21 @@ class TopicLayout:
 
 @dataclass(frozen=True, slots=True)
 class ListedTopic:
-    """A topic by name; ``internal`` where Kafka made it for itself (``__consumer_offsets``)."""
+    """A topic's name; ``internal`` for Kafka's own topics (``__consumer_offsets``)."""
 
     name: str
     internal: bool
 
 
 async def list_topics(client: CoordinatorClient) -> tuple[ListedTopic, ...]:
-    """All topics that this user may see, by name. Raises where no broker answers."""
+    """All topics that this user may see, sorted by name. Raises KgroupError if no broker answers."""
     answer = await client.send_any(metadata_request(None))
     found = (ListedTopic(topic.name, bool(topic.is_internal)) for topic in answer.topics if topic.error_code == NONE)
     return tuple(sorted(found, key=lambda topic: topic.name))
 
 
 async def topic_layouts(client: CoordinatorClient, topics: Iterable[str]) -> dict[str, TopicLayout | KgroupError]:
-    """The layouts of the named topics in one request; nothing is created. Raises where no broker answers."""
+    """Read the named topics in one Metadata request; it creates none. Raises KgroupError if no broker answers."""
     names = sorted(set(topics))
     if not names:
         return {}
@@ -74,7 +74,7 @@ async def topic_layouts(client: CoordinatorClient, topics: Iterable[str]) -> dic
 
 
 async def names_of_topics(client: CoordinatorClient, ids: Collection[str]) -> dict[str, str]:
-    """Topic id -> name, of those that there are and that this user may see. Raises where no broker answers."""
+    """Topic id -> name, for topics that exist and that this user may see. Raises KgroupError if no broker answers."""
     if not ids:
         return {}
     row = MetadataRequest.MetadataRequestTopic
@@ -88,9 +88,9 @@ async def names_of_topics(client: CoordinatorClient, ids: Collection[str]) -> di
 
 
 def metadata_request(topics: Iterable[str] | None, *, operations: bool = False) -> Any:
-    """What there is of the topics, of all (None) or of these; none is created.
+    """A Metadata request for these topics, or for all (None). It creates no topic.
 
-    ``operations`` asks what this user may do to each as well.
+    ``operations`` also requests what this user may do to each topic.
     """
     row = MetadataRequest.MetadataRequestTopic
     rows = None if topics is None else [row(name=name) for name in topics]
@@ -104,7 +104,7 @@ def metadata_request(topics: Iterable[str] | None, *, operations: bool = False) 
 
 def _layout(topic: Any) -> TopicLayout | KgroupError:
     if topic.error_code != NONE:
-        # DESCRIBE would do here, but of this topic it is the records that are wanted, which needs READ.
+        # Metadata needs only DESCRIBE, but the records of this topic are needed too, so report the right READ.
         return of_topic(topic.error_code, topic.name, "Read" if topic.name == OFFSETS_TOPIC else "Describe")
     leaders = {item.partition_index: item.leader_id if item.leader_id >= 0 else None for item in topic.partitions}
     raw = getattr(topic, "topic_id", None)
@@ -117,9 +117,9 @@ async def log_ranges(
     wanted: Iterable[TopicPartition],
     deadline: Deadline | None = None,
 ) -> dict[TopicPartition, LogRange | KgroupError]:
-    """[log start, high watermark) of every wanted partition: two requests a leader (ListOffsets).
+    """[log start, high watermark) of each wanted partition: two ListOffsets requests per leader.
 
-    Leaders that move are looked up again until ``deadline``, by default the connection's.
+    If a leader moved, Metadata is read again until ``deadline``, by default the connection's.
     """
     found = await _listed_offsets(client, layouts, wanted, (_EARLIEST, _LATEST), deadline or client.deadline)
     return {
@@ -134,7 +134,7 @@ async def log_positions(
     wanted: Iterable[TopicPartition],
     timestamp_ms: int | None,
 ) -> dict[TopicPartition, Positions | KgroupError]:
-    """The same with leader epochs, and where the first record of ``timestamp_ms`` or later lies."""
+    """The same with leader epochs, and the position of the first record at or after ``timestamp_ms``."""
     timed = () if timestamp_ms is None else ((timestamp_ms, _READ_UNCOMMITTED),)
     asked = (_EARLIEST, _LATEST, *timed)
     found = await _listed_offsets(client, layouts, wanted, asked, client.deadline)
@@ -148,10 +148,10 @@ def _positions(answer: Sequence[_Listed]) -> Positions:
 
 @dataclass(frozen=True, slots=True)
 class LogView:
-    """A log as who is to read it at most to its last stable offset sees it.
+    """A log's bounds, for a reader that reads at most to the last stable offset.
 
-    ``end`` is the high watermark, ``leader_epoch`` that of its leader (None: it gave none). ``at_times`` are the first
-    records of the moments that were asked for, or later; None where there is none.
+    ``end`` is the high watermark. ``leader_epoch`` is the leader's, None if it returned none. ``at_times`` are the
+    offsets of the first record at or after each requested moment; None if there is no such record.
     """
 
     start: int
@@ -167,7 +167,7 @@ async def log_views(
     wanted: Iterable[TopicPartition],
     moments_ms: Sequence[int],
 ) -> dict[TopicPartition, LogView | KgroupError]:
-    """The views of all wanted partitions: a request a leader for each bound, and for each moment."""
+    """The views of all wanted partitions: one request per leader for each bound, and for each moment."""
     asked = (_EARLIEST, _LATEST, _LAST_STABLE, *((moment, _READ_UNCOMMITTED) for moment in moments_ms))
     found = await _listed_offsets(client, layouts, wanted, asked, client.deadline)
     return {place: answer if isinstance(answer, KgroupError) else _view(answer) for place, answer in found.items()}
@@ -175,7 +175,7 @@ async def log_views(
 
 def _view(answer: Sequence[_Listed]) -> LogView:
     (start, _), (end, latest), (stable, epoch), *timed = answer
-    # The end was asked for beside it, and may be a moment older.
+    # The end comes from another request, and may be slightly older.
     return LogView(
         start,
         max(end, stable),
@@ -192,7 +192,7 @@ async def _listed_offsets(
     queries: Sequence[_Query],
     deadline: Deadline,
 ) -> dict[TopicPartition, list[_Listed] | KgroupError]:
-    """(offset, leader epoch) for each of ``queries``, of every wanted partition."""
+    """(offset, leader epoch) of each wanted partition, for each of ``queries``."""
     results: dict[TopicPartition, list[_Listed] | KgroupError] = {}
     pending = sorted(set(wanted))
     while pending:
@@ -236,7 +236,7 @@ async def _ask_leaders(
     queries: Sequence[_Query],
     patience_ms: int,
 ) -> tuple[dict[TopicPartition, list[_Listed] | KgroupError], dict[TopicPartition, Cause]]:
-    """(what is known now, what may be known when asked again) of the partitions of each leader."""
+    """(results, errors to retry) for the partitions of each leader."""
     requests = [
         (leader, _list_offsets(partitions, *query)) for leader, partitions in by_leader.items() for query in queries
     ]
@@ -263,7 +263,7 @@ async def _ask_leaders(
 
 
 async def newest_timestamp(client: CoordinatorClient, topic: str, layout: TopicLayout | KgroupError) -> int | None:
-    """The newest timestamp of a topic's records, in ms, of the partitions that answer (KIP-734); None of none."""
+    """The newest record timestamp in ms, over the partitions that answer (KIP-734); None if none does."""
     if isinstance(layout, KgroupError):
         return None
     by_leader: dict[int, list[TopicPartition]] = {}

@@ -1,13 +1,13 @@
-"""Producing in transactions, and being fenced: of all that bear a transactional id only the last one may write.
+"""Produce in transactions with fencing: of all producers with the same transactional id, only the newest may write.
 
-What a transaction wrote counts from the moment its commit has *returned*: a fenced producer that was idle may still
-begin one, and hears of its fate at the commit. Importable in Spark's workers without kafka-python.
+A transaction's records count only after its commit has *returned*: an idle producer that was fenced can still begin a
+transaction, and gets the error at the commit. Importable in Spark's workers without kafka-python.
 
-What librdkafka 2.16 was seen to do, and what is done about it here:
-- taking an id stands still for 500 ms where it asks for the coordinator before a connection is up: metadata first;
-- after an abort with records on their way, or one that a refused record forced, the same producer's next transaction
-  fails (OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_TXN_STATE): after any failure, and any abort, it takes a new one;
-- closing a producer waits for the broker without end where a transaction is open, so none is closed: see ``close``.
+Behaviour seen in librdkafka 2.16, and what this module does about it:
+- Initializing an id pauses for 500 ms if it searches the coordinator before a connection is up: read metadata first.
+- After an abort with records in flight, or one forced by a refused record, the same producer's next transaction fails
+  (OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_TXN_STATE): the caller makes a new one after any failure and any abort.
+- Closing a producer with an open transaction waits for the broker without limit, so none is closed: see ``close``.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from kgroup.support.errors import KgroupError, NotAuthorized, Refused, Unreachab
 from kgroup.support.units import plural
 
 LONGEST_S = 60.0
-"""How long a transaction may last before the broker aborts it: for so long it hides what others committed."""
+"""How long a transaction may last before the broker aborts it. Until then it hides later records of all producers."""
 ABORT_SCAN_S = 10.0
-"""How late a broker may be with that (transaction.abort.timed.out.transaction.cleanup.interval.ms)."""
+"""How late the broker's abort may be (transaction.abort.timed.out.transaction.cleanup.interval.ms)."""
 
 Row = tuple[str, bytes | None, bytes | None, int, int, Sequence[tuple[str, bytes | str | None]] | None]
-"""(topic, value, key, partition, timestamp in ms, headers); partition -1 goes by the key, timestamp 0 is now."""
+"""(topic, value, key, partition, timestamp in ms, headers); partition -1: chosen by the key; timestamp 0: now."""
 
 _SLICE_S = 0.1  # how long ctrl-C may wait
 _PAUSE_S = 0.005
@@ -41,12 +41,12 @@ _TOLD_WITHIN_S = 0.5
 _DEFAULTS = {
     "linger.ms": 5,
     "compression.type": "lz4",
-    # What is too large is for the broker to say: the topic's limit counts, not the client's default.
+    # The broker decides what is too large: the topic's limit counts, not the client's default.
     "message.max.bytes": 1_000_000_000,
-    # Java's: a key goes where the topic's other producers put it.
+    # Java's partitioner, so that a key goes to the same partition as with the topic's other producers.
     "partitioner": "murmur2_random",
     "retry.backoff.ms": 20,
-    # Half of it passes before a client connects to a second broker, be it the same one under its number.
+    # Half of it passes before a client opens a second connection, even to the same broker under its id.
     "reconnect.backoff.ms": 10,
     "reconnect.backoff.max.ms": 1000,
 }
@@ -62,13 +62,13 @@ _PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
 
 
 class Fenced(Refused):
-    """Another producer has taken the transactional id: this one never writes again."""
+    """Another producer has initialized the same transactional id: this one can never write again."""
 
     code = "fenced"
 
 
 class CommitUnknown(Unreachable):
-    """A commit was asked for and nothing answered: whether it happened, only the log can tell."""
+    """A commit was sent and no response came: only the log shows whether the transaction was committed."""
 
     code = "commit-unknown"
 
@@ -82,13 +82,13 @@ class _Stage(Enum):
 
 
 class Transactions:
-    """The transactions of one transactional id, one after the other, as long as all goes well.
+    """The transactions of one transactional id, one after the other, until the first failure. A context manager.
 
-    ``fence`` comes first. ``producer`` is confluent's own, so that whoever delivers can ``produce`` at full speed into
-    the transaction that is open, to any topic. ``topic`` is one that exists, asked for to be connected before the id is
-    taken; None does without, and may be slow. ``timeout_s`` is how long no answer at all may come; ``tuning`` are
-    librdkafka's settings for large amounts. ``prefix`` is what the ids begin with that one is to be granted, None for
-    this id alone. A context manager, that aborts what is open.
+    Call ``fence`` first. ``producer`` is confluent's own, so that the caller can ``produce`` at full speed into the
+    open transaction, to any topic. Leaving the block aborts an open transaction. ``topic`` is an existing topic, whose
+    metadata is read to connect before the id is initialized; None skips that, and may be slower. ``timeout_s`` is how
+    long to wait without any progress. ``tuning`` are librdkafka settings for large amounts. ``prefix`` is the prefix of
+    transactional ids that the ACL in an error's hint grants; None: this id alone.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class Transactions:
             **(tuning or {}),
             "transactional.id": transactional_id,
             "transaction.timeout.ms": limit_ms,
-            # librdkafka wants it so.
+            # librdkafka requires that it is not above the transaction's timeout.
             "socket.timeout.ms": min(int(config.get("socket.timeout.ms", 60_000)), limit_ms),
             "on_delivery": self._delivered,
             "delivery.report.only.error": True,
@@ -139,9 +139,9 @@ class Transactions:
         return self._producer
 
     def connect(self) -> None:
-        """Only be connected, so that ``fence`` is quick; where it is, that takes no time. Raises as ``fence``."""
+        """Connect in advance, so that ``fence`` is quick; does nothing if connected. Raises what ``fence`` raises."""
         self._watch.progress()
-        # The first answer may come on a connection that is only for asking.
+        # The first response may come on a connection that serves only metadata.
         for _ in range(2 if self._topic is not None and not self._connected else 0):
             self._until(lambda: self.producer.list_topics(self._topic, _ASK_S), self._not_taken())
             self.producer.poll(_PAUSE_S)
@@ -151,7 +151,7 @@ class Transactions:
         return f"transactional id {self.transactional_id} could not be taken"
 
     def fence(self) -> None:
-        """Take the id: who had it can commit nothing from now on, and what it had open is aborted.
+        """Initialize the id: its previous producer can commit nothing from now on; its open transaction is aborted.
 
         Raises NotAuthorized; Refused with code ``transaction-limit``; Unreachable, AuthenticationFailed.
         """
@@ -160,7 +160,7 @@ class Transactions:
         self._stage = _Stage.IDLE
 
     def begin(self) -> None:
-        """Begin a transaction. That it does not raise says nothing about being fenced."""
+        """Begin a transaction. It does not raise if this producer was fenced; ``commit`` does."""
         assert self._stage is _Stage.IDLE, self._stage
         try:
             self.producer.begin_transaction()
@@ -171,7 +171,7 @@ class Transactions:
         self._stage = _Stage.OPEN
 
     def produce(self, topic: str, key: bytes, value: bytes | None, partition: int) -> None:
-        """Add a record to the open transaction, waiting for room.
+        """Add a record to the open transaction; waits while the queue is full.
 
         Raises Refused with code ``too-large``, and what ``commit`` raises.
         """
@@ -191,7 +191,7 @@ class Transactions:
                 raise self._fault(error.args[0], "a record could not be sent", topic) from error
 
     def produce_all(self, rows: Iterable[Row]) -> int:
-        """Add many records at full speed, waiting for room; how many. Raises what ``commit`` does."""
+        """Add many records at full speed, waiting for room. Returns how many. Raises what ``commit`` raises."""
         assert self._stage is _Stage.OPEN, self._stage
         self._watch.progress()
         produce, sent, topic = self.producer.produce, 0, None
@@ -199,7 +199,7 @@ class Transactions:
             for topic, value, key, partition, timestamp_ms, headers in rows:
                 while True:
                     try:
-                        # Each by its place: naming them costs a dict a record.
+                        # Positional arguments: keyword arguments cost a dict per record.
                         produce(topic, value, key, partition, None, None, timestamp_ms, headers)
                         break
                     except BufferError:
@@ -214,7 +214,7 @@ class Transactions:
         return sent
 
     def _hear_of_record(self) -> None:
-        """A record that was refused has failed the transaction already when the answer about it is still to be told."""
+        """Wait up to 0.5 s for the delivery report of a refused record: the transaction may fail before it comes."""
         until = time.monotonic() + _TOLD_WITHIN_S
         while self._failed is None and time.monotonic() < until:
             with suppress(KafkaException):
@@ -229,7 +229,7 @@ class Transactions:
             raise self._watch.fault(f"{topic} takes no records")
 
     def flush(self) -> None:
-        """Return when a broker has taken all that was produced. Raises what ``commit`` does of a record."""
+        """Wait until all produced records are acknowledged. Raises what ``commit`` raises for a record."""
         assert self._stage is _Stage.OPEN, self._stage
         self._watch.progress()
         while len(self.producer) and self._failed is None:
@@ -238,12 +238,11 @@ class Transactions:
             raise self._fault(self._failed[1], "a record was not taken", self._failed[0])
 
     def commit(self) -> None:
-        """Return when the transaction is committed, records and all.
+        """Commit the open transaction, records and all.
 
-        Raises Fenced; CommitUnknown; Unreachable where not even the records were acknowledged; Refused with code
-        ``transaction-timeout`` (it lasted too long, and the broker has aborted it), ``too-large`` or ``not-accepted``
-        (of a record); NotAuthorized, NotFound of a topic; KgroupError. After any of them nothing more can be done with
-        this object.
+        Raises Fenced; CommitUnknown; Unreachable if not even the records were acknowledged; Refused with code
+        ``transaction-timeout`` (it lasted too long, and the broker aborted it), ``too-large`` or ``not-accepted`` (for
+        a record); NotAuthorized, NotFound for a topic; KgroupError. After any of them this object cannot be used again.
         """
         assert self._stage is _Stage.OPEN, self._stage
         self._stage = _Stage.COMMITTING
@@ -257,7 +256,7 @@ class Transactions:
             except KafkaException as raised:
                 error = raised.args[0]
             if error.code() == KafkaError.UNKNOWN and not len(self.producer):
-                # The coordinator has failed in the middle of it: seen where several took the id at the same moment.
+                # The coordinator failed during the commit: seen when several producers took the id at the same time.
                 raise self._unanswered(0)
             if error.txn_requires_abort():
                 self._stage = _Stage.OPEN
@@ -274,7 +273,10 @@ class Transactions:
                 raise self._unanswered(left)
 
     def _unanswered(self, unacknowledged: int) -> KgroupError:
-        """Why a commit is given up; what it was depends on whether it was asked for, which comes after all records."""
+        """The error for a commit without a response. The commit is sent only after all records are acknowledged.
+
+        So with unacknowledged records it was not sent; without, its outcome is unknown.
+        """
         if unacknowledged:
             self._stage = _Stage.OPEN
             topics = " or ".join(sorted(self._topics))
@@ -284,7 +286,7 @@ class Transactions:
             )
             self.close()
             return fault
-        # From here on this client must send nothing more, or the log would be read too early.
+        # From here on this client must send nothing more, or the caller would read the log too early.
         self.close()
         return CommitUnknown(
             f"no answer says whether the transaction of {self.transactional_id} was committed",
@@ -293,19 +295,19 @@ class Transactions:
         )
 
     def close(self) -> None:
-        """Abort what is open, within a few seconds, and give the connections back; the id keeps its owner."""
+        """Abort an open transaction, within 3 s, and release the connections. The id keeps its owner."""
         stage, self._stage = self._stage, _Stage.OVER
         if stage is _Stage.OPEN:
             self._abort()
         if self._producer is not None:
-            with suppress(KafkaException):  # of one that has failed for good
+            with suppress(KafkaException):  # raised by a producer that has failed for good
                 self._producer.purge()
-        # Producer.close() would wait for a broker that is gone, and warn of a commit under way. Without it the client
-        # ends as nobody has it any more; should a sink still hold it, it can't begin anything.
+        # Producer.close() would wait for a broker that is gone, and warn about a commit in progress. Without it the
+        # client ends with the last reference to it; a sink that still holds one can't begin anything.
         self._producer = None
 
     def _abort(self) -> None:
-        """Try to, for a few seconds: nothing of it counts anyway, and the broker ends it when its time is over."""
+        """Try to abort for at most 3 s. If that fails nothing is committed either; the broker aborts at the timeout."""
         until = time.monotonic() + min(_ABORT_PATIENCE_S, self._watch.timeout_s)
         while time.monotonic() < until:
             try:
@@ -314,7 +316,7 @@ class Transactions:
             except KafkaException as raised:
                 error = raised.args[0]
             if not error.retriable():
-                return  # nothing is open: it was fenced, or the broker knows of no transaction
+                return  # no transaction is open: this producer was fenced, or the broker knows of none
             self._pause(error)
 
     def _until(self, call: Callable[[], object], what: str) -> None:
@@ -333,7 +335,7 @@ class Transactions:
     def _pause(self, error: KafkaError) -> None:
         if error.code() not in NOT_YET:
             self._watch.on_error(error)
-        with suppress(KafkaException):  # of a producer that has failed, which is known
+        with suppress(KafkaException):  # raised by a producer that has failed; its error is already known
             self.producer.poll(0 if error.code() == KafkaError._TIMED_OUT else _PAUSE_S)
 
     def _delivered(self, error: KafkaError, message: Message) -> None:
@@ -343,7 +345,7 @@ class Transactions:
             self._failed = (message.topic(), error)
 
     def _cause(self, error: KafkaError) -> KafkaError:
-        """Why a producer has failed for good, which is told to whoever asks for a transaction, and not to who sends."""
+        """The reason of a fatal error: librdkafka reports it to begin_transaction, not to produce."""
         if error.code() == KafkaError._FATAL and self._producer is not None:
             try:
                 self._producer.begin_transaction()
@@ -358,7 +360,7 @@ class Transactions:
         return f"{acl_hint('Write', 'transactional-id', self._prefix)} --resource-pattern-type prefixed"
 
     def _fault(self, error: KafkaError, what: str, topic: str | None = None) -> KgroupError:
-        """What an error means, that of a record before the one that it brought upon its transaction."""
+        """The error to raise. A refused record's error comes before the error it caused in its transaction."""
         error = self._cause(error)
         if self._failed is not None and error.code() not in _FENCED:
             topic, error = self._failed
@@ -382,12 +384,9 @@ class Transactions:
                 code="transaction-limit",
             )
         if topic is None and code == KafkaError.TOPIC_AUTHORIZATION_FAILED and self._topics:
-            # The coordinator does not say which of them.
+            # The coordinator does not report which topic.
             topics = sorted(self._topics)
             return NotAuthorized(f"no WRITE on Topic {' or '.join(topics)}", hint=acl_hint("Write", "topic", *topics))
         if topic is None:
             return KgroupError(f"{whose}: {what}: {error.str()} ({error.name()})", code="broker-error")
         return of_record(error, topic)
-
-
-"""Nothing came, yet: the connections have their own say through the client's ``error_cb``."""

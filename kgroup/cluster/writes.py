@@ -1,9 +1,9 @@
-"""Changing groups: committing and deleting offsets, deleting groups, removing members.
+"""Change groups: commit and delete offsets, delete groups, remove members.
 
-Every result is a row's own: None for done, else what happened to it. The broker's refusal is never passed: an
-administrator's OffsetCommit to a group that has members is refused for each partition, so whoever joins between
-our check and our commit loses nothing. A write whose answer was lost may have been stored; it is read back
-before it is tried again or reported (both were seen on brokers that were killed).
+Each row has its own result: None for done, else the error. The broker refuses an administrator's OffsetCommit to a
+group that has members, for each partition. So a member that joins between our check and our commit loses nothing.
+A write whose response was lost may have been stored; it is read back before it is tried again or reported (both were
+seen on brokers that were killed).
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
     from kgroup.cluster.membership.exclusive import ExclusiveMembership
 
 Result = KgroupError | None
-"""None: it was done."""
+"""None means done."""
 
 
 class ChangingCluster(Cluster):
-    """An open connection to a cluster, for changing it too; only verbs that were told to have one."""
+    """An open connection to a cluster for reading and changing it. Only commands that change something open one."""
 
     def write_offsets(self, parts: Sequence[CommitPart]) -> list[dict[TopicPartition, Result]]:
-        """Commit, or delete where the wanted commit is None, side by side; the results by partition."""
+        """Commit in parallel, or delete where the new commit is None. Returns the results of each part by partition."""
         results: list[dict[TopicPartition, Result]] = self._ask(self._side_by_side, self._write, parts)
         return results
 
     def delete_groups(self, groups: Mapping[str, Offsets]) -> dict[str, Result]:
-        """Delete groups with all their offsets (DeleteGroups), which are given; one that has members is refused."""
+        """Delete groups (DeleteGroups) with all their offsets, which are given. A group with members is refused."""
         return dict(zip(groups, self._ask(self._side_by_side, self._delete, groups.items()), strict=True))
 
     def remove_members(self, group: str, leavers: Sequence[Leaver]) -> dict[Leaver, Result]:
@@ -52,9 +52,10 @@ class ChangingCluster(Cluster):
         return results
 
     def convert(self, targets: Mapping[str, str]) -> dict[str, Result]:
-        """Make each group, which must be Empty, one of this type (``consumer``, ``classic``); None: it is, and Empty.
+        """Convert each group, which must be Empty, to the given type (``consumer``, ``classic``).
 
-        A group that somebody joins meanwhile is Refused [joined-meanwhile]; nothing is lost by that.
+        None: converted, and Empty. If another member joins during the conversion, the result is Refused
+        [joined-meanwhile]; nothing is lost.
         """
         return self._ask(self._conversion().convert, targets)
 
@@ -63,15 +64,15 @@ class ChangingCluster(Cluster):
         return self._ask(self._conversion().remove, groups)
 
     def set_group_configs(self, wanted: Mapping[str, Mapping[str, str | None]]) -> dict[str, Result]:
-        """Set dynamic configs of groups (``consumer.session.timeout.ms``), delete those that are None."""
+        """Set dynamic configs of groups (``consumer.session.timeout.ms``), and delete those whose value is None."""
         from kgroup.cluster.group_configs import set_configs
 
         return self._ask(set_configs, self._client, wanted)
 
     def hold(self, group: str, kind: str | None, places: Iterable[TopicPartition]) -> ExclusiveMembership:
-        """A block in which we are the only member of an Empty group, and these partitions are ours.
+        """A context manager: inside it we are the only member of an Empty group, and own these partitions.
 
-        ``kind`` is the type that it must have, None: any.
+        ``kind`` is the type that the group must have, None: any.
         """
         # Imported here: only a catch-up needs it.
         from kgroup.cluster.membership.exclusive import ExclusiveMembership, Hands
@@ -82,7 +83,7 @@ class ChangingCluster(Cluster):
         return ExclusiveMembership(hands, group, kind, places)
 
     def _conversion(self) -> Conversion:
-        # Imported here: only migrate and its undoing need it.
+        # Imported here: only migrate and its undo need it.
         from kgroup.cluster.membership.conversion import Conversion
 
         return Conversion(self._client, self._coordinators, self._describe, self._timeout_s)
@@ -116,10 +117,10 @@ class ChangingCluster(Cluster):
         rows: Callable[[Any, list[TopicPartition]], Iterable[tuple[TopicPartition, int]]],
         operation: str,
     ) -> dict[TopicPartition, Result]:
-        """Write until each place has an answer; what may have been stored is read back before it is tried again."""
+        """Write until each partition has a result; what may have been stored is read back before it is tried again."""
         results: dict[TopicPartition, Result] = {}
         pending = list(places)
-        # What was sent may still be on its way, or in a log whose followers are missing, and count when we have gone.
+        # A request may still be in flight, or in a log whose followers are missing, and take effect after we return.
         deadline, maybe_stored, late = self._client.deadline, False, False
         while pending:
             answer = await self._to_coordinator(part.group, make_request(pending))
@@ -152,9 +153,9 @@ class ChangingCluster(Cluster):
     async def _read_back(
         self, part: CommitPart, unsure: Mapping[TopicPartition, KgroupError], deadline: Deadline, *, late: bool
     ) -> tuple[list[TopicPartition], dict[TopicPartition, Result]]:
-        """(what was not stored and may be tried again, what is known) of writes without an answer.
+        """(partitions to try again because nothing was stored, known results) for writes without a response.
 
-        ``late`` says that what was sent may still be stored.
+        ``late`` means that the request may still be stored later.
         """
         found = await self._stored(part, unsure)
         if isinstance(found, KgroupError):
@@ -174,11 +175,11 @@ class ChangingCluster(Cluster):
         return again, known
 
     async def _stored(self, part: CommitPart, places: Iterable[TopicPartition]) -> Committed | KgroupError:
-        """What stands there now; a second look, a second later, where it is not what was written.
+        """The committed offsets now; read again a second later if they differ from what was written.
 
-        The coordinator's successor may not know at once what was acknowledged.
+        After a failover, the new coordinator may not know at once what the old one acknowledged.
         """
-        if self._client.deadline.left_s < 2 * SETTLING_S:  # looking has a time of its own
+        if self._client.deadline.left_s < 2 * SETTLING_S:  # reading back gets a time limit of its own
             self._client.deadline = Deadline.after(self._timeout_s)
         for second in (False, True):
             if second:
@@ -216,9 +217,9 @@ class ChangingCluster(Cluster):
                 return unknown_outcome(answer.reason) if late else answer.reason
 
     async def _after_lost_deletion(self, group: str, old: Offsets, reason: KgroupError) -> Result:
-        """What is known of a deletion without an answer; ``reason`` itself where the group stands as it was.
+        """The result of a deletion without a response; ``reason`` itself if the group is unchanged.
 
-        A group of that name which came back meanwhile is not ours to delete.
+        A group of that name that was created again meanwhile is not deleted.
         """
         found = await self._stored(CommitPart(group, dict.fromkeys(old), old), old)
         if isinstance(found, KgroupError):

@@ -1,5 +1,5 @@
 """The group coordinator's APIs through kafka-python.
 
-Private names of kafka-python are used in this package and nowhere else; ``PRIVATE_NAMES`` in ``client`` lists
-them and a test holds the list against the pinned version.
+Only this package uses private names of kafka-python. ``PRIVATE_NAMES`` in ``client`` lists them, and a test checks
+the list against the pinned version.
 """

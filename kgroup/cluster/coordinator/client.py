@@ -1,7 +1,7 @@
-"""A blocking connection to the cluster that sends any request to any broker, many at a time.
+"""A blocking connection to the cluster that sends any request to any broker, many in parallel.
 
-It stands on kafka-python's connection manager rather than on its admin client, which retries a wrong password
-until its timeout and knows nothing of a deadline.
+It uses kafka-python's connection manager, not its admin client: that one retries a wrong password until its timeout
+and has no deadline.
 """
 
 from __future__ import annotations
@@ -39,23 +39,23 @@ PRIVATE_NAMES = {
     "kafka.net.sasl.oauth:AbstractTokenProvider": ("register",),
     "kafka.cluster:ClusterMetadata": ("bootstrap_brokers", "broker_metadata", "brokers", "refresh_metadata"),
 }
-"""What this package uses beyond kafka-python's public classes; a new version is checked against it."""
+"""What this package uses beyond kafka-python's public classes; a test checks each new version against it."""
 
 RETRY_PAUSE_S = 0.1
-"""Between two tries of something that may work in a moment."""
+"""Pause between two tries."""
 
 _FIND_COORDINATOR, _FIND_COORDINATOR_SINCE_3_0 = 10, 4
-"""The API, and the version of it that came with Kafka 3.0 (KIP-699) and that kgroup needs."""
+"""FindCoordinator, and its version since Kafka 3.0 (KIP-699), which kgroup needs."""
 
 _SILENCE_MS = 1000
 _WAKE_S = 0.5
 _STOP_MS = 3000
-"""What the event loop does without yielding is a probe of ``kgroup.cluster.diagnosis``: half of this at most."""
+"""The event loop may block only for a probe of ``kgroup.cluster.diagnosis``, at most half of this time."""
 
 _LEAST_PATIENCE_MS = 1000
 _PROBE_S, _SHORT_PROBE_S = 1.5, 0.3
 _RECONNECT_MAX_MS = 500
-"""kafka-python goes up to 30 s: far behind a broker that has come back, for somebody who waits for it."""
+"""kafka-python's default is 30 s: too long for a user who waits for a broker that has come back."""
 
 _MAX_IN_FLIGHT = 1_000_000
 _MAX_ANSWER_BYTES = 256 * 1024 * 1024
@@ -65,7 +65,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """A broker as the metadata names it; ``rack`` is None where it has none."""
+    """A broker as in the metadata; ``rack`` is None if it has none."""
 
     id: int
     host: str
@@ -77,17 +77,17 @@ class Broker:
 
 
 class CoordinatorClient:
-    """An open connection. Every call is bounded by ``deadline``, which its owner renews for each question;
-    errors of single requests are values.
+    """An open connection. Every call ends at ``deadline``, which the owner renews for each question.
 
-    The event loop has a thread of its own: on the caller's, it would take ctrl-C for a task's failure and go on.
+    Errors of single requests are return values. The event loop has its own thread: on the caller's thread it would
+    treat ctrl-C as a task's failure and continue.
     """
 
     def __init__(self, settings: Settings, deadline: Deadline) -> None:
         """Connect to the first bootstrap server that answers.
 
-        Raises the error of ``kgroup.cluster.diagnosis`` for the last one, as soon as all of them failed:
-        a wrong password does not get better by trying again.
+        If all fail, raises the error of ``kgroup.cluster.diagnosis`` as soon as the last one has failed: a retry does
+        not correct a wrong password. A refused login or certificate is reported before a closed port.
         """
         self.settings = settings
         log_in_as(settings.user, settings.tool_flags)
@@ -95,7 +95,7 @@ class CoordinatorClient:
         self._closing = False
         self.unsettled = False
         """Whether a broker failed or a coordinator moved since this was last set to False."""
-        # kafka-python logs each failed attempt; we report the one that mattered. --debug FILE still has all.
+        # kafka-python logs each failed attempt; we report the one that matters. --debug FILE still has all.
         logging.getLogger("kafka").propagate = False
         if not logging.getLogger("kafka").handlers:
             logging.getLogger("kafka").addHandler(logging.NullHandler())
@@ -120,12 +120,12 @@ class CoordinatorClient:
         self.ref = ClusterRef(self._manager.cluster.cluster_id, settings.bootstrap_servers, settings.context)
 
     def close(self) -> None:
-        """Close all connections; requests under way are given up."""
+        """Close all connections; requests in flight are abandoned."""
         self._closing = True
         self._manager.close()
         thread = self._net._io_thread
         self._net.stop(timeout_ms=_STOP_MS)
-        if thread is None or not thread.is_alive():  # else it still uses what would be closed; it ends with the process
+        if thread is None or not thread.is_alive():  # a live thread still uses it; then it ends with the process
             self._net.close()
 
     def run(self, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
@@ -133,9 +133,9 @@ class CoordinatorClient:
         ended = threading.Event()
         future = self._manager.call_soon(function, *arguments)
         future.add_both(lambda _: ended.set())
-        # A signal may be given to any thread, and Python acts on it in the main one alone: once that wakes.
+        # Any thread may get a signal, but Python handles it in the main thread only, and only when that one wakes.
         while not ended.wait(_WAKE_S):
-            if self._net._exception is not None:  # the loop has crashed, and nobody answers any more
+            if self._net._exception is not None:  # the event loop has crashed, so no result will come
                 raise self._net._exception
         if future.exception is not None:
             raise future.exception
@@ -143,26 +143,26 @@ class CoordinatorClient:
         return result
 
     def supports(self, api_key: int) -> bool:
-        """Whether the brokers know this API."""
+        """Whether the brokers support this API."""
         return api_key in self._manager.broker_version_data.api_versions
 
     def start(self, function: Callable[[], Awaitable[None]]) -> None:
-        """Run a coroutine function beside all questions, until it returns or the connection is closed."""
+        """Run a coroutine function in parallel with all questions, until it returns or the connection is closed."""
         self._manager.call_soon(function)
 
     async def pause(self, seconds: float) -> None:
-        """Let others run for so long, whatever the deadline: for what runs beside the questions."""
+        """Wait without regard to the deadline: for tasks that run in parallel with the questions."""
         await self._net.sleep(seconds)
 
     async def sleep(self, seconds: float) -> None:
-        """Let others run for a while, or until the deadline."""
+        """Wait for ``seconds``, or until the deadline."""
         await self._net.sleep(min(seconds, self.deadline.left_s))
 
     async def send(self, request: Any, node_id: int, patience_ms: int | None = None) -> Any:
-        """The answer of one broker, or the kafka-python error that there was none.
+        """One broker's response, or the kafka-python error as a value.
 
-        ``patience_ms`` is how long this caller waits, where that is less than the deadline. The request itself
-        goes on: kafka-python closes the connection of one that times out, with all others on it.
+        ``patience_ms`` is how long this caller waits, if that is less than the deadline. The request itself keeps
+        running: when one times out, kafka-python closes the connection with all other requests on it.
         """
         try:
             answer = self._manager.send(request, node_id, request_timeout_ms=self.deadline.left_ms)
@@ -174,7 +174,7 @@ class CoordinatorClient:
             return error
 
     async def send_any(self, request: Any) -> Any:
-        """The answer of whichever broker gives one before the deadline; raises KgroupError where none does."""
+        """The first response from any broker before the deadline. Raises KgroupError if none answers."""
         patience_ms = max(_LEAST_PATIENCE_MS, self.deadline.left_ms // 3)
         while True:
             node_id = self._manager.least_loaded_node()
@@ -189,7 +189,7 @@ class CoordinatorClient:
             await self.sleep(RETRY_PAUSE_S)
 
     async def refresh_brokers(self) -> None:
-        """Learn which brokers there are now; they stay as they were where nobody can tell."""
+        """Read the present brokers from the metadata; keeps the known ones if that fails."""
         try:
             await self._refresh_metadata(None, self.deadline)
         except kafka.errors.KafkaError:
@@ -197,11 +197,11 @@ class CoordinatorClient:
         self.brokers = self._known_brokers()
 
     async def send_all(self, requests: Sequence[tuple[int, Any]], patience_ms: int | None = None) -> list[Any]:
-        """The answers (or errors) to many requests, sent at the same time, in their order."""
+        """Send many requests at the same time; their responses (or errors) in order."""
         return await self.gather(self.send(request, node_id, patience_ms) for node_id, request in requests)
 
     async def gather(self, coroutines: Iterable[Coroutine[Any, Any, Any]]) -> list[Any]:
-        """Run coroutines side by side; their results in order."""
+        """Run coroutines in parallel; their results in order."""
 
         def start(coroutine: Coroutine[Any, Any, Any]) -> Any:
             async def one() -> Any:
@@ -213,7 +213,7 @@ class CoordinatorClient:
         return [await future for future in futures]
 
     def failure(self, error: BaseException, node_id: int) -> KgroupError:
-        """What an error of ``send`` means, said with the broker's name."""
+        """The KgroupError for an error returned by ``send``, with the broker's name."""
         broker = self.brokers.get(node_id)
         if broker is None:
             return Unreachable(f"broker {node_id} is gone")
@@ -225,7 +225,7 @@ class CoordinatorClient:
         return self._explained(broker.host, broker.port, error)
 
     def _unsupported(self, broker: Broker, error: BaseException) -> KgroupError:
-        """Why a broker does not know a request: more time does not help."""
+        """The error for a request that a broker does not support: more time does not help."""
         _, newest = self._manager.broker_version_data.api_versions.get(_FIND_COORDINATOR, (0, 0))
         text = str(error).partition("IncompatibleBrokerVersion: ")[2] or str(error)
         if newest >= _FIND_COORDINATOR_SINCE_3_0:
@@ -244,14 +244,14 @@ class CoordinatorClient:
         }
 
     async def _refresh_metadata(self, node_id: int | None, until: Deadline) -> None:
-        # kafka-python would wait as long as its own request timeout.
+        # By itself kafka-python would wait for its own request timeout.
         refreshing = self._manager.call_soon(self._manager.cluster.refresh_metadata, node_id)
         await self._manager.wait_for(refreshing, until.left_ms)
 
     async def _connected(self, connection: Any, server: Any, until: Deadline) -> None:
-        """Wait for a connection; after a while of silence, find out whether waiting can help.
+        """Wait for a connection; after up to 1 s of silence, diagnose whether waiting can help.
 
-        An HTTP server never answers a Kafka client, and the client would wait for it until the deadline.
+        An HTTP server never answers a Kafka client, which would wait for it until the deadline.
         """
         try:
             await self._manager.wait_for(connection.init_future, min(_SILENCE_MS, until.left_ms // 3))
@@ -264,7 +264,7 @@ class CoordinatorClient:
             await self._manager.wait_for(connection.init_future, until.left_ms)
 
     def _explained(self, host: str, port: int, error: BaseException) -> KgroupError:
-        # Imported here: with TLS and its own probe, and needed only when something fails.
+        # Imported here: it loads TLS and its own probe, and is needed only after a failure.
         from kgroup.cluster.diagnosis import explain
 
         return explain(
@@ -272,7 +272,7 @@ class CoordinatorClient:
         )
 
     async def _bootstrap(self) -> None:
-        """Ask each bootstrap server for the cluster's brokers until one answers."""
+        """Ask each bootstrap server for the cluster's brokers, until one answers."""
         failures: list[KgroupError] = []
         servers = list(self._manager.cluster.bootstrap_brokers())
         for position, server in enumerate(servers):
@@ -292,7 +292,7 @@ class CoordinatorClient:
                 failures.append(fault)
                 continue
             except (kafka.errors.KafkaError, OSError, UnicodeError) as error:
-                if self._closing:  # ctrl-C: it failed because we hang up, and a probe would take a second and a half
+                if self._closing:  # ctrl-C: it failed because we close the connection; a probe would take 1.5 s
                     raise
                 failures.append(self._explained(server.host, server.port, error))
                 continue
@@ -306,5 +306,5 @@ class CoordinatorClient:
 
 
 def _weightiest(failures: Sequence[KgroupError]) -> KgroupError:
-    """Of several servers' failures the one to report: a refused login says more than a closed port."""
+    """The failure to report, of several servers: a refused login explains more than a closed port."""
     return max(failures, key=lambda failure: failure.code != "unreachable")

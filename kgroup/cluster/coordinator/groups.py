@@ -1,7 +1,7 @@
-"""Listing and describing groups, and reading their committed offsets: a request a coordinator, not a group.
+"""List and describe groups, and read their committed offsets: one request per coordinator, not per group.
 
-Results are keyed by group id, and a group that failed has its KgroupError as its value, so that one coordinator
-that is gone costs its own groups only. Coordinators that load or move are asked again until the deadline.
+Results are keyed by group id. A group that failed has its KgroupError as the value, so a failed coordinator affects
+only its own groups. Coordinators that are loading or moving are asked again until the deadline.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from kgroup.support.errors import KgroupError, Unreachable
 from kgroup.support.units import plural
 
 SETTLING_S = 1.0
-"""After a coordinator has moved, its successor may for 0.4 s answer without what the last moments brought (seen)."""
+"""After a coordinator has moved, the new one may answer without the latest commits for 0.4 s (seen)."""
 
 _IDS_PER_REQUEST = 1000
 _CONSUMER_GROUP_DESCRIBE = 69
@@ -44,7 +44,7 @@ _DESCRIBE = 8
 """org.apache.kafka.common.acl.AclOperation.DESCRIBE"""
 
 _CLUSTER_OPERATIONS = frozenset({5, 7, 8, 9, 10, 11, 12})
-"""All there are of a cluster: CREATE, ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS,
+"""All operations on a cluster: CREATE, ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS,
 IDEMPOTENT_WRITE (AclOperation)."""
 
 _TELLING = RETRIABLE_COORDINATOR_ERRORS - {COORDINATOR_NOT_AVAILABLE}
@@ -60,14 +60,14 @@ class ConsumerGroupDescribeRequest(ApiMessage, load_json=schemas):  # type: igno
 
 
 class ConsumerGroupDescribeResponse(ApiMessage, load_json=schemas):  # type: ignore[call-arg, misc]
-    """The answer to API 69."""
+    """The response of API 69."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """What a coordinator says of a group beside its offsets; the epochs are None for classic groups.
+    """A coordinator's description of a group, without its offsets. The epochs are None for classic groups.
 
-    ``members`` is None where this user may not see them.
+    ``members`` is None if this user may not see them.
     """
 
     type: str
@@ -81,10 +81,10 @@ class GroupDescription:
 
 @dataclass(frozen=True, slots=True)
 class GroupListing:
-    """The groups that all brokers together know, and the brokers that did not answer.
+    """The groups of all brokers together, and the errors of brokers that did not answer.
 
-    ``complete`` is False where the user lacks DESCRIBE on the cluster: then Kafka leaves out, without a word,
-    the groups that the user may not see.
+    ``complete`` is False if the user lacks DESCRIBE on the cluster: then Kafka silently leaves out the groups that the
+    user may not see.
     """
 
     groups: tuple[ListedGroup, ...]
@@ -93,7 +93,7 @@ class GroupListing:
 
 
 class GroupCoordinators:
-    """The group coordinator's read APIs over one connection; remembers who coordinates which group."""
+    """The group coordinator's read APIs over one connection; caches which broker coordinates which group."""
 
     def __init__(self, client: CoordinatorClient) -> None:
         self._client = client
@@ -102,26 +102,26 @@ class GroupCoordinators:
         self._operations: frozenset[int] | None = None
 
     def coordinator(self, group: str) -> Coordinator | None:
-        """The broker that answered for the group; None where none did."""
+        """The broker that coordinates the group, as far as known; None if unknown."""
         broker = self._client.brokers.get(self._node_of.get(group, -1))
         return Coordinator(broker.id, broker.host, broker.port, broker.rack) if broker else None
 
     def node(self, group: str) -> int | KgroupError | None:
-        """The number of the broker that coordinates the group; None where nobody knows now, or why nobody may."""
+        """The id of the group's coordinator; None if it is unknown now; an error if the broker refused to name it."""
         if group in self._refused:
             return of_group(self._refused[group], group)
         return self._node_of.get(group)
 
     def forget(self, group: str) -> None:
-        """Look for the group's coordinator anew: the one that was known did not answer for it."""
+        """Find the group's coordinator again at the next request: the known one did not answer for it."""
         self._node_of.pop(group, None)
         self._client.unsettled = True
 
     async def list_groups(self) -> GroupListing:
-        """All groups of all kinds (ListGroups, KIP-518, KIP-848).
+        """All groups of all types (ListGroups, KIP-518, KIP-848).
 
-        A broker that does not answer is asked again until the deadline, or until the cluster knows it no more:
-        then its groups have moved, and all brokers are asked anew, once more when that has settled.
+        A broker that does not answer is asked again until the deadline, or until the cluster no longer has it. Then its
+        groups have moved: all brokers are asked again, and once more when the move has settled.
         """
         sees_all = await self.sees_all()
         while True:
@@ -140,14 +140,15 @@ class GroupCoordinators:
     async def _not_loaded(self) -> int:
         """How many partitions of ``__consumer_offsets`` have no coordinator, or one that is still loading.
 
-        ListGroups leaves out their groups without an error, so a group that nobody has is looked for in each.
+        ListGroups leaves out their groups without an error. So a group id that does not exist is described in each
+        partition.
         """
         try:
             layout = (await topic_layouts(self._client, [OFFSETS_TOPIC]))[OFFSETS_TOPIC]
         except Unreachable:
-            return 0  # the listing itself says which brokers do not answer
+            return 0  # the listing itself reports which brokers do not answer
         if isinstance(layout, KgroupError):
-            return 0  # there are no groups yet, or nothing can be known
+            return 0  # no groups exist yet, or the topic can't be read
         probes = a_group_in_each(len(layout.leaders))
         for probe in probes:
             self._node_of.pop(probe, None)
@@ -164,7 +165,7 @@ class GroupCoordinators:
         return len(probes) - loaded - sum(probe in self._refused for probe in probes)
 
     async def _list_once(self) -> tuple[dict[str, ListedGroup], list[Callable[[], KgroupError]]]:
-        """(the groups by name, why some are missing) of one round of requests."""
+        """(groups by name, causes of missing ones) from one round of requests."""
         nodes = list(self._client.brokers)
         answers = await self._client.send_all(
             [(node, ListGroupsRequest(states_filter=[], types_filter=[])) for node in nodes]
@@ -190,11 +191,11 @@ class GroupCoordinators:
         return groups, failures
 
     async def sees_all(self) -> bool:
-        """Whether this user has DESCRIBE on the cluster; without it, Kafka hides things and does not say so."""
+        """Whether this user has DESCRIBE on the cluster; without it, Kafka silently hides groups and other things."""
         return _DESCRIBE in await self._cluster_operations()
 
     async def is_administrator(self) -> bool:
-        """Whether this user may do everything to the cluster, as super users may."""
+        """Whether this user has all operations on the cluster, as super users have."""
         return await self._cluster_operations() >= _CLUSTER_OPERATIONS
 
     async def _cluster_operations(self) -> frozenset[int]:
@@ -204,7 +205,7 @@ class GroupCoordinators:
         return self._operations
 
     async def locate(self, groups: Iterable[str]) -> None:
-        """Find the coordinators of groups that are not known yet, in one request."""
+        """Find the coordinators that are not known yet, in one request per 1,000 groups."""
         unknown = [group for group in groups if group not in self._node_of and group not in self._refused]
         for ids in _chunks(unknown):
             request = FindCoordinatorRequest(key_type=CoordinatorType.GROUP.value, coordinator_keys=ids, min_version=4)
@@ -216,7 +217,7 @@ class GroupCoordinators:
                     self._refused[row.key] = row.error_code
 
     async def describe_classic(self, groups: Sequence[str]) -> dict[str, GroupDescription | KgroupError]:
-        """DescribeGroups (API 15). A group of another type, or none at all, is NotFound."""
+        """DescribeGroups (API 15). NotFound: the group has another type or does not exist."""
 
         def read(answer: Any) -> Iterator[tuple[str, int, GroupDescription | None]]:
             for row in answer.groups:
@@ -228,9 +229,9 @@ class GroupCoordinators:
     async def describe_consumer(
         self, groups: Sequence[str], patience_ms: int | None = None
     ) -> dict[str, GroupDescription | KgroupError]:
-        """ConsumerGroupDescribe (API 69). A group of another type, or none at all, is NotFound.
+        """ConsumerGroupDescribe (API 69). NotFound: the group has another type or does not exist.
 
-        With ``patience_ms`` it is asked once, and no longer than this.
+        With ``patience_ms`` it asks once, and waits no longer than that.
         """
         if not self._client.supports(_CONSUMER_GROUP_DESCRIBE):
             return {group: of_group(GROUP_ID_NOT_FOUND, group) for group in groups}
@@ -248,14 +249,14 @@ class GroupCoordinators:
         )
 
     async def committed(self, groups: Sequence[str], *, stable: bool = False) -> dict[str, Committed | KgroupError]:
-        """All committed offsets of the groups (OffsetFetch v8, KIP-709), those of open transactions left out.
+        """All committed offsets of the groups (OffsetFetch v8, KIP-709), without those of open transactions.
 
-        ``stable`` makes a partition an error that has a commit and that an open transaction is about to commit
-        anew (KIP-447); one that has only that is not listed either way.
+        With ``stable``, a commit that an open transaction is about to replace is an error (KIP-447). A partition whose
+        only commit is in an open transaction is not listed either way.
         """
         # The schema's default for topics is null: all topics of the group.
         entry = OffsetFetchRequest.OffsetFetchRequestGroup
-        # From version 10 on, topics are named by id.
+        # From version 10 on, topics are identified by id instead of name.
         return await self.ask(
             groups,
             lambda ids: OffsetFetchRequest(
@@ -274,9 +275,9 @@ class GroupCoordinators:
         read: Callable[[Any], Iterable[tuple[str, int, T | None]]],
         patience_ms: int | None = None,
     ) -> dict[str, T | KgroupError]:
-        """Send ``make_request`` to the coordinators of ``groups`` until each has answered, or the deadline.
+        """Send ``make_request`` to the coordinators of ``groups`` until each has answered, or until the deadline.
 
-        With ``patience_ms`` each is asked once, and one that does not answer by then is not available.
+        With ``patience_ms`` each is asked once; one that does not answer in that time counts as not available.
         """
         results: dict[str, T | KgroupError] = {}
         said: dict[str, int] = {}
@@ -313,7 +314,7 @@ class GroupCoordinators:
         patience_ms: int | None,
         nodes: dict[str, int],
     ) -> tuple[dict[str, T | KgroupError], dict[str, BaseException | int]]:
-        """(what is known now, what may be known when asked again); ``nodes`` gets the brokers that gave no answer."""
+        """(results, failures to retry); adds to ``nodes``, by group, the brokers that gave no response."""
         await self.locate(groups)
         failed: dict[str, BaseException | int] = {}
         results: dict[str, T | KgroupError] = {
@@ -343,7 +344,7 @@ class GroupCoordinators:
             yield from ((node, chunk) for chunk in _chunks(ids))
 
     def _final(self, failed: Mapping[str, BaseException | int], nodes: Mapping[str, int]) -> dict[str, KgroupError]:
-        """What to report of groups whose coordinators did not answer in time, one diagnosis a broker."""
+        """The errors of groups whose coordinators did not answer in time; one diagnosis per broker."""
         causes: dict[int, KgroupError] = {}
         errors = {}
         for group, cause in failed.items():
@@ -356,11 +357,11 @@ class GroupCoordinators:
 
 
 def row_of_each_group(rows: Iterable[tuple[str, int, T | None]]) -> dict[str, tuple[int, T | None]]:
-    """The row to believe of each group in an answer of (group, error code, result).
+    """The row to believe for each group, from rows of (group, error code, result).
 
-    Kafka 4.0.0 answers ConsumerGroupDescribe once for each partition of ``__consumer_offsets`` that keeps one of
-    the groups, each time for all groups: the rows of the wrong partitions say GROUP_ID_NOT_FOUND (seen). So a row
-    without an error wins, and any other error tells more than this one.
+    Kafka 4.0.0 answers ConsumerGroupDescribe once for each partition of ``__consumer_offsets`` that holds one of the
+    groups, each time for all groups. The rows of the wrong partitions have GROUP_ID_NOT_FOUND (seen). So a row without
+    an error wins, and any other error wins over GROUP_ID_NOT_FOUND.
     """
     found: dict[str, tuple[int, T | None]] = {}
     for group, code, result in rows:
@@ -386,7 +387,7 @@ def _chunks(ids: Sequence[str]) -> Iterator[list[str]]:
 
 
 def _host(text: str) -> str:
-    """Java prints an address without a name as ``/10.0.0.1``."""
+    """Removes Java's leading slash: it prints an address without a name as ``/10.0.0.1``."""
     return text.removeprefix("/")
 
 
@@ -473,7 +474,7 @@ def _committed(row: Any) -> Committed:
 
 
 def _with_said(failed: Mapping[str, BaseException | int], said: Mapping[str, int]) -> Mapping[str, BaseException | int]:
-    """What a coordinator said before tells more than that time was over when it was asked, or looked for, again."""
+    """Prefer a coordinator's earlier error code: it explains more than a timeout or a failed search for it."""
     return {
         group: said.get(group, cause)
         if isinstance(cause, KafkaTimeoutError) or cause == COORDINATOR_NOT_AVAILABLE

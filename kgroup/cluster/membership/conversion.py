@@ -1,10 +1,9 @@
-"""Converting Empty groups to the other protocol: a member of that protocol enters, and leaves at once.
+"""Convert Empty groups to the other protocol: a member of that protocol joins, and leaves at once.
 
-The coordinator converts an Empty group when its first member speaks the other protocol, and keeps the offsets
-(KIP-848). Many groups at a time are entered side by side, looked at in one request, and left side by side. Whoever
-joins between the first look and the last is found by the last: it tells what came of it. Nothing that happens in
-between loses anything: a live group may become one of both protocols for a moment, and goes on as it was when our
-member, which has no topics, has left it.
+The coordinator converts an Empty group when its first member uses the other protocol, and keeps the offsets
+(KIP-848). Many groups are handled together: join in parallel, describe in one request, leave in parallel. The last
+description shows whether another member joined since the first. In that case nothing is lost: a live group may hold
+members of both protocols for a moment. It continues as before when our member, which has no topics, leaves.
 """
 
 from __future__ import annotations
@@ -41,24 +40,24 @@ from kgroup.support.errors import KgroupError, Refused, Unreachable
 Result = KgroupError | None
 Seen = dict[str, GroupDescription | KgroupError]
 Describe = Callable[[Sequence[str], Sequence[str]], Awaitable[Seen]]
-"""Of groups asked for as classic, and as consumer ones."""
+"""Describes groups; the arguments are the names to request as classic and as consumer groups."""
 
 _AT_A_TIME = 100
-"""How many groups of a coordinator are held at a time: for a tenth of a second, then."""
+"""How many groups of a coordinator have our member at the same time, for about a tenth of a second."""
 
 _HEARTBEAT_API = 68
 _JOINS, _LEAVES = 0, -1
 """Member epochs of ConsumerGroupHeartbeat."""
 _REBALANCE_TIMEOUT_MS = 300_000
 _SESSION_TIMEOUTS_MS = (10_000, 45_000, 6_000, 60_000, 300_000, 1_800_000, 1_000)
-"""For how long a classic member that never came back would be remembered; brokers differ in what they allow."""
+"""Session timeouts to try for a classic member, in case it never leaves; the allowed range differs by broker."""
 _SUBSCRIPTION = bytes.fromhex("0000 00000000 ffffffff")
 """ConsumerProtocolSubscription, version 0: no topics, no user data."""
 _ENTERING_S = 1.0
 _GLANCE_MS = 2000
 _LEAVING_S = 5.0
 
-# A group that has members, and which this protocol may not enter.
+# Error codes for a group that has members, and that this protocol may not join.
 _IN_USE = frozenset({GROUP_ID_NOT_FOUND, INCONSISTENT_GROUP_PROTOCOL, GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID})
 
 
@@ -67,15 +66,15 @@ class ConsumerGroupHeartbeatRequest(ApiMessage, load_json=schemas):  # type: ign
 
 
 class ConsumerGroupHeartbeatResponse(ApiMessage, load_json=schemas):  # type: ignore[call-arg, misc]
-    """The answer to API 68."""
+    """The response of API 68."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Stay:
-    """Our member of one group.
+    """Our member in one group.
 
-    ``member_id`` is None where there is none to take out. ``refused`` is why the broker did not let it in, other than
-    for members that are there. ``lost`` is why nobody knows whether it did.
+    ``member_id`` is None if there is no member to remove. ``refused`` is why the broker did not let it in, unless the
+    reason is other members. ``lost`` is set if it is unknown whether the broker let it in.
     """
 
     group: str
@@ -86,7 +85,7 @@ class _Stay:
 
 
 class Conversion:
-    """Converts groups over one connection; each hundred of them has ``timeout_s``."""
+    """Converts groups over one connection; each batch of 100 has ``timeout_s``."""
 
     def __init__(
         self, client: CoordinatorClient, coordinators: GroupCoordinators, describe: Describe, timeout_s: float
@@ -99,20 +98,20 @@ class Conversion:
         self._causes: dict[int | None, KgroupError] = {}
 
     async def convert(self, targets: Mapping[str, str]) -> dict[str, Result]:
-        """``consumer`` or ``classic`` for each group; None: it is of that type now, and Empty."""
+        """Convert each group to ``consumer`` or ``classic``. Result None: it has that type and is Empty."""
         await self._coordinators.locate(targets)
         by_node: dict[int | None, dict[str, str]] = {}
         for group, target in targets.items():
             node = self._coordinators.node(group)
             by_node.setdefault(node if isinstance(node, int) else None, {})[group] = target
         results: dict[str, Result] = {}
-        # A coordinator that does not answer must not keep our members in the groups of others.
+        # Per coordinator: one that does not answer must not keep our members in the groups of the others.
         for found in await self._client.gather(self._in_rounds(chosen) for chosen in by_node.values()):
             results |= found
         return {group: results[group] for group in targets}
 
     async def remove(self, groups: Mapping[str, Sequence[str]]) -> dict[str, Result]:
-        """Remove members that a killed run left behind; None: they are gone."""
+        """Remove members that a killed run left behind. Result None: they are gone."""
         for member_id in (member_id for ids in groups.values() for member_id in ids):
             if not member_id.startswith(OWN_MEMBER_PREFIX):
                 raise ValueError(f"{member_id} is not a member of kgroup's own")
@@ -156,14 +155,14 @@ class Conversion:
         return results
 
     async def _look(self, groups: Sequence[str]) -> Seen:
-        """What each group is now, a KgroupError where that can't be told."""
+        """The description of each group, a KgroupError if it could not be read."""
         try:
             return await self._describe(groups, groups) if groups else {}
         except KgroupError as error:
             return dict.fromkeys(groups, error)
 
     async def _glance(self, stays: Iterable[_Stay]) -> Seen:
-        """Who is there beside us; asked once, since our members are there for as long as that takes."""
+        """The groups while our members are in them, to see other members. Asked once, to keep that time short."""
         groups = [stay.group for stay in stays if stay.target == "consumer" and stay.member_id and not stay.lost]
         try:
             return await self._coordinators.describe_consumer(groups, _GLANCE_MS)
@@ -171,7 +170,7 @@ class Conversion:
             return dict.fromkeys(groups, error)
 
     async def _look_after(self, stays: Sequence[_Stay]) -> Seen:
-        """What became of the groups; a join that came later than our leaving is made good."""
+        """The groups after leaving. If our join took effect only after our leave, leave again."""
         self._take_time()
         seen = await self._look([stay.group for stay in stays])
         late = [stay for stay in stays if _holds_own_member(seen[stay.group])]
@@ -179,9 +178,9 @@ class Conversion:
         return seen | await self._look([stay.group for stay in late])
 
     async def _enter(self, group: str, target: str) -> _Stay:
-        """Enter until the broker has answered; with the same member id, so that a second time changes nothing.
+        """Join until the broker answers; always with the same member id, so that a second join changes nothing.
 
-        Not for long: our members of the other groups wait for this one, which has another round.
+        At most 1 s: our members in the other groups wait for this group. It gets another round.
         """
         stay = _Stay(group, target)
         if target == "consumer":
@@ -207,13 +206,13 @@ class Conversion:
                 return replace(stay, refused=_refused(answer.error_code, group))
 
     async def _leave(self, stay: _Stay) -> Result:
-        """Take our member out; None: it is gone, or never was there."""
+        """Remove our member. None: it is gone, or was never in the group."""
         if stay.member_id is None:
             return None
         self._take_time()
         deadline = self._client.deadline
         while True:
-            # Made anew each time: a request keeps the version that was agreed upon with the broker it went to.
+            # Built for each try: a request object keeps the API version of the broker it was sent to first.
             request = (
                 _heartbeat(stay.group, stay.member_id, _LEAVES)
                 if stay.target == "consumer"
@@ -234,19 +233,19 @@ class Conversion:
     def _refusal(self, stay: _Stay) -> KgroupError | None:
         if stay.lost is None:
             return stay.refused
-        # One diagnosis a broker: it may take a second.
+        # One diagnosis per broker: it may take a second.
         node = stay.lost.node
         if node not in self._causes:
             self._causes[node] = stay.lost.reason
         return unverified(self._causes[node])
 
     def _take_time(self) -> None:
-        """Leaving, and looking at what came of it, have a time of their own."""
+        """Give leaving, and the description after it, a time limit of their own."""
         if self._client.deadline.left_s < self._leaving_s:
             self._client.deadline = Deadline.after(self._leaving_s)
 
     async def _ask(self, group: str, request: Any) -> Any:
-        """The coordinator's final answer, Lost where there was none, or the KgroupError that makes all trying vain."""
+        """The coordinator's final response, NoResponse if there was none, or a KgroupError: no retry helps."""
         answer = await to_coordinator(self._client, self._coordinators, group, request)
         if isinstance(answer, NoResponse | KgroupError) or answer.error_code not in UNSURE:
             return answer
@@ -258,7 +257,7 @@ def _holds_own_member(seen: GroupDescription | KgroupError) -> bool:
 
 
 def _refused(code: int, group: str) -> KgroupError | None:
-    """Why the broker did not let us in; None where others are there: the next look says who."""
+    """Why the broker did not let us in; None if other members are there: the next description names them."""
     if code in _IN_USE:
         return None
     return _no_new_protocol() if code == UNSUPPORTED_VERSION else of_change(code, group)
@@ -274,7 +273,7 @@ def _no_new_protocol() -> Refused:
 
 def _heartbeat(group: str, member_id: str, epoch: int) -> Any:
     joins = epoch == _JOINS
-    # Version 0, which some proxies offer alone, lets the broker name the member but takes ours too.
+    # In version 0, the only one some proxies support, the broker generates the member id, but accepts ours too.
     return ConsumerGroupHeartbeatRequest(
         group_id=group,
         member_id=member_id,
@@ -286,7 +285,7 @@ def _heartbeat(group: str, member_id: str, epoch: int) -> Any:
 
 
 def _join(group: str, session_timeout_ms: int) -> Any:
-    """It is answered with MEMBER_ID_REQUIRED from version 4 on; the group is a classic one by then."""
+    """A JoinGroup. From version 4 on the response is MEMBER_ID_REQUIRED; the group is a classic one from then on."""
     protocol = JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=_SUBSCRIPTION)
     return JoinGroupRequest(
         group_id=group,

@@ -1,7 +1,7 @@
-"""What a group's descriptions before, during and after a conversion come to: converted, or what stood in the way. Pure.
+"""The result of a conversion, from descriptions of the group before, during and after it. Pure.
 
-A consumer that joins meanwhile loses nothing: the broker keeps the offsets, and our member, which has no topics,
-leaves at once.
+If a consumer joins meanwhile nothing is lost: the broker keeps the offsets, and our member, which subscribes to no
+topic, leaves at once.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _NAMED = 5
 
 
 def refuse_to_enter(group: str, before: GroupDescription | KgroupError | None) -> KgroupError | None:
-    """Why a group may not be converted as it is now; None where it may, or is of that type already."""
+    """Why the group may not be converted now; None if it may, or if it has that type already."""
     if before is None or isinstance(before, NotFound):
         return NotFound("it is gone: somebody deleted it, or its last offsets expired", hint="kgroup list")
     if isinstance(before, KgroupError):
         return before
-    if not is_of_consumers(before.protocol_type):  # the broker would convert the Empty group of a Connect worker too
+    if not is_of_consumers(before.protocol_type):  # the broker would also convert a Connect worker's Empty group
         return Refused(f"it belongs to {before.protocol_type} now, and not to consumers", code="foreign-owner")
     others = _others(before)
     if others or (before.state != "Empty" and not before.members):
@@ -45,9 +45,10 @@ def converted_or_why_not(
     after: GroupDescription | KgroupError,
     refusal: KgroupError | None,
 ) -> KgroupError | None:
-    """None: the group is Empty and of the type ``target``.
+    """The result of a conversion; None: the group is Empty and of type ``target``.
 
-    ``between`` is what was seen while our member was in it, ``refusal`` why that was not let in, or may not have been.
+    ``between`` is the description while our member was in the group. ``refusal`` is why the broker did not, or may not
+    have, let our member in.
     """
     if isinstance(after, NotFound):
         return NotFound(
@@ -55,7 +56,7 @@ def converted_or_why_not(
             hint="kgroup list",
         )
     if isinstance(after, NotAuthorized) and not isinstance(refusal, NotAuthorized):
-        # The topics of members hide them from us; an Empty group has none.
+        # The topics of its members hide the group from us; an Empty group has none, so other members are in it.
         return _joined(group, None, (), "while it was converted")
     if isinstance(after, KgroupError):
         return refusal or unverified(after)
@@ -98,7 +99,7 @@ def _stays() -> Unreachable:
 
 
 def unverified(reason: KgroupError) -> Unreachable:
-    """What to report where nobody can tell what the group is now."""
+    """The error when the group's type after the conversion is unknown."""
     return Unreachable(
         f"it is unknown whether this was converted: {reason.message}",
         code="outcome-unknown",

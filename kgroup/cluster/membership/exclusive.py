@@ -1,10 +1,10 @@
-"""Holding a group: being its only member, so that its offsets can be moved by us alone.
+"""Exclusive membership: being a group's only member, so that only we can move its offsets.
 
-An administrator's commit is not fenced: a run that was paused before it wakes up and moves offsets, whatever was done
-meanwhile. A member's commit is: it is refused for good once that member was removed. But the coordinator takes it for
-any partition, even after somebody else has joined and reads that partition (seen, on both types of groups). So our
-member subscribes to the topics, and all partitions that are to be moved are assigned to it: whoever joins gets none
-of them until we have left, and reads no offset before that.
+An administrator's commit is not fenced: a run that was paused just before it still moves the offsets when it wakes
+up, whatever happened meanwhile. A member's commit is fenced: the coordinator refuses it for good once that member was
+removed. But the coordinator accepts it for any partition, even if another member has joined and reads that partition
+(seen, on both types of groups). So our member subscribes to the topics and gets all partitions to be moved assigned.
+A member that joins gets none of them, and reads no committed offset, until we have left.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from kgroup.support.errors import KgroupError, NotFound, Refused, Unreachable
 from kgroup.support.quoting import quote
 
 _SESSION_TIMEOUTS_MS: tuple[int, ...] = (10_000, 30_000, 6_000, 45_000, 60_000, 300_000, 1_800_000, 1_000)
-"""Of a classic member; brokers differ in what they allow. When it was killed, the group is Empty after that."""
+"""For a classic member; the allowed range differs by broker. After a kill, the group is Empty once this has passed."""
 _BEATS_A_SESSION = 4
 _INITIAL_DELAY_S = 10.0
 """A classic group's first member waits for others: ``group.initial.rebalance.delay.ms``, 3 s by default."""
@@ -56,16 +56,16 @@ _LEAST_S = 1.0
 _HOLDABLE = (None, "", "consumer")
 
 _GONE = frozenset({UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, FENCED_MEMBER_EPOCH, GROUP_ID_NOT_FOUND})
-"""Our member is no member (any more)."""
+"""Error codes that mean: our member is not, or no longer, in the group."""
 _OVERTAKEN = frozenset({ILLEGAL_GENERATION, STALE_MEMBER_EPOCH, REBALANCE_IN_PROGRESS})
-"""Somebody joined or left, and the group went on without us."""
+"""Error codes that mean: another member joined or left, and the group rebalanced without us."""
 _NOT_FOR_US = frozenset({GROUP_ID_NOT_FOUND, INCONSISTENT_GROUP_PROTOCOL, GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID})
-"""Somebody is in the group, and does not let us in."""
+"""Error codes that mean: other members are in the group, and it does not let us in."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hands:
-    """What a Holding works with: a connection, and ``ask``, which gives a question the time that it may take."""
+    """What ExclusiveMembership works with: a connection; ``ask`` runs one question with a time limit of its own."""
 
     client: CoordinatorClient
     coordinators: GroupCoordinators
@@ -76,21 +76,21 @@ class Hands:
 
 
 class ExclusiveMembership:
-    """Our membership of one group, from the beginning of the block to its end; see ``ChangingCluster.hold``.
+    """Our membership of one group, a context manager; see ``ChangingCluster.hold``.
 
-    ``kind`` None is whatever type the group has by now. The member of an earlier run is out before anything is refused:
-    from then on that one moves nothing, whoever else is in the group, and whether its topics are still there.
+    ``kind`` None: the type that the group has now. Any refusal comes only after the member of an earlier run has been
+    removed. From then on that run moves nothing, even if other members are in the group or its topics are gone.
 
-    Entering raises Refused [not-empty] naming other members, before or beside us; [superseded] where another run takes
-    the group at the same time, [foreign-owner], [moved-since] for a group of another type than ``kind``; NotFound for
-    a group or a partition that does not exist. A run that was stopped for long, or whose successor has removed its
-    member, finds each of its commits refused.
+    Entering raises Refused: [not-empty] with the other members, before or after we joined; [superseded] if another run
+    takes the group at the same time; [foreign-owner]; [moved-since] for a group of another type than ``kind``. It
+    raises NotFound for a group or a partition that does not exist. If a run was paused for long, or a later run removed
+    its member, each of its commits is refused.
     """
 
     def __init__(self, hands: Hands, group: str, kind: str | None, places: Iterable[TopicPartition]) -> None:
         self.group = group
         self.stays: KgroupError | None = None
-        """Why our member could not be taken out, None where it is out: it goes by itself when its session ends."""
+        """The error from LeaveGroup, None if our member is out. Otherwise it goes when its session times out."""
         self._hands = hands
         self._client, self._coordinators = hands.client, hands.coordinators
         self._kind = kind
@@ -110,22 +110,22 @@ class ExclusiveMembership:
         self._leave_in_silence()
 
     def alone(self) -> None:
-        """Look again whether our member is the only one. Raises Refused [not-empty] or [superseded]."""
+        """Check again that our member is the only one. Raises Refused [not-empty] or [superseded]."""
         self._hands.ask(self._alone)
 
     def committed(self) -> Committed:
-        """All commits of the group; one that an open transaction is about to replace is Refused as its value."""
+        """All commits of the group. If an open transaction is about to replace a commit, its value is a Refused."""
         found: Committed | KgroupError = self._hands.ask(self._hands.committed, [self.group])[self.group]
         if isinstance(found, KgroupError):
             raise found
         return found
 
     def commit(self, offsets: Mapping[TopicPartition, Commit]) -> dict[TopicPartition, KgroupError | None]:
-        """Commit as the member that we are, and as nobody else; None: it is stored, else what happened to this one.
+        """Commit as our member. Result per partition: None if stored, else the error.
 
-        Raises Refused [not-empty] or [superseded] when the coordinator does not take us for a member (any more): that
-        is final, and of many partitions some may be stored then. Raises Unreachable [outcome-unknown] when no answer
-        came: after ``leave`` it is in the group's history, or never will be. Nothing of either is tried again.
+        Raises Refused [not-empty] or [superseded] if the coordinator no longer accepts us as a member. That is final;
+        some of many partitions may be stored then. Raises Unreachable [outcome-unknown] if no response came: after
+        ``leave`` the commit is in the group's history or never will be. Neither is tried again.
         """
         if not self._seat.places.issuperset(offsets):
             raise ValueError("somebody else may read a partition that is not held")
@@ -133,13 +133,13 @@ class ExclusiveMembership:
         return results
 
     def leave(self) -> None:
-        """Take our member out; a second time does nothing. Raises KgroupError where nobody can tell that it is out."""
+        """Remove our member; a second call does nothing. Raises KgroupError if it is unknown whether it is out."""
         self._hands.ask(self._leave)
         if self.stays:
             raise self.stays
 
     def _leave_in_silence(self) -> None:
-        """As the block ends: what it raised, or did, counts for more than a member that goes by itself in a while."""
+        """Leave at the end of the block. Errors are dropped: the block's own matter more, and the session times out."""
         with suppress(KgroupError):
             self.leave()
 
@@ -150,7 +150,7 @@ class ExclusiveMembership:
         try:
             await self._clear_the_way()
             while not (await (self._join_as_consumer() if self._seat.kind == CONSUMER else self._join_as_classic())):
-                # No answer came: we may be in, under an id that we do not know.
+                # No response came: we may be a member, under a member id that we do not know.
                 await self._remove_by_instance()
             self._client.start(self._keep_alive)
             await self._until_ours()
@@ -158,11 +158,11 @@ class ExclusiveMembership:
             self._entering = False
 
     async def _clear_the_way(self) -> None:
-        """Take out the member that an earlier run has left; refuse to disturb anybody else."""
+        """Remove the member that an earlier run left. Refuse if other members are in the group."""
         before, missing = await self._client.gather([self._look(), self._missing()])
         if before.protocol_type not in _HOLDABLE:
             raise Refused(f"{self.group} belongs to {before.protocol_type}, and not to consumers", code="foreign-owner")
-        # First of all, since what is refused here may be decided without holding: that run may be about to commit.
+        # Before any refusal, since the refusal ends this attempt, and the earlier run may be about to commit.
         if before.members is None or any(member.instance_id == INSTANCE_ID for member in before.members):
             await self._remove_by_instance()
         others = others_in(before)
@@ -188,7 +188,7 @@ class ExclusiveMembership:
         return described
 
     async def _missing(self) -> KgroupError | None:
-        """What is wrong with a partition that nobody could ever assign to us; None of none."""
+        """The error of a partition that can never be assigned to us, because it does not exist; None if all exist."""
         layouts = await topic_layouts(self._client, {topic for topic, _ in self._seat.places})
         for topic, number in sorted(self._seat.places):
             layout = layouts.get(topic)
@@ -206,7 +206,7 @@ class ExclusiveMembership:
             raise of_change(code, self.group)
 
     async def _join_as_consumer(self) -> bool:
-        """False: no answer came."""
+        """Join a consumer group. False: no response came."""
         self._seat = replace(self._seat, member_id=secrets.token_urlsafe(16))
         answer = await self._joins(self._seat.enter)
         if answer is None:
@@ -217,7 +217,7 @@ class ExclusiveMembership:
         return True
 
     async def _join_as_classic(self) -> bool:
-        """False: no answer came."""
+        """Join a classic group. False: no response came."""
         self._client.deadline = Deadline.after(self._hands.timeout_s + _INITIAL_DELAY_S)
         for session_ms in _SESSION_TIMEOUTS_MS:
             answer = await self._joins(partial(self._seat.join, session_ms))
@@ -229,7 +229,7 @@ class ExclusiveMembership:
         self._seat = replace(self._seat, member_id=answer.member_id, epoch=answer.generation_id)
         self._beat_s = session_ms / 1000 / _BEATS_A_SESSION
         if answer.leader != self._seat.member_id or len(answer.members) > 1:
-            # Whoever came at the same time would get its partitions from us, or has given us ours.
+            # A member that joined at the same time would get its partitions from us, or has assigned ours to us.
             raise not_empty(self.group, others_in(await self._look()))
         synced = await self._joins(partial(self._seat.sync, answer.protocol_name))
         if synced is None:
@@ -238,13 +238,13 @@ class ExclusiveMembership:
         return True
 
     async def _joins(self, make_request: Callable[[], Any]) -> Any:
-        """The answer to a request that makes us a member; None where none came, and nobody knows."""
+        """The response to a request that makes us a member. None: no response came, so we may be one."""
         self._may_be_in = True
         deadline = self._client.deadline
         while True:
             if self._leaves:
                 raise superseded(self.group)
-            # The broker answers the first member of a classic group late, so all the time is for this one.
+            # The broker answers a classic group's first member late, so it may use all the time.
             answer = await to_coordinator(
                 self._client, self._coordinators, self.group, make_request(), deadline.left_ms
             )
@@ -269,7 +269,7 @@ class ExclusiveMembership:
         raise of_change(code, self.group)
 
     async def _until_ours(self) -> None:
-        """Wait until the partitions are assigned to us: at once, but for ``group.consumer.assignment.interval.ms``."""
+        """Wait until the partitions are assigned to us; ``group.consumer.assignment.interval.ms`` may delay that."""
         pause_s, deadline = _SHORT_PAUSE_S, self._client.deadline
         while True:
             seen = await self._look()
@@ -277,7 +277,7 @@ class ExclusiveMembership:
             given = {(item.topic, number) for item in ours.assignment or () for number in item.partitions}
             if self._seat.places <= given:
                 return
-            # Of a topic that was made a moment ago the coordinator hears a second later than others (seen).
+            # The coordinator learns of a new topic up to a second later than the other brokers (seen).
             if deadline.passed or self._leaves:
                 raise Unreachable(f"{self.group}'s partitions were not assigned to kgroup in time", code="timed-out")
             await self._client.sleep(pause_s)
@@ -298,15 +298,15 @@ class ExclusiveMembership:
         raise superseded(self.group)
 
     async def _keep_alive(self) -> None:
-        """Runs beside all questions until we leave, or are out."""
+        """Send heartbeats in parallel with all questions until we leave or are removed."""
         while True:
             await self._client.pause(self._beat_s)
             if self._leaves or not await self._beat():
                 return
 
     async def _beat(self) -> bool:
-        """One heartbeat; False when the coordinator says that we are no member (any more)."""
-        if self._client.deadline.left_s < _LEAST_S:  # of the last question, and this is not to fail for it
+        """Send one heartbeat. False if the coordinator answers that we are no member."""
+        if self._client.deadline.left_s < _LEAST_S:  # the last question used it up; this must not fail for that
             self._client.deadline = Deadline.after(self._hands.timeout_s)
         answer = await to_coordinator(self._client, self._coordinators, self.group, self._seat.beat())
         if isinstance(answer, NoResponse | KgroupError) or answer.error_code in UNSURE:
@@ -328,7 +328,7 @@ class ExclusiveMembership:
         results: dict[TopicPartition, KgroupError | None] = {}
         deadline = self._client.deadline
         while True:
-            if self._leaves:  # ctrl-C left this running
+            if self._leaves:  # ctrl-C left this coroutine running
                 raise superseded(self.group)
             request = commit_request(self.group, left, (self._seat.member_id, INSTANCE_ID, self._seat.epoch))
             answer = await to_coordinator(self._client, self._coordinators, self.group, request, deadline.left_ms)
@@ -346,7 +346,7 @@ class ExclusiveMembership:
                     for place, code in codes.items()
                     if code not in RETRIABLE_COORDINATOR_ERRORS
                 }
-            # What is left was not even looked at: the coordinator has moved, or was not to be found.
+            # What is left was not tried by the coordinator: it has moved, or was not found.
             left = {place: commit for place, commit in left.items() if place not in results}
             if not left:
                 return results
@@ -366,7 +366,7 @@ class ExclusiveMembership:
                 raise unknown_outcome(self.group, of_change(code, self.group))
 
     async def _who_came(self, code: int) -> KgroupError:
-        """Why the coordinator refused us: who is there now says it best."""
+        """The error for a refusal by the coordinator, which names the present members."""
         others: tuple[Member, ...] = ()
         with suppress(KgroupError):
             others = others_in(await self._look())
@@ -379,7 +379,7 @@ class ExclusiveMembership:
             return
         self._leaves = True
         self._client.deadline = deadline = Deadline.after(min(self._hands.timeout_s, _LEAVING_S))
-        while self._entering and not deadline.passed:  # ctrl-C: what was sent may make us a member still
+        while self._entering and not deadline.passed:  # ctrl-C: a request in flight may still make us a member
             await self._client.sleep(_SHORT_PAUSE_S)
         self.stays = None
         if not self._may_be_in:
@@ -394,7 +394,7 @@ class ExclusiveMembership:
             self.stays = of_change(code, self.group)
 
     async def _until_answered(self, make_request: Callable[[], Any]) -> Any:
-        """The answer to what may be asked any number of times. Raises KgroupError at the deadline."""
+        """The response to a request that may be repeated any number of times. Raises KgroupError at the deadline."""
         deadline = self._client.deadline
         while True:
             answer = await to_coordinator(self._client, self._coordinators, self.group, make_request())

@@ -1,4 +1,4 @@
-"""Why a group is not, or no longer, held by us alone: what is said of it. Pure."""
+"""The errors for a group that has other members, is held by another run, or did not answer a commit. Pure."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _NAMED = 5
 
 
 def others_in(seen: GroupDescription) -> tuple[Member, ...]:
-    """The members that are no run of a catch-up."""
+    """The members that are not kgroup catch-up runs."""
     return tuple(member for member in seen.members or () if member.instance_id != INSTANCE_ID)
 
 
 def not_empty(group: str, others: Iterable[Member]) -> Refused:
-    """Somebody else is in the group, or was a moment ago."""
+    """The refusal for a group that has, or just had, other members. ``others`` may be empty."""
     members = [f"{member.instance_id or member.client_id} on {member.host}" for member in others]
     more = f", and {plural(len(members) - _NAMED, 'more member')}" if len(members) > _NAMED else ""
     named = ", ".join(members[:_NAMED]) or "whom the broker does not name (yet, or any more)"
@@ -32,7 +32,7 @@ def not_empty(group: str, others: Iterable[Member]) -> Refused:
 
 
 def superseded(group: str) -> Refused:
-    """Our member is none any more."""
+    """The refusal when this run's member is no longer in the group."""
     return Refused(
         f"{group} is not held by this run any more: another run took it over, or this one stood still for too long",
         code="superseded",
@@ -41,7 +41,7 @@ def superseded(group: str) -> Refused:
 
 
 def unknown_outcome(group: str, reason: KgroupError) -> Unreachable:
-    """No answer came to a commit."""
+    """The error when a commit got no response."""
     return Unreachable(
         f"it is unknown whether offsets of {group} were moved: {reason.message}",
         code="outcome-unknown",

@@ -1,4 +1,4 @@
-"""What the member that holds a group says to its coordinator, in the words of both protocols."""
+"""The requests of a member that holds a group exclusively, in both group protocols."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from kgroup.cluster.membership.conversion import ConsumerGroupHeartbeatRequest
 from kgroup.cluster.topics import TopicPartition
 
 INSTANCE_ID = "kgroup-catchup"
-"""The static member that every run of a catch-up is; a successor knows its predecessor's by it."""
+"""The static instance id of every catch-up run's member; a later run finds the earlier run's member by it."""
 
 CONSUMER = "consumer"
 
 _JOINS, _LEAVES = 0, -1
 """Member epochs of ConsumerGroupHeartbeat."""
 _REBALANCE_TIMEOUT_MS = 60_000
-"""For how long somebody who joins waits for us at most: longer than a ledger's transaction takes."""
+"""How long a joining member waits for us at most: longer than a transaction of the ledger takes."""
 _ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
-"""A classic member that shares none with us could not join behind us, and most clients take that for fatal."""
+"""A classic member without one of these assignors could not join, and most clients treat that as fatal."""
 _REASON = "held by kgroup catchup"
 _NO_USER_DATA = struct.pack(">i", -1)
 
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """Our place in a group of type ``kind``, and the partitions that we want; ``epoch`` is our generation, or epoch.
+    """Our membership in a group of type ``kind``, and the partitions we want; ``epoch`` is generation or member epoch.
 
-    The requests are made anew each time: one keeps the version that was agreed upon with the broker it went to.
+    Requests are built for each try: a request object keeps the API version of the broker it was sent to first.
     """
 
     group: str
@@ -42,11 +42,11 @@ class Seat:
     epoch: int = 0
 
     def enter(self) -> Any:
-        """Join a group of the new protocol, with a member id of our own making."""
+        """Join a consumer group, with a member id that we generated."""
         return self._consumer_beat(_JOINS)
 
     def join(self, session_ms: int) -> Any:
-        """Join a classic group; the broker gives a static member its id at once."""
+        """Join a classic group; the broker assigns a static member its member id at once."""
         metadata = _subscription(_topics(self.places))
         return JoinGroupRequest(
             group_id=self.group,
@@ -77,7 +77,7 @@ class Seat:
         )
 
     def beat(self) -> Any:
-        """Go on being a member."""
+        """A heartbeat."""
         if self.kind == CONSUMER:
             return self._consumer_beat(self.epoch)
         return HeartbeatRequest(
@@ -89,13 +89,13 @@ class Seat:
         )
 
     def leave(self) -> Any:
-        """Leave for good."""
+        """Leave the group; a static member leaves for good."""
         if self.kind == CONSUMER:
             return self._consumer_beat(_LEAVES)
         return leave_request(self.group, self.member_id)
 
     def _consumer_beat(self, epoch: int) -> Any:
-        """What we own is never told after the first time: so we give nothing up while somebody waits for it."""
+        """The owned partitions are sent only on joining, so that we release none when another member waits for them."""
         joins = epoch == _JOINS
         return ConsumerGroupHeartbeatRequest(
             group_id=self.group,
@@ -109,7 +109,7 @@ class Seat:
 
 
 def leave_request(group: str, member_id: str = "") -> Any:
-    """Remove our member, or whoever is it now where no member id is given; on both types of groups."""
+    """Remove our member; without a member id, whatever member has our instance id. For both types of groups."""
     member = LeaveGroupRequest.MemberIdentity(member_id=member_id, group_instance_id=INSTANCE_ID, reason=_REASON)
     return LeaveGroupRequest(group_id=group, members=[member], min_version=3)
 
@@ -125,7 +125,7 @@ def _subscription(topics: Iterable[str]) -> bytes:
 
 
 def _assignment(places: Iterable[TopicPartition]) -> bytes:
-    """ConsumerProtocolAssignment, version 0: by it a member of the new protocol finds the partitions taken, too."""
+    """ConsumerProtocolAssignment, version 0. With it the partitions count as taken for consumer members, too."""
     by_topic: defaultdict[str, list[int]] = defaultdict(list)
     for topic, number in sorted(places):
         by_topic[topic].append(number)

@@ -1,2 +1,5 @@
-"""``__consumer_offsets`` as a source: what its records say (``records``), reading them from the end (``backwards``),
-for a group's generation (``read``) and for who commits to it while it is Empty (``activity``)."""
+"""Reading groups from ``__consumer_offsets`` itself, without their coordinator.
+
+``records`` decodes its records, ``backwards`` reads them from the end, ``last_generation`` finds a group's generation,
+``activity`` finds who commits to an Empty group.
+"""

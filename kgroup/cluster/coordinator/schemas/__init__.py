@@ -1,4 +1,4 @@
-"""Messages that kafka-python lacks, as field facts in the form that it loads.
+"""Kafka messages that kafka-python lacks, as JSON in the format that kafka-python loads.
 
 Source: Apache Kafka 4.3, clients/src/main/resources/common/message (KIP-848).
 """
