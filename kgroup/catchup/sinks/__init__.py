@@ -1,1 +1,1 @@
-"""Where records go: a topic, files, a command, a Python function. For Spark's workers: no kafka-python is needed."""
+"""Where records are delivered: a topic, files, a command, a function. For Spark's workers: needs no kafka-python."""

@@ -1,9 +1,10 @@
-"""``--to-command CMD``: records as lines of JSON to a shell command, that says which of them it has taken.
+"""``--to-command CMD``: records as lines of JSON to a shell command, which acknowledges them.
 
-``--ack exit``: a process for each batch; exit status 0 says that it has all, which it must have read. ``--ack line``:
-one process a lane, which answers each line with one of its own, ``ok`` or ``error: reason``, before it gets the next.
-An answer too many shifts all that follow. So one that comes before its record was read, or that is left when the
-process has ended, ends the task; an answer may name its record, ``ok orders:0:17``, and is compared then.
+With ``--ack exit`` each batch gets its own process. Exit status 0 acknowledges the batch, which it must have read. With
+``--ack line`` each lane has one process. It answers each line with a line, ``ok`` or ``error: reason``, before it gets
+the next one. One answer too many would shift all later answers to the wrong record. So an answer ends the task if it
+comes before its record was read, or is left over when the process ends. An answer may name its record, ``ok
+orders:0:17``; kgroup then compares the name.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from kgroup.support.errors import KgroupError, UsageError
 from kgroup.support.redact import tells_secret
 from kgroup.support.units import plural
 
-_CANNOT_RUN = (126, 127)  # what a shell says of a command that is not there
+_CANNOT_RUN = (126, 127)  # exit statuses of a shell for a command that cannot be run or was not found
 _TAIL = 500
 _LONGEST_ANSWER = 65_536
 _CLOSING_S = 3.0
@@ -43,21 +44,24 @@ _LOOK_S = 0.01
 _STALLED_S = 0.05
 
 UNREAD = "handler-unread"
-"""The code of an error: a handler ended with exit status 0 before it had read what it was given."""
+"""Error code: a handler ended with exit status 0 before it had read all of its input."""
 
 _ANSWER = re.compile(r"(?s)(?:(ok)|error)(?:\s+([^\s:]+:\d+:\d+))?\s*(?::(.*))?")
 
 
 @dataclass(frozen=True, slots=True)
 class HandlerAnswer:
-    """What a handler says of a record: ``reason`` is None where it has it; ``record`` names it, None: it does not."""
+    """A handler's answer: ``reason`` is None if it accepted the record.
+
+    ``record`` is None if the answer does not name it.
+    """
 
     record: str | None
     reason: str | None
 
 
 def answer_of(text: str) -> HandlerAnswer | None:
-    """``ok``, ``error: reason``, each with the record where it names it; None for anything else.
+    """Parse ``ok`` or ``error: reason``, each optionally with its record; None for anything else.
 
     ``error orders:0:17: no such customer`` is about the record at offset 17.
     """
@@ -68,7 +72,7 @@ def answer_of(text: str) -> HandlerAnswer | None:
 
 
 def check(options: Mapping[str, str]) -> None:
-    """Raise UsageError for options that mean nothing.
+    """Raise UsageError for invalid options.
 
     Options: ``command``; ``ack`` is ``exit`` or ``line``; ``value-format`` is ``base64``, ``text`` or ``json``.
     """
@@ -82,7 +86,7 @@ def check(options: Mapping[str, str]) -> None:
 
 
 def require_no_secret(command: str, secrets: Collection[str] = ()) -> None:
-    """Raise UsageError for a command that tells a secret, which is not repeated: it stands in the ledger as typed."""
+    """Raise UsageError, which does not repeat it, for a secret in the command: the ledger stores it as typed."""
     if tells_secret(command, secrets):
         raise UsageError(
             "--to-command: a secret in it would be read by everybody who reads the ledger",
@@ -91,7 +95,7 @@ def require_no_secret(command: str, secrets: Collection[str] = ()) -> None:
 
 
 def handlers(spec: TaskSpec) -> Callable[[], Handler]:
-    """Make the handlers of a task."""
+    """A factory for the handlers of a task. Raises as ``check``."""
     check(spec.options)
     return lambda: _Lines(spec) if spec.options.get("ack", "exit") == "line" else _Batches(spec)
 
@@ -107,7 +111,7 @@ class _Command:
         self._process: subprocess.Popen[bytes] | None = None
 
     def kill(self) -> None:
-        """The process, and what it has started."""
+        """Kill the process and everything it has started."""
         process = self._process
         if process is not None:
             _kill_all(process)
@@ -135,7 +139,7 @@ class _Command:
         return process
 
     def _ended(self, status: int, said: bytes, *, given: bool = True) -> HandlerRefusal | KgroupError:
-        """What to raise for a process that ended so."""
+        """The error to raise for a process that ended with this status."""
         why = said.decode("utf-8", "replace").strip()[-_TAIL:]
         if status in _CANNOT_RUN:
             return self._missing(why)
@@ -158,14 +162,14 @@ class _Command:
 
 
 class _Batches(_Command):
-    """A process a batch."""
+    """A handler with one process for each batch."""
 
     def __init__(self, spec: TaskSpec) -> None:
         super().__init__(spec)
         self.most = max(1, spec.handling.batch)
 
     def handle(self, records: Sequence[ConsumerRecord]) -> None:
-        """Exit status 0 is all that it has to say, once it has read everything."""
+        """Run the command on a batch: exit status 0 acknowledges all records, if the process has read them all."""
         lines = [self._line(record) for record in records]
         with ExitStack() as open_ones:
             said = open_ones.enter_context(tempfile.TemporaryFile())
@@ -187,9 +191,10 @@ class _Batches(_Command):
             self._require_read(records, lines, _unread(reading) + left)
 
     def _feed(self, process: subprocess.Popen[bytes], into: IO[bytes], data: bytes) -> int:
-        """Hand it all over, and wait for the end; how many bytes found no place in the pipe before that.
+        """Write everything and wait for the process to end; returns how many bytes never fitted into the pipe.
 
-        This process has the pipe open for reading too, to see what is left in it: it is not told when nobody reads.
+        kgroup keeps the reading end open, to see what is left in the pipe; so it gets no error when the process stops
+        reading.
         """
         os.set_blocking(into.fileno(), False)
         until, left = time.monotonic() + self._timeout_s, memoryview(data)
@@ -205,7 +210,7 @@ class _Batches(_Command):
         return len(left)
 
     def _require_read(self, records: Sequence[ConsumerRecord], lines: Sequence[bytes], unread: int) -> None:
-        """Raise KgroupError where lines are left; the last line's end alone says nothing more."""
+        """Raise KgroupError if lines were not read. An unread line end of the last line is ignored."""
         if unread <= 1:
             return
         size = sum(map(len, lines))
@@ -219,12 +224,12 @@ class _Batches(_Command):
         )
 
     def close(self) -> None:
-        """Each process has ended with its batch."""
+        """Kill a process that is still running; normally each has ended with its batch."""
         self.kill()
 
 
 class _Lines(_Command):
-    """A process that goes on. ``_last`` is the record that it has answered for last."""
+    """A handler with one long-running process. ``_last`` is the last record that it answered for."""
 
     most = 1
 
@@ -236,14 +241,14 @@ class _Lines(_Command):
         self._last = ""
 
     def handle(self, records: Sequence[ConsumerRecord]) -> None:
-        """One line, one answer."""
+        """Write a line for each record, and wait for its answer."""
         for record in records:
             data = self._line(record)
             process = self._ready()
             try:
                 answer = self._exchange(process, data, _name(record))
             except (HandlerRefusal, KgroupError):
-                self._discard()  # whose answer the next one would be, nobody knows
+                self._discard()  # a late answer would be taken for the next record's
                 raise
             self._last = _name(record)
             if answer.reason is not None:
@@ -264,13 +269,13 @@ class _Lines(_Command):
         return process
 
     def _listen(self, stderr: IO[bytes]) -> None:
-        """Keep the end of what it says, so that it can't be held up by a pipe that nobody reads."""
+        """Keep the end of the process's stderr, and drain the pipe so that the process never blocks on it."""
         with stderr, suppress(OSError, ValueError):
             while some := stderr.read(_PIPE):
                 self._said = (self._said + some)[-_TAIL:]
 
     def _exchange(self, process: subprocess.Popen[bytes], data: bytes, record: str) -> HandlerAnswer:
-        """Hand a line over, and wait for its answer, which must not come before the line was read."""
+        """Write a line and wait for its answer, which must not come before the line was read."""
         assert process.stdin
         assert process.stdout
         into, out_of = process.stdin.fileno(), process.stdout.fileno()
@@ -300,7 +305,7 @@ class _Lines(_Command):
         return self._answer_for(record)
 
     def _hear(self, process: subprocess.Popen[bytes], *, given: bool) -> None:
-        """Take in what it says."""
+        """Read from the process's stdout. Raises HandlerRefusal if it was closed, or if an answer does not end."""
         assert process.stdout
         some = os.read(process.stdout.fileno(), _PIPE)
         if not some:
@@ -319,7 +324,7 @@ class _Lines(_Command):
         return answer
 
     def _early(self, when: str) -> HandlerRefusal | KgroupError:
-        """What to raise for an answer that can't be the record's."""
+        """The error to raise for an answer that came before its record was read."""
         try:
             _answer_in(self._answers)
         except HandlerRefusal as refusal:
@@ -335,7 +340,7 @@ class _Lines(_Command):
             raise self._died(process, given=given) from None
 
     def _died(self, process: subprocess.Popen[bytes], *, given: bool) -> HandlerRefusal | KgroupError:
-        """It closed its end; what it has said of that stands in a pipe, to be read by another thread."""
+        """The process closed a pipe. Its stderr is read by the listener thread."""
         assert process.stdin
         assert self._listener
         with suppress(OSError):
@@ -343,14 +348,14 @@ class _Lines(_Command):
         _has_ended(process, _CLOSING_S)
         _kill_all(process)
         status = process.wait()
-        # That thread ends with the pipe, unless the process has left somebody behind who holds it.
+        # The listener ends with the pipe, unless a child of the process still holds it open.
         self._listener.join(_LAST_WORDS_S)
         return self._ended(status, self._said, given=given)
 
     def _end(self, within_s: float) -> None:
-        """Let the process end by itself, having nothing more to read, or make it.
+        """Close the input, wait up to ``within_s`` for the process to end, then kill it.
 
-        Raises KgroupError for an answer that is left then: it has given more of them than it got records.
+        Raises KgroupError for an answer that is left over: the process has answered more often than it got records.
         """
         process = self._process
         if process is None:
@@ -371,7 +376,7 @@ class _Lines(_Command):
             )
 
     def _discard(self) -> None:
-        """End the process, whatever it has said."""
+        """Kill the process and ignore its output."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -384,7 +389,7 @@ class _Lines(_Command):
         process.stdout.close()
 
     def close(self) -> None:
-        """It has answered for all; a moment to end by itself."""
+        """Every record is answered for: give the process a moment to end by itself."""
         self._end(_CLOSING_S)
 
 
@@ -393,7 +398,7 @@ def _name(record: ConsumerRecord) -> str:
 
 
 def _answer_in(said: bytes) -> HandlerAnswer:
-    """The first line of what a handler has said. Raises Refusal for what is no answer."""
+    """The first line of a handler's output as an answer. Raises HandlerRefusal if it is not an answer."""
     text = said.partition(b"\n")[0].decode("utf-8", "replace").strip()
     answer = answer_of(text)
     if answer is None:
@@ -419,7 +424,7 @@ def _wrong(what: str) -> KgroupError:
 
 
 def _unread(pipe: int) -> int:
-    """How many bytes wait in a pipe, seen from any of its ends; 0 where the system does not tell."""
+    """How many bytes wait in a pipe, by either of its ends; 0 if the system does not report it."""
     try:
         (waiting,) = struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))
     except OSError:
@@ -428,7 +433,7 @@ def _unread(pipe: int) -> int:
 
 
 def _at_once(pipe: int) -> bytes:
-    """What can be read without waiting: another process may hold the pipe open."""
+    """Read what is available without waiting: another process may hold the pipe open."""
     os.set_blocking(pipe, False)
     found = b""
     with suppress(OSError):
@@ -438,7 +443,10 @@ def _at_once(pipe: int) -> bytes:
 
 
 def _has_ended(process: subprocess.Popen[bytes], within_s: float) -> bool:
-    """Whether it ends in that time. Its number stays taken: it can't be another's when its group is killed."""
+    """Whether the process ends in that time. It is not reaped:
+
+    its pid must not be reused before its group is killed.
+    """
     until = time.monotonic() + within_s
     while process.returncode is None:
         if os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None:
@@ -450,7 +458,7 @@ def _has_ended(process: subprocess.Popen[bytes], within_s: float) -> bool:
 
 
 def _kill_all(process: subprocess.Popen[bytes]) -> None:
-    """It, or what it has left behind; nothing where its number may be another's by now."""
+    """Kill the process group, including what the process left behind; nothing if its pid may already be reused."""
     if process.returncode is None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

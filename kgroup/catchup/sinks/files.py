@@ -1,8 +1,8 @@
-"""``--to-files``: a file for each chunk, written aside, and given its name once and for all when it is whole.
+"""``--to-files``: a file for each chunk, written under a temporary name and renamed once when it is complete.
 
-A file that has its name is complete: whoever finds it does not write it again. Beside it stands a *receipt* of what was
-counted, with the file's digest, since a worker may die between the file and the ledger; names that begin with ``_`` or
-``.`` are passed over by Spark and Hadoop.
+A file with its final name is complete, so an attempt that finds it does not write it again. A *receipt* next to it has
+the counts and the file's digest, as a worker may die after writing the file and before the ledger. Spark and Hadoop
+ignore names that begin with ``_`` or ``.``.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ _DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What is in a finished file: counted while it was written, and its digest; ``filtered`` others were not wanted.
+    """The counts and the digest of a finished file; ``filtered`` records were read and not written.
 
-    ``shares`` are those of a bucket of keys.
+    ``shares`` are those of a bucket of keys, empty for a chunk.
     """
 
     records: int
@@ -68,7 +68,7 @@ class Receipt:
 
     @classmethod
     def of(cls, document: dict[str, Any]) -> Receipt:
-        """From its JSON form. Raises KeyError, TypeError."""
+        """Parse the JSON form. Raises KeyError, TypeError."""
         lost = tuple(LostOffsets(one["start"], one["end"], one["why"]) for one in document["lost"])
         return cls(
             document["records"],
@@ -83,8 +83,9 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True)
 class ChunkFile:
-    """Where a chunk's file is, or will be: ``DIR/plan/topic/partition/START-END.parquet``, in twenty digits each, so
-    that names sort as offsets do.
+    """The path of a chunk's file: ``DIR/plan/topic/partition/START-END.parquet``.
+
+    START and END have twenty digits, so that names sort as offsets do.
     """
 
     directory: Path
@@ -92,23 +93,23 @@ class ChunkFile:
 
     @classmethod
     def of(cls, root: Path, plan_id: str, chunk: Chunk, form: str) -> ChunkFile:
-        """A topic's name may be ``..``, which no directory's is."""
+        """The file of a chunk. A topic named ``.`` or ``..`` is escaped: no directory can have that name."""
         topic = quote(chunk.topic, safe="") if chunk.topic.strip(".") else chunk.topic.replace(".", "%2E")
         directory = root / plan_id / topic / str(chunk.partition)
         return cls(directory, f"{chunk.start:020d}-{chunk.end:020d}.{_FORMATS[form]}")
 
     @classmethod
     def of_bucket(cls, root: Path, plan_id: str, bucket: int, form: str) -> ChunkFile:
-        """A bucket of keys has records of several partitions: ``DIR/plan/bucket-00012.parquet``."""
+        """The file of a bucket, which has records of several partitions: ``DIR/plan/bucket-00012.parquet``."""
         return cls(root / plan_id, f"bucket-{bucket:05d}.{_FORMATS[form]}")
 
     @property
     def path(self) -> Path:
-        """The finished file."""
+        """The path of the finished file."""
         return self.directory / self.name
 
     def receipt(self) -> Receipt:
-        """Of the file that is there. Raises Refused with code ``foreign-file`` where it is none of kgroup's."""
+        """The receipt that matches the existing file. Raises Refused with code ``foreign-file`` if none does."""
         digest, number = digest_of(self.path)
         for path in self.receipts():
             try:
@@ -124,15 +125,15 @@ class ChunkFile:
         )
 
     def receipts(self) -> list[Path]:
-        """One for each attempt that had come so far as to write it."""
+        """The receipts of all attempts that came as far as writing one."""
         return sorted(self.directory.glob(f"_{self.name}.*.receipt"))
 
     def leftovers(self) -> list[Path]:
-        """What attempts that were killed have left."""
+        """Temporary files of attempts that were killed."""
         return sorted(self.directory.glob(f".{self.name}.*.part"))
 
     def keep(self, part: Path, token: str, receipt: Receipt) -> bool:
-        """Give a file that is whole its name; False where another attempt was faster. The receipt comes first."""
+        """Write the receipt, then give the complete file its name; False if another attempt was faster."""
         path = self.directory / f"_{self.name}.{token}.receipt"
         write_whole(path, json.dumps(receipt.document()).encode())
         try:
@@ -152,10 +153,10 @@ class ChunkFile:
 
 
 def check(options: Mapping[str, str]) -> None:
-    """Raise UsageError for options that mean nothing, or where pyarrow is missing for Parquet.
+    """Raise UsageError for invalid options, or if pyarrow is missing for Parquet.
 
-    Options: ``dir``; ``format`` is ``parquet`` or ``json`` (lines, keys and values in base64); ``compression`` is of
-    Parquet: snappy (Spark's default), zstd, lz4, gzip or none.
+    Options: ``dir``; ``format`` is ``parquet`` or ``json`` (one line per record, keys and values in base64).
+    ``compression`` is for Parquet: snappy (Spark's default), zstd, lz4, gzip or none.
     """
     if not options.get("dir"):
         raise UsageError("the sink files wants a directory")
@@ -169,7 +170,7 @@ def check(options: Mapping[str, str]) -> None:
 
 
 def unwritable(options: Mapping[str, str]) -> str | None:
-    """Why this machine can't write there; None where nothing speaks against it. Nothing is made."""
+    """Why this machine cannot write to the directory; None if it seems writable. Creates nothing."""
     try:
         there = nearest(Path(options["dir"]))
     except OSError as error:
@@ -180,7 +181,7 @@ def unwritable(options: Mapping[str, str]) -> str | None:
 
 
 def deliver(run: TaskRun) -> None:
-    """Write the files of a task's chunks, and into the ledger that each is there."""
+    """Write a file for each of the task's chunks, and commit each to the ledger."""
     options = run.spec.options
     check(options)
     for chunk in run.chunks():
@@ -198,14 +199,14 @@ def deliver(run: TaskRun) -> None:
 
 
 def _written(run: TaskRun, chunk: Chunk, file: ChunkFile) -> Receipt | None:
-    """What was written; None where the task was asked to stop before the end of the chunk."""
+    """The receipt of the written file; None if the task was asked to stop before the end of the chunk."""
     if leftovers := file.leftovers():
-        run.note(chunk, 0)  # who has been superseded would take a live attempt's for one
+        run.note(chunk, 0)  # fails if superseded: such an attempt would delete the part of a live one
         for old in leftovers:
             old.unlink(missing_ok=True)
     token = secrets.token_hex(4)
     part = file.directory / f".{file.name}.{token}.part"
-    run.counts[chunk.number] = ChunkCount.of(chunk, None)  # a file begins at the beginning
+    run.counts[chunk.number] = ChunkCount.of(chunk, None)  # a file is always written from the start of its chunk
     try:
         with part.open("xb") as raw:
             hashing = HashingFile(raw)
@@ -225,8 +226,8 @@ def _written(run: TaskRun, chunk: Chunk, file: ChunkFile) -> Receipt | None:
         wanted, written = count.records - count.filtered, hashing.written
         receipt = Receipt(wanted, count.size, count.lost, hashing.digest, written, count.filtered)
         if receipt.records or receipt.filtered:
-            # From here on something may have been delivered; and who has been superseded comes no further. That nothing
-            # was wanted counts too: whoever finds the file takes its word, so that no other condition may come by then.
+            # From here on the file may count as delivered, and a superseded attempt fails in note(). A chunk without
+            # wanted records counts too: later attempts trust the file's receipt, so --where must not change any more.
             run.note(chunk, max(1, receipt.records))
         return receipt if file.keep(part, token, receipt) else file.receipt()
     finally:
@@ -235,7 +236,7 @@ def _written(run: TaskRun, chunk: Chunk, file: ChunkFile) -> Receipt | None:
 
 
 def _fill(run: TaskRun, chunk: Chunk, file: HashingFile) -> bool:
-    """Whether the chunk was read to its end."""
+    """Write the chunk's records to the file; whether the chunk was read to its end."""
     with writer(file, run.spec.options) as writing:
         told = 0
         for batch in run.batches(chunk):
@@ -270,12 +271,12 @@ def translated(path: Path) -> Iterator[None]:
 def write_manifest(
     options: Mapping[str, str], plan: CatchupPlan, progress: Mapping[int, ChunkProgress], buckets: Sequence[int] = ()
 ) -> Path:
-    """List the files of a plan in ``DIR/plan/_manifest.json``, as the ledger and they themselves agree; its path.
+    """Write the list of a plan's files, ``DIR/plan/_manifest.json``, after a check against the ledger; returns its path.
 
-    ``buckets`` are the numbers of those of keys, in place of chunks. For the driver, where it sees the same
-    directory. Written aside and renamed; a later one takes its place. Receipts are in it, and removed. Raises
-    KgroupError with code ``file`` where a file is missing, or has not what the ledger says, and Refused with code
-    ``foreign-file``.
+    ``buckets`` are the numbers of the buckets of keys, if the plan has any instead of chunks. For the driver, if it
+    sees the same directory. The file is written under a temporary name and replaces an earlier one. The receipts are
+    copied into it and removed. Raises KgroupError with code ``file`` if a file is missing or does not have what the
+    ledger says, and Refused with code ``foreign-file``.
     """
     root, form = Path(options["dir"]), options.get("format", "parquet")
     path = root / plan.id / MANIFEST
@@ -322,7 +323,7 @@ def write_manifest(
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """A new file, on the disk when this returns."""
+    """Write a new file; it is on disk when this returns."""
     with path.open("xb") as raw:
         raw.write(content)
         raw.flush()
@@ -330,7 +331,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def make_directory(path: Path) -> None:
-    """Make it, and those above it, so that they are there after a power cut too."""
+    """Create the directory and its parents, and sync them, so that they survive a power cut."""
     missing = [one for one in (path, *path.parents) if not one.exists()]
     path.mkdir(parents=True, exist_ok=True)
     for one in missing:

@@ -1,4 +1,4 @@
-"""How records stand in files: Parquet in the columns of Spark's Kafka source, or a line of JSON each."""
+"""File formats: Parquet in the columns of Spark's Kafka source, or one line of JSON per record."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ _BLOCK = 2**20
 
 
 class HashingFile:
-    """A file that is only written to, one byte after the other, and knows its digest."""
+    """A write-only, sequential file that computes its digest."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
         self._hash = hashlib.sha256()
         self.written = 0
         self.closed = False
-        """pyarrow asks for it."""
+        """pyarrow reads this attribute."""
 
     @property
     def digest(self) -> str:
-        """SHA-256 of all that was written."""
+        """SHA-256 of everything that was written."""
         return self._hash.hexdigest()
 
     def write(self, data: Any) -> int:
-        """As files do."""
+        """Write the bytes; returns how many."""
         self._hash.update(data)
         self._file.write(data)
         number = memoryview(data).nbytes
@@ -40,31 +40,31 @@ class HashingFile:
         return number
 
     def tell(self) -> int:
-        """Where it is."""
+        """The position in the file: how many bytes were written."""
         return self.written
 
     def flush(self) -> None:
-        """As files do."""
+        """Flush the underlying file."""
         self._file.flush()
 
     def close(self) -> None:
-        """Whoever opened the file closes it."""
+        """Does nothing: the code that opened the file closes it."""
 
     def readable(self) -> bool:
-        """It is not."""
+        """False."""
         return False
 
     def writable(self) -> bool:
-        """It is."""
+        """True."""
         return True
 
     def seekable(self) -> bool:
-        """It is not."""
+        """False."""
         return False
 
 
 def digest_of(path: Path) -> tuple[str, int]:
-    """SHA-256 and length of a file."""
+    """SHA-256 and length in bytes of a file."""
     found, number = hashlib.sha256(), 0
     with path.open("rb") as file:
         while block := file.read(_BLOCK):
@@ -74,18 +74,18 @@ def digest_of(path: Path) -> tuple[str, int]:
 
 
 class FormatWriter(Protocol):
-    """Writes batches to a file; a context manager, whose end completes it."""
+    """Writes batches to a file. A context manager: leaving it without an error completes the file."""
 
     def __enter__(self) -> Self: ...
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None: ...
 
     def add(self, batch: Batch) -> int:
-        """More records; how many."""
+        """Write the batch; returns how many records were written."""
 
 
 def writer(file: HashingFile, options: Mapping[str, str]) -> FormatWriter:
-    """For the format that the options ask for."""
+    """The writer for the format in the options."""
     if options.get("format", "parquet") == "json":
         return _Lines(file)
     return _Parquet(file, options.get("compression", "snappy"))
@@ -113,7 +113,7 @@ class _Parquet:
         self._waiting: list[Any] = []
         self._records = 0
         self._bytes = 0
-        # Keys and values hardly repeat: a dictionary of them costs time and saves nothing.
+        # Keys and values hardly repeat: a dictionary for them costs time and saves no space.
         self._writer = parquet.ParquetWriter(
             file, arrow.schema(), compression=compression.upper(), use_dictionary=["topic", "partition"]
         )

@@ -1,8 +1,8 @@
-"""``--to-command``, ``--to-python``: at least once. What may come again is bounded, and written down before it is so.
+"""``--to-command`` and ``--to-python``: at least once. Possible duplicates are bounded and recorded in advance.
 
-A handler's work and the ledger are no one transaction. So it is written, each second or whenever ``window`` records
-were handed over since, that all below an offset is handled and that so many behind it may have been. What is handed
-over again in the same run, since a handler died, hung or refused it, is counted too, before it is.
+A handler's work and the ledger cannot share a transaction. So the ledger records below which offset all is handled, and
+how many records beyond it may have been handed over: each second, or whenever ``window`` more were handed over. Records
+given again in this run, since a handler died, hung or refused them, are counted before they are given.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ATTEMPTS = 3
 
 
 def deliver(run: TaskRun, make: Callable[[], Handler]) -> None:
-    """Hand a task's records to handlers that ``make`` makes."""
+    """Deliver a task's records to handlers that ``make`` creates."""
     spec, begun = run.spec, dict(run.counts)
     with HandlerPool(make, spec.order, spec.handling, stop_at_refusal=spec.dead_letters is None) as lanes:
         handing: _Handing | None = None
@@ -46,14 +46,14 @@ def deliver(run: TaskRun, make: Callable[[], Handler]) -> None:
             handing.end()
         failed = lanes.end() or failed
         if failed is not None and failed.code == WRONG_ANSWER:
-            # Each process was in step with its records when it began, and that is the last moment of which it is sure.
+            # It is not known when a process got out of step with its records: withdraw everything since it started.
             run.withdraw(begun, {} if handing is None else handing.beyond)
         if failed is not None:
             raise failed
 
 
 class _Handing:
-    """One chunk. ``_pending`` are the records that were handed over, less the first ones that are handled."""
+    """Hands over one chunk. ``_pending`` are the records handed over, from the first one without an answer on."""
 
     def __init__(self, run: TaskRun, lanes: HandlerPool, chunk: Chunk) -> None:
         self._run = run
@@ -62,21 +62,21 @@ class _Handing:
         self._window = max(1, run.spec.handling.window)
         self._pending: deque[ConsumerRecord] = deque()
         self._known: dict[int, HandlerOutcome] = {}
-        """By offset: what became of records behind the first one that waits for its answer."""
+        """Outcomes by offset of records after the first one that still waits for its answer."""
         self._is_refused = False
         self._read_to = run.counts[chunk.number].position
         self._since_note = 0
-        """Records that were handled since it was written down how far they are."""
+        """Records that were handled since the last commit."""
         self._noted = False
         self._noted_at = self._told_at = time.monotonic()
         self._dead: list[Row] = []
         self._allowed = 0
-        """Records that handlers may be given again, as it is written down."""
+        """How many records handlers may be given again; the ledger already counts them."""
         self.beyond: dict[int, int] = {}
-        """By chunk, how many records behind the position were given to a handler, once it has ended."""
+        """By chunk, how many records beyond the position were given to a handler; set by ``end``."""
 
     def work(self) -> None:
-        """From what is committed to the end; less where it is asked to stop, or a record is refused for good."""
+        """Hand over from the committed position to the end, unless asked to stop or a record is refused for good."""
         run, chunk = self._run, self._chunk
         for batch in run.batches(chunk, self._room):
             if len(batch):
@@ -104,11 +104,11 @@ class _Handing:
         self._lanes.put(records)
 
     def _at_most(self) -> int:
-        """How many records behind the position may have been handed over when it is written down the next time."""
+        """How many records beyond the position may be handed over before the next commit."""
         return min(self._window, self._chunk.end - self._run.counts[self._chunk.number].position)
 
     def _settle(self, wait_s: float) -> None:
-        """Take in what the handlers have answered, and write it down when it is time."""
+        """Process the handlers' answers, report the progress, and commit if it is time."""
         self._take_in(self._lanes.outcomes(wait_s))
         self._allow(self._lanes.asked)
         now = time.monotonic()
@@ -119,7 +119,7 @@ class _Handing:
             self._commit(self._at_most())
 
     def _allow(self, asked: int) -> None:
-        """Let handlers have records again, once it is written down that these may come twice."""
+        """Let handlers have records again, after the ledger records that these may be received twice."""
         if asked > self._allowed:
             self._count_again(asked)
             self._commit(self._at_most())
@@ -158,7 +158,7 @@ class _Handing:
         count = self._run.counts[self._chunk.number]
         self._run.counts[self._chunk.number] = count.with_records(position, visible, delivered, size, dead)
         self._since_note += visible
-        # Lanes begin nothing more then, so that what lies below it, in another one, may never be answered for.
+        # After a refusal the lanes start no more records, so records below it in another lane may never be answered.
         self._is_refused = self._run.spec.dead_letters is None and bool(self._refused())
 
     def _refused(self) -> list[HandlerOutcome]:
@@ -174,7 +174,7 @@ class _Handing:
         )
 
     def end(self) -> None:
-        """Write down where it ended, and which records behind it were given to a handler, whatever it did with them."""
+        """Commit where it ended, and how many records beyond that were given to a handler, whatever their outcome."""
         run, chunk = self._run, self._chunk
         if self._pending:
             self._lanes.halt(_GRACE_S)
@@ -194,7 +194,7 @@ class _Handing:
         self._run.tell(self._chunk)
 
     def _commit(self, may_repeat: int) -> None:
-        """Write it down, with the dead letters of what lies below; again where no answer came and it is not there."""
+        """Commit the progress with the dead letters below it; retries if the commit did not happen."""
         for attempt in range(_ATTEMPTS):
             try:
                 if attempt:

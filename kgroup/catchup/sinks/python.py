@@ -1,4 +1,4 @@
-"""``--to-python module:function``: called with batches of records; an exception means that it does not take them."""
+"""``--to-python module:function``: called with batches of records; an exception refuses the batch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Function = Callable[[list[dict[str, Any]]], object]
 
 
 def load(target: str) -> Function:
-    """The function that ``module:function`` names. Raises UsageError, and KgroupError with code ``handler-missing``."""
+    """Import the function ``module:function``. Raises UsageError, or KgroupError with code ``handler-missing``."""
     module_name, colon, name = target.partition(":")
     if not (module_name and colon and name):
         raise UsageError(f"{target!r} is not module:function")
@@ -23,7 +23,7 @@ def load(target: str) -> Function:
         found: Any = importlib.import_module(module_name)
         for part in name.split("."):
             found = getattr(found, part)
-    except Exception as error:  # whatever the module does when it is imported
+    except Exception as error:  # importing a module can raise anything
         raise KgroupError(
             f"{target} could not be imported: {type(error).__name__}: {error}",
             hint="it must be importable in Spark's workers too",
@@ -36,7 +36,7 @@ def load(target: str) -> Function:
 
 
 def handlers(spec: TaskSpec) -> Callable[[], Handler]:
-    """Make the handlers of a task; one function for all lanes, which may call it at the same time."""
+    """A factory for the handlers of a task. All lanes call the same function, possibly in parallel."""
     function = load(spec.options.get("function", ""))
     return lambda: _Calling(function, spec)
 
@@ -61,7 +61,7 @@ class _Calling:
 
 
 def as_dict(record: ConsumerRecord, spec: TaskSpec) -> dict[str, Any]:
-    """What the function gets of a record: bytes as they are, the timestamp in ms, headers as (name, bytes) pairs."""
+    """The record as the function gets it: key and value as bytes, timestamp in ms, headers as (name, bytes) pairs."""
     return {
         "topic": record.topic,
         "partition": record.partition,

@@ -1,4 +1,4 @@
-"""A worker's task with buckets of keys: of what the readers send, the newest record of each key is delivered."""
+"""A worker's task with buckets of keys: delivers the newest record of each key from what the readers send."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kgroup.catchup.worker.task_spec import TaskResult, TaskSpec
 
 
 class ReaderFailed(Exception):
-    """A reader has not read all of its part: ``why`` says it, ``bucket_run.STOPPED`` that it was asked to stop."""
+    """A reader did not read all of its part. ``why`` is the reason, ``bucket_run.STOPPED`` if it was asked to stop."""
 
     def __init__(self, why: Any) -> None:
         super().__init__(str(why))
@@ -30,10 +30,10 @@ def deliver(
     tell: Callable[[TaskProgress], None],
     stop: Callable[[], bool],
 ) -> TaskResult:
-    """Deliver a task's buckets; ``sent`` is what comes of them, (bucket, rows or tally), those of a bucket together.
+    """Deliver a task's buckets. ``sent`` yields (bucket, blob of rows or tally); those of a bucket are adjacent.
 
-    A bucket that the ledger has is passed over. Raises ReaderFailed where not all was read, KgroupError with code
-    ``not-counted`` where not all of it arrived, and what ``run_task`` raises.
+    A bucket that the ledger has as delivered is skipped. Raises ReaderFailed if a reader did not read everything,
+    KgroupError with code ``not-counted`` if not everything arrived, and what ``run_task`` raises.
     """
     with TaskLedger(spec.config, spec.work, timeout_s=spec.timeout_s) as ledger:
         run = BucketRun(spec, by_key.first, ledger, stop)
@@ -59,7 +59,7 @@ def deliver(
 
 
 def by_task(by_key: ByKey, rows: Iterable[tuple[int, bytes]]) -> Iterator[tuple[TaskSpec, Iterator[tuple[int, bytes]]]]:
-    """What came to one of Spark's partitions, by the task that it is of; in order of buckets where it has several."""
+    """Group the rows of one of Spark's partitions by task. The rows are in order of tasks and buckets."""
     of_bucket = {number: spec.number for spec in by_key.tasks for number in spec.work.task.chunks}
     specs = {spec.number: spec for spec in by_key.tasks}
     for task, some in groupby(rows, lambda row: of_bucket[by_key.first + row[0]]):

@@ -1,4 +1,4 @@
-"""What runs in a worker: one task of a plan, from what the ledger says is delivered to its end.
+"""What runs in a worker: one task of a plan, from the progress in the ledger to its end.
 
 Importable with confluent-kafka alone.
 """
@@ -20,13 +20,13 @@ from kgroup.support.errors import UsageError
 
 
 class Sifter(TaskReader, Protocol):
-    """A reader behind a filter. ``follow`` tells it what is committed by then, so that it need not keep it."""
+    """A reader with a filter on top. ``follow`` gives it the run, so that it forgets what is committed."""
 
     def follow(self, run: TaskRun) -> None:
-        """Ask this run what is committed."""
+        """Read the committed positions from this run."""
 
     def sift(self, count: ChunkCount) -> ChunkCount:
-        """A count with what was filtered out up to its position."""
+        """A copy of a count that includes what was filtered out up to its position."""
 
     def __enter__(self) -> Self: ...
 
@@ -36,15 +36,15 @@ class Sifter(TaskReader, Protocol):
 def run_task(
     spec: TaskSpec, tell: Callable[[TaskProgress], None], stop: Callable[[], bool], sifter: Sifter | None = None
 ) -> TaskResult:
-    """Work through a task's chunks and write down how far they are, until all are delivered.
+    """Deliver a task's chunks and commit their progress, until all are delivered.
 
-    It takes the task's transactional id first, so that an earlier attempt ends, and checks that the runner which sent
-    it is still the plan's. ``tell`` is called while it runs; ``stop`` is asked every 0.1 s: where it says so, what is
-    under way is committed, and the result says that it was interrupted. ``sifter`` is what it reads with where not all
-    records are wanted. What the log start has passed is counted as
-    lost, and reading goes on behind it; a record that was refused for good stops its partition. Raises Refused with
-    code ``superseded``, the errors of reading (``BatchReader.batches``) and of the ledger (``TaskLedger``), those of a
-    handler that can't run at all (``handler-missing``, ``handler-timeout``), and of files (``file``, ``disk-full``).
+    It first takes the task's transactional id, which ends an earlier attempt, and checks that the runner that sent it
+    is still the plan's. ``tell`` is called with the progress. ``stop`` is called every 0.1 s; when it returns True,
+    records under way are committed and the result is ``interrupted``. ``sifter`` replaces the reader if not all records
+    are wanted. Offsets below the log start are counted as lost, and reading continues after them. A record that was
+    refused for good stops its partition. Raises Refused with code ``superseded``, the errors of reading
+    (``BatchReader.batches``) and of the ledger (``TaskLedger``), those of a handler that cannot run at all
+    (``handler-missing``, ``handler-timeout``), and of files (``file``, ``disk-full``).
     """
     deliver = _WAYS.get(spec.sink)
     if deliver is None:

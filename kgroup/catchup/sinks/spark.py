@@ -1,7 +1,7 @@
-"""``--to-spark FORMAT --option KEY=VALUE``: what the ledger keeps of it, and what Spark's writer is told.
+"""``--to-spark FORMAT --option KEY=VALUE``: what the ledger stores of it, and what Spark's writer gets.
 
-The ledger can be read by many, so a secret is named there and not told: ``@FILE`` or ``$VARIABLE`` stand for what is in
-them, looked up on the machine that runs the replay. Needs no pyspark.
+Many people can read the ledger, so it stores no secrets: ``@FILE`` and ``$VARIABLE`` name where the secret is. They are
+looked up on the machine that runs the replay. Needs no pyspark.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _IN_TEXT = re.compile(r"(?i)\b(?:[\w.-]*(?:password|passwd|pwd|secret)[\w.-]*)=[
 
 
 def parse_options(words: Iterable[str]) -> dict[str, str]:
-    """``KEY=VALUE`` words of ``--option``, as ``Delivery.options`` has them; the last one of a key counts.
+    """Parse ``KEY=VALUE`` words of ``--option`` into ``Delivery.options``; the last value of a key wins.
 
-    Raises UsageError for what is none, and for a secret that is told: the message does not repeat it.
+    Raises UsageError for a word without a key or ``=``, and for a literal secret, which the message does not repeat.
     """
     found: dict[str, str] = {}
     for word in words:
@@ -48,9 +48,9 @@ def _tells(value: str) -> bool:
 
 
 def resolved(options: Mapping[str, str]) -> dict[str, str]:
-    """What Spark's writer is told: ``@FILE`` and ``$VARIABLE`` looked up, ``@@`` and ``$$`` taken for one of them.
+    """Options for Spark's writer: looks up ``@FILE`` and ``$VARIABLE``; a leading ``@@`` or ``$$`` means a literal one.
 
-    Raises Refused [sink] for a file that can't be read, and a variable that is not set.
+    Raises Refused with code ``sink`` for a file that cannot be read or a variable that is not set.
     """
     return {
         name.removeprefix(_PREFIX): _looked_up(name.removeprefix(_PREFIX), value)
@@ -60,7 +60,7 @@ def resolved(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def secrets_of(options: Mapping[str, str]) -> tuple[str, ...]:
-    """What stands in files and variables, for not showing it. Raises as ``resolved``."""
+    """The contents of the files and variables, for redaction. Raises as ``resolved``."""
     named = (name.removeprefix(_PREFIX) for name, value in options.items() if _is_named(value))
     told = resolved(options)
     return tuple(told[name] for name in named if told.get(name))

@@ -1,4 +1,4 @@
-"""``--to-topic``: exactly once, since the records and how far the task has come are one transaction."""
+"""``--to-topic``: exactly once, since records and the task's progress are committed in one transaction."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from kgroup.cluster.transactions import Row
 from kgroup.support.errors import KgroupError, UsageError
 
 REFUSALS = frozenset({"too-large", "not-accepted"})
-"""What a broker says of a single record; its whole transaction fails with it."""
+"""Error codes of a broker for a single record; they fail its whole transaction."""
 
 AGAIN = frozenset({"not-written", "transaction-timeout", "timed-out"})
-"""After these the same may be tried again."""
+"""Error codes after which the same records may be tried again."""
 
 _ATTEMPTS = 3
 _NARROWER = 16
@@ -31,10 +31,10 @@ _BATCH_SIZE = 500_000
 
 
 class TopicSink:
-    """Records as the target gets them.
+    """Converts batches to rows for the target topic.
 
-    Options: ``topic``; ``timestamps`` is ``keep`` or ``now``; ``partitions`` is ``keep`` (the target has as many) or
-    ``key``, None: ``keep`` where the target has as many.
+    Options: ``topic``; ``timestamps`` is ``keep`` or ``now``; ``partitions`` is ``keep`` or ``key``. Without
+    ``partitions``, records keep their partition if the target has at least as many partitions as the source.
     """
 
     def __init__(self, spec: TaskSpec) -> None:
@@ -48,15 +48,15 @@ class TopicSink:
         self._spec = spec
 
     def keeps_partitions(self, own: int, targets: int) -> bool:
-        """Whether a record stays in its partition, with so many partitions here and there."""
+        """Whether records keep their partition, for so many partitions in the source and in the target."""
         return keeps_partitions(self._partitions, own, targets)
 
     def rows(self, batch: Batch, keep_partition: bool) -> Iterator[Row]:
-        """For ``produce_all``."""
+        """The rows of a batch, for ``produce_all``."""
         offsets = batch.offsets()
         maybe = bisect_left(offsets, self._spec.maybe_until((batch.topic, batch.partition)))
         prefix, plan, source = f"{batch.topic}:{batch.partition}:", self._plan, provenance_headers.SOURCE
-        # One at a time: as a list, they would keep Python's collector busy for a third of the time.
+        # A generator, not a list: so many lists would keep Python's garbage collector busy for a third of the time.
         headers: Iterator[list[Header]] = (
             [*had, plan, (source, f"{prefix}{offset}")] if had else [plan, (source, f"{prefix}{offset}")]
             for had, offset in zip(batch.headers(), offsets, strict=True)
@@ -69,7 +69,7 @@ class TopicSink:
 
 
 def keeps_partitions(setting: str, own: int, targets: int) -> bool:
-    """As ``TopicSink.keeps_partitions``; ``setting`` is the option ``partitions``, "" where it was not given."""
+    """As ``TopicSink.keeps_partitions``; ``setting`` is the option ``partitions``, "" if not given."""
     return setting == "keep" or (setting == "" and targets >= own)
 
 
@@ -94,7 +94,7 @@ def deliver(run: TaskRun) -> None:
 
 
 def fitting(spec: TaskSpec, topic: str) -> int:
-    """How large a batch may be for the topics that are written to: a broker refuses a whole one that is too large."""
+    """The largest batch size in bytes that all target topics accept: a broker refuses a larger batch whole."""
     admin, limits = TopicAdmin(spec.config, timeout_s=spec.timeout_s), [_BATCH_SIZE]
     for name in filter(None, (topic, spec.dead_letters)):
         facts = admin.facts(name)
@@ -118,14 +118,14 @@ class _Copy:
         self._told_at = 0.0
         self._limit = run.spec.bounds.records
         self._suspects = 0
-        """Of so many records that come next, the broker refuses one: they go in smaller transactions."""
+        """The broker refuses one of the next so many records: they are sent in smaller transactions."""
         self._failures = 0
         self._fitted = False
         self._newest: tuple[str, int, int] | None = None
         self._refused: dict[tuple[str, int, int], tuple[str, int]] = {}
 
     def go_on(self) -> None:
-        """From what is committed to the end, or until it is asked to stop."""
+        """Copy from the committed position to the end, or until asked to stop."""
         run = self._run
         for chunk in run.chunks():
             for piece in run.batches(chunk, self._room):
@@ -140,18 +140,18 @@ class _Copy:
 
     @property
     def is_sending(self) -> bool:
-        """Whether the transaction has records."""
+        """Whether the open transaction has records."""
         return self._records > 0
 
     def begin_anew(self) -> None:
-        """After a failure, from what is committed."""
+        """Restart from the committed position, after a failure."""
         self._run.begin_anew()
         self._began_at, self._records, self._size = None, 0, 0
 
     def narrow(self, error: KgroupError) -> None:
-        """Look for the record that the broker refuses, in ever smaller transactions, until it is alone in one."""
+        """Shrink the transactions to find the record that the broker refuses, until it is alone in one."""
         if error.code == "too-large" and not self._fitted:
-            self._fitted = True  # it may be that only our batches are
+            self._fitted = True  # perhaps only our batches are too large
             self._run.ledger.tune({"batch.size": fitting(self._run.spec, self._sink.topic)})
             return
         self._failures += 1
@@ -197,7 +197,7 @@ class _Copy:
                 self._send_or_refuse(chunk, part)
 
     def _by_kept(self, chunk: Chunk, batch: Batch) -> Iterator[tuple[Batch, bool]]:
-        """The batch in parts, and whether the target topic has kept them from an earlier delivery."""
+        """Split the batch into parts, each with whether the target topic still has it from an earlier delivery."""
         first, offsets = 0, batch.offsets()
         for start, end in self._run.counts[chunk.number].kept:
             low, high = bisect_left(offsets, start), bisect_left(offsets, end)

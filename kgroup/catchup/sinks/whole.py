@@ -1,4 +1,4 @@
-"""Buckets of keys delivered, each whole or not at all: one transaction, one file, or at least once to a handler."""
+"""Deliver buckets of keys, each as a whole or not at all: one transaction, one file, or at least once to a handler."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _WAIT_S = 0.1
 _GRACE_S = 4.0
 
 Deliver = Callable[[Bucket], None]
-"""Deliver a bucket and write it down; where the task was asked to stop, or a record is refused for good, do neither."""
+"""Deliver a bucket and commit it; commit nothing if asked to stop, or if a record is refused for good."""
 
 
 def ways(run: BucketRun) -> Deliver:
-    """How the buckets of a task are delivered. Raises UsageError for options that mean nothing."""
+    """The function that delivers a bucket to the task's sink. Raises UsageError for invalid options."""
     match run.spec.sink:
         case "topic":
             return _ToTopic(run).deliver
@@ -47,7 +47,7 @@ def ways(run: BucketRun) -> Deliver:
 
 
 class _ToTopic:
-    """One transaction a bucket, with what the ledger has of it."""
+    """One transaction for each bucket, with its progress in the ledger."""
 
     def __init__(self, run: BucketRun) -> None:
         self._run = run
@@ -57,7 +57,7 @@ class _ToTopic:
         self._fitted = False
 
     def deliver(self, bucket: Bucket) -> None:
-        """Try again what may be tried again; what the broker refuses goes to the dead-letter topic, or stops it."""
+        """Deliver, with retries. A record that the broker refuses becomes a dead letter or stops its partition."""
         run, failures = self._run, 0
         self._look(bucket)
         while True:
@@ -73,7 +73,7 @@ class _ToTopic:
             run.ledger.open()
 
     def _look(self, bucket: Bucket) -> None:
-        """Whether records stay in their partitions."""
+        """Find out, for new topics, whether records keep their partitions."""
         topics = {batch.topic for batch in bucket.batches} - self._keeps.keys()
         if topics:
             with BatchReader(self._run.spec.config, timeout_s=self._run.spec.timeout_s) as reader:
@@ -111,15 +111,15 @@ class _ToTopic:
         return _dead_letter(self._run, record, attempts, error)
 
     def _sort_out(self, bucket: Bucket, error: KgroupError) -> bool:
-        """Find the record that the broker refuses; whether to go on with it in the dead-letter topic."""
+        """Find the record that the broker refuses; whether to continue with it as a dead letter."""
         run = self._run
         if error.code == "too-large" and not self._fitted:
-            self._fitted = True  # it may be that only our batches are
+            self._fitted = True  # perhaps only our batches are too large
             run.ledger.tune({"batch.size": fitting(run.spec, self._sink.topic)})
             return True
         found = self._search(bucket)
         if found is None:
-            raise error  # of the dead-letter topic, or gone by itself
+            raise error  # the dead-letter topic refused it, or the refusal does not recur
         where, why, attempts = found
         if run.spec.dead_letters is None:
             run.stopped.append(Stopped(*where, attempts, why))
@@ -128,7 +128,7 @@ class _ToTopic:
         return True
 
     def _search(self, bucket: Bucket) -> tuple[tuple[str, int, int], str, int] | None:
-        """The first record that is refused, in ever smaller transactions of which none is committed."""
+        """The first refused record, by bisection with transactions that are all aborted; None if none is refused."""
         batches: Sequence[RowBatch] = bucket.batches
         attempts = 1
         while batches:
@@ -144,7 +144,7 @@ class _ToTopic:
         return None
 
     def _try(self, batches: Sequence[RowBatch]) -> str | None:
-        """Why some of these are refused, None where all are taken."""
+        """Why some of these records are refused, None if all are accepted."""
         ledger = self._run.ledger
         ledger.open()
         try:
@@ -195,9 +195,9 @@ def _to_file(run: BucketRun, bucket: Bucket) -> None:
 
 
 def _written(run: BucketRun, bucket: Bucket, file: ChunkFile) -> Receipt | None:
-    """What was written; None where the task was asked to stop before its end."""
+    """The receipt of the written file; None if the task was asked to stop before its end."""
     if leftovers := file.leftovers():
-        run.note(bucket, {})  # who has been superseded would take a live attempt's for one
+        run.note(bucket, {})  # fails if superseded: such an attempt would delete the part of a live one
         for old in leftovers:
             old.unlink(missing_ok=True)
     token = secrets.token_hex(4)
@@ -214,8 +214,8 @@ def _written(run: BucketRun, bucket: Bucket, file: ChunkFile) -> Receipt | None:
             os.fsync(raw.fileno())
         size = sum(share.size for share in bucket.shares)
         receipt = Receipt(written, size, (), hashing.digest, hashing.written, shares=bucket.shares)
-        # From here on something may have been delivered; and who has been superseded comes no further. An empty file
-        # counts too: whoever finds it takes its word, so that the number of buckets and the condition are set by then.
+        # From here on the file may count as delivered, and a superseded attempt fails in note(). An empty file counts
+        # too: whoever finds it trusts its receipt, so the number of buckets and --where must not change any more.
         run.note(bucket, _by_chunk(bucket))
         return receipt if file.keep(part, token, receipt) else file.receipt()
     finally:
@@ -227,7 +227,7 @@ def _by_chunk(bucket: Bucket) -> Counter[int]:
 
 
 def _to_handlers(run: BucketRun, bucket: Bucket, make: Callable[[], Handler]) -> None:
-    """Hand a bucket over, partition by partition: each key is in it once, so that any order will do."""
+    """Hand a bucket over, one partition at a time. Each key occurs once, so any order will do."""
     spec = run.spec
     if bucket.records:
         run.note(bucket, _by_chunk(bucket))
@@ -255,28 +255,29 @@ def _to_handlers(run: BucketRun, bucket: Bucket, make: Callable[[], Handler]) ->
 
 
 class _Handing:
-    """A bucket that is handed over. ``handled``, ``dead``, ``given`` and ``again`` are by chunk: ``given`` is all that
-    handlers were ever given, known where it broke off, ``again`` how much of it they were given once more.
+    """Hands over a bucket; ``handled``, ``dead``, ``given`` and ``again`` are counts by chunk.
+
+    ``given`` is all that handlers got, set only if the hand-over was interrupted; ``again`` is what they got once more.
     """
 
     def __init__(self, run: BucketRun, bucket: Bucket) -> None:
         self._run = run
         self._bucket = bucket
         self._chunks: dict[int, int] = {}
-        """Of the partition that is handed over: each record's chunk, by its offset."""
+        """The chunk of each record of the current partition, by offset."""
         self._allowed = 0
         self.again: Counter[int] = Counter()
         self._waiting: dict[int, tuple[ConsumerRecord, int]] = {}
-        """What was handed over and not answered for, by offset, with its chunk."""
+        """Records handed over and not answered for, by offset, with their chunk."""
         self.handled: Counter[int] = Counter()
         self.dead: Counter[int] = Counter()
         self.given: Counter[int] = Counter()
         self.letters: list[Sent] = []
 
     def hand_over(self, lanes: HandlerPool, batches: Sequence[RowBatch]) -> bool:
-        """Records of one partition; whether all of them are handled, or dead letters."""
+        """Hand over records of one partition; whether all of them are handled or dead letters."""
         window = max(1, self._run.spec.handling.window)
-        lanes.go_on()  # all before is answered for
+        lanes.go_on()  # every earlier record is answered for
         self._allowed = 0
         self._chunks = {row.offset: row.chunk for batch in batches for row in batch.rows}
         for piece in self._run.pieces(batches, within_s=None):
