@@ -51,10 +51,7 @@ _ANSWER = re.compile(r"(?s)(?:(ok)|error)(?:\s+([^\s:]+:\d+:\d+))?\s*(?::(.*))?"
 
 @dataclass(frozen=True, slots=True)
 class HandlerAnswer:
-    """A handler's answer: ``reason`` is None if it accepted the record.
-
-    ``record`` is None if the answer does not name it.
-    """
+    """A handler's answer: ``reason`` is None if it accepted the record; ``record`` is None if not named."""
 
     record: str | None
     reason: str | None
@@ -443,10 +440,7 @@ def _at_once(pipe: int) -> bytes:
 
 
 def _has_ended(process: subprocess.Popen[bytes], within_s: float) -> bool:
-    """Whether the process ends in that time. It is not reaped:
-
-    its pid must not be reused before its group is killed.
-    """
+    """Whether the process ends in that time. It is not reaped, to keep its pid reserved until its group is killed."""
     until = time.monotonic() + within_s
     while process.returncode is None:
         if os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None:

@@ -271,7 +271,7 @@ def translated(path: Path) -> Iterator[None]:
 def write_manifest(
     options: Mapping[str, str], plan: CatchupPlan, progress: Mapping[int, ChunkProgress], buckets: Sequence[int] = ()
 ) -> Path:
-    """Write the list of a plan's files, ``DIR/plan/_manifest.json``, after a check against the ledger; returns its path.
+    """Write the list of a plan's files, ``DIR/plan/_manifest.json``, after checking it against the ledger; its path.
 
     ``buckets`` are the numbers of the buckets of keys, if the plan has any instead of chunks. For the driver, if it
     sees the same directory. The file is written under a temporary name and replaces an earlier one. The receipts are
