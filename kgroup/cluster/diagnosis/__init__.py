@@ -1,7 +1,7 @@
-"""Why a connection failed. Both clients retry until the time limit and then say "timed out", whatever it was.
+"""Diagnose a failed connection: both Kafka clients retry until the time limit and then only report a timeout.
 
-So one more connection is made here, by hand: TCP, TLS, ApiVersions, SASL, step by step until one fails. Every
-step's failure has its own message. A few milliseconds where the host answers.
+So this package makes one more connection itself: TCP, TLS, ApiVersions, SASL, step by step until one fails. Each
+step's failure has its own message. If the host answers, this takes a few milliseconds.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ def explain(
 ) -> KgroupError:
     """The reason why connecting to ``host:port`` with these settings failed, as an error to raise.
 
-    ``error`` is what the client raised; it is quoted only where the connection works by now. Takes at most
-    ``deadline_s``. The error never holds a secret: Unreachable with code unreachable, timed-out, tls or
-    not-kafka; AuthenticationFailed; or ConfigError where a file that the settings name can't be used.
+    ``error`` is what the client raised; it is quoted only if the connection works now. Takes at most ``deadline_s``.
+    The result never holds a secret. It is Unreachable with code unreachable, timed-out, tls or not-kafka;
+    AuthenticationFailed; or ConfigError if a file that the settings name can't be used.
     """
     target = DiagnosisTarget(settings, host, port, deadline_s)
     try:
@@ -42,9 +42,9 @@ def explain(
 
 
 def certain_fault(settings: Settings, host: str, port: int, *, deadline_s: float = 0.8) -> KgroupError | None:
-    """What is wrong with ``host:port`` and stays wrong, None where all is well or more patience may help.
+    """The lasting fault of ``host:port``; None if it works or a longer wait may help.
 
-    For the time while a client still waits: an HTTP server never answers it, and a slow broker does at last.
+    For use while a client still waits: an HTTP server never answers it, a slow broker does in the end.
     """
     target = DiagnosisTarget(settings, host, port, deadline_s)
     try:

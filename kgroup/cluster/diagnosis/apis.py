@@ -1,6 +1,6 @@
-"""The four requests of a diagnosis, in their oldest useful versions, and how their answers read.
+"""The four requests of a diagnosis, in their oldest useful versions, and the decoding of their responses.
 
-Messages: https://kafka.apache.org/protocol (classic, not flexible, versions).
+Messages: https://kafka.apache.org/protocol (the versions without compact encoding).
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ NO_ERROR, UNSUPPORTED_MECHANISM, ILLEGAL_SASL_STATE = 0, 33, 34
 
 
 def send_api_versions(wire: Wire) -> None:
-    """Ask for the APIs (version 0), the one request that every listener answers; ``offered_apis`` reads it."""
+    """Send ApiVersions (version 0), the one request that every listener answers; ``offered_apis`` decodes it."""
     wire.send(_API_VERSIONS, 0)
 
 
 def offered_apis(answer: bytes) -> frozenset[int]:
-    """API keys that ApiVersions version 0 lists; an error code comes with whatever list there is."""
+    """The API keys in an ApiVersions version 0 response, also if it has an error code."""
     (count,) = struct.unpack_from(">i", answer, 2)
     return frozenset(struct.unpack_from(">h", answer, 6 + 6 * place)[0] for place in range(count))
 
 
 def metadata(wire: Wire) -> None:
-    """Ask for the brokers (version 1, no topics); only whether there is an answer matters."""
+    """Send Metadata (version 1, no topics); it matters only whether a response comes."""
     wire.ask(METADATA, 1, struct.pack(">i", 0))
 
 
 def sasl_handshake(wire: Wire, mechanism: str) -> tuple[int, tuple[str, ...]]:
-    """Error code and enabled mechanisms (SaslHandshake version 1)."""
+    """(error code, enabled mechanisms) from SaslHandshake version 1."""
     answer = wire.ask(_SASL_HANDSHAKE, 1, string(mechanism))
     code, count = struct.unpack_from(">hi", answer)
     offered, at = [], 6
@@ -44,7 +44,7 @@ def sasl_handshake(wire: Wire, mechanism: str) -> tuple[int, tuple[str, ...]]:
 
 
 def sasl_authenticate(wire: Wire, proof: bytes) -> tuple[int, str | None, bytes]:
-    """Error code, the broker's words, and the mechanism's bytes (SaslAuthenticate version 0)."""
+    """(error code, the broker's message, the mechanism's bytes) from SaslAuthenticate version 0."""
     answer = wire.ask(_SASL_AUTHENTICATE, 0, sized(proof))
     code, length = struct.unpack_from(">hh", answer)
     at = 4 + max(length, 0)

@@ -1,4 +1,4 @@
-"""Which certificate was refused, the broker's or ours, and what about it."""
+"""Which certificate was refused, the broker's or ours, and why."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WRONG_NAME = frozenset({62, 64})
 
 
 def certificate_refused(target: DiagnosisTarget, error: ssl.SSLCertVerificationError) -> KgroupError:
-    """Why we do not accept the broker's certificate; it is fetched once more to see what it says."""
+    """Why we do not accept the broker's certificate; fetches it once more to read its contents."""
     certificate = _broker_certificate(target)
     if certificate is None:
         return tls.fault(f"the certificate of {target.where} is refused: {error.verify_message}")
@@ -55,7 +55,7 @@ def certificate_refused(target: DiagnosisTarget, error: ssl.SSLCertVerificationE
 
 
 def client_certificate_refused(target: DiagnosisTarget, words: str) -> KgroupError:
-    """Why the broker does not accept our certificate; ``words`` are its own, empty where it just hung up."""
+    """Why the broker refuses our certificate; ``words`` are its own, empty if it only closed the connection."""
     said = f"It said: {words}." if words else "It ended the connection after the handshake."
     settings = target.settings
     if not has_client_certificate(settings):
@@ -85,7 +85,7 @@ def client_certificate_refused(target: DiagnosisTarget, words: str) -> KgroupErr
 
 
 def _broker_certificate(target: DiagnosisTarget) -> Certificate | None:
-    """What the broker shows, decoded; None where it could not be had."""
+    """The broker's certificate, decoded; None if it could not be read."""
     try:
         with tls.encrypted(target, client_context(target.settings, verify=False)) as connection:
             der = connection.getpeercert(binary_form=True)

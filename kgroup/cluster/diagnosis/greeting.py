@@ -1,4 +1,4 @@
-"""The first answer of a port: Kafka's to ApiVersions, or somebody else's, or none."""
+"""The first response of a port: Kafka's to ApiVersions, that of another protocol, or none."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from kgroup.support.errors import KgroupError, Unreachable
 from kgroup.support.redact import redact
 
 _PATIENCE_S = 0.25
-"""After so long a silence the port is also asked in HTTP."""
+"""After this long without a response the port also gets an HTTP request."""
 
 _TLS_ALERT = b"\x15\x03"
 _SERVICES = {b"HTTP/": "an HTTP server", b"SSH-": "an SSH server", b"220": "a mail or FTP server"}
 
 
 def first_answer(target: DiagnosisTarget, wire: Wire) -> bytes:
-    """ApiVersions in plaintext. Where it is not answered soon, the port is asked in HTTP as well."""
+    """Send ApiVersions in plaintext. If no response comes soon, also send an HTTP request."""
     apis.send_api_versions(wire)
     try:
         return wire.answer(within_s=_PATIENCE_S)
@@ -30,12 +30,12 @@ def first_answer(target: DiagnosisTarget, wire: Wire) -> bytes:
 
 
 def is_tls(foreign: Foreign) -> bool:
-    """Whether somebody who speaks TLS complained of being asked in plaintext."""
+    """Whether the response is a TLS alert: the port uses TLS and got plaintext."""
     return foreign.said.startswith(_TLS_ALERT)
 
 
 def not_kafka(target: DiagnosisTarget, said: bytes) -> Unreachable:
-    """Whoever answered ``said``, empty where it hung up at once, is no Kafka broker."""
+    """The error for a port that is no Kafka broker; ``said`` is its response, empty if it closed the connection."""
     service = next((name for start, name in _SERVICES.items() if said.startswith(start)), None)
     if service is not None:
         message = f"{target.where} is not Kafka; it looks like {service}"
@@ -50,7 +50,7 @@ def not_kafka(target: DiagnosisTarget, said: bytes) -> Unreachable:
 
 
 def silent(target: DiagnosisTarget) -> Unreachable:
-    """Nobody answered, which may pass."""
+    """The error for a port that does not answer; a longer wait may help."""
     target.may_pass = True
     return Unreachable(
         f"{target.where} accepts connections, but does not answer",
@@ -66,5 +66,5 @@ def _asked_in_http(target: DiagnosisTarget) -> bytes:
             connection.settimeout(min(_PATIENCE_S, target.left_s))
             connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
             return connection.recv(256)
-    except (OSError, KgroupError):  # where a second connection does not come about, the first one still may answer
+    except (OSError, KgroupError):  # if a second connection fails, the first one may still answer
         return b""

@@ -1,4 +1,4 @@
-"""The handshake of TLS as the settings ask for it, and why it failed, at once or when something was read."""
+"""The TLS handshake with the settings' context, and why it failed, at once or at the first read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kgroup.support.errors import KgroupError
 
 
 def connect(target: DiagnosisTarget) -> ssl.SSLSocket:
-    """A connection that is encrypted as the settings say. Raises the reason why there is none."""
+    """A TLS connection as the settings require it. Raises the reason if there is none."""
     context = client_context(target.settings)
     try:
         return tls.encrypted(target, context)
@@ -25,9 +25,9 @@ def connect(target: DiagnosisTarget) -> ssl.SSLSocket:
 
 
 def ended(target: DiagnosisTarget, error: ssl.SSLError | None) -> KgroupError:
-    """Why the other side ended TLS when it was first asked something; None: it just hung up.
+    """Why the other side ended TLS at our first read. ``error`` None: it closed the connection.
 
-    With TLS 1.3 a refused client certificate shows only when something is read.
+    With TLS 1.3 a refused client certificate shows only at the first read.
     """
     reason = (error.reason or "") if error is not None else ""
     if error is None or _is_about_client_certificate(reason):
@@ -40,7 +40,7 @@ def _failure(target: DiagnosisTarget, error: OSError) -> KgroupError:
     if _is_about_client_certificate(reason):
         return client_certificate_refused(target, tls.in_words(reason))
     if isinstance(error, TimeoutError):
-        # The handshake took all of the time: a second connection would fail for want of it, and tell of a firewall.
+        # The handshake used all of the time: a second connection would time out and wrongly suggest a firewall.
         return greeting.silent(target)
     try:
         with closing(tcp.connect(target)) as connection:

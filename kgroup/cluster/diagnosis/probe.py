@@ -14,10 +14,10 @@ from kgroup.support.errors import AuthenticationFailed, KgroupError, Unreachable
 
 
 def probe(target: DiagnosisTarget) -> None:
-    """Raise what is wrong with the target, or return where nothing is."""
+    """Raise the target's fault; return if it has none."""
     try:
         _steps(target)
-    except struct.error:  # framed as Kafka frames, but too short for what it ought to be
+    except struct.error:  # framed like a Kafka message, but too short to be one
         raise greeting.not_kafka(target, b"") from None
 
 
@@ -41,7 +41,7 @@ def _connection(target: DiagnosisTarget) -> socket.socket:
 
 
 def _greeted_over_tls(target: DiagnosisTarget, wire: Wire) -> bytes:
-    """The answer to ApiVersions."""
+    """The response to ApiVersions."""
     try:
         apis.send_api_versions(wire)
         return wire.answer()
@@ -56,7 +56,7 @@ def _greeted_over_tls(target: DiagnosisTarget, wire: Wire) -> bytes:
 
 
 def _greeted(target: DiagnosisTarget, wire: Wire) -> bytes:
-    """The answer to ApiVersions."""
+    """The response to ApiVersions."""
     try:
         return greeting.first_answer(target, wire)
     except Foreign as foreign:
@@ -99,7 +99,7 @@ def _controller(target: DiagnosisTarget) -> Unreachable:
 
 
 def _anonymous(target: DiagnosisTarget, wire: Wire) -> None:
-    """A listener with SASL answers ApiVersions, and hangs up at anything else."""
+    """Check that no login is needed: a listener with SASL answers ApiVersions, and closes at anything else."""
     try:
         apis.metadata(wire)
         return

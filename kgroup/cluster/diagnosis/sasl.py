@@ -1,4 +1,4 @@
-"""Who we are: which mechanisms a listener offers, and why it refuses a login."""
+"""Authentication: which mechanisms a listener offers, and why it refuses a login."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FIRST_STEP = {
 
 
 class _Exchange:
-    """What kafka-python's SASL mechanisms have in common (kafka.net.sasl.abc.SaslMechanism)."""
+    """The common interface of kafka-python's SASL mechanisms (kafka.net.sasl.abc.SaslMechanism)."""
 
     auth_bytes: Callable[[], bytes]
     receive: Callable[[bytes], object]
@@ -29,13 +29,13 @@ class _Exchange:
 
 
 def mechanisms(wire: Wire) -> tuple[str, ...]:
-    """What the listener offers: asking for a mechanism that does not exist names those that do."""
+    """The mechanisms of the listener: the response to an unknown mechanism lists them."""
     error, offered = apis.sasl_handshake(wire, "?")
     return offered if error == apis.UNSUPPORTED_MECHANISM else ()
 
 
 def login(target: DiagnosisTarget, wire: Wire, mechanism: str) -> None:
-    """Log in as the settings say. Raises AuthenticationFailed, or Unreachable where there is no answer."""
+    """Log in with the settings. Raises AuthenticationFailed, or Unreachable if no response comes."""
     try:
         _authenticate(target, wire, mechanism)
     except TimeoutError:
@@ -71,12 +71,12 @@ def _authenticate(target: DiagnosisTarget, wire: Wire, mechanism: str) -> None:
         try:
             exchange.receive(payload)
         except Exception as problem:
-            # kafka-python's mechanisms raise whatever comes to hand where the server's proof is wrong.
+            # kafka-python's mechanisms raise various exceptions if the server's proof is wrong.
             raise _refused(target, mechanism, type(problem).__name__) from None
 
 
 def _exchange(target: DiagnosisTarget, mechanism: str) -> _Exchange:
-    # Imported here: it is all of kafka-python, and a listener without SASL needs none of it.
+    # Imported here: it loads all of kafka-python, which a listener without SASL does not need.
     from kgroup.cluster.login import exchange
 
     try:

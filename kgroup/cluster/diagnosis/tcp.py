@@ -1,4 +1,4 @@
-"""The first two steps: what the host's name stands for, and a connection to its port."""
+"""The first two steps: look up the host's name, and connect to its port."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _EAI_NODATA = getattr(socket, "EAI_NODATA", socket.EAI_NONAME)
 
 
 def look_up(target: DiagnosisTarget) -> list[tuple[socket.AddressFamily, tuple[str, int]]]:
-    """Addresses of the host; in a thread, because a resolver that is down takes its own time."""
+    """Look up the addresses of the host. In a thread, because a resolver that is down ignores our time limit."""
     found: list[tuple[socket.AddressFamily, tuple[str, int]]] = []
     failure: list[OSError] = []
 
@@ -40,7 +40,7 @@ def look_up(target: DiagnosisTarget) -> list[tuple[socket.AddressFamily, tuple[s
 
 
 def connect(target: DiagnosisTarget) -> socket.socket:
-    """A connection to the first address of the target that takes one. Raises Unreachable."""
+    """A connection to the target's first address that accepts one. Raises Unreachable."""
     failure: OSError | None = None
     for family, address in target.addresses:
         connection = socket.socket(family, socket.SOCK_STREAM)

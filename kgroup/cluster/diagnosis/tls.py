@@ -1,4 +1,4 @@
-"""Connections with TLS in whatever context, and the words for what goes wrong with them."""
+"""TLS connections with a given context, and the words for TLS faults."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from kgroup.support.errors import KgroupError, Unreachable
 
 
 def encrypted(target: DiagnosisTarget, context: ssl.SSLContext) -> ssl.SSLSocket:
-    """A connection with this context. Raises OSError for the handshake, Unreachable for what comes before."""
+    """A TLS connection with this context. Raises OSError from the handshake, Unreachable from the TCP connection."""
     connection = tcp.connect(target)
     connection.settimeout(target.left_s)
     return context.wrap_socket(connection, server_hostname=target.host)
 
 
 def accepting_anything() -> ssl.SSLContext:
-    """For asking whether the other side speaks TLS at all."""
+    """A context without verification, to find out whether the port uses TLS at all."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -25,11 +25,11 @@ def accepting_anything() -> ssl.SSLContext:
 
 
 def is_spoken(target: DiagnosisTarget) -> bool:
-    """Whether the port answers in TLS."""
+    """Whether the port uses TLS."""
     try:
         encrypted(target, accepting_anything()).close()
     except ssl.SSLError as error:
-        # An alert is an answer in TLS; garbage and a closed connection are not.
+        # A TLS alert proves TLS; garbage or a closed connection does not.
         return "ALERT" in (error.reason or "")
     except (OSError, KgroupError):
         return False

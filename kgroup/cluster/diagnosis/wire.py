@@ -1,6 +1,6 @@
-"""Requests in Kafka's oldest framing over one socket, and what else may come back.
+"""Kafka requests in the oldest framing over one socket, and any other bytes that come back.
 
-Its own, and not a client's: here it matters *how* an answer fails to come, and which bytes came instead.
+It does not use a client, because here it matters *how* a response fails, and which bytes came instead.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _ANSWER_LIMIT = 1 << 20
 _CLIENT_ID = "kgroup"
 
 SHOWN_LENGTH = 40
-"""So much of a foreign answer is quoted."""
+"""How many bytes of a foreign response are quoted."""
 
 
 class Closed(Exception):
@@ -24,7 +24,7 @@ class Closed(Exception):
 
 
 class Foreign(Exception):
-    """The other side answered something that is not Kafka's: ``said``."""
+    """The other side answered with bytes that are not Kafka's: ``said``."""
 
     def __init__(self, said: bytes) -> None:
         super().__init__(said[:SHOWN_LENGTH])
@@ -32,7 +32,7 @@ class Foreign(Exception):
 
 
 class Wire:
-    """A connection that is asked one thing after the other. Raises Closed, Foreign, TimeoutError, SSLError."""
+    """A connection for one request at a time. Raises Closed, Foreign, TimeoutError, SSLError."""
 
     def __init__(self, connection: socket.socket, deadline: float) -> None:
         self._connection = connection
@@ -40,7 +40,7 @@ class Wire:
         self._sent = 0
 
     def ask(self, api: int, version: int, body: bytes = b"") -> bytes:
-        """Send a request and wait for its answer's body."""
+        """Send a request and return the body of its response."""
         self.send(api, version, body)
         return self.answer()
 
@@ -55,7 +55,7 @@ class Wire:
             raise Closed from None
 
     def answer(self, *, within_s: float | None = None) -> bytes:
-        """The body of the answer to the last request. After a TimeoutError it may be called again."""
+        """The body of the response to the last request. After a TimeoutError it may be called again."""
         until = self._deadline
         if within_s is not None:
             until = min(until, time.monotonic() + within_s)
@@ -92,11 +92,11 @@ class Wire:
 
 
 def string(text: str) -> bytes:
-    """A string as the protocol writes it."""
+    """A string in the protocol's encoding."""
     encoded = text.encode("utf-8")
     return struct.pack(">h", len(encoded)) + encoded
 
 
 def sized(data: bytes) -> bytes:
-    """Bytes as the protocol writes them, which is also how it frames a message."""
+    """Bytes with their length, as the protocol encodes them; messages are framed in the same way."""
     return struct.pack(">i", len(data)) + data

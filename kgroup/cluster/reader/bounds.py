@@ -1,4 +1,4 @@
-"""Where the logs of topics begin and end, through confluent-kafka: for Spark's processes, which lack kafka-python."""
+"""The log bounds of topics through confluent-kafka, for Spark's processes, which do not have kafka-python."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ def partitions(config: Mapping[str, Any], topics: Iterable[str], *, timeout_s: f
 def bounds(
     config: Mapping[str, Any], places: Iterable[Place], *, timeout_s: float, isolation: str
 ) -> dict[Place, tuple[int, int]]:
-    """(log start, end) of each; with ``read_committed`` the end is the last stable offset. Raises as ``partitions``."""
+    """(log start, end) of each partition; with ``read_committed`` up to the last stable offset.
+
+    Raises what ``partitions`` raises.
+    """
     watch = ClientWatch(timeout_s)
     admin: Any = client(AdminClient, config, watch)
     wanted = [TopicPartition(*place) for place in places]
@@ -51,7 +54,7 @@ def _answer(admin: Any, watch: ClientWatch, place: TopicPartition, asked: Future
         try:
             return int(asked.result(_PAUSE_S).offset)
         except TimeoutError:
-            admin.poll(0)  # hands over what is wrong with the connections
+            admin.poll(0)  # runs error_cb with connection errors
             if watch.over and watch.disturbed:
                 raise watch.fault(f"the offsets of {where} could not be asked for") from None
         except KafkaException as error:

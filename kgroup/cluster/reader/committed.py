@@ -1,9 +1,9 @@
-"""Reading a topic of one partition up to an end that was taken before, whatever transactions are open in between.
+"""Read a topic of one partition up to an end read beforehand, even if transactions are open.
 
-A read of what is committed stops below the first open transaction and calls that the end of the partition: what others
-have committed behind it is hidden. So the end is the one that a reader of everything sees, and the *position* must
-reach it; open transactions are waited for, as the broker aborts them in time. Who must know what an earlier producer
-has committed fences it first and takes the end afterwards. Importable in Spark's workers without kafka-python.
+A read_committed consumer stops at the first open transaction and reports that as the end of the partition. Records
+that others committed behind it are hidden. So the end is the read_uncommitted one, and the *position* must reach it.
+The reader waits for open transactions, which the broker aborts at their timeout. To know what an earlier producer has
+committed, fence it first and read the end afterwards. Importable in Spark's workers without kafka-python.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from kgroup.model.transactions_hint import find_hanging
 from kgroup.support.errors import KgroupError, Refused
 
 PATIENCE_S = LONGEST_S + 2 * ABORT_SCAN_S
-"""How long an open transaction is waited for: it is aborted sooner, unless it hangs."""
+"""How long to wait for an open transaction: the broker aborts it earlier, unless it hangs."""
 
 _POLL_S = 0.02
 _ASK_S = 0.5
 _TELL_AFTER_S = 1.0
 _BATCH = 1000
 _TUNING = {
-    # How long the news that the end of the partition is reached may take: twice that bounds each read. While an open
-    # transaction is waited for, so often is asked: 2 % of a core, on the broker as here.
+    # The delay until the end of the partition is reported; each read takes up to twice that. While waiting for an open
+    # transaction, this is also the interval between fetches: 2 % of a core, here and on the broker.
     "fetch.wait.max.ms": 3,
     "fetch.error.backoff.ms": 50,
     "fetch.queue.backoff.ms": 1,
@@ -38,7 +38,7 @@ _TUNING = {
     "reconnect.backoff.max.ms": 1000,
 }
 _REQUIRED = {
-    "group.id": "kgroup-reader",  # librdkafka insists on a name; the broker never keeps it
+    "group.id": "kgroup-reader",  # librdkafka requires one; the broker never stores it
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
     "enable.partition.eof": True,
@@ -50,10 +50,10 @@ Item = tuple[int, bytes | None, bytes | None]
 
 
 class SettledReader:
-    """Reads partition 0 of ``topic``, each time from the start asked for to the end of that moment.
+    """Reads partition 0 of ``topic``; each read goes from the given start to the present end. A context manager.
 
-    ``timeout_s`` is how long no answer at all may come. ``on_wait`` is called once a read where an open transaction has
-    been waited for a second, with how many seconds that may take at most. A context manager.
+    ``timeout_s`` is how long to wait without any response. ``on_wait`` is called at most once per read, when an open
+    transaction has delayed it for a second. Its argument is the maximum wait in seconds.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class SettledReader:
     ) -> None:
         self.topic = topic
         self.end = 0
-        """Where the last read ended, or was to end."""
+        """The end offset of the last read, even if that read failed before it."""
         self._config = {**_TUNING, **config, **_REQUIRED}
         self._watch = ClientWatch(timeout_s)
         self._on_wait = on_wait
@@ -79,21 +79,21 @@ class SettledReader:
         self.close()
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Release the connections."""
         for consumer in self._clients.values():
             consumer.close()
         self._clients.clear()
 
     def connect(self) -> None:
-        """Only be connected, so that the first read is quick. Raises as ``bounds``."""
+        """Connect in advance, so that the first read is quick. Raises what ``bounds`` raises."""
         self.bounds()
         with suppress(KafkaException):
             self._client("read_committed").get_watermark_offsets(TopicPartition(self.topic, 0), _ASK_S)
 
     def bounds(self) -> tuple[int, int]:
-        """The log start, and the end that a reader of everything sees.
+        """(log start, log end), where the end includes open transactions.
 
-        Raises NotFound where the topic does not exist, NotAuthorized, AuthenticationFailed, Unreachable.
+        Raises NotFound if the topic does not exist, NotAuthorized, AuthenticationFailed, Unreachable.
         """
         consumer = self._client("read_uncommitted")
         self._watch.progress()
@@ -104,7 +104,7 @@ class SettledReader:
                 error = raised.args[0]
             else:
                 return low, high
-            consumer.poll(0)  # hands over what is wrong with the connections
+            consumer.poll(0)  # runs error_cb with connection errors
             if error.code() in _NO_TOPIC:
                 _require_topic(consumer, self.topic)
             elif not may_pass(error):
@@ -113,16 +113,16 @@ class SettledReader:
                 raise self._watch.fault(f"the end of {self.topic} could not be asked for")
 
     def committed(self, start: int | None = None, *, patience_s: float = PATIENCE_S) -> Iterator[Item]:
-        """What is committed from ``start`` (None: the log start) to the end as it is now.
+        """The committed records from ``start`` (None: the log start) to the present end.
 
-        ``patience_s`` is how long open transactions may hide some of it. Raises Refused with code ``open-transaction``
-        where one lasts longer, or ``records-gone``; and as ``bounds``.
+        ``patience_s`` is how long open transactions may delay the read. Raises Refused with code ``open-transaction``
+        if one lasts longer, or ``records-gone``; and what ``bounds`` raises.
         """
         low, end = self.bounds()
         return self._read("read_committed", low if start is None else start, end, patience_s)
 
     def everything(self, start: int | None = None) -> Iterator[Item]:
-        """What was written from ``start`` to the end as it is now, committed or not; nothing is waited for."""
+        """All records from ``start`` to the present end, committed or not; does not wait for transactions."""
         low, end = self.bounds()
         return self._read("read_uncommitted", low if start is None else start, end, 0.0)
 
@@ -143,8 +143,10 @@ class SettledReader:
 
 
 class _Reading:
-    """From ``position`` to ``end``. The position moves with records, and behind control records, aborted ones and holes
-    with the end of the partition, which is never believed before it reaches the end that was asked for.
+    """One read from ``position`` to ``end``.
+
+    Records move the position. Control records, aborted records and gaps have no message: behind them the
+    end-of-partition event moves it. That event ends the read only if it has reached ``end``.
     """
 
     def __init__(self, consumer: Any, topic: str, watch: ClientWatch, position: int, end: int) -> None:
@@ -175,7 +177,7 @@ class _Reading:
                 on_wait(patience_s)
 
     def _batch(self) -> Iterator[Item]:
-        # consume() with a time limit waits for a full batch or the whole time, whatever has come.
+        # consume() with a time limit waits for a full batch or the whole time, even if records have come.
         first = self._consumer.poll(_POLL_S)
         for message in () if first is None else (first, *self._consumer.consume(_BATCH, 0)):
             error = message.error()
@@ -189,12 +191,12 @@ class _Reading:
             elif error.code() in _NO_TOPIC:
                 _require_topic(self._consumer, self._topic)
             elif message.topic() is None:
-                self._watch.on_error(error)  # of the group coordinator, of which nothing is needed
+                self._watch.on_error(error)  # from the group coordinator, which is not needed here
             else:
                 raise self._broken(error)
 
     def _answers(self) -> bool:
-        """Whether the broker is there: while a transaction is open there is nothing else to be heard of it."""
+        """Whether the broker answers. While a transaction is open, there is no other sign of that."""
         if not self._watch.disturbed:
             return True
         try:
@@ -227,7 +229,7 @@ class _Reading:
 
 
 def _require_topic(consumer: Any, topic: str) -> None:
-    """Raise only what a broker says: a client that has lost its connections knows no topic either."""
+    """Raise only a broker's answer: a client without connections also reports the topic as unknown."""
     with suppress(KafkaException):
         error = consumer.list_topics(topic, _ASK_S).topics[topic].error
         if error is not None and (error.code() in _NO_TOPIC or not may_pass(error)):

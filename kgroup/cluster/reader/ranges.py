@@ -1,9 +1,9 @@
-"""Reading ranges of offsets to their end, with proof that nothing in them was missed.
+"""Read ranges of offsets to their end, and prove that no record in them was missed.
 
-A range is read when the consumer's *position* has reached its end: records are fewer than offsets (compaction,
-aborted transactions, control records), so counting them proves nothing, and neither does an end of partition,
-which is only where the log, or its last stable offset, ended at that moment. Partitions are assigned by hand and
-nothing is committed, so no group comes into being. Importable in Spark's workers without kafka-python.
+A range is complete when the consumer's *position* has reached its end. The number of records proves nothing, since
+there are fewer records than offsets (compaction, aborted transactions, control records). The end of partition proves
+nothing either: it is only where the log, or its last stable offset, ended at that moment. Partitions are assigned
+manually and nothing is committed, so no group is created. Importable in Spark's workers without kafka-python.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ _POLL_S = 0.1  # how long ctrl-C may wait
 _ASK_S = 0.5
 _BATCH = 1000
 _TUNING = {
-    # With the default of a second, the fetcher sleeps that long each time its queue is full: an eighth of the speed.
+    # With the default, the fetcher sleeps for a second each time its queue is full: an eighth of the speed.
     "fetch.queue.backoff.ms": 1,
-    # How long the end of a partition, and closing the client, may take.
+    # How long the end-of-partition event, and closing the client, may take.
     "fetch.wait.max.ms": 100,
-    # What bounds memory, together with one answer of each broker.
+    # Bounds the memory used, together with one response of each broker.
     "queued.max.messages.kbytes": 16_384,
     "fetch.max.bytes": 8_388_608,
     "fetch.message.max.bytes": 4_194_304,
 }
 REQUIRED = {
-    "group.id": "kgroup-reader",  # librdkafka insists on a name; the broker never keeps it
+    "group.id": "kgroup-reader",  # librdkafka requires one; the broker never stores it
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
     "enable.partition.eof": True,
-    "auto.offset.reset": "error",  # else it jumps over what is gone without a word
+    "auto.offset.reset": "error",  # otherwise it silently skips deleted records
 }
 
 _Place = tuple[str, int]
@@ -48,16 +48,16 @@ _Place = tuple[str, int]
 def read_ranges(
     config: Mapping[str, Any], ranges: Sequence[OffsetRange], *, timeout_s: float, isolation: str = "read_committed"
 ) -> Generator[ConsumerRecord, None, None]:
-    """Every record of the ranges that a consumer would see, each once, in offset order within its partition.
+    """Every visible record of the ranges, each once, in offset order within its partition.
 
-    ``config`` is from ``librdkafka_config``. It ends only when the position in every partition has reached the
-    end of its range, and raises otherwise; the records that came before an error are good, but not all. Ranges
-    may overlap. ``timeout_s`` is how long nothing at all may come; the time that the caller takes for a record
-    does not count. Close the iterator, or read it to its end, to close the connection.
+    ``config`` is from ``librdkafka_config``. The iterator ends only when the position in every partition has reached
+    the end of its range; otherwise it raises. Records before an error are valid but incomplete. Ranges may overlap.
+    ``timeout_s`` is how long to wait without any progress; the caller's time per record does not count. To close the
+    connection, close the iterator or read it to its end.
 
-    Raises NotFound for a topic or partition that does not exist; NotAuthorized; Refused with code
-    ``records-gone`` (the log start has passed the position), ``open-transaction`` (one holds the last stable
-    offset below the end) or ``beyond-log-end``; AuthenticationFailed and Unreachable, where no broker answers.
+    Raises NotFound for a topic or partition that does not exist; NotAuthorized; Refused with code ``records-gone`` (the
+    log start has passed the position), ``open-transaction`` (one holds the last stable offset below the end) or
+    ``beyond-log-end``; AuthenticationFailed and Unreachable if no broker answers.
     """
     wanted = merged(ranges)
     if not wanted:
@@ -73,9 +73,9 @@ def read_ranges(
 
 
 def check_topic(config: Mapping[str, Any], topic: str, *, timeout_s: float) -> None:
-    """Raise NotFound where the topic does not exist, and as ``read_ranges`` does where that can't be known.
+    """Raise NotFound if the topic does not exist, or what ``read_ranges`` raises if that can't be determined.
 
-    A producer's question would create it, where brokers create topics by themselves; a consumer's does not.
+    It uses a consumer: a producer's metadata request could create the topic, if brokers create topics automatically.
     """
     watch = ClientWatch(timeout_s)
     consumer = client(Consumer, {**config, **REQUIRED}, watch)
@@ -86,14 +86,14 @@ def check_topic(config: Mapping[str, Any], topic: str, *, timeout_s: float) -> N
 
 
 def _rounds(wanted: Sequence[OffsetRange]) -> Iterator[list[OffsetRange]]:
-    """The ranges in sets that hold one of each partition at most, the lower ones first."""
+    """The ranges in sets with at most one range per partition, lower ranges first."""
     by_place = [list(items) for _, items in groupby(wanted, key=lambda item: (item.topic, item.partition))]
     for number in range(max(map(len, by_place))):
         yield [items[number] for items in by_place if number < len(items)]
 
 
 def _check_partitions(consumer: Any, watch: ClientWatch, wanted: Sequence[OffsetRange]) -> None:
-    """What librdkafka would say after half a minute, or never: a topic that is not there or may not be seen."""
+    """Raise if a topic or partition does not exist or may not be read; librdkafka reports that late or never."""
     for topic, items in groupby(wanted, key=lambda item: item.topic):
         known = partitions_of(consumer, watch, topic)
         for item in items:
@@ -108,7 +108,7 @@ def partitions_of(consumer: Any, watch: ClientWatch, topic: str) -> frozenset[in
         try:
             found = consumer.list_topics(topic, _ASK_S).topics[topic]
         except KafkaException:
-            consumer.poll(0)  # hands over what is wrong with the connections
+            consumer.poll(0)  # runs error_cb with connection errors
             if watch.over:
                 raise watch.fault(f"the partitions of {topic} could not be asked for") from None
             continue
@@ -122,7 +122,7 @@ def partitions_of(consumer: Any, watch: ClientWatch, topic: str) -> frozenset[in
 
 
 class _Reading:
-    """One range of each partition, read side by side."""
+    """Reads one range of each partition, all partitions in parallel."""
 
     def __init__(self, consumer: Any, watch: ClientWatch, ranges: Sequence[OffsetRange]) -> None:
         self._consumer = consumer
@@ -147,16 +147,17 @@ class _Reading:
                     raise self._stuck()
 
     def _next_batch(self) -> list[Message]:
-        # consume() with a time limit waits for a full batch or the whole time, whatever has come.
+        # consume() with a time limit waits for a full batch or the whole time, even if records have come.
         first = self._consumer.poll(_POLL_S)
         return [] if first is None else [first, *self._consumer.consume(_BATCH - 1, 0)]
 
     def _record(self, message: Message) -> ConsumerRecord | None:
-        """The record, if it lies in a range that is still being read; None too for what only moves the position."""
+        """The record, if it is in a range that is still being read; None also for events that only move the position."""
         error = message.error()
         topic, partition, offset = message.topic(), message.partition(), message.offset()
         if error is not None and (topic is None or partition is None):
-            # Of the group coordinator, which is asked for though nothing of it is needed, and may not be seen.
+            # From the group coordinator, which librdkafka searches although it is not needed, and may not be allowed
+            # to.
             self._watch.on_error(error)
             return None
         place = (topic, partition)
@@ -184,7 +185,7 @@ class _Reading:
             self._consumer.incremental_unassign([TopicPartition(*place)])
 
     def _ask_positions(self) -> None:
-        """Control records, aborted ones and holes move the position without a message."""
+        """Ask for positions, since control records, aborted records and gaps move them without a message."""
         for found in self._consumer.position([TopicPartition(*place) for place in self._left]):
             place = (found.topic, found.partition)
             if found.offset >= 0 and found.error is None:
@@ -216,7 +217,7 @@ class _Reading:
             ended_at = self._ended_at.get(place)
             if self._watch.disturbed or ended_at is None or ended_at < self._position[place]:
                 continue
-            # What the last answer said: the high watermark, whatever the isolation level.
+            # From the last response: the high watermark, whatever the isolation level.
             _, high = self._consumer.get_watermark_offsets(TopicPartition(*place), cached=True)
             if high >= wanted.end:
                 return held_back(wanted, ended_at, self._watch.timeout_s)
@@ -228,7 +229,7 @@ class _Reading:
 
 
 def held_back(wanted: OffsetRange, ended_at: int, stood_s: float) -> Refused:
-    """An open transaction holds the last stable offset below the end of the range, to be raised."""
+    """The error for an open transaction that holds the last stable offset below the end of the range."""
     return Refused(
         f"{wanted.topic}:{wanted.partition}: an open transaction hides what lies between offset "
         f"{ended_at} and {wanted.end}",
@@ -239,7 +240,7 @@ def held_back(wanted: OffsetRange, ended_at: int, stood_s: float) -> Refused:
 
 
 def beyond_end(wanted: OffsetRange, end: int) -> Refused:
-    """The log ends below the end of the range, to be raised."""
+    """The error for a log that ends below the end of the range."""
     return Refused(
         f"{wanted.topic}:{wanted.partition} ends at {end}, and was to be read up to {wanted.end}",
         hint="the log was cut, or the topic made anew: look at it again",
