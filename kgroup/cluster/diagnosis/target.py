@@ -1,4 +1,4 @@
-"""The address that is examined, and where it and the way of asking it come from."""
+"""The address to diagnose, and the sources of that address and of the protocol setting."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kgroup.settings.model import Settings
 
 
 class DiagnosisTarget:
-    """One address, the settings it is asked with, and the time that is left for it; one for each diagnosis."""
+    """One address, the settings for connecting to it, and the time left; one object per diagnosis."""
 
     def __init__(self, settings: Settings, host: str, port: int, deadline_s: float) -> None:
         self.settings = settings
@@ -18,9 +18,9 @@ class DiagnosisTarget:
         self.where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self.deadline = time.monotonic() + deadline_s
         self.may_pass = False
-        """Whether a fault was nothing but slowness, on the way to the verdict or as the verdict."""
+        """Whether a fault was only slowness, at the last step or at one before."""
         self.addresses: list[tuple[socket.AddressFamily, tuple[str, int]]] = []
-        """What the host's name stands for, once it was looked up."""
+        """The addresses of the host's name, set after the DNS lookup."""
 
     @property
     def left_s(self) -> float:
@@ -29,7 +29,7 @@ class DiagnosisTarget:
 
     @property
     def origin(self) -> str:
-        """Where the address is from: the settings, or a broker that advertised it."""
+        """A sentence on the address's source: the settings, or a broker that advertised it."""
         given = [server.strip() for server in self.settings.bootstrap_servers.split(",")]
         source = self.settings.source("bootstrap.servers")
         if self.where in given or (self.port == 9092 and self.host in given):
@@ -41,7 +41,7 @@ class DiagnosisTarget:
 
     @property
     def protocol_origin(self) -> str:
-        """Which security.protocol is in force, and where it is from."""
+        """A sentence with the effective security.protocol and its source."""
         named = f"security.protocol={self.settings.security_protocol}"
         if self.settings.get("security.protocol") is None:
             return f"{named} is the default."
@@ -49,5 +49,5 @@ class DiagnosisTarget:
 
 
 def left_s(deadline: float) -> float:
-    """Seconds until the deadline, for a socket: never zero, which would mean "do not wait at all"."""
+    """Seconds until the deadline, for a socket timeout: never 0, which would mean non-blocking."""
     return max(deadline - time.monotonic(), 0.001)

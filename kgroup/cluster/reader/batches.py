@@ -1,9 +1,9 @@
-"""Reading ranges of offsets by batches of messages, one range after the other, as fast as librdkafka goes.
+"""Read ranges of offsets in batches of messages, one range after the other, at librdkafka's full speed.
 
-As in ``reading``, a range is read when the *position* has reached its end: behind control records, aborted ones and
-holes there is always a record, or the end of the partition, to show it. What the log start has passed meanwhile does
-not end the read here: it is told as the exact range that is lost, and reading goes on behind it. Importable in Spark's
-workers without kafka-python.
+As in ``ranges``, a range is complete when the *position* has reached its end. Behind control records, aborted records
+and gaps there is always a record, or the end-of-partition event, that moves it. If the log start has passed the
+position, the read does not end: it reports the exact range that is lost, and continues behind it. Importable in
+Spark's workers without kafka-python.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from kgroup.model.records import ConsumerRecord, OffsetRange
 from kgroup.support.errors import KgroupError, Refused
 
 MOST = 2000
-"""Messages of a batch, at most: larger ones are slower."""
+"""Maximum number of messages in a batch: larger batches are slower."""
 
 _POLL_S = 0.1  # how long ctrl-C may wait
 _GATHER_S = 0.005
 _ASK_S = 1.0
 _TUNING = {
-    # With the default of a second, the fetcher sleeps that long each time its queue is full: an eighth of the speed.
+    # With the default, the fetcher sleeps for a second each time its queue is full: an eighth of the speed.
     "fetch.queue.backoff.ms": 1,
     "fetch.wait.max.ms": 100,
     "fetch.message.max.bytes": 4_194_304,
-    # What bounds memory, together with one answer of each broker.
+    # Bounds the memory used, together with one response of each broker.
     "queued.max.messages.kbytes": 65_536,
-    # The caller may take its time: a slow handler, a rate.
+    # The caller may be slow: a slow handler, a rate limit.
     "max.poll.interval.ms": 86_400_000,
 }
 _KEY, _VALUE, _OFFSET = Message.key, Message.value, Message.offset
@@ -46,10 +46,10 @@ HeaderList = list[tuple[str, bytes | None]]
 
 
 class _Collector:
-    """Python's garbage collector, called less often while anything is read here.
+    """Makes Python's garbage collector run less often while a reader is open.
 
-    It looks at what is young each 700 objects, and thousands of messages are alive that are part of no cycle: that is a
-    sixth of the time of copying small records, and 40 % of that of making Arrow of them.
+    By default it scans young objects after each 700 allocations, while thousands of messages are alive that are in no
+    cycle. That is a sixth of the time of copying small records, and 40 % of the time of converting them to Arrow.
     """
 
     _SELDOM = 50_000
@@ -62,7 +62,7 @@ class _Collector:
     def enter(self) -> None:
         with self._lock:
             self._readers += 1
-            if self._readers == 1 and gc.get_threshold()[0]:  # 0: somebody has switched it off
+            if self._readers == 1 and gc.get_threshold()[0]:  # 0: the process has switched it off
                 self._before = gc.get_threshold()
                 gc.set_threshold(max(self._SELDOM, self._before[0]), *self._before[1:])
 
@@ -77,9 +77,9 @@ _COLLECTOR = _Collector()
 
 
 class Batch:
-    """Records of one partition in the order of their offsets; a column is made when it is asked for.
+    """Records of one partition in the order of their offsets. Each column is made on request.
 
-    All offsets of the range below ``position`` are read. A batch may have no records at all: the position moved, or
+    All offsets of the range below ``position`` are read. A batch may have no records: only the position moved, or
     nothing came for a moment.
     """
 
@@ -95,11 +95,11 @@ class Batch:
         return len(self._messages)
 
     def offsets(self) -> list[int]:
-        """Rising, with holes."""
+        """Ascending, with gaps."""
         return list(map(_OFFSET, self._messages))
 
     def keys(self) -> list[bytes | None]:
-        """None is no key, which is not an empty one."""
+        """None is no key, which differs from an empty key."""
         return list(map(_KEY, self._messages))
 
     def values(self) -> list[bytes | None]:
@@ -107,11 +107,11 @@ class Batch:
         return list(map(_VALUE, self._messages))
 
     def timestamps(self) -> list[tuple[int, int]]:
-        """(1: set by the producer, 2: by the broker, 0: there is none; ms)."""
+        """(type, ms): type 1 is set by the producer, 2 by the broker, 0 means that there is no timestamp."""
         return list(map(_TIMESTAMP, self._messages))
 
     def headers(self) -> list[HeaderList | None]:
-        """In their order, names may come twice; None is none."""
+        """In their order; a name may occur several times. None: no headers."""
         return list(map(_HEADERS, self._messages))
 
     def size(self) -> int:
@@ -120,14 +120,14 @@ class Batch:
         return sum(map(len, self._messages)) + sum(map(len, filter(None, map(_KEY, self._messages))))
 
     def part(self, first: int, behind: int) -> Batch:
-        """The records by number, from ``first`` to below ``behind``."""
+        """The records with index ``first`` to below ``behind``."""
         if first == 0 and behind >= len(self._messages):
             return self
         position = self.position if behind >= len(self._messages) else _OFFSET(self._messages[behind])
         return Batch(self.topic, self.partition, self._messages[first:behind], position)
 
     def records(self) -> list[ConsumerRecord]:
-        """One by one, for what is slow anyway."""
+        """Single records, for callers that are slow anyway."""
         columns = zip(self.offsets(), self.timestamps(), self.keys(), self.values(), self.headers(), strict=True)
         return [
             ConsumerRecord(
@@ -145,7 +145,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """Offsets [start, end) that can't be read any more, and why; reading goes on at ``end``."""
+    """Offsets [start, end) that can't be read any more, and why; the read continues at ``end``."""
 
     start: int
     end: int
@@ -153,10 +153,10 @@ class Gone:
 
 
 class BatchReader:
-    """Reads ranges, one after the other, through one client. A context manager.
+    """Reads ranges one after the other through one client. A context manager.
 
-    ``config`` is from ``librdkafka_config``. ``timeout_s`` is how long nothing at all may come; the time that the
-    caller takes for a batch does not count.
+    ``config`` is from ``librdkafka_config``. ``timeout_s`` is how long to wait without any progress; the caller's time
+    per batch does not count.
     """
 
     def __init__(self, config: Mapping[str, Any], *, timeout_s: float, isolation: str = "read_committed") -> None:
@@ -169,7 +169,7 @@ class BatchReader:
         self._ended_at: int | None = None
         self._unsure = False
         self._left: list[Any] = []
-        """Messages behind the last range, with which the next one may begin."""
+        """Messages behind the last range; the next range may start with them."""
         self._closed = False
         _COLLECTOR.enter()
 
@@ -180,7 +180,7 @@ class BatchReader:
         self.close()
 
     def close(self) -> None:
-        """Give the connection back."""
+        """Release the connection."""
         if not self._closed:
             self._closed = True
             _COLLECTOR.leave()
@@ -194,18 +194,18 @@ class BatchReader:
         return self._partitions[topic]
 
     def batches(self, topic: str, partition: int, start: int, end: int) -> Iterator[Batch | Gone]:
-        """All of [start, end), in order; when nothing came for a moment, a batch without records.
+        """All records of [start, end), in order. If nothing came for a moment, yields a batch without records.
 
-        It ends only when the position has reached ``end``, where the last one ends. A range that
-        begins where the last one ended goes on in the same stream. Raises NotFound for a topic or partition that does
-        not exist, NotAuthorized, AuthenticationFailed, Unreachable; Refused with code ``open-transaction`` (one holds
-        the last stable offset below the end), ``beyond-log-end``, or ``records-gone`` where the log start is not why.
+        The last item's end is ``end``: the iterator ends only when the position has reached it. A range that starts at
+        the end of the last one continues the same stream. Raises NotFound for a topic or partition that does not exist;
+        NotAuthorized, AuthenticationFailed, Unreachable; Refused with code ``open-transaction`` (one holds the last
+        stable offset below the end), ``beyond-log-end``, or ``records-gone`` if the log start is not the reason.
         """
         if start >= end:
             return
         wanted = OffsetRange(topic, partition, start, end)
         self._aim(wanted)
-        place, self._place = (topic, partition), None  # so that one who stops in the middle begins anew
+        place, self._place = (topic, partition), None  # a caller that stops in the middle starts a new stream
         self._watch.progress()
         while True:
             before = self._position
@@ -225,14 +225,14 @@ class BatchReader:
         self._place = place
 
     def _aim(self, wanted: OffsetRange) -> None:
-        """Be at the start of the range, or behind it where it is known that nothing is there."""
+        """Move to the start of the range, or behind it if the end of partition shows that no record is before."""
         topic, partition = wanted.topic, wanted.partition
         if partition not in self.partitions(topic):
             raise of_topic(KafkaError(KafkaError._UNKNOWN_PARTITION), topic, f"{topic}:{partition}", "Read")
         if self._place != (topic, partition) or self._position != wanted.start:
             self._go_to(wanted, wanted.start)
         elif not self._left and self._ended_at is not None:
-            # The end of the partition is not told twice.
+            # librdkafka reports the end of the partition only once.
             self._position = min(max(wanted.start, self._ended_at), wanted.end)
 
     def _go_to(self, wanted: OffsetRange, position: int) -> None:
@@ -240,10 +240,11 @@ class BatchReader:
         self._position, self._ended_at, self._left, self._unsure = position, None, [], True
 
     def _next(self, wanted: OffsetRange) -> tuple[list[Any], KafkaError | None]:
-        """What comes next of the range, and the error that it ends with; the position is moved."""
+        """The next messages of the range, and the error after them, if any. Moves the position."""
         messages, self._left = self._left, []
         if not messages:
-            # consume() waits for a full batch or its whole time, whatever has come: so it gets little of it.
+            # consume() waits for a full batch or its whole time limit, even if records have come: so the limit is
+            # short.
             first = self._consumer.poll(_POLL_S)
             if first is None:
                 return [], None
@@ -263,12 +264,13 @@ class BatchReader:
         return messages, broken
 
     def _sorted_out(self, wanted: OffsetRange, messages: list[Any]) -> tuple[list[Any], KafkaError | None]:
-        """The records among them: the first may still be of what was read before, and some are no records."""
+        """The records among the messages: the first ones may be left from an earlier range, and some are events."""
         records = []
         for message in messages:
             error, own = message.error(), (message.topic(), message.partition()) == (wanted.topic, wanted.partition)
             if error is not None and message.topic() is None:
-                # Of the group coordinator, which is asked for though nothing of it is needed, and may not be seen.
+                # From the group coordinator, which librdkafka searches although it is not needed, and may not be
+                # allowed to.
                 self._watch.on_error(error)
             elif not own:
                 continue
@@ -285,7 +287,7 @@ class BatchReader:
         return records, None
 
     def _gone(self, wanted: OffsetRange, error: KafkaError) -> Gone | None:
-        """What the log start has passed, having gone on behind it; None: to be tried again. Raises what it is else."""
+        """The range that the log start has passed; moves behind it. None: try again. Raises any other error."""
         where = f"{wanted.topic}:{wanted.partition}"
         if error.code() not in _OUT_OF_RANGE:
             raise of_topic(error, wanted.topic, where, "Read")
@@ -310,7 +312,7 @@ class BatchReader:
     def _stuck(self, wanted: OffsetRange) -> KgroupError:
         place = TopicPartition(wanted.topic, wanted.partition)
         if not self._watch.disturbed and self._ended_at is not None and self._ended_at >= self._position:
-            # What the last answer said: the high watermark, whatever the isolation level.
+            # From the last response: the high watermark, whatever the isolation level.
             _, high = self._consumer.get_watermark_offsets(place, cached=True)
             if high >= wanted.end:
                 return held_back(wanted, self._ended_at, self._watch.timeout_s)

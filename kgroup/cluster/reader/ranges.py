@@ -152,7 +152,7 @@ class _Reading:
         return [] if first is None else [first, *self._consumer.consume(_BATCH - 1, 0)]
 
     def _record(self, message: Message) -> ConsumerRecord | None:
-        """The record, if it is in a range that is still being read; None also for events that only move the position."""
+        """The record, if its range is still being read; None also for events that only move the position."""
         error = message.error()
         topic, partition, offset = message.topic(), message.partition(), message.offset()
         if error is not None and (topic is None or partition is None):
