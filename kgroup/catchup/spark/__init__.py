@@ -1,4 +1,4 @@
-"""Spark's side of catch-up: a context that starts quickly, tasks that carry their secrets themselves, live progress.
+"""Spark's side of catch-up: a context that starts quickly, tasks that carry their secrets, and live progress.
 
-pyspark is imported inside functions alone. What runs in Spark's workers is ``in_worker``.
+pyspark is imported only inside functions. What runs in Spark's workers is ``in_worker``.
 """

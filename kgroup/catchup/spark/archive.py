@@ -1,6 +1,6 @@
-"""A class data archive for the driver's JVM, made once per Java and PySpark, and how that JVM was started.
+"""A class data archive (CDS) for the driver's JVM, made once per Java and PySpark, and how that JVM was started.
 
-It takes some 10 s and 70 MB to make, and saves a second at every start. Whatever goes wrong with it only costs that.
+Making it takes some 10 s and 70 MB; it saves a second at every start. A failure only costs that second.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kgroup.settings.paths import cache_dir
 _FORMAT = 1
 _QUIET = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 ENVIRONMENT = ("SPARK_SCALA_VERSION", "SPARK_ENV_LOADED", "SPARK_CONF_DIR", "PYTHONHASHSEED")
-"""What spark-submit sets for the JVM."""
+"""Variables that spark-submit sets for the JVM."""
 
 _SHAPES_THE_COMMAND = (
     "SPARK_",
@@ -32,14 +32,14 @@ _SHAPES_THE_COMMAND = (
     "JDK_JAVA_OPTIONS",
 )
 _MAKERS: list[subprocess.Popen[bytes]] = []
-"""Those that make one: they outlive this process, and Python takes one that is dropped for forgotten."""
+"""Background processes that make an archive; they outlive this one. Python warns about dropped ones."""
 
 _HARMLESS = ("SPARK_HOME", "SPARK_LOCAL_IP", "SPARK_LOCAL_DIRS", "SPARK_AUTH_SOCKET_TIMEOUT", "SPARK_BUFFER_SIZE")
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """How spark-submit started the JVM that made the archive: its options, class path, and variables."""
+    """How spark-submit started the JVM that made the archive: options, class path, environment variables."""
 
     options: tuple[str, ...]
     class_path: str
@@ -47,7 +47,7 @@ class Recorded:
 
 
 def key(ready: DriverSetup) -> str:
-    """Of an archive: it fits no other build of Java, and no other jars (HotSpot compares their sizes and times)."""
+    """The archive's key: an archive fits one build of Java and the same jars (HotSpot compares sizes and times)."""
     said = hashlib.sha256(f"{_FORMAT}\n{ready.java.executable.resolve()}\n{ready.java.description}\n".encode())
     for jar in ready.jars:
         status = jar.stat()
@@ -61,17 +61,17 @@ def path(ready: DriverSetup) -> Path:
 
 
 def options(archive: Path) -> tuple[str, ...]:
-    """Java's options that use it; one that does not fit is passed over in silence."""
+    """Java options that use the archive. Java silently ignores one that does not fit."""
     return (f"-XX:SharedArchiveFile={archive}", "-Xshare:auto", *_QUIET)
 
 
 def making(archive: Path) -> tuple[str, ...]:
-    """Java's options that make it when the JVM ends."""
+    """Java options that make the archive when the JVM ends."""
     return (f"-XX:ArchiveClassesAtExit={archive}", *_QUIET)
 
 
 def recorded(archive: Path) -> Recorded | None:
-    """What was noted when it was made; None where that can't be read."""
+    """What ``note`` recorded for the archive; None if it cannot be read."""
     try:
         found = json.loads(archive.with_suffix(".json").read_text(encoding="utf-8"))
         return Recorded(tuple(found["options"]), found["class_path"], dict(found["environment"]))
@@ -80,14 +80,14 @@ def recorded(archive: Path) -> Recorded | None:
 
 
 def may_start_directly(ready: DriverSetup, conf: Sequence[str], environment: Mapping[str, str]) -> bool:
-    """Whether spark-submit would run what it ran for the archive: nobody has said anything that it looks at."""
+    """Whether spark-submit would run the same command as for the archive: the user set nothing that it reads."""
     shaped = any(name.startswith(_SHAPES_THE_COMMAND) and name not in _HARMLESS for name in environment)
     configured = any((ready.home / "conf").glob("*"))
     return not shaped and not configured and not any(named.startswith("spark.driver.") for named in conf)
 
 
 def forget(archive: Path) -> None:
-    """Remove one that nothing starts with."""
+    """Remove an archive with which Java does not start."""
     for part in (archive, archive.with_suffix(".json")):
         with suppress(OSError):
             part.unlink()
@@ -96,7 +96,7 @@ def forget(archive: Path) -> None:
 def note(
     archive: Path, options: Sequence[str], added: Sequence[str], class_path: str, environment: Mapping[str, str]
 ) -> None:
-    """Write down how the JVM was started whose end makes ``archive``; ``added`` are the options of our own."""
+    """Record how the JVM that makes ``archive`` was started, without our own options ``added``."""
     kept = [option for option in options if option not in added]
     named = {name: environment[name] for name in ENVIRONMENT if name in environment}
     archive.with_suffix(".json").write_text(
@@ -105,7 +105,7 @@ def note(
 
 
 def make_in_background(ready: DriverSetup) -> bool:
-    """Let a process of its own make the archive, which outlives this one; whether it was started."""
+    """Start a process that makes the archive and outlives this one; whether it was started."""
     command = [sys.executable, "-m", "kgroup.catchup.spark.rehearsal"]
     try:
         archive = path(ready)
@@ -118,7 +118,7 @@ def make_in_background(ready: DriverSetup) -> bool:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
-            cwd=Path(__file__).parents[3],  # where the package is, for one that is not installed
+            cwd=Path(__file__).parents[3],  # so that a package that is not installed is found
         )
         _MAKERS.append(maker)
     except OSError:

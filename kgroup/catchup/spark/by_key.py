@@ -1,6 +1,6 @@
-"""Spark's job for the newest record of each key: readers keep what is newest, and send it to the task of its bucket.
+"""Spark's job for the newest record of each key: readers find the newest records and send them to the bucket's task.
 
-A row on its way is a blob of many records with the number of its bucket: Spark does not look into them.
+Each row sent is a blob of many records with its bucket's number. Spark does not look inside.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ Batches = Iterable["pyarrow.RecordBatch"]
 
 @dataclass(frozen=True, slots=True)
 class ReaderTask:
-    """One of the job's tasks, as the board of its progress sees it."""
+    """One of the job's tasks, as the progress board sees it."""
 
     number: int
     chunks: tuple[Chunk, ...]
 
 
 def on_board(by_key: ByKey) -> list[ReaderTask]:
-    """The job's tasks, as its progress shows them: readers first, then those that deliver buckets."""
+    """The job's tasks for the progress board: first the readers, then the tasks that deliver buckets."""
     readers = [ReaderTask(number, chunks) for number, chunks in enumerate(by_key.reading)]
     left = by_key.left
     return [
@@ -59,7 +59,7 @@ def on_board(by_key: ByKey) -> list[ReaderTask]:
 
 
 def through(by_key: ByKey, where: str | None) -> Through:
-    """Delivers the newest record of each key of what ``where`` lets through (None: of all)."""
+    """A job that delivers the newest record of each key, of the records that match ``where`` (None: of all)."""
 
     def collect(session: DriverSession, ear: ProgressEndpoint) -> Iterable[TaskAnswer]:
         sent = _read(session, by_key, ear) if where is None else _sifted(session, by_key, where, ear)
@@ -70,7 +70,7 @@ def through(by_key: ByKey, where: str | None) -> Through:
 
 
 def _told_once(answers: Iterable[TaskAnswer]) -> Iterator[TaskAnswer]:
-    """Each task's answer; what all of them say of the same reader, is said by one."""
+    """Yield each task's answer; a failure that several tasks report is yielded once."""
     said: list[Failure] = []
     for answer in answers:
         if answer.failure is not None and answer.failure in said:
@@ -82,7 +82,7 @@ def _told_once(answers: Iterable[TaskAnswer]) -> Iterator[TaskAnswer]:
 
 
 def _read(session: DriverSession, by_key: ByKey, ear: ProgressEndpoint) -> DataFrame:
-    """What the readers send, read by kgroup's own reader: records do not pass through the JVM until they are sifted."""
+    """What the readers send, with kgroup's own reader. Records do not pass through the JVM until they are reduced."""
     number = len(by_key.reading)
 
     def reading(ids: Batches) -> Iterator[pyarrow.RecordBatch]:
@@ -97,7 +97,7 @@ def _read(session: DriverSession, by_key: ByKey, ear: ProgressEndpoint) -> DataF
 
 
 def _sifted(session: DriverSession, by_key: ByKey, where: str, ear: ProgressEndpoint) -> DataFrame:
-    """What the readers send of what the condition lets through."""
+    """What the readers send of the records that match the condition."""
     spec = by_key.tasks[0]
     parts = tuple(
         tuple(SourceRange(chunk.topic, chunk.partition, chunk.start, chunk.end, chunk.number) for chunk in chunks)
@@ -119,7 +119,7 @@ def _sifted(session: DriverSession, by_key: ByKey, where: str, ear: ProgressEndp
 def sift(
     by_key: ByKey, number: int, batches: Batches, tell: Callable[[TaskProgress], None] = lambda told: None
 ) -> Iterator[tuple[int, bytes]]:
-    """What a reader sends of batches with books: the newest of what came through, and what was left out."""
+    """Yield what a reader sends for batches with the columns of ``BOOKS_DDL``: newest records, then the counts."""
     sifting, visible, lost = by_key.sift(), Counter[int](), dict[int, tuple[LostOffsets, ...]]()
     ends = {chunk.number: chunk.end for chunk in by_key.reading[number]}
     seen = Counter[int]()
@@ -143,7 +143,7 @@ def sift(
 
 
 def _tell(batch: pyarrow.RecordBatch, seen: Counter[int], tell: Callable[[TaskProgress], None]) -> None:
-    """How far it is, by the last row of a batch."""
+    """Report the progress by the last row of a batch."""
     for row in batch.slice(max(0, batch.num_rows - 1)).select(["_chunk", "offset", "_seen", MARK]).to_pylist():
         seen[row["_chunk"]] = row["_seen"]
         tell(TaskProgress(row["_chunk"], row["offset"] + (not row[MARK]), seen.total(), 0, 0, 0))
@@ -159,7 +159,7 @@ def _records(sifting: NewestPerKey, batch: pyarrow.RecordBatch) -> Iterator[tupl
 
 
 def _dealt(sent: DataFrame, by_key: ByKey) -> DataFrame:
-    """Each bucket's rows in the partition of its task; where that has several, one bucket after the other."""
+    """Move each bucket's rows to the Spark partition of its task; sort by bucket if tasks have several."""
     from pyspark.sql import functions
 
     number = functions.col("bucket")
@@ -183,7 +183,7 @@ def _delivering(by_key: ByKey, ear: ProgressEndpoint) -> Callable[[Batches], Ite
 
 
 def _answered(by_key: ByKey, spec: Any, sent: Iterator[tuple[int, bytes]], ear: ProgressEndpoint) -> TaskAnswer:
-    """What became of a task; what is left of its rows is passed over."""
+    """Deliver a task and return its answer. Rows that are left over are read and ignored."""
     number = spec.number
     with ExitStack() as stack:
         mouth = stack.enter_context(ProgressSender(ear, len(by_key.reading) + number, _attempt()))

@@ -1,4 +1,4 @@
-"""What Spark raises, said so that a person can act on it: the cause, and no Java stack. Pure."""
+"""Turns Spark's errors into messages that a user can act on: the cause, without the Java stack. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PIP_NAMES = {"confluent_kafka": "confluent-kafka"}
 
 
 def error_of(failure: Failure, what: str) -> KgroupError:
-    """The error that a task returned; a bug has its traceback in the details. ``what`` names the task."""
+    """The error that a task returned; for a bug the details have its traceback. ``what`` names the task."""
     if failure.kind is None:
         details = tuple((failure.trace or "").splitlines())
         return KgroupError(f"{what} failed: {failure.message}", details=details)
@@ -37,9 +37,9 @@ def error_of(failure: Failure, what: str) -> KgroupError:
 
 
 def explain(message: str, *, tasks: tuple[int, ...]) -> KgroupError:
-    """An error for a job that Spark gave up, from what Java says of it; ``tasks`` are numbers by place.
+    """The error for a job that Spark gave up, from Java's message; ``tasks`` are task numbers by Spark partition.
 
-    Refused with code ``spark-workers`` where the workers are not fit for it, else KgroupError with code ``spark-job``.
+    Refused with code ``spark-workers`` if workers lack something, else KgroupError with code ``spark-job`` or ``sql``.
     """
     if missing := _MISSING.search(message):
         package = _PIP_NAMES.get(missing[1], missing[1])
@@ -77,10 +77,10 @@ def explain(message: str, *, tasks: tuple[int, ...]) -> KgroupError:
 
 
 def java_message(error: Exception) -> str:
-    """What the Java exception says, or the one behind it that says most; Py4J shows it with its whole stack."""
+    """The message of the Java exception, or of its cause for a failed stage; Py4J would show the whole stack."""
     java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     found: list[str] = []
-    with suppress(Exception):  # asking for it takes a JVM
+    with suppress(Exception):  # getMessage() asks the JVM, which may be gone
         while java is not None and len(found) < _CAUSES:
             found.append(str(java.getMessage() or java.toString()))
             java = java.getCause()
@@ -93,12 +93,12 @@ def java_message(error: Exception) -> str:
 def _text_of(error: Exception) -> str:
     try:
         return str(error)
-    except Exception:  # Py4J asks its JVM what to say
+    except Exception:  # Py4J asks its JVM for the text
         return type(error).__name__
 
 
 def was_cancelled(message: str) -> bool:
-    """Whether this is what Spark says of a job that somebody cancelled."""
+    """Whether this is Spark's message for a cancelled job."""
     return re.search(r"\bJob \d+ cancelled\b|SPARK_JOB_CANCELLED", message) is not None
 
 
@@ -109,7 +109,7 @@ def _cause(text: str) -> str:
 
 
 def _last_of_traceback(text: str) -> str:
-    """The line with the exception: the last one before Java's stack."""
+    """The line with the exception: the last line before Java's stack."""
     lines = [line.strip() for line in text.split("\n\tat ")[0].splitlines() if line.strip()]
     return lines[-1] if lines else ""
 

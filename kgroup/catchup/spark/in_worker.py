@@ -1,7 +1,7 @@
-"""What runs in Spark's Python workers: one task, its secrets with it, telling how far it is. Needs no pyspark.
+"""What runs in Spark's Python workers: one task with its secrets, which reports its progress. Needs no pyspark.
 
-A task that fails returns why: raised, it would be tried again by Spark, and its cause lost in a Java stack. So Spark
-tries again only what died.
+A task that fails returns its error. If it raised it, Spark would retry the task, and the cause would be lost in a Java
+stack. So Spark retries only tasks whose process died.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _FIRST_ANSWER_S = 1.0
 Tell = Callable[[TaskProgress], None]
 Stop = Callable[[], bool]
 Work = Callable[[Any, Tell, Stop], Any]
-"""Works a task: ``(spec, tell, stop) -> result``. ``tell`` may be called at every turn, and ``stop`` asked."""
+"""Runs a task: ``(spec, tell, stop) -> result``. Calling ``tell`` and ``stop`` often is cheap."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskAnswer:
-    """What became of a task: its result, or why there is none.
+    """The result of a task, or its failure.
 
-    Neither is there where it was told to stop before it began, or had to be ended: the ledger has what it did.
+    Both are None if it was told to stop before it began, or had to be killed: the ledger has what it did.
     """
 
     task: int
@@ -43,7 +43,7 @@ class TaskAnswer:
 
 @dataclass(frozen=True, slots=True)
 class TaskParcel:
-    """All that travels to the workers, each of which unpacks its own task only. Its ``repr`` shows nothing of them."""
+    """What is sent to the workers; each unpacks only its own task. Its ``repr`` shows no contents."""
 
     work: Work
     packed: tuple[bytes, ...]
@@ -55,14 +55,14 @@ class TaskParcel:
 
 
 def replay(spec: Any, tell: Tell, stop: Stop) -> Any:
-    """The Work of a catch-up: read the task's chunks and deliver them."""
+    """The ``Work`` of a catch-up: read the task's chunks and deliver them."""
     from kgroup.catchup.sinks.run_task import run_task
 
     return run_task(spec, tell, stop)
 
 
 def work_partition(parcel: TaskParcel, partition: int, attempt: int) -> list[TaskAnswer]:
-    """Work the task that stands in this place; ``attempt`` rises with each of Spark's attempts at anything."""
+    """Run the task of this Spark partition. ``attempt`` rises with each of Spark's task attempts."""
     number = parcel.numbers[partition]
     with ProgressSender(parcel.ear, number, attempt) as mouth:
         if mouth.asked_to_stop():
@@ -75,11 +75,11 @@ def work_partition(parcel: TaskParcel, partition: int, attempt: int) -> list[Tas
 
 
 class ProgressSender:
-    """Sends what was told last each quarter of a second, and hears whether to stop; without an ear, it is silent.
+    """Sends the latest progress each quarter of a second and receives whether to stop; without ``ear`` it does nothing.
 
-    ``tell`` never blocks and never fails: the network is another thread's, and nothing depends on it. Entering waits
-    for the first answer, a second at most: many tasks may be waiting when the job is stopped, and a driver with much
-    to do is slow to say so.
+    ``tell`` never blocks and never fails: another thread does the network, and nothing depends on it. Entering waits up
+    to a second for the first answer. Many tasks may be waiting when the job is stopped, and a busy driver answers
+    slowly.
     """
 
     def __init__(self, ear: ProgressEndpoint | None, task: int, attempt: int) -> None:
@@ -102,16 +102,16 @@ class ProgressSender:
         if (out := self._out) is not None:
             self._send(out)
             with suppress(OSError):
-                out.shutdown(socket.SHUT_RDWR)  # wakes the one that listens
+                out.shutdown(socket.SHUT_RDWR)  # wakes the thread that receives
         if self._thread.ident is not None:
             self._thread.join(TELL_EVERY_S)
 
     def tell(self, told: TaskProgress) -> None:
-        """Remember it, to be sent at the next turn."""
+        """Store the progress; the thread sends it at its next turn."""
         self._told = told
 
     def asked_to_stop(self) -> bool:
-        """Whether the driver has said so."""
+        """Whether the driver has asked the task to stop."""
         return self._stop
 
     def _speak(self) -> None:
@@ -123,11 +123,11 @@ class ProgressSender:
                 self._out = out
                 while not self._ended.is_set():
                     self._turn(out)
-        except OSError:  # it can't be reached at all: the ledger tells
+        except OSError:  # the driver cannot be reached at all: progress comes from the ledger
             self._answered.set()
 
     def _turn(self, out: socket.socket) -> None:
-        """Send, and hear answers until the next turn."""
+        """Send the progress, then receive answers until the next turn."""
         assert self._ear is not None
         self._send(out)
         until = time.monotonic() + TELL_EVERY_S
@@ -137,7 +137,7 @@ class ProgressSender:
                 data = out.recv(LONGEST)
             except TimeoutError:
                 return
-            except OSError:  # nobody listens there, or not any more
+            except OSError:  # no listener at that address, or not any more
                 self._answered.set()
                 self._ended.wait(left_s)
                 return

@@ -1,4 +1,4 @@
-"""Running tasks on Spark: a partition a task, live progress, and an end that lets the workers finish what is open."""
+"""Run tasks on Spark: one partition per task, live progress, and a stop that lets tasks commit open transactions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kgroup.support.errors import KgroupError
 
 LOOK_EVERY_S = 0.25
 GRACE_S = 15.0
-"""How long tasks may take to end when they are told to; Spark ends them then."""
+"""How long tasks may take to end after they are told to; then Spark kills them."""
 
 _GROUP = "kgroup-catchup"
 _SILENT_S = 3.0
@@ -35,28 +35,28 @@ _TASKS_A_PARCEL = 50
 
 
 Through = Callable[[DriverSession, ProgressEndpoint], Iterable[TaskAnswer]]
-"""Runs a job, whose tasks tell at this ear how far they are, and returns their answers in the order of the tasks."""
+"""Runs a job whose tasks report to this endpoint; returns their answers in the order of the tasks."""
 
 
 class TaskEnvelope(Protocol):
-    """A task as it travels: it can be pickled, and shows no secret when it is printed."""
+    """A task as it is sent to workers: it can be pickled, and its repr shows no secret."""
 
     @property
     def number(self) -> int:
-        """The task's own in its plan."""
+        """The task's number in its plan."""
 
     @property
     def chunks(self) -> tuple[Chunk, ...]:
-        """What is read, in this order."""
+        """The chunks to read, in this order."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobListeners:
-    """Who is told what while a job runs; all of it optional, and called on the caller's thread but for ``ledger``.
+    """Callbacks of a running job. All are optional, and called on the caller's thread, except ``ledger``.
 
-    ``tell`` gets how far it is, four times a second. ``stop`` says whether to end early. ``ledger`` reads each chunk's
-    progress, where nothing is heard of the tasks; it may raise KgroupErrors. ``note`` gets what the user should know.
-    ``begun`` is what the ledger said before.
+    ``tell`` gets the progress four times a second. ``stop`` returns whether to end early. ``ledger`` reads each chunk's
+    progress while no task reports; it may raise KgroupErrors. ``note`` gets messages for the user. ``begun`` is the
+    ledger's progress before the job.
     """
 
     tell: Callable[[ProgressTotals], None] | None = None
@@ -75,14 +75,14 @@ def run(
     through: Through | None = None,
     grace_s: float = GRACE_S,
 ) -> tuple[TaskAnswer, ...]:
-    """Run each task in a worker of Spark, and return their answers in the same order.
+    """Run each task in a Spark worker, and return their answers in the same order.
 
-    ``through`` runs them in a job of its own making, in place of ``work``; it is called on another thread.
-    Spark tries a task again only where its process died. A task's own error is in its answer, and the others go on.
-    Where ``stop`` says so, and at ctrl-C and SIGTERM (which are raised again), the tasks are told to end, and have
-    ``grace_s`` for it. What ``session.context`` raises; KgroupError with code ``spark-job`` where a task's process
-    died again and again, ``spark-gone`` where the JVM did, Refused with code ``spark-workers`` where the workers lack
-    something. After every one of them the ledger has what was delivered.
+    ``through`` runs them in its own kind of job instead of ``work``; it is called on another thread. Spark retries a
+    task only if its process died. A task's own error is in its answer, and the other tasks continue. If ``stop``
+    returns True, and on ctrl-C and SIGTERM (which are raised again), the tasks are told to end and have ``grace_s`` for
+    it. Raises what ``session.context`` raises; KgroupError with code ``spark-job`` if a task's process died repeatedly,
+    and with ``spark-gone`` if the JVM died; Refused with code ``spark-workers`` if the workers lack something. After
+    any of these the ledger has what was delivered.
     """
     if not tasks:
         return ()
@@ -109,10 +109,10 @@ def run(
 
 
 def _parcels(tasks: Sequence[TaskEnvelope], work: Work, ear: ProgressEndpoint) -> tuple[TaskParcel, ...]:
-    """A worker gets the whole parcel that its task is in: thousands of tasks would be sent thousands of times."""
+    """Pack tasks into parcels: a worker gets its task's whole parcel, so one parcel for all would be too large."""
     from pyspark import cloudpickle
 
-    # Not the plain one: it also takes what is defined in a script.
+    # cloudpickle, since plain pickle cannot send what is defined in a script.
     dumps: Callable[[Any], bytes] = cloudpickle.dumps
     packed = tuple(zlib.compress(dumps(task), level=1) for task in tasks)
     numbers = tuple(task.number for task in tasks)
@@ -140,7 +140,7 @@ def _followed(
         raise
     answers = job.answers()
     for answer in answers:
-        if isinstance(answer.result, TaskResult):  # what ends a log may be no record, and then nobody has told of it
+        if isinstance(answer.result, TaskResult):  # the last offsets may hold no record, so that no task reported them
             board.ledger({one.chunk: one for one in answer.result.progress})
     if watching.tell:
         watching.tell(board.totals(time.monotonic()))
@@ -148,7 +148,7 @@ def _followed(
 
 
 class _Job:
-    """Spark's job, on a thread of its own: this one has to hear signals."""
+    """Spark's job on its own thread, so that the main thread can handle signals."""
 
     def __init__(
         self,
@@ -171,20 +171,20 @@ class _Job:
         try:
             self._context.setJobGroup(_GROUP, "catch-up", interruptOnCancel=False)
             self._answers = tuple(self._collect())
-        except Exception as error:  # whatever Py4J makes of it
+        except Exception as error:  # Py4J can raise anything
             self._failure = error
         finally:
             self.done.set()
 
     def end(self, grace_s: float) -> None:
-        """Wait for tasks that were told to end, then let Spark end them, then end Spark."""
+        """Wait for tasks that were told to end, then cancel the job, then kill Spark."""
         try:
             if self.done.wait(grace_s):
                 return
-        finally:  # a second ctrl-C is one for having it end now
+        finally:  # after a second ctrl-C, do not wait any longer
             if not self.done.is_set():
                 self._cancelled = True
-                # On another thread, since a JVM that is stopped answers nothing.
+                # On another thread, since a stopped JVM does not answer.
                 threading.Thread(target=self._cancel, name="spark cancel", daemon=True).start()
         if not self.done.wait(_CANCELLED_WITHIN_S):
             self._session.kill()
@@ -195,7 +195,7 @@ class _Job:
             self._context.cancelJobGroup(_GROUP)
 
     def answers(self) -> tuple[TaskAnswer, ...]:
-        """What the tasks answered; nothing of each of them where the job was cancelled."""
+        """The tasks' answers; an empty answer for each task if the job was cancelled."""
         if self._failure is None and self.done.is_set():
             return self._answers
         if self._cancelled:
@@ -204,7 +204,7 @@ class _Job:
         if isinstance(self._failure, KgroupError):
             raise self._failure
         message = java_message(self._failure)
-        # Its sockets break a moment before it can be seen to have ended.
+        # The JVM's sockets break a moment before its process can be seen to have ended.
         asked = hasattr(self._failure, "java_exception") or getattr(self._failure, "_origin", None) is not None
         if not asked and self._session.has_ended(within_s=_ENDED_WITHIN_S):
             raise KgroupError(
@@ -227,7 +227,7 @@ def _mapper(parcel: TaskParcel) -> Callable[[int, Iterable[Any]], list[TaskAnswe
     def work_place(place: int, nothing: Iterable[Any]) -> list[TaskAnswer]:
         from pyspark import TaskContext
 
-        # Read to its end: else the process is not used again, and the next task waits 0.3 s for another.
+        # Read the input to its end. Otherwise Spark starts a new process for the next task, which takes 0.3 s.
         deque(nothing, maxlen=0)
         context = TaskContext.get()
         return work_partition(parcel, place, context.taskAttemptId() if context else 0)
@@ -236,7 +236,7 @@ def _mapper(parcel: TaskParcel) -> Callable[[int, Iterable[Any]], list[TaskAnswe
 
 
 class _Watch:
-    """Looks where nothing is heard of the tasks: at the ledger, and whether Spark has workers."""
+    """While no task reports, reads the ledger and checks whether Spark has free workers."""
 
     def __init__(self, board: ProgressBoard, watching: JobListeners, context: Any) -> None:
         self._board, self._watching, self._context = board, watching, context
@@ -249,11 +249,11 @@ class _Watch:
         self._thread.start()
 
     def end(self) -> None:
-        """It may be reading the ledger, or asking a JVM that is gone: nobody waits for that."""
+        """Do not wait for the thread: it may be reading the ledger or asking a JVM that is gone."""
         self._ended.set()
 
     def notes(self) -> list[str]:
-        """What there is to be said since the last time."""
+        """Messages for the user since the last call."""
         with self._lock:
             notes, self._notes = self._notes, []
         return notes

@@ -1,4 +1,4 @@
-"""Starting the driver's JVM, and listening to what it says: its log is kept off the terminal."""
+"""Start the driver's JVM and read its log, which is kept off the terminal."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _LOOK_EVERY_S = 0.01
 _KEPT_LINES = 200
 _LONGEST_LINE = 4_000
 _SHELL = "pyspark-shell"
-# What Java says of itself at every start, and what is never news.
+# Lines that Java prints at every start, which are never of interest.
 _USUAL = ("WARNING: Using incubator modules",)
-# Of a Java stack: what was thrown stands above them.
+# Frames of a Java stack. The exception itself is in the line above them.
 _FRAME = re.compile(r"\s+(at \S|\.\.\. \d+ more)|Caused by: java\.io\.EOFException$")
 
 
 class ProcessLog:
-    """The last lines of a process's output, without Java's stacks; ``say`` gets all, at once (None: nobody is told).
+    """The last lines of a process's output, without Java's stacks; ``say`` gets every line at once (None: not called).
 
-    Nothing of ``hidden`` is in any of them.
+    All strings in ``hidden`` are redacted.
     """
 
     def __init__(self, descriptor: int, say: Callable[[str], None] | None, hidden: Collection[str] = ()) -> None:
@@ -49,7 +49,7 @@ class ProcessLog:
         return tuple(self._lines)[-lines:]
 
     def join(self, timeout_s: float) -> None:
-        """Wait for the output's end."""
+        """Wait until the output ends."""
         self._thread.join(timeout_s)
 
     def _read(self, descriptor: int) -> None:
@@ -65,7 +65,7 @@ class ProcessLog:
 
 
 class Jvm:
-    """A driver's JVM: it ends when its standard input does, also where this process is killed."""
+    """A driver's JVM. It ends when its standard input does, so also if this process is killed."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class Jvm:
                 stdout=spoken,
                 stderr=spoken,
                 env={**environment, "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._told), "SPARK_CONNECT_MODE": "0"},
-                # Of a session of its own: ctrl-C is for us, and we tell the workers to commit what is open first.
+                # In its own session, ctrl-C does not reach it: kgroup first tells the workers to commit.
                 start_new_session=True,
             )
         except BaseException:
@@ -97,17 +97,17 @@ class Jvm:
 
     @property
     def is_running(self) -> bool:
-        """Whether it has not ended."""
+        """Whether the process has not ended."""
         return self.process.poll() is None
 
     def has_ended(self, within_s: float) -> bool:
-        """Whether it ends within so many seconds."""
+        """Whether the process ends within so many seconds, or has ended."""
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(within_s)
         return not self.is_running
 
     def gateway(self, given_up: Callable[[], bool]) -> tuple[int, str]:
-        """Port and secret of Py4J's gateway. Raises KgroupError [spark-start] where the JVM ends, or ``given_up``."""
+        """Port and secret of Py4J's gateway. Raises KgroupError [spark-start] if the JVM ends or ``given_up``."""
         while not self._told.is_file():  # renamed into place
             if not self.is_running:
                 self.log.join(1)
@@ -118,12 +118,12 @@ class Jvm:
                 raise KgroupError("Spark's JVM did not start in time", code="spark-start", details=self.log.last(10))
             time.sleep(_LOOK_EVERY_S)
         found = self._told.read_bytes()
-        self._directory.cleanup()  # now, since a driver that is killed leaves what it has not removed
+        self._directory.cleanup()  # now: a driver that is killed could not remove it later
         port, length = struct.unpack_from("!ii", found)
         return port, found[8 : 8 + length].decode()
 
     def ending(self) -> str:
-        """`` (killed by SIGKILL)``, `` (exit code 1)``, or nothing where it runs."""
+        """`` (killed by SIGKILL)`` or `` (exit code 1)``; empty if it is running."""
         code = self.process.poll()
         if code is None:
             return ""
@@ -135,7 +135,7 @@ class Jvm:
             return f" (killed by signal {-code})"
 
     def end(self, wait_s: float) -> None:
-        """Let it end, which it does by itself within a second; kill it where it does not within ``wait_s``."""
+        """Close its input and wait for it to end, normally within a second; kill it after ``wait_s``."""
         assert self.process.stdin
         with suppress(OSError):
             self.process.stdin.close()
@@ -148,19 +148,19 @@ class Jvm:
         self._directory.cleanup()
 
     def kill(self) -> None:
-        """End it at once; its workers see that and end too."""
+        """Kill it at once; its workers notice and end too."""
         self.process.kill()
         self.end(wait_s=5)
 
 
 def submit_command(ready: DriverSetup, words: Sequence[str], environment: Mapping[str, str]) -> list[str]:
-    """What PySpark would run itself: spark-submit, with what the user put into PYSPARK_SUBMIT_ARGS."""
+    """The command that PySpark would run: spark-submit, with the user's PYSPARK_SUBMIT_ARGS."""
     own = shlex.split(environment.get("PYSPARK_SUBMIT_ARGS", _SHELL))
     return [str(ready.home / "bin" / "spark-submit"), *words, *own]
 
 
 def jvm_environment(ready: DriverSetup, *, local: bool, environment: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Of the JVM: the Java that was found, Spark's home, and no look at the network where nobody else takes part."""
+    """The JVM's environment: the Java that was found, Spark's home, and for a local master no network lookup."""
     found = dict(os.environ if environment is None else environment)
     found["SPARK_HOME"] = str(ready.home)
     java_home = ready.java.executable.resolve().parent.parent
@@ -172,6 +172,6 @@ def jvm_environment(ready: DriverSetup, *, local: bool, environment: Mapping[str
 
 
 def python_of_workers(*, local: bool, conf: Mapping[str, str], environment: Mapping[str, str]) -> str:
-    """Which Python runs the tasks: this one, unless the user named another for a cluster's machines."""
+    """The Python that runs the tasks: this one, unless the user named another for a cluster."""
     named = conf.get("spark.pyspark.python") or (None if local else environment.get("PYSPARK_PYTHON"))
     return named or sys.executable

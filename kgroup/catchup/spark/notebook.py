@@ -1,7 +1,7 @@
-"""``spark.read.format("kgroup")``: the options a reader in a notebook gives, and Spark's Python Data Source for them.
+"""``spark.read.format("kgroup")``: its options, and the Python Data Source that implements it.
 
-The class that Spark gets has the connection settings inside, as the functions of ``source`` do: options are on Spark's
-pages, so there are none for a password. Options are looked at in a process of Spark's own on the driver's machine.
+The class sent to Spark contains the connection settings, as the functions of ``source`` do. Options are shown in
+Spark's UI, so none of them holds a password. Spark reads the options in a process of its own on the driver's machine.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ _packages: dict[str, worker_package.WorkerPackage] = {}
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """The options, read. Exactly one of ``topics``, ``places``, ``ranges`` and ``plan`` says what is meant.
+    """The parsed options. Exactly one of ``topics``, ``places``, ``ranges`` and ``plan`` is set.
 
-    ``starting`` and ``ending`` are offsets by partition, or -2 (earliest) and -1 (latest), as in Spark's JSON; ``None``
-    stands for all that are not named. ``owed`` is what of a plan is not delivered.
+    ``starting`` and ``ending`` are offsets by partition, or -2 (earliest) and -1 (latest), as in Spark's JSON. Key None
+    means all partitions not named. ``owed``: read only what is not delivered of the plan.
     """
 
     topics: tuple[str, ...] = ()
@@ -69,7 +69,7 @@ class ReadOptions:
 
 
 def parse(options: Mapping[str, str]) -> ReadOptions:
-    """Read them; names are the same in any case. Raises UsageError for what is unknown, and for what has no meaning."""
+    """Parse the options; names are case-insensitive. Raises UsageError for unknown and invalid options."""
     given = {name.lower(): value.strip() for name, value in options.items()}
     for name in given:
         if name.startswith("kafka."):
@@ -149,7 +149,7 @@ def _json(text: str, name: str) -> Any:
 
 
 def ranges_of(asked: ReadOptions, config: Mapping[str, Any], *, timeout_s: float) -> tuple[OffsetRange, ...]:
-    """What that comes to now. Raises UsageError, NotFound, Refused [records-gone] and those of asking a cluster."""
+    """The offset ranges to read now. Raises UsageError, NotFound, Refused [records-gone] and errors of the cluster."""
     if asked.plan is not None:
         plan = _plan(asked, config, timeout_s)
         return delivered.undelivered(plan.plan, plan.progress) if asked.owed else _whole(plan)
@@ -166,7 +166,7 @@ def ranges_of(asked: ReadOptions, config: Mapping[str, Any], *, timeout_s: float
 
 
 def _require_read(asked: ReadOptions, places: Sequence[Place]) -> None:
-    """Raise UsageError for an offset of what is not read: as a slip of the pen it would mean all from the earliest."""
+    """Raise UsageError for an offset of a partition that is not read, which is probably a typing error."""
     for name, said in (("startingOffsets", asked.starting), ("endingOffsets", asked.ending)):
         for place in said or {}:
             if place is not None and place not in places:
@@ -192,7 +192,7 @@ def _plan(asked: ReadOptions, config: Mapping[str, Any], timeout_s: float) -> Pl
 
 
 def split(ranges: Sequence[OffsetRange], least_parts: int, most_records: int | None) -> tuple[SourceRange, ...]:
-    """One part a range, or more where so many are wanted, or a part may have no more offsets. Pure."""
+    """Split the ranges into at least ``least_parts`` parts of at most ``most_records`` offsets. Pure."""
     everything = sum(item.end - item.start for item in ranges)
     largest = max(1, -(-everything // max(1, least_parts))) if least_parts > len(ranges) else everything
     if most_records is not None:
@@ -206,7 +206,7 @@ def split(ranges: Sequence[OffsetRange], least_parts: int, most_records: int | N
 
 
 def register_source(spark: SparkSession, config: Mapping[str, Any], *, timeout_s: float, name: str = FORMAT) -> None:
-    """Make ``spark.read.format(name)`` known to this session, with these connection settings in its code."""
+    """Register ``spark.read.format(name)`` in this session, with these connection settings in its code."""
     from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
     _send_code(spark)
@@ -223,7 +223,7 @@ def register_source(spark: SparkSession, config: Mapping[str, Any], *, timeout_s
 
         def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
             asked = self._asked
-            if partition.value is None:  # there was nothing to be read
+            if partition.value is None:  # no partitions, so nothing to read
                 return iter(())
             one = ((partition.value,),)
             return rows(
@@ -246,13 +246,13 @@ def register_source(spark: SparkSession, config: Mapping[str, Any], *, timeout_s
 
 @dataclass(frozen=True, slots=True, repr=False)
 class _Hidden:
-    """Settings with their secrets, which nothing prints."""
+    """Connection settings with their secrets; the repr is suppressed."""
 
     config: Mapping[str, Any]
 
 
 def _send_code(spark: SparkSession) -> None:
-    """Workers of another machine get our code, unless they are reached through Spark Connect: there it is installed."""
+    """Send our code to remote workers. With Spark Connect there is no context: kgroup must be installed there."""
     context = getattr(spark, "_sc", None)
     if context is None or context.master.startswith("local") or context.applicationId in _packages:
         return

@@ -1,6 +1,6 @@
-"""How far a replay is, for the screen: put together from what tasks tell and from the ledger. Pure, for many threads.
+"""Progress of a replay for display: combines reports of tasks with the ledger. Pure and thread-safe.
 
-Records come from what tasks tell, the rest by offsets, which are known in advance: a gap's number of records is not.
+Record counts are known only from reports. The rest is computed from offsets: the number of records in a gap is unknown.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kgroup.catchup.model import Chunk, ChunkProgress
 from kgroup.catchup.worker.task_progress import TaskProgress
 
 WINDOW_S = 10.0
-"""Rates are of so long a time."""
+"""Rates are averages over this time."""
 
 _SHORTEST_S = 0.9
 _SAMPLE_EVERY_S = 0.2
@@ -22,7 +22,7 @@ _SAMPLE_EVERY_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class TopicTotals:
-    """Offsets of one topic, ``done`` of ``total``."""
+    """``done`` and ``total`` offsets of one topic."""
 
     topic: str
     done: int
@@ -31,11 +31,11 @@ class TopicTotals:
 
 @dataclass(frozen=True, slots=True)
 class ProgressTotals:
-    """How far all tasks are. Offsets count what a range spans, records what was visible in it.
+    """Progress of all tasks. Offsets are those of the ranges; records are the visible ones in them.
 
-    ``filtered`` and ``dead`` are among ``records``; ``size`` is in bytes. Rates are of the last ten seconds, None
-    until a second has passed; ``left_s`` is None where nothing moves. ``heard_s`` is how long ago a task told
-    something, None where none ever did.
+    ``records`` includes ``filtered`` and ``dead``; ``size`` is in bytes. Rates are of the last ten seconds, None until
+    one second has passed. ``left_s`` is None if nothing moves. ``heard_s`` is how long ago a task last reported, None
+    if none has.
     """
 
     offsets: int
@@ -69,7 +69,7 @@ class _Sample:
 
 
 class ProgressBoard:
-    """Collects what is heard of tasks, by number. ``now_s`` is always of one monotonic clock."""
+    """Collects the reports of tasks, by number. All ``now_s`` come from one monotonic clock."""
 
     def __init__(
         self, tasks: Mapping[int, Sequence[Chunk]], ledger: Mapping[int, ChunkProgress] | None = None, *, now_s: float
@@ -82,7 +82,7 @@ class ProgressBoard:
         self._samples: deque[_Sample] = deque([_Sample(now_s, start.offsets, start.records, start.size)])
 
     def told(self, task: int, attempt: int, told: TaskProgress, now_s: float) -> bool:
-        """Take what the ``attempt`` (a rising number) of a task tells; whether it can be true."""
+        """Store a report of a task's ``attempt`` (a rising number); False if it does not fit the task's chunks."""
         with self._lock:
             found = self._tasks.get(task)
             if found is None or not any(
@@ -90,18 +90,18 @@ class ProgressBoard:
             ):
                 return False
             self._heard_s = now_s
-            # A worker that was given up may still be telling.
+            # A superseded worker may still be reporting.
             if attempt >= found.attempt:
                 found.attempt, found.told = attempt, told
             return True
 
     def alive(self, now_s: float) -> None:
-        """A task tells that it is there, without having begun."""
+        """A task has reported that it is running, but not begun."""
         with self._lock:
             self._heard_s = now_s
 
     def ledger(self, progress: Mapping[int, ChunkProgress]) -> None:
-        """Take what the ledger says of chunks; it never goes backwards."""
+        """Store the ledger's progress of chunks; progress never moves backwards."""
         with self._lock:
             for number, found in progress.items():
                 before = self._ledger.get(number)
@@ -109,12 +109,12 @@ class ProgressBoard:
                     self._ledger[number] = found
 
     def silent_s(self, now_s: float) -> float:
-        """How long no task has told anything, from the beginning where none ever did."""
+        """Seconds since the last report of any task, or since the start if there was none."""
         with self._lock:
             return now_s - (self._samples[0].at_s if self._heard_s is None else self._heard_s)
 
     def totals(self, now_s: float) -> ProgressTotals:
-        """All of it at this moment; call it regularly, since rates are of the moments it was called at."""
+        """The totals at this moment. Call it regularly: rates are computed between calls."""
         with self._lock:
             now = self._summed(now_s)
             sample = _Sample(now_s, now.offsets, now.records, now.size)
@@ -158,7 +158,7 @@ class ProgressBoard:
         )
 
     def _done(self, task: _Task) -> list[int]:
-        """Offsets of each chunk of a task: those before the one in work are finished, for the task has an order."""
+        """Delivered offsets of each chunk. A task works in order, so chunks before its current one are finished."""
         done = []
         passed = task.told is not None
         for chunk in task.chunks:

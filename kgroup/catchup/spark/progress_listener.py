@@ -1,7 +1,7 @@
-"""The driver's ear: a datagram each quarter of a second from every task, answered with whether to stop.
+"""The driver's side of progress reports: each task sends a datagram every 0.25 s; the answer is whether to stop.
 
-A datagram that is lost is made up for by the next. Where none gets through, the ledger tells, and tasks are ended by
-Spark instead.
+The next datagram replaces a lost one. If none gets through, progress comes from the ledger, and Spark kills the tasks
+instead.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kgroup.catchup.spark.progress import ProgressBoard
 from kgroup.catchup.worker.task_progress import TaskProgress
 
 LONGEST = 1_000
-"""Bytes of a datagram, at most."""
+"""Maximum length of a datagram in bytes."""
 
 _LOOK_EVERY_S = 0.2
 _JOIN_S = 5.0
@@ -29,7 +29,7 @@ _FIELDS = 6
 
 @dataclass(frozen=True, slots=True)
 class ProgressEndpoint:
-    """Where a task tells how far it is; ``token`` shows both sides that the other belongs to this job."""
+    """Where tasks send their progress. ``token`` shows both sides that the other belongs to this job."""
 
     host: str
     port: int
@@ -37,18 +37,18 @@ class ProgressEndpoint:
 
 
 def said(ear: ProgressEndpoint, task: int, attempt: int, told: TaskProgress | None) -> bytes:
-    """What a task sends; without ``told``, that it is there."""
+    """A task's datagram; without ``told`` it only reports that the task is running."""
     counts = [] if told is None else [told.chunk, told.position, told.records, told.filtered, told.dead, told.size]
     return json.dumps([ear.token, task, attempt, *counts]).encode()
 
 
 def answer(ear: ProgressEndpoint, *, stop: bool) -> bytes:
-    """What the driver sends back: whether to stop."""
+    """The driver's answer: whether to stop."""
     return json.dumps([ear.token, stop]).encode()
 
 
 def is_stop(ear: ProgressEndpoint, data: bytes) -> bool:
-    """Whether this answer says so; what is not an answer of this job's driver says nothing."""
+    """Whether this answer asks to stop; False for data that is not an answer of this job's driver."""
     match _unpacked(data):
         case [str(token), True]:
             return hmac.compare_digest(token.encode(), ear.token.encode())
@@ -57,7 +57,7 @@ def is_stop(ear: ProgressEndpoint, data: bytes) -> bool:
 
 
 class ProgressListener:
-    """Hears tasks on ``host`` and tells ``board``. A context manager; ``ear`` goes to the tasks."""
+    """Receives reports on ``host`` and passes them to ``board``. A context manager; ``ear`` is sent to the tasks."""
 
     def __init__(self, board: ProgressBoard, *, bind: str, host: str) -> None:
         self._board = board
@@ -83,21 +83,21 @@ class ProgressListener:
         self._socket.close()
 
     def stop(self) -> None:
-        """From now on every task is told to stop when it tells something."""
+        """From now on, answer every report with the request to stop."""
         self._stop.set()
 
     def _listen(self) -> None:
         while not self._closed:
             try:
                 data, sender = self._socket.recvfrom(LONGEST + 1)
-            except OSError:  # the timeout, or what the network said of an answer of ours
+            except OSError:  # a timeout, or a network error for one of our answers
                 continue
             if self._hear(data):
                 with suppress(OSError):
                     self._socket.sendto(answer(self.ear, stop=self._stop.is_set()), sender)
 
     def _hear(self, data: bytes) -> bool:
-        """Whether it is of a task of this job."""
+        """Handle a datagram; False if it is not of a task of this job."""
         match _unpacked(data):
             case [str(token), int(task), int(attempt), *counts] if hmac.compare_digest(
                 token.encode(), self.ear.token.encode()
@@ -118,5 +118,5 @@ class ProgressListener:
 def _unpacked(data: bytes) -> object:
     try:
         return json.loads(data)
-    except (ValueError, RecursionError):  # strangers may send anything
+    except (ValueError, RecursionError):  # any machine may send anything here
         return None

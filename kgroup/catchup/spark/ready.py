@@ -1,4 +1,4 @@
-"""Whether Spark can run at all, asked before any offset moves: pyspark, Java, and a master that answers."""
+"""Check that Spark can run, before any offset moves: pyspark, Java, and a master that answers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LONGEST_CONNECT_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class DriverSetup:
-    """What a driver starts with: Java, Spark's home, and its jars in the order of their names."""
+    """What a driver starts with: Java, Spark's home, and its jars sorted by name."""
 
     java: Java
     home: Path
@@ -29,10 +29,10 @@ class DriverSetup:
 
 
 def check(settings: SparkSettings, *, timeout_s: float, environment: Mapping[str, str] | None = None) -> DriverSetup:
-    """Look for all that a session needs, without starting one: no Java process but for ``java -version``.
+    """Check everything that a session needs, without starting one; the only Java process is ``java -version``.
 
-    Raises Refused with code ``no-pyspark``, ``no-java`` or ``no-master`` (a yarn that nothing names), Unreachable with
-    code ``spark-master`` where no master answers within ``timeout_s``, or UsageError for its address.
+    Raises Refused with code ``no-pyspark``, ``no-java`` or ``no-master`` (yarn without a Hadoop configuration). Raises
+    Unreachable with code ``spark-master`` if no master answers within ``timeout_s``, or UsageError for its address.
     """
     environment = os.environ if environment is None else environment
     home = spark_home(environment)
@@ -47,7 +47,7 @@ def check(settings: SparkSettings, *, timeout_s: float, environment: Mapping[str
 
 
 def spark_home(environment: Mapping[str, str]) -> Path:
-    """``SPARK_HOME``, as PySpark takes it, or the one in its wheel; found without importing it, which takes 0.2 s."""
+    """``SPARK_HOME`` as PySpark uses it, or the wheel's; found without importing pyspark, which takes 0.2 s."""
     found = importlib.util.find_spec("pyspark")
     places = list(found.submodule_search_locations or ()) if found else []
     if not places or importlib.util.find_spec("py4j") is None:

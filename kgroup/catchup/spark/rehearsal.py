@@ -1,4 +1,4 @@
-"""Making the class data archive: a small job in a JVM that writes down at its end what it had loaded."""
+"""Makes the class data archive: a small job in a JVM, which writes its loaded classes when it ends."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from kgroup.catchup.spark.session import QUICK, DriverSession
 from kgroup.catchup.spark.settings import SparkSettings
 
 _KEPT = 3
-"""Archives of other versions are removed beyond so many: they are large, and nobody asks for them again."""
+"""How many archives are kept. They are large, and those of older versions are not used again."""
 
 _WRITTEN_WITHIN_S = 180.0
 
 
 def make(ready: DriverSetup) -> Path | None:
-    """Make the archive, unless it is there or another process is at it; None where that fails, for whatever reason."""
+    """Make the archive unless it exists or another process is making it; None on any failure."""
     made = archive.path(ready)
     try:
         made.parent.mkdir(parents=True, exist_ok=True)
@@ -27,7 +27,7 @@ def make(ready: DriverSetup) -> Path | None:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if made.exists():
                 return made
-            for leftover in made.parent.glob("making-*"):  # of one that was killed: the lock is ours
+            for leftover in made.parent.glob("making-*"):  # of a process that was killed: this one holds the lock
                 leftover.unlink()
             aside = made.with_name(f"making-{made.name}")
             _rehearse(ready, aside)
@@ -35,12 +35,12 @@ def make(ready: DriverSetup) -> Path | None:
             aside.replace(made)
             _remove_old(made.parent)
             return made
-    except Exception:  # it only makes starts quicker
+    except Exception:  # the archive only makes starts quicker
         return None
 
 
 def _rehearse(ready: DriverSetup, aside: Path) -> None:
-    """What every replay does with Spark, without Kafka."""
+    """Do what every replay does with Spark, without Kafka."""
     flags = (*QUICK, *archive.making(aside))
     with DriverSession(SparkSettings("local[1]", app="kgroup rehearsal"), ready, jvm_options=flags) as session:
         context = session.context()
@@ -68,7 +68,7 @@ def _remove_old(directory: Path) -> None:
 
 
 def main() -> None:
-    """Make the archive for this environment, with less right to the processors than anything else."""
+    """Make the archive for this environment, at the lowest CPU priority."""
     os.nice(19)
     make(check(SparkSettings("local[1]"), timeout_s=30))
 

@@ -1,4 +1,4 @@
-"""One SparkContext: started in the background, quick to start and to stop, silent, and gone when its driver is."""
+"""One SparkContext: starts in the background, starts and stops quickly, prints nothing, and ends with its driver."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from kgroup.cluster.deadline import Deadline
 from kgroup.support.errors import KgroupError, Unreachable
 
 START_TIMEOUT_S = 90.0
-"""A master that answers but is none keeps Spark busy for 60 s before it says so."""
+"""Spark needs 60 s to report an address that answers but is not a master."""
 
 _END_S = 20.0
 _LOOK_EVERY_S = 0.1
 QUICK = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-"""Java's options for a driver that only hands out tasks."""
+"""Java options for a driver that only hands out tasks."""
 
 _HEAVY = ("-XX:+UseSerialGC",)
 
@@ -33,9 +33,9 @@ _HEAVY = ("-XX:+UseSerialGC",)
 class DriverSession:
     """A context manager: entering starts Spark in the background, ``context`` waits for it, leaving stops it.
 
-    One at a time in a process. ``say`` gets each line of Spark's log (``-v``), on another thread; else the last lines
-    are only kept for messages. Nothing of ``hidden``, a writer's secrets, is in any of them. It may be entered before
-    the group is released, and used after. With ``jvm_options`` Java gets these instead of ours, and no archive.
+    Only one at a time in a process. ``say`` gets each line of Spark's log (``-v``) on another thread; the last lines
+    are kept for messages. The secrets in ``hidden`` are redacted in all of them. It may be entered before the group is
+    released, and used after. With ``jvm_options`` Java gets these instead of ours, and no archive.
     """
 
     def __init__(
@@ -77,10 +77,10 @@ class DriverSession:
         self.close()
 
     def context(self) -> Any:
-        """The SparkContext, once it is there.
+        """Wait for the SparkContext and return it.
 
-        Raises KgroupError with code ``spark-start``, with the last lines of Spark's log, or Unreachable with code
-        ``spark-master`` where the master does not take it in time.
+        Raises KgroupError with code ``spark-start`` and the last lines of Spark's log, or Unreachable with code
+        ``spark-master`` if the master does not accept the application in time.
         """
         while not self._started.wait(_LOOK_EVERY_S):
             if self._deadline.passed:
@@ -92,19 +92,19 @@ class DriverSession:
         return self._context
 
     def sql(self) -> Any:
-        """A SparkSession over the context, which Spark takes seconds to load. Raises as ``context``."""
+        """A SparkSession on the context; Spark takes seconds to load it. Raises as ``context``."""
         context = self.context()
         from pyspark.sql import SparkSession
 
         if self._sql is None:
-            # It would print each query that Spark refuses, with its Java stack, beside our message.
+            # Would print each refused query with its Java stack, in addition to our message.
             logging.getLogger("SQLQueryContextLogger").disabled = True
             self._sql = SparkSession(context)
         return self._sql
 
     @property
     def is_alive(self) -> bool:
-        """Whether the JVM has not ended by itself, nor been killed."""
+        """Whether the JVM is running."""
         return self._jvm is not None and self._jvm.is_running
 
     def has_ended(self, within_s: float) -> bool:
@@ -112,11 +112,11 @@ class DriverSession:
         return self._jvm is not None and self._jvm.has_ended(within_s)
 
     def ending(self) -> str:
-        """How the JVM ended, in brackets; nothing where it runs."""
+        """How the JVM ended, in brackets; empty if it is running."""
         return self._jvm.ending() if self._jvm else ""
 
     def last_words(self) -> tuple[str, ...]:
-        """Why the JVM has ended, as its log has it; one that was killed could say nothing about that."""
+        """The log's last lines if the JVM ended by itself; none if it was killed, since the log cannot explain that."""
         return () if "killed" in self.ending() else self.log(5)
 
     def log(self, lines: int = 10) -> tuple[str, ...]:
@@ -125,17 +125,17 @@ class DriverSession:
 
     @property
     def pid(self) -> int | None:
-        """Of the JVM."""
+        """Process id of the JVM; None before it starts."""
         return self._jvm.process.pid if self._jvm else None
 
     def kill(self) -> None:
-        """End Spark at once: its workers end where they stand, and what they have open is aborted."""
+        """Kill Spark at once. Its workers end wherever they are, and their open transactions are aborted."""
         self._given_up = True
         if self._jvm is not None:
             self._jvm.process.kill()
 
     def close(self, *, wait_s: float = _END_S) -> None:
-        """Stop Spark within ``wait_s``; where its start was not yet quick, see to it that the next one is."""
+        """Stop Spark within ``wait_s``; if there is no archive yet, start making one in the background."""
         self._given_up = True
         if not self._started.is_set() and self._jvm is not None:
             self._jvm.process.kill()
@@ -145,7 +145,7 @@ class DriverSession:
             stopping = threading.Thread(target=self._stop_context, name="spark stop", daemon=True)
             stopping.start()
             stopping.join(wait_s)
-            if stopping.is_alive() and self._jvm is not None:  # a JVM that stands still answers nothing
+            if stopping.is_alive() and self._jvm is not None:  # a stopped JVM does not answer
                 self._jvm.process.kill()
                 stopping.join(wait_s)
         self._forget()
@@ -159,7 +159,7 @@ class DriverSession:
     def _start(self) -> None:
         try:
             self._context = self._started_context()
-        except BaseException as error:  # it is raised again where somebody waits
+        except BaseException as error:  # context() raises it again
             self._failure = self._explained(error)
         finally:
             self._started.set()
@@ -177,10 +177,10 @@ class DriverSession:
             spark_conf = SparkConf(loadDefaults=False)
             for name, value in conf.items():
                 spark_conf.set(name, value)
-            # Workers of this machine read our package where it is; others get it sent.
+            # Workers of this machine read our package where it is; remote workers get it sent.
             here = {"PYTHONPATH": worker_package.import_path()} if local else {}
             context = SparkContext(conf=spark_conf, gateway=self._gateway, environment=here)
-        # A JVM that ends in the middle is for us to report; this one would print a traceback of its own.
+        # kgroup reports a JVM that dies; this server would print a traceback of its own.
         context._accumulatorServer.handle_error = lambda *_: None  # type: ignore[method-assign]
         if not local:
             self._package = worker_package.WorkerPackage()
@@ -188,9 +188,9 @@ class DriverSession:
         return context
 
     def _launched(self) -> tuple[dict[str, str], int, str]:
-        """Spark's configuration, and port and secret of the JVM: started as it was for the archive, or by spark-submit.
+        """Start the JVM; returns Spark's configuration, and the gateway's port and secret.
 
-        The former leaves out a shell and a JVM that only put together a command line, which takes 0.4 s.
+        A direct start, as for the archive, saves 0.4 s: it needs no shell and no JVM to build the command line.
         """
         settings, ready, made = self.settings, self.ready, self._archive
         environment = jvm_environment(ready, local=settings.is_local)
@@ -212,18 +212,18 @@ class DriverSession:
         return conf, *self._connected(submit_command(ready, shown(conf), environment), environment)
 
     def _connected(self, command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, str]:
-        """Start the JVM, and return where it listens."""
+        """Start the JVM, and return its gateway's port and secret."""
         if self._jvm is not None:
             self._jvm.end(wait_s=0)
         self._jvm = Jvm(command, environment, self._say, self._hidden)
         if self._given_up:
             self._jvm.process.kill()
-        import pyspark  # noqa: F401  # while Java starts: it takes 0.2 s
+        import pyspark  # noqa: F401  # takes 0.2 s, in parallel with Java's start
 
         return self._jvm.gateway(lambda: self._given_up or self._deadline.passed)
 
     def _explained(self, error: BaseException) -> BaseException:
-        """What a person can act on; whatever Spark raises at its start comes down to its log."""
+        """An error that the user can act on. For any error of Spark's start, it has the last lines of its log."""
         if isinstance(error, KgroupError) or not isinstance(error, Exception):
             return error
         if self._deadline.passed:
@@ -242,17 +242,17 @@ class DriverSession:
         return Unreachable(f"{self.settings.master} has not taken us in time", code="spark-master", details=details)
 
     def _stop_context(self) -> None:
-        # Its server looks only every second whether it is to end: we do not wait for that.
+        # Spark's accumulator server checks only every second whether to end: do not wait for it.
         server = getattr(self._context, "_accumulatorServer", None)
         if server is not None:
             self._context._accumulatorServer = None
             threading.Thread(target=server.shutdown, name="spark accumulators", daemon=True).start()
         with warnings.catch_warnings(), suppress(Exception):
-            warnings.simplefilter("ignore")  # of a JVM that is gone already
+            warnings.simplefilter("ignore")  # about a JVM that is already gone
             self._context.stop()
 
     def _forget(self) -> None:
-        """Nothing of this JVM stays in PySpark: the next session has another."""
+        """Remove this JVM from PySpark's globals: the next session has another one."""
         if self._gateway is not None:
             with suppress(Exception):
                 self._gateway.shutdown()
@@ -272,14 +272,14 @@ class DriverSession:
 
 
 def _hush() -> None:
-    """Keep Py4J from setting up logging to stderr, which it does to say that the JVM is gone."""
+    """Keep Py4J from setting up logging to stderr, where it reports that the JVM is gone."""
     root = logging.getLogger()
     if not root.handlers:
         root.addHandler(logging.NullHandler())
 
 
 class _environment:  # noqa: N801
-    """Variables for a moment, as PySpark wants to be told."""
+    """Sets environment variables for a moment: PySpark reads its settings from there."""
 
     def __init__(self, **variables: str) -> None:
         self._variables = variables

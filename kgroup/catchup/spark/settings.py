@@ -1,4 +1,4 @@
-"""What the user says about Spark (``--master``, ``--conf``, ``--parallelism``), and what it comes to. Pure."""
+"""The user's options for Spark (``--master``, ``--conf``, ``--parallelism``), and the configuration from them. Pure."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from kgroup.support.errors import UsageError
 
 ATTEMPTS = 4
-"""How often Spark starts a task whose process died, the first time included."""
+"""How often Spark starts a task whose process died, including the first time."""
 
 KILL_AFTER_S = 10
-"""How long Spark lets a worker go on that it has told to end; that is enough to commit what is open."""
+"""How long Spark lets a worker run after telling it to end: enough to commit the open transaction."""
 
 _LOCAL = r"local(?:\[(\*|\d+)(?:,\s*(\d+))?\])?"
 _REMOTE = ("spark://", "k8s://", "yarn", "local-cluster[")
@@ -24,21 +24,22 @@ _OURS = {
 }
 LOOPBACK = "127.0.0.1"
 _FOR_SQL = {
-    # Times in a condition mean the same on every machine.
+    # Timestamps in a condition mean the same on every machine.
     "spark.sql.session.timeZone": "UTC",
-    # What bounds memory, together with how many tasks run at a time.
+    # Limits memory, together with the number of parallel tasks.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "4000",
     "spark.sql.execution.arrow.maxBytesPerBatch": "16777216",
-    # A plan in an event log shows the options of a sink.
+    # A query plan in an event log shows the options of a sink.
     "spark.sql.redaction.options.regex": "(?i)url|secret|pass|pwd|token|private.?key|access.?key|credential|user.?info",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class SparkSettings:
-    """``conf`` is the user's own, and goes before ours; ``parallelism`` is how many tasks may run at a time (None: as
-    many as the master has room for). ``heavy`` is for work whose rows pass through the JVM (Spark SQL): its compiler is
-    not cut short then.
+    """The user's settings for Spark; ``conf`` is the user's and overrides ours.
+
+    ``parallelism`` limits the tasks that run at once, None: as many as the master has room for. ``heavy`` is for rows
+    that pass through the JVM (Spark SQL): Java's compiler is then not limited.
     """
 
     master: str = "local[*]"
@@ -64,7 +65,7 @@ class SparkSettings:
 
 
 def check_master(master: str) -> None:
-    """Raise UsageError for a master that Spark has not, or that can't run kgroup's tasks."""
+    """Raise UsageError for a master that Spark does not know, or that cannot run kgroup's tasks."""
     if master.startswith("sc://"):
         raise UsageError(
             f"--master {master}: {_OURS['spark.remote']}", hint="Name its cluster: spark://, k8s://, yarn."
@@ -80,7 +81,7 @@ def check_master(master: str) -> None:
 
 
 def parse_conf(words: Iterable[str]) -> tuple[tuple[str, str], ...]:
-    """``spark.some.key=value`` words of ``--conf``; the last one of a key counts. Raises UsageError."""
+    """Parse ``spark.some.key=value`` words of ``--conf``; the last value of a key wins. Raises UsageError."""
     found: dict[str, str] = {}
     for word in words:
         key, sign, value = word.partition("=")
@@ -100,17 +101,17 @@ def parse_conf(words: Iterable[str]) -> tuple[tuple[str, str], ...]:
 
 
 def configuration(settings: SparkSettings, jvm_options: Iterable[str] = ()) -> dict[str, str]:
-    """Spark's whole configuration. Nothing of Kafka's is in it: it is shown on Spark's page and in its event log."""
+    """Spark's whole configuration. It has nothing of Kafka's, since Spark's UI and event log show it."""
     said = dict(settings.conf)
     ours = {
         "spark.app.name": settings.app,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        # Else a task that has begun is counted as running only when something else happens.
+        # Otherwise Spark shows a task as running only when some other event happens.
         "spark.ui.liveUpdate.period": "0",
         "spark.task.maxFailures": str(ATTEMPTS),
         "spark.python.task.killTimeout": f"{KILL_AFTER_S}s",
-        # A task's settings travel in the function that is sent. Above this size Spark writes that to a file.
+        # A task's settings are in the function that Spark sends. Above this size, Spark would write it to a file.
         "spark.broadcast.UDFCompressionThreshold": "1g",
     }
     if settings.heavy:
@@ -119,7 +120,7 @@ def configuration(settings: SparkSettings, jvm_options: Iterable[str] = ()) -> d
         ours |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
     elif settings.parallelism is not None and settings.master.startswith("spark://"):
         ours["spark.cores.max"] = str(settings.parallelism)
-    # Spark's launcher splits them as a shell does.
+    # Spark's launcher splits the options as a shell does.
     quoted = [f'"{option}"' if " " in option else option for option in jvm_options]
     options = " ".join([*quoted, said.pop("spark.driver.extraJavaOptions", "")]).strip()
     if options:
@@ -128,7 +129,7 @@ def configuration(settings: SparkSettings, jvm_options: Iterable[str] = ()) -> d
 
 
 def slots(settings: SparkSettings, cores: int) -> int | None:
-    """How many tasks run at a time, at most, where somebody sees to that: for a local master on ``cores`` of them."""
+    """The largest number of tasks that run at once, None if kgroup does not limit it; a local master has ``cores``."""
     found = re.match(_LOCAL, _master(settings))
     if not found:
         said = "spark.cores.max" in dict(settings.conf)
@@ -137,7 +138,7 @@ def slots(settings: SparkSettings, cores: int) -> int | None:
 
 
 def _master(settings: SparkSettings) -> str:
-    """A local master lets no task fail even once unless its name says so: spark.task.maxFailures is not for it."""
+    """Local masters ignore spark.task.maxFailures: the number of attempts must be part of the master's name."""
     found = re.fullmatch(_LOCAL, settings.master)
     if not found:
         return settings.master
@@ -146,7 +147,7 @@ def _master(settings: SparkSettings) -> str:
 
 
 def addresses(master: str) -> tuple[tuple[str, int], ...]:
-    """Where a master listens; nothing for a local one, and for one without an address (yarn). Raises UsageError."""
+    """Addresses of a master; empty for a local one and for one without an address (yarn). Raises UsageError."""
     if master.startswith("spark://"):
         return tuple(_address(master, part, None) for part in master.removeprefix("spark://").split(","))
     if master.startswith("k8s://"):

@@ -1,6 +1,6 @@
-"""What Spark let through of a part, as batches for the sinks, and how many records stood in front of each offset.
+"""Records that Spark's filter let through, as batches for sinks, and counts of visible records by offset.
 
-pyarrow is imported inside functions alone.
+pyarrow is imported only inside functions.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NO_TIME = (0, -1)
 
 
 class SiftedBatch(Batch):
-    """Records of one partition that came through Spark, as rows of Arrow without marks."""
+    """Records of one partition that came through Spark, as Arrow rows without marks."""
 
     __slots__ = ("_rows",)
 
@@ -31,12 +31,12 @@ class SiftedBatch(Batch):
         return int(self._rows.num_rows)
 
     def offsets(self) -> list[int]:
-        """Rising, with holes."""
+        """Ascending, with holes."""
         found: list[int] = self._rows.column("offset").to_pylist()
         return found
 
     def keys(self) -> list[bytes | None]:
-        """None is no key, which is not an empty one."""
+        """None: the record has no key; an empty key is ``b""``."""
         found: list[bytes | None] = self._rows.column("key").to_pylist()
         return found
 
@@ -46,7 +46,7 @@ class SiftedBatch(Batch):
         return found
 
     def timestamps(self) -> list[tuple[int, int]]:
-        """(1: set by the producer, 2: by the broker, 0: there is none; ms)."""
+        """(kind, ms); kind 1: set by the producer, 2: set by the broker, 0: no timestamp."""
         import pyarrow as pa
 
         times = self._rows.column("timestamp").cast(pa.int64()).to_pylist()
@@ -54,7 +54,7 @@ class SiftedBatch(Batch):
         return [_NO_TIME if us is None else (kind + 1, us // 1000) for kind, us in zip(kinds, times, strict=True)]
 
     def headers(self) -> list[HeaderList | None]:
-        """In their order, names may come twice; None is none."""
+        """Headers of each record in order; a name may occur twice. None: no headers."""
         column = self._rows.column("headers")
         if column.null_count == len(column):
             return [None] * len(column)
@@ -68,9 +68,9 @@ class SiftedBatch(Batch):
         return sum(length or 0 for length in lengths)
 
     def part(self, first: int, behind: int) -> SiftedBatch:
-        """The rows by number, from ``first`` to below ``behind``.
+        """The rows with index ``first`` to ``behind`` - 1.
 
-        What was filtered out behind the last of them is not in it: it is counted with the row that comes next.
+        Records filtered out after the last of them are not included: they are counted with the next row.
         """
         if first == 0 and behind >= len(self):
             return self
@@ -80,16 +80,16 @@ class SiftedBatch(Batch):
         return SiftedBatch(self.topic, self.partition, self._rows.slice(first, max(0, behind - first)), position)
 
     def from_offset(self, start: int) -> SiftedBatch:
-        """The rows at ``start`` and behind it."""
+        """The rows at or above offset ``start``."""
         return self.part(bisect_left(self.offsets(), start), len(self))
 
     def seen(self) -> list[int]:
-        """For each row, how many records of its part were visible up to it, itself included."""
+        """For each row, how many records of its part were visible up to and including it."""
         found: list[int] = self._rows.column("_seen").to_pylist()
         return found
 
     def records(self) -> list[ConsumerRecord]:
-        """One by one, for what is slow anyway."""
+        """The records as objects, for callers that are slow anyway."""
         columns = zip(self.offsets(), self.timestamps(), self.keys(), self.values(), self.headers(), strict=True)
         return [
             ConsumerRecord(
@@ -106,9 +106,9 @@ class SiftedBatch(Batch):
 
 
 class VisibleCount:
-    """How many records of a part were visible below an offset, and how many of them came through. Pure.
+    """Counts the records of a part below an offset: how many were visible, and how many passed the filter. Pure.
 
-    Offsets are added as they rise; what was visible counts from the part's start, what came through from ``start``.
+    Offsets are added in ascending order. Visible records count from the part's start, passed ones from ``start``.
     """
 
     def __init__(self, start: int, seen: int = 0) -> None:
@@ -118,36 +118,36 @@ class VisibleCount:
 
     @property
     def position(self) -> int:
-        """All below is known."""
+        """Everything below this offset is known."""
         return self._edges[-1]
 
     def rows(self, offsets: list[int], seen: list[int]) -> None:
-        """Rows that came through, each with the number of records that were visible up to it, itself included."""
+        """Add rows that passed, each with the number of records that were visible up to and including it."""
         passed = self._passed[-1]
         self._edges.extend(offset + 1 for offset in offsets)
         self._seen.extend(seen)
         self._passed.extend(range(passed + 1, passed + len(offsets) + 1))
 
     def mark(self, position: int, seen: int) -> None:
-        """All below ``position`` was read, and ``seen`` of it was visible."""
+        """Everything below ``position`` was read, and ``seen`` records of it were visible."""
         self._edges.append(max(position, self._edges[-1]))
         self._seen.append(max(seen, self._seen[-1]))
         self._passed.append(self._passed[-1])
 
     def at(self, position: int) -> tuple[int, int]:
-        """(visible, came through) below ``position``, as far as is known."""
+        """(visible, passed) below ``position``, as far as is known."""
         place = max(0, bisect_right(self._edges, position) - 1)
         return self._seen[place], self._passed[place]
 
     def forget(self, position: int) -> None:
-        """Nothing below is asked for again."""
+        """Drop the counts below ``position``, which are not needed again."""
         place = bisect_right(self._edges, position) - 1
         if place > 0:
             del self._edges[:place], self._seen[:place], self._passed[:place]
 
 
 def runs(numbers: list[int]) -> Iterator[tuple[int, int, int]]:
-    """(number, first, behind) of the same numbers that stand together. [5, 5, 7] are (5, 0, 2) and (7, 2, 3). Pure."""
+    """(number, first, behind) for each run of equal numbers: [5, 5, 7] gives (5, 0, 2) and (7, 2, 3). Pure."""
     first = 0
     for place in range(1, len(numbers) + 1):
         if place == len(numbers) or numbers[place] != numbers[first]:

@@ -1,7 +1,7 @@
-"""Where rows come out of Spark and go to a sink: a reader over what a filter let through, as ``run_task`` takes one.
+"""Passes rows from Spark to a sink: a reader over the rows that passed a filter, as ``run_task`` accepts one.
 
-Rows are read on the thread that Spark calls; they are delivered on another, that must not stand still with them: a
-transaction has to end in time though nothing comes through for minutes. Needs pyarrow, and no pyspark.
+Spark's thread reads rows, and another thread delivers them. The latter must not block on rows: a transaction has to end
+in time even if no row comes for minutes. Needs pyarrow, but no pyspark.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _END = object()
 
 
 class Feed:
-    """Batches on their way from one thread to the other, a few at a time."""
+    """A short queue of batches from one thread to another."""
 
     def __init__(self) -> None:
         self._queue: queue.Queue[Any] = queue.Queue(_WAITING)
 
     def fill(self, batches: Iterable[pyarrow.RecordBatch], wanted: Callable[[], bool]) -> None:
-        """Pass them on for as long as somebody wants them."""
+        """Queue the batches until ``wanted`` returns False."""
         for item in chain(batches, (_END,)):
             while wanted():
                 try:
@@ -52,7 +52,7 @@ class Feed:
                 return
 
     def next(self) -> pyarrow.RecordBatch | None:
-        """The next one; None where none came for a moment. Raises EOFError behind the last."""
+        """The next batch, None if none came for a moment. Raises EOFError after the last."""
         try:
             item = self._queue.get(timeout=_TICK_S)
         except queue.Empty:
@@ -64,7 +64,7 @@ class Feed:
 
 
 def delivered(batches: Iterable[pyarrow.RecordBatch], work: Callable[[Feed], Any]) -> Any:
-    """What ``work`` returns of a feed of these batches, done on a thread beside this one."""
+    """Call ``work`` with a feed of these batches on another thread; returns its result."""
     feed, found = Feed(), []
     thread = threading.Thread(target=lambda: found.append(work(feed)), name="delivery", daemon=True)
     thread.start()
@@ -75,7 +75,7 @@ def delivered(batches: Iterable[pyarrow.RecordBatch], work: Callable[[Feed], Any
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """Rows of a chunk, or how far it was read (``rows`` None), with how much was visible and what was lost."""
+    """Rows of a chunk; or, if ``rows`` is None, how far it was read, how much was visible, and what was lost."""
 
     chunk: int
     position: int
@@ -85,11 +85,11 @@ class _Piece:
 
 
 class Sifted:
-    """Reads a task's chunks out of a feed, in the task's order. A context manager.
+    """Reads a task's chunks from a feed, in the task's order. A context manager.
 
-    ``begun`` is how many records of each chunk were visible below the place where Spark began to read it; a later
-    attempt passes over what the ledger has by now. With ``again`` what is not committed is kept, since it may be asked
-    for once more. ``config`` is for questions about topics.
+    ``begun`` is how many records of each chunk were visible below the offset where Spark began to read. A later attempt
+    skips what the ledger has since then. With ``again`` uncommitted rows are kept, since they may be requested again.
+    ``config`` is for topic metadata.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class Sifted:
         self._seen: dict[int, tuple[int, VisibleCount]] = {}
         self._starts: dict[int, int] = {}
         self._below: dict[int, int] = {}
-        """What Spark has counted of a chunk below its start here, as far as that is seen."""
+        """How many records of a chunk Spark counted below the start of this delivery, as far as is known."""
         self._partitions: dict[str, frozenset[int]] = {}
         self._failure: KgroupError | None = None
 
@@ -125,7 +125,7 @@ class Sifted:
     def __exit__(self, *_: object) -> None: ...
 
     def follow(self, run: TaskRun) -> None:
-        """Ask this run what is committed."""
+        """Read the committed positions from this run."""
         self._committed = lambda: run.committed
 
     def partitions(self, topic: str) -> frozenset[int]:
@@ -136,7 +136,7 @@ class Sifted:
         return self._partitions[topic]
 
     def sift(self, count: ChunkCount) -> ChunkCount:
-        """A count with what was filtered out up to its position; as it is, where nothing of its chunk came yet."""
+        """A copy of a count that includes what was filtered out; unchanged if nothing of its chunk has come yet."""
         number = count.chunk.number
         if number not in self._seen:
             return count
@@ -145,9 +145,9 @@ class Sifted:
         return count.sifted(self._begun.get(number, 0) + visible, visible - before, passed)
 
     def batches(self, topic: str, partition: int, start: int, end: int) -> Iterator[Batch | Gone]:
-        """What came through of [start, end), in order; when nothing came for a moment, a batch without records.
+        """Yield what passed the filter of [start, end), in order; an empty batch if nothing came for a moment.
 
-        Raises what reading raised; KgroupError where the rows end too early.
+        Raises the error of the reader, and KgroupError if the rows end too early.
         """
         number, position = self._numbers[topic, partition, end], start
         if number not in self._seen:
@@ -171,7 +171,7 @@ class Sifted:
                 return
 
     def _pieces(self, number: int) -> Iterator[_Piece | None]:
-        """Of one chunk: those that were kept, then what comes. None: nothing came for a moment."""
+        """Yield the pieces of one chunk: first those kept, then new ones. None: nothing came for a moment."""
         self._forget()
         yield from [piece for piece in self._kept if piece.chunk == number]
         ended_at: float | None = None
@@ -182,7 +182,7 @@ class Sifted:
                 try:
                     self._take(self._feed.next())
                 except EOFError:
-                    # It may be that reading was told to stop a moment before us.
+                    # The reader may have been told to stop a moment before us.
                     ended_at = ended_at or time.monotonic()
                     if time.monotonic() - ended_at > _STOP_HEARD_S:
                         raise KgroupError("Spark's rows ended before their range did", code="spark-job") from None
@@ -194,11 +194,11 @@ class Sifted:
             if piece.chunk != number:
                 if self._places[piece.chunk] > self._places[number]:
                     raise KgroupError(f"Spark's rows of chunk {piece.chunk} came too early", code="spark-job")
-                continue  # it is delivered already, or its partition was stopped
+                continue  # already delivered, or its partition was stopped
             yield self._noted(piece)
 
     def _noted(self, piece: _Piece) -> _Piece:
-        """Count a piece, and keep it for as long as it may be asked for again."""
+        """Count a piece, and keep it while it may be requested again."""
         self._forget()
         number, start = piece.chunk, self._starts[piece.chunk]
         before, seen = self._seen[number]
@@ -220,10 +220,9 @@ class Sifted:
         return piece
 
     def _more(self, number: int, before: int) -> int:
-        """How many more records an earlier attempt saw below where this one delivers.
+        """How many more records an earlier attempt counted below the start of this delivery than Spark counts now.
 
-        Spark counts from where it began to read. What it counted then stands in the ledger, and compaction and
-        retention may have taken some of it since.
+        The ledger has the earlier count. Compaction and retention may have deleted some of these records since then.
         """
         return before - self._below.get(number, before)
 
@@ -239,7 +238,7 @@ class Sifted:
                 seen.forget(committed[number].position)
 
     def _take(self, batch: pyarrow.RecordBatch | None) -> None:
-        """Into pieces, each of one chunk, and either rows or a mark."""
+        """Split a batch into pieces, each of one chunk and either rows or a mark."""
         if batch is None:
             return
         failure = error_told(batch)
@@ -249,7 +248,7 @@ class Sifted:
             rows = batch.slice(first, behind - first)
             self._pending.extend(self._marks(number, rows) if is_mark else (self._rows(number, rows),))
         if failure is not None:
-            self._pending.pop()  # it is the last row, and says nothing else
+            self._pending.pop()  # the last row only carries the error
             self._failure = error_of(failure, "reading")
 
     def _rows(self, number: int, rows: pyarrow.RecordBatch) -> _Piece:

@@ -1,7 +1,7 @@
-"""Ranges of topics as a DataFrame, in the columns of Spark's own Kafka source, read by kgroup's own reader.
+"""Ranges of topics as a DataFrame, in the columns of Spark's own Kafka source, read by kgroup's reader.
 
-Connection settings travel inside the function that Spark sends to its workers: they are in no option, on no page and in
-no plan. pyspark and pyarrow are imported inside functions alone.
+Connection settings are inside the function that Spark sends to its workers. So they are in no option, not in Spark's UI
+and in no query plan. pyspark and pyarrow are imported only inside functions.
 """
 
 from __future__ import annotations
@@ -25,20 +25,22 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 BOOKS_DDL = "_chunk int, _seen long, _end boolean, _lost array<struct<start:long,end:long,why:string>>, _error binary"
-"""The columns that keep the books. A row with ``_end`` is no record, and null in all of Kafka's columns but topic,
-partition and offset: all of its part below ``offset`` has been read by then, ``_seen`` records of it were visible, and
-``_lost`` (of that row alone) could not be read. The last one of a part has the part's end as its offset; a part may
-have several. ``_error`` is set in the last row of all where reading failed: ``error_told`` has it."""
+"""The bookkeeping columns ("books"). A row with ``_end`` is no record: it has topic, partition and offset only.
+
+It reports that all of its part below ``offset`` was read, with ``_seen`` visible records, and which offsets were
+``_lost`` (of this row alone). A part may have several; the last has the part's end as its offset. ``_error`` is set in
+the very last row if reading failed (``error_told``).
+"""
 
 MARK = "_end"
-"""Of a row that is no record; it has to get through every filter."""
+"""The column that marks a row without a record; such rows must pass every filter."""
 
 BOOKS = ("_chunk", "_seen", MARK, "_lost", "_error")
 
 
 @dataclass(frozen=True, slots=True)
 class SourceRange:
-    """Offsets [start, end) of a partition; ``chunk`` is the plan's number of it, None where there is no plan."""
+    """Offsets [start, end) of a partition; ``chunk`` is its number in the plan, None without a plan."""
 
     topic: str
     partition: int
@@ -49,11 +51,12 @@ class SourceRange:
 
 @dataclass(frozen=True, slots=True)
 class SourcePlan:
-    """What is read: for each of Spark's partitions the parts that it reads, in that order.
+    """What to read: for each of Spark's partitions its parts, in that order.
 
-    ``config`` is from ``librdkafka_config`` with its secrets; ``timeout_s`` is how long nothing at all may come. With
-    ``headers`` that column is filled, else null; with ``books`` come the columns of ``BOOKS_DDL``, where what the log
-    start has passed is told and reading goes on. Without them it raises, unless ``loses`` says that it may be.
+    ``config`` is from ``librdkafka_config`` and contains secrets. ``timeout_s`` is how long no broker may answer at
+    all. With ``headers`` that column is filled, otherwise null. With ``books`` the columns of ``BOOKS_DDL`` are added:
+    they report offsets below the log start, and reading continues. Without, such offsets raise, unless ``loses`` is
+    True.
     """
 
     parts: tuple[tuple[SourceRange, ...], ...]
@@ -66,15 +69,15 @@ class SourcePlan:
 
 
 def ddl(*, headers: bool = True, books: bool = False) -> str:
-    """The columns, as Spark wants to be told; ``books`` takes headers."""
+    """The columns as a schema string for Spark; ``books`` implies headers."""
     columns = arrow.DDL if headers or books else arrow.DDL.rpartition(", headers")[0]
     return f"{columns}, {BOOKS_DDL}" if books else columns
 
 
 def frame(spark: SparkSession, reading: SourcePlan, *, ear: ProgressEndpoint | None = None) -> DataFrame:
-    """The DataFrame of a reading: row order within one of its partitions is that of the parts and their offsets.
+    """The DataFrame of a plan. Within one of its partitions, rows are in the order of the parts and their offsets.
 
-    Nothing is read before an action. Tasks that hear ``stop`` at ``ear`` end early, without an ``_end`` row.
+    Nothing is read before an action. Tasks that are told to stop at ``ear`` end early, without a last ``_end`` row.
     """
     number = len(reading.parts)
 
@@ -87,7 +90,7 @@ def frame(spark: SparkSession, reading: SourcePlan, *, ear: ProgressEndpoint | N
 
 
 def rows(reading: SourcePlan, place: int, ear: ProgressEndpoint | None = None) -> Iterator[pyarrow.RecordBatch]:
-    """What the ``place``-th of Spark's partitions reads; runs in a worker. Raises what ``BatchReader.batches`` does."""
+    """Read the parts of Spark's partition number ``place``, in a worker. Raises what ``BatchReader.batches`` does."""
     parts = reading.parts[place]
     books = _Books() if reading.books else None
     with (
@@ -135,7 +138,7 @@ def _of_part(
 
 
 class _Books:
-    """Adds the columns that keep them."""
+    """Adds the columns of ``BOOKS_DDL``."""
 
     def __init__(self) -> None:
         import pyarrow as pa
@@ -152,7 +155,7 @@ class _Books:
         self._schema = pa.schema([*arrow.schema(), *fields])
 
     def of(self, found: pyarrow.RecordBatch, part: SourceRange, seen: int) -> pyarrow.RecordBatch:
-        """Records, of which ``seen`` came before."""
+        """The batch with the columns added; ``seen`` records of the part came before it."""
         import pyarrow as pa
 
         number = found.num_rows
@@ -168,7 +171,7 @@ class _Books:
     def mark(
         self, part: SourceRange, position: int, seen: int, lost: LostOffsets | None = None, error: bytes | None = None
     ) -> pyarrow.RecordBatch:
-        """The row that is no record."""
+        """A row without a record."""
         import pyarrow as pa
 
         row = dict.fromkeys(self._schema.names)
@@ -178,13 +181,14 @@ class _Books:
         return pa.RecordBatch.from_pylist([row], schema=self._schema)
 
     def failed(self, part: SourceRange, failure: Failure) -> pyarrow.RecordBatch:
-        """The row that says why reading ended; nothing comes after it."""
+        """The last row, with the error that ended reading."""
         return self.mark(part, part.start, 0, error=pickle.dumps(failure))
 
 
 def error_told(batch: pyarrow.RecordBatch) -> Failure | None:
-    """What the reader says that it failed with, in any row of a batch with books; ``failures.error_of`` makes it one
-    to be raised. Spark would try again what is raised in the reader, and show a Java stack.
+    """The reader's error in a batch with books, or None. Raised in the reader, Spark would retry and show a Java stack.
+
+    ``failures.error_of`` converts it.
     """
     column = batch.column("_error")
     if column.null_count == len(column):
@@ -194,7 +198,7 @@ def error_told(batch: pyarrow.RecordBatch) -> Failure | None:
 
 
 def lost_told(batch: pyarrow.RecordBatch) -> list[tuple[int, LostOffsets]]:
-    """(chunk, lost) of a batch with books."""
+    """The (chunk, lost offsets) pairs of a batch with ``BOOKS_DDL``."""
     marks = batch.filter(batch.column(MARK)).select(["_chunk", "_lost"]).to_pylist()
     return [
         (row["_chunk"], LostOffsets(one["start"], one["end"], one["why"]))
@@ -204,5 +208,5 @@ def lost_told(batch: pyarrow.RecordBatch) -> list[tuple[int, LostOffsets]]:
 
 
 def spread(parts: Sequence[SourceRange]) -> tuple[tuple[SourceRange, ...], ...]:
-    """Each part a partition of Spark's."""
+    """One of Spark's partitions for each part."""
     return tuple((part,) for part in parts)

@@ -1,7 +1,7 @@
-"""Tasks whose records pass through Spark SQL on their way to the sink: ``--where``.
+"""Tasks whose records pass through Spark SQL before the sink: ``--where``.
 
-Spark reads what is left of a task's chunks in their order, filters it without moving a row anywhere else, and hands it
-to the same code that delivers records it has read itself. pyspark is imported inside functions alone.
+Spark reads the rest of a task's chunks in order and filters it without a shuffle. The same code delivers it that
+delivers records without Spark SQL. pyspark is imported only inside functions.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from kgroup.catchup.spark.sifting import Feed
 
 _AGAIN = ("topic",)
-"""Sinks that go back to what is committed, and read what came after it once more."""
+"""Sinks that go back to the committed position and read the records after it again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A task as it travels: without the settings of the connection, which are the same for all."""
+    """A task as it is sent: without the connection settings, which are the same for all."""
 
     spec: TaskSpec
     begun: Mapping[int, int]
@@ -41,7 +41,7 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Delivering:
-    """The Work of a task whose records come from ``feed``; ``config`` is put back into its spec."""
+    """The ``Work`` of a task whose records come from ``feed``; ``config`` is put back into its spec."""
 
     feed: Feed
     config: Mapping[str, Any] = field(repr=False)
@@ -57,7 +57,7 @@ class Delivering:
 
 
 def reading_of(tasks: Sequence[TaskSpec], progress: Mapping[int, ChunkProgress]) -> SourcePlan:
-    """What of these tasks is left to be read, a partition of Spark's a task, with books."""
+    """What these tasks still have to read: one of Spark's partitions for each task, with books."""
     parts = tuple(
         tuple(
             SourceRange(chunk.topic, chunk.partition, start, chunk.end, chunk.number)
@@ -70,7 +70,7 @@ def reading_of(tasks: Sequence[TaskSpec], progress: Mapping[int, ChunkProgress])
 
 
 def sifted(tasks: Sequence[TaskSpec], where: str, progress: Mapping[int, ChunkProgress]) -> Through:
-    """Deliver what ``where`` wants of these tasks; ``progress`` is what the ledger says now that they begin."""
+    """A job that delivers the records matching ``where``; ``progress`` is the ledger's at its start."""
 
     def run(session: DriverSession, ear: ProgressEndpoint) -> Iterable[TaskAnswer]:
         wanted = frame(session.sql(), reading_of(tasks, progress), ear=ear).where(condition(where))

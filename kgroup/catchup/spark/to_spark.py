@@ -1,6 +1,6 @@
-"""``--to-spark FORMAT``: the rest of a plan as one write of Spark's, at least once; counted on its way.
+"""``--to-spark FORMAT``: the rest of a plan as one write of Spark, at least once; records are counted on the way.
 
-pyspark is imported inside functions alone.
+pyspark is imported only inside functions.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _JOB = "Job aborted due to stage failure"
 
 @dataclass(slots=True)
 class ChunkTally:
-    """What was counted of a chunk: ``visible`` to its reader, ``passed`` on to the writer, ``size`` of that."""
+    """Counts of a chunk: ``visible`` to the reader, ``passed`` to the writer, ``size`` in bytes of the latter."""
 
     visible: int = 0
     passed: int = 0
@@ -50,9 +50,7 @@ class ChunkTally:
 
 
 def rehearse(spark: SparkSession, options: Mapping[str, str]) -> None:
-    """Write no rows at all there, before anything moves: it finds out whether Spark knows the format, gets there, and
-    takes the columns. Raises Refused [sink].
-    """
+    """Write an empty frame before any offset moves, to check format, target and columns. Raises Refused [sink]."""
     with _refusing(options):
         _write(spark.createDataFrame([], ddl()), options)
 
@@ -60,7 +58,7 @@ def rehearse(spark: SparkSession, options: Mapping[str, str]) -> None:
 def may_repeat(
     chunks: Iterable[Chunk], progress: Mapping[int, ChunkProgress], epoch: int, now_ms: int
 ) -> list[ChunkProgress]:
-    """For the ledger before the write begins: all of these may come twice from now on, whatever becomes of it."""
+    """Progress for the ledger before the write: from now on all these records are possible duplicates."""
     found = []
     for chunk in chunks:
         known, start = progress.get(chunk.number), delivered_to(chunk, progress)
@@ -72,16 +70,16 @@ def may_repeat(
 def written(
     tasks: Sequence[TaskSpec], where: str | None, progress: Mapping[int, ChunkProgress], now_ms: Callable[[], int]
 ) -> Through:
-    """One write of all these tasks; the answers have the progress that is true then, for the runner to write down.
+    """A job that writes all these tasks at once. Its answers have the progress, which the runner commits to the ledger.
 
-    ``progress`` is what the ledger said before ``may_repeat``.
+    ``progress`` is the ledger's before ``may_repeat``.
     """
 
     def run(session: DriverSession, ear: ProgressEndpoint) -> Iterable[TaskAnswer]:
         from pyspark import AccumulatorParam
 
         class ByChunk(AccumulatorParam[dict[int, ChunkTally]]):
-            """The same chunk counted twice, by a task that was tried again, is the same count."""
+            """Merges counts by chunk. A chunk counted twice, by a retried task, keeps one count."""
 
             def zero(self, value: dict[int, ChunkTally]) -> dict[int, ChunkTally]:
                 return {}
@@ -110,14 +108,14 @@ def _write(frame: DataFrame, options: Mapping[str, str]) -> None:
 
 @contextmanager
 def _refusing(options: Mapping[str, str], tasks: tuple[int, ...] | None = None) -> Iterator[None]:
-    """What Spark refuses without having tried anything, and no secret of the writer's in it.
+    """Turn Spark's errors into Refused with code ``sink``, without the writer's secrets.
 
-    ``tasks`` None: also what a job of its ends with. Else that is an error of the job's, as ``job.run`` raises it.
+    With ``tasks``, an error of the job itself is raised as in ``job.run``; with None it is Refused too.
     """
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
-    secrets = secrets_of(options)  # before: a file of theirs may be another by then
+    secrets = secrets_of(options)  # before the write: a secret file may change meanwhile
     try:
         yield
     except (PySparkException, Py4JJavaError) as error:
@@ -138,7 +136,7 @@ def _refusing(options: Mapping[str, str], tasks: tuple[int, ...] | None = None) 
 def _answer(
     task: TaskSpec, tallies: Mapping[int, ChunkTally], progress: Mapping[int, ChunkProgress], now_ms: int
 ) -> TaskAnswer:
-    """Raises KgroupError where a chunk was not read to its end, and all the same Spark says that it is done."""
+    """The task's answer. Raises KgroupError if a chunk was not read to its end although Spark reports success."""
     counted, known = [], []
     for chunk in task.chunks:
         start = delivered_to(chunk, progress)
@@ -203,14 +201,14 @@ _KAFKAS = 8
 
 
 class _Counting:
-    """What went through one of Spark's partitions, by chunk."""
+    """Counts by chunk of what passed through one of Spark's partitions."""
 
     def __init__(self) -> None:
         self.found: dict[int, ChunkTally] = {}
         self._newest = 0
 
     def add(self, batch: pyarrow.RecordBatch, rows: pyarrow.RecordBatch) -> int:
-        """Count a batch, of which ``rows`` are records; their bytes."""
+        """Count a batch, of which ``rows`` are records; returns their size in bytes."""
         import pyarrow.compute as compute
 
         for row in batch.filter(batch.column(MARK)).select(["_chunk", "offset", "_seen", "_lost"]).to_pylist():
@@ -233,7 +231,7 @@ class _Counting:
         return self.found.setdefault(number, ChunkTally())
 
     def told(self) -> TaskProgress:
-        """How far it is, for the screen."""
+        """The progress, for display."""
         tallies, newest = self.found.values(), self._newest
         return TaskProgress(
             newest,

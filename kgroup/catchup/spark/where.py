@@ -1,4 +1,4 @@
-"""``--where "SQL"``: which records are wanted, as Spark SQL says it; looked at before anything moves."""
+"""``--where "SQL"``: the condition for wanted records, in Spark SQL; checked before any offset moves."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 _COLUMNS = "key, value, topic, partition, offset, timestamp, timestampType, headers"
 _MOST_LINES = 6
 _OF_TODAY = re.compile(r"""\b(?:date|timestamp\w*)\s*['"]\s*(?:now|today|yesterday|tomorrow)\b""", re.IGNORECASE)
-"""Literals whose value is that of the moment in which they are read: nothing of it is left to be seen in the plan."""
+"""Literals that Spark replaces by the current time when it parses them, so that the plan does not show it."""
 _STATE = re.compile(r"\.? SQLSTATE: \w{5}\b(; line \d+ pos \d+)?")
 
 
 def check(spark: SparkSession, sql: str) -> None:
-    """Let Spark analyse it, on a frame without rows.
+    """Let Spark analyse the condition on an empty frame. Raises UsageError if it is not usable.
 
-    Raises UsageError for what does not parse, names no column, is no condition, gives another answer each time (a task
-    that is tried again must find the same) or later on (``now()``: a plan is gone on with), or asks another table.
+    It must parse, use known columns, be boolean, and read no other table. Its result must not change with each call (a
+    retried task must find the same records) or with time (``now()``: a plan may be resumed).
     """
     from pyspark.sql import functions
 
@@ -53,7 +53,7 @@ def check(spark: SparkSession, sql: str) -> None:
 
 
 def condition(sql: str) -> Column:
-    """What filters a frame with books: the rows that keep them are never left out."""
+    """The filter for a frame with books: rows without a record always pass."""
     from pyspark.sql import functions
 
     return functions.when(functions.col(MARK), functions.lit(True)).otherwise(functions.expr(sql))
@@ -75,7 +75,7 @@ def _said(sql: str) -> Iterator[None]:
 
 
 def message_lines(text: str) -> list[str]:
-    """What Spark says of SQL, without its plan and Java's stack; one line at least. Pure."""
+    """Spark's message without the query plan and Java's stack; at least one line. Pure."""
     lines = []
     for line in text.splitlines():
         if line.startswith(("JVM stacktrace", "\tat ", "'Filter", "'Project", "Filter ", "+- ", "Caused by")):

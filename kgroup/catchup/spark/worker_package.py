@@ -1,4 +1,4 @@
-"""kgroup's own code for workers that do not have it: a zip of what they may import."""
+"""kgroup's own code for workers that do not have it: a zip of the modules they import."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WORKERS_IMPORT = (
     "kgroup.catchup.spark.sql_job",
     "kgroup.catchup.spark.to_spark",
 )
-"""Where the functions are that are sent to workers by name."""
+"""The modules whose functions are sent to workers by name."""
 
 SHIPPED = (
     "kgroup",
@@ -106,14 +106,14 @@ SHIPPED = (
     "kgroup.support.redact",
     "kgroup.support.units",
 )
-"""Those and all that they import, and nothing else: a test computes it."""
+"""WORKERS_IMPORT and all modules that those import; a test computes the list."""
 
 _NAME = "kgroup.zip"
 _INSTALLED = ("site-packages", "dist-packages")
 
 
 class WorkerPackage:
-    """The zip, in a temporary directory that ``remove`` takes away: Spark serves it from there while it runs."""
+    """The zip in a temporary directory, from which Spark serves it until ``remove``."""
 
     def __init__(self) -> None:
         self._directory = tempfile.TemporaryDirectory(prefix="kgroup-package-")
@@ -123,15 +123,15 @@ class WorkerPackage:
                 source = _source(module)
                 name = source.relative_to(ROOT.parent).as_posix()
                 package.write(source, name)
-                # Nothing keeps what is compiled from a zip: each worker would do it again. Another version of Python
-                # passes these over.
+                # Python does not cache compiled code from a zip: each worker would compile it again. Another version of
+                # Python ignores these files.
                 compiled = Path(self._directory.name) / "compiled"
                 mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
                 py_compile.compile(str(source), str(compiled), dfile=name, doraise=True, invalidation_mode=mode)
                 package.write(compiled, f"{name}c")
 
     def remove(self) -> None:
-        """Take it away."""
+        """Delete the zip."""
         self._directory.cleanup()
 
 
@@ -141,5 +141,5 @@ def _source(module: str) -> Path:
 
 
 def import_path() -> str:
-    """Where a Python of this machine finds kgroup; empty where it is installed like any other package."""
+    """The directory where a Python of this machine finds kgroup; empty if kgroup is installed."""
     return "" if ROOT.parent.name in _INSTALLED else str(ROOT.parent)
