@@ -1,1 +1,1 @@
-"""Decisions about groups: functions from snapshots to values, without a client and without a clock."""
+"""Decisions about groups: pure functions from snapshots to values, without a Kafka client and without a clock."""

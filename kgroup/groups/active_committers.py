@@ -1,4 +1,4 @@
-"""Whether somebody commits to a group while it is Empty: its next commit would overwrite what we change."""
+"""Detects a client that commits to an Empty group: its next commit would overwrite kgroup's change. Pure."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _MOMENTS, _MOMENTS_OF_A_CONSUMER = 3, 2
 
 @dataclass(frozen=True, slots=True)
 class ActiveCommitter:
-    """The evidence: the last commit that is not ours, and how many there were.
+    """Evidence of an active committer: the last commit that kgroup did not make, and the number of such commits.
 
-    ``since_ms`` is when the group became Empty; None where that is longer ago than was read, or never was.
-    ``moments`` is at how many times they were made: one request commits many partitions at once.
+    ``since_ms`` is when the group became Empty; None if that is further back than the scan, or never happened.
+    ``moments`` is the number of different commit times: one request commits many partitions at once.
     """
 
     last: LoggedCommit
@@ -36,20 +36,22 @@ class ActiveCommitter:
 def active_committer(
     activity: Activity, ours: Collection[tuple[str, int, int]], now_ms: int, *, simple: bool
 ) -> ActiveCommitter | None:
-    """Who is likely to commit again, None where nothing shows that.
+    """The client that is likely to commit again; None if no commit indicates one.
 
-    ``ours`` are (topic, partition, offset) of commits that kgroup made itself. In a group that has become Empty
-    each other commit of the last five minutes counts, and of the last hour those that are made again and again:
-    members' closing ones lie before that record. A ``simple`` group
-    never had members, so its latest commit may be an administrator's, made once; there, somebody is active who
-    committed a partition at three moments within ten minutes, or at two with a leader epoch (which consumers
-    give and administrators don't), and whose next commit is not overdue: every 5 s, last seen 50 s ago, counts.
+    ``ours`` are (topic, partition, offset) of commits that kgroup made itself; they do not count. The final commits
+    of leaving members do not count either: they lie before the record that made the group Empty.
+    In a group that has become Empty, any other commit of the last five minutes counts. Commits of the last hour count
+    if their partition is committed regularly. A ``simple`` group never had members, so its latest commit may be a
+    single one by an administrator. There only regular commits of the last ten minutes count.
+    A partition is committed regularly if it has commits at three moments, or at two with a leader epoch (which
+    consumers send and administrators do not), and the next commit is not overdue. Example: a commit every 5 s, the
+    last one 50 s ago, counts.
     """
     mine = frozenset(ours)
     foreign = [c for c in activity.commits if (c.topic, c.partition, c.offset) not in mine]
     fresh = bool(foreign) and now_ms - foreign[-1].timestamp_ms < _FRESH_MS
     if not simple and not fresh:
-        # A single one that is not fresh may well be a reset that was made from another machine.
+        # A single older commit may well be a reset that was made from another machine.
         foreign = _in_rhythm(foreign, now_ms)
     if simple and activity.emptied_at_ms is None:
         foreign = _in_rhythm([c for c in foreign if now_ms - c.timestamp_ms < _RHYTHM_MS], now_ms)
@@ -60,7 +62,7 @@ def active_committer(
 
 
 def _in_rhythm(commits: Sequence[LoggedCommit], now_ms: int) -> list[LoggedCommit]:
-    """The commits on partitions that are committed again and again."""
+    """The commits on partitions that are committed regularly."""
     by_partition: dict[tuple[str, int], list[LoggedCommit]] = {}
     for commit in commits:
         by_partition.setdefault((commit.topic, commit.partition), []).append(commit)
@@ -79,7 +81,7 @@ def _goes_on(commits: Sequence[LoggedCommit], now_ms: int) -> bool:
 
 
 def refuse_active_committer(group_name: str, finding: ActiveCommitter, now_ms: int) -> Refused:
-    """The refusal to change offsets that somebody is about to overwrite."""
+    """The refusal ``active-committer``: another client would overwrite the changed offsets."""
     last = finding.last
     ago = format_duration(max(0, now_ms - last.timestamp_ms) // 1000)
     commits = f"{finding.count} in all" if finding.count > 1 else "the only one"

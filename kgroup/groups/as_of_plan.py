@@ -1,4 +1,4 @@
-"""Putting a group's commits back as they stood at a moment, whoever changed them since. Pure."""
+"""Plans to restore a group's commits of a past moment (``undo --as-of``), whichever client changed them since. Pure."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ def as_of_rows(
     logs: Mapping[TopicPartition, LogRange],
     topics: Mapping[str, str | KgroupError | None],
 ) -> list[ChangeRow]:
-    """A row for each partition that does not stand as it did then, or of which that can't be told: an error of its own.
+    """A row for each partition whose commit differs from the one in ``state``.
 
-    ``now`` is what stands there now, ``unread`` why that is not known; ``topics`` are the ids of the topics as they are
-    now (None: the broker gives none), or why they can't be told.
+    A partition whose past or present commit is unknown has a row with an error. ``now`` are the present commits,
+    ``unread`` the reasons why some could not be read. ``topics`` are the present topic ids (None: the broker gives
+    none), or the error of reading them.
     """
     rows = []
     for place in places_of(state, now, unread):
@@ -46,17 +47,17 @@ def as_of_rows(
 def places_of(
     state: LoggedState, now: Iterable[TopicPartition], unread: Iterable[TopicPartition]
 ) -> list[TopicPartition]:
-    """All partitions that had a commit, or have one."""
+    """All partitions that had a commit then, or have one now, or whose present commit is unknown."""
     return sorted({*state.partitions, *now, *unread})
 
 
 def unknown_commit(why: str) -> RowError:
-    """The error of a partition whose commit can't be told."""
+    """The error of a partition whose past commit is unknown."""
     return RowError(COMMIT_UNKNOWN, why, exit_code=ExitCode.PARTLY)
 
 
 def made_anew(stood: Stood, topic_id: str | None) -> RowError | None:
-    """The error of a commit on a topic that has another id (None: the broker gives none) by now; None: it has not."""
+    """The error ``topic-recreated`` if the topic of a past commit has another id now; None if not, or not known."""
     if stood.commit is None or topic_id is None or stood.topic_id in (None, topic_id):
         return None
     return RowError("topic-recreated", _MADE_ANEW, exit_code=ExitCode.REFUSED)

@@ -1,6 +1,6 @@
-"""A plan to change committed offsets: a row a partition, old and new, and what that means for its records. Pure.
+"""A plan to change committed offsets: a row per partition with the old and the new commit. Pure.
 
-The plan that is shown is the one that is applied.
+kgroup applies exactly the plan that it shows.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class ChangeRow:
-    """One partition's commit before and after; ``new`` None is no commit (or, with ``error``, no change).
+    """One partition's commit before and after a change. ``new`` None: no commit (or, with ``error``, no change).
 
-    ``partition`` is None where a whole topic is not there, which is an error. ``clamped`` is why the offset is
-    another than was asked for. ``done`` is None before it was tried; ``read_back`` is what stood there afterwards,
-    None for no commit, and where that was not read: ``unread`` then.
+    ``partition`` is None in the row of a topic that does not exist, which has an ``error``. ``clamped`` is the reason
+    why the new offset is not the requested one. ``done`` is None before the attempt. ``read_back`` is the commit that
+    verification found; None if there was none, or if it could not be read (then ``unread`` is True).
     """
 
     group: str
@@ -41,25 +41,25 @@ class ChangeRow:
 
     @property
     def place(self) -> TopicPartition:
-        """(topic, partition) of a row that has one."""
+        """(topic, partition); the row must have a partition."""
         assert self.partition is not None
         return self.topic, self.partition
 
     @property
     def name(self) -> str:
-        """``orders:7``, as the flags take it."""
+        """``orders:7``, as ``--topic`` takes it."""
         return self.topic if self.partition is None else f"{self.topic}:{self.partition}"
 
     @property
     def proved(self) -> bool:
-        """Whether what was to stand there was found there afterwards."""
+        """Whether verification found the new commit after the change."""
         return bool(self.done) and not self.unread and self.read_back == self.new
 
     @property
     def skipped(self) -> int | None:
-        """Offsets that the group would have read and now will not; None where old or new is no commit.
+        """The number of unread offsets that the group will not read; None if the old or new commit is None.
 
-        What lies below the log start is gone anyway: old 5, log [100, 120), new 110 skips 10.
+        Offsets below the log start do not count: old 5, log [100, 120), new 110 skips 10.
         """
         if self.old is None or self.new is None:
             return None
@@ -68,7 +68,7 @@ class ChangeRow:
 
     @property
     def repeated(self) -> int | None:
-        """Offsets that the group has committed and will read again; None where old or new is no commit."""
+        """The number of committed offsets that the group will read again; None if the old or new commit is None."""
         if self.old is None or self.new is None:
             return None
         end = min(self.old.offset, self.log.end) if self.log else self.old.offset
@@ -76,18 +76,24 @@ class ChangeRow:
 
     @property
     def gone(self) -> int | None:
-        """Offsets from the old commit on that the log holds no more; None where that is not known."""
+        """How far the old commit is outside the log, in offsets; 0 if inside, None if not known.
+
+        Old 5, log [100, 120): 95.
+        """
         if self.old is None or self.log is None:
             return None
         return max(0, self.log.start - self.old.offset, self.old.offset - self.log.end)
 
     @property
     def changes(self) -> bool:
-        """Whether the commit is another one afterwards; what is written again as it is keeps it from expiring."""
+        """Whether the new commit differs from the old one. kgroup writes an equal one too: it then expires later."""
         return self.old != self.new
 
     def ended(self, read_back: Commit | None, *, unread: bool = False) -> ChangeRow:
-        """The same, done. Spelled out: ``replace`` takes ten times as long, and there may be 10,000 rows."""
+        """The row after the change was made.
+
+        It does not use ``replace``, which takes ten times as long: there may be 10,000 rows.
+        """
         return ChangeRow(
             self.group,
             self.topic,
@@ -104,7 +110,7 @@ class ChangeRow:
         )
 
     def failing(self, error: RowError) -> ChangeRow:
-        """The same, but it can't be done."""
+        """The row with an error: it cannot be changed, or the change failed."""
         return replace(self, error=replace(error, group=self.group, topic=self.topic, partition=self.partition))
 
     def document(self) -> dict[str, Any]:
@@ -131,12 +137,12 @@ class ChangeRow:
 
 @dataclass(frozen=True, slots=True)
 class ChangePlan:
-    """What a verb is going to do.
+    """What a command will change.
 
-    ``groups`` are those that were read, as they are now; ``created`` and ``deleted`` the names of those that
-    come into being and go, with all their offsets. ``converted`` are those that change their type, with the new
-    one, after their rows are done; ``configs`` are dynamic configs of groups that are to be set, None deletes one.
-    ``errors`` are failures that are no row's. ``unusual`` is what a person ought to look at twice.
+    ``groups`` are the groups as they were read. ``created`` and ``deleted`` are names of groups; deletion includes all
+    offsets. ``converted`` maps groups to their new type; kgroup converts them after their rows are done. ``configs``
+    are dynamic configs of groups to be set; the value None deletes one. ``errors`` are failures that belong to no row.
+    ``unusual`` are sentences about effects that the user may not have meant.
     """
 
     groups: tuple[Group, ...]
@@ -150,17 +156,17 @@ class ChangePlan:
 
     @property
     def whole(self) -> frozenset[str]:
-        """The groups that are changed as a whole: deleted, converted or configured, each a row of its own."""
+        """The groups that are changed as a whole: deleted, converted or configured. Each counts as one row."""
         return self.deleted | self.converted.keys() | self.configs.keys()
 
     @property
     def only_configured(self) -> frozenset[str]:
-        """The groups nothing of which changes but their configs: that works on live ones too."""
+        """The groups of which only the configs change; that is possible while they have members."""
         return frozenset(self.configs.keys() - self.converted.keys() - self.deleted)
 
     @property
     def size(self) -> int:
-        """How many rows it has; groups that are changed whole count as one."""
+        """The number of rows; a group that is changed as a whole counts as one."""
         whole = self.whole
         return len(whole) + sum(row.group not in whole for row in self.rows)
 
@@ -170,7 +176,7 @@ class ChangePlan:
         return tuple(dict.fromkeys((*(row.group for row in self.rows), *sorted(self.whole))))
 
     def without(self, groups: Collection[str]) -> ChangePlan:
-        """What of it nothing stands in the way of: neither a row's own error nor those of these groups."""
+        """The plan without rows that have an error and without the changes of ``groups``."""
         rows = tuple(row for row in self.rows if row.error is None and row.group not in groups)
         converted = {name: kind for name, kind in self.converted.items() if name not in groups}
         configs = {name: own for name, own in self.configs.items() if name not in groups}
@@ -189,7 +195,7 @@ class ChangePlan:
 
     @property
     def skipped_ranges(self) -> list[OffsetRange]:
-        """The offsets that it skips and that can still be read."""
+        """The ranges that the plan skips and that the log still holds."""
         return [
             OffsetRange(*row.place, row.new.offset - row.skipped, row.new.offset)
             for row in self.rows
@@ -198,22 +204,22 @@ class ChangePlan:
 
     @property
     def moves(self) -> tuple[int, int]:
-        """(offsets that all rows together skip, and read again)."""
+        """(skipped offsets, repeated offsets), summed over all rows without an error."""
         rows = [row for row in self.rows if not row.error]
         return sum(row.skipped or 0 for row in rows), sum(row.repeated or 0 for row in rows)
 
 
 def committed(group: Group) -> dict[TopicPartition, Commit]:
-    """What a group has committed, by (topic, partition)."""
+    """The commits of a group, by (topic, partition)."""
     return {
         (partition.topic, partition.partition): partition.commit for partition in group.partitions if partition.commit
     }
 
 
 def stalled(group: Group, logs: Mapping[TopicPartition, LogRange]) -> set[TopicPartition]:
-    """The partitions that have unread records while most of the group's have none; empty where most have some.
+    """The partitions with unread records, if at most half of the group's partitions have some; otherwise empty.
 
-    That is what a poison pill looks like from outside, and all that the committed offsets alone can tell.
+    This pattern suggests a poison pill: a record that its consumer cannot process. Committed offsets show no more.
     """
     behind, known = set(), 0
     for place, commit in committed(group).items():
@@ -225,7 +231,10 @@ def stalled(group: Group, logs: Mapping[TopicPartition, LogRange]) -> set[TopicP
 
 
 def unusual_shift(rows: Sequence[ChangeRow], stuck: Collection[tuple[str, str, int]]) -> tuple[str, ...]:
-    """What a person who meant one poison pill would want to know: good records of other partitions are skipped."""
+    """Warnings that a shift skips good records, for a user who wants to skip one poison pill.
+
+    ``stuck`` are the (group, topic, partition) that ``stalled`` found.
+    """
     moved = [row for row in rows if not row.error and row.changes]
     hit = [row for row in moved if (row.group, *row.place) in stuck]
     good = [row for row in moved if row.skipped and (row.group, *row.place) not in stuck]
@@ -246,7 +255,7 @@ def unusual_shift(rows: Sequence[ChangeRow], stuck: Collection[tuple[str, str, i
 
 
 def unusual_commits(rows: Iterable[ChangeRow], created: Collection[str]) -> tuple[str, ...]:
-    """Partitions that get a first commit: what a topic that was put on many groups by mistake looks like."""
+    """A warning about partitions that get their first commit: ``--topic`` may name a topic by mistake."""
     new = [row for row in rows if row.old is None and row.new and not row.error and row.group not in created]
     if not new:
         return ()
@@ -257,7 +266,7 @@ def unusual_commits(rows: Iterable[ChangeRow], created: Collection[str]) -> tupl
 
 
 def _places(rows: Iterable[ChangeRow]) -> list[str]:
-    """``orders:0,3``, a word a topic, as --topic takes it."""
+    """One word per topic, as --topic takes it: ``orders:0,3``."""
     by_topic: dict[str, list[str]] = {}
     for row in rows:
         numbers = by_topic.setdefault(row.topic, [])

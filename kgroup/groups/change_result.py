@@ -1,4 +1,4 @@
-"""What came of a plan: what stood in its way, what was done, and the exit code that follows. Pure."""
+"""The result of a plan: refusals, changed rows, errors and the exit code. Pure."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from kgroup.support.errors import ExitCode, KgroupError, NotVerified
 NOT_EMPTY, UNKNOWN, COMMITS_MISSING = "not-empty", "outcome-unknown", "commits-missing"
 NOT_VERIFIED = NotVerified.code
 _DONE = frozenset({None, COMMITS_MISSING, NOT_VERIFIED})
-"""What a group that was changed as a whole may end with."""
+"""Error codes (None: no error) with which a group still counts as changed as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A refusal, and the group that it is about; None is the plan as a whole."""
+    """The reason why a group is not changed. ``group`` None: the whole plan is refused."""
 
     group: str | None
     error: KgroupError
 
     @property
     def row(self) -> RowError:
-        """The same, as a row's error."""
+        """The refusal as the error of a row."""
         return RowError.of(self.error, group=self.group)
 
 
@@ -43,14 +43,14 @@ class ChangedRow:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A plan and what came of it.
+    """A plan and the result of its execution, or of its dry run.
 
-    ``plan`` has the rows as they stand in the end. ``waits`` is True where a dry run would wait for groups to
-    be empty. ``id`` is the change's in the journal; None where it was not executed, or there is no journal.
-    ``backup`` is the file that stands in for the journal, None where there is one.
-    ``interrupted`` is the exit code of the signal that stopped it, None where none did. ``whole`` is what came
-    of each group that was to be changed as a whole, None where it was done; ``configured`` the same of their
-    configs. ``partial`` is whether what can be done is done though the rest can't.
+    ``plan`` has the rows in their final state. ``waits`` is True if the execution of this dry run would wait until
+    the groups are empty. ``id`` is the id of the change in the journal; None if it was not executed or there is no
+    journal. ``backup`` is the file that is used instead of the journal, None if there is a journal.
+    ``interrupted`` is the exit code for the signal that stopped the execution, None without a signal. ``whole`` has
+    the error of each group that was changed as a whole, None on success; ``configured`` has the same for configs.
+    ``partial`` is whether the possible changes are made although others are not possible (``--partial``).
     """
 
     plan: ChangePlan
@@ -66,14 +66,14 @@ class Result:
 
     @property
     def documents(self) -> tuple[ChangedRow, ...]:
-        """The rows as json has them, each with the id of the change."""
+        """The rows for the JSON form, each with the id of the change."""
         return tuple(ChangedRow(row, self.id) for row in self.plan.rows)
 
     @property
     def errors(self) -> tuple[RowError, ...]:
-        """Everything that stood in the way; a refusal, and a group that could not be changed as a whole, once.
+        """All errors. A refusal, and a group that could not be changed as a whole, are listed once.
 
-        What a dry run would wait for is none.
+        A group that is not empty yet is no error if the execution would wait for it (``waits``).
         """
         whole = self.plan.whole
         rows = (row.error for row in self.plan.rows if row.error and row.group not in whole)
@@ -84,7 +84,7 @@ class Result:
 
     @property
     def possible(self) -> ChangePlan:
-        """What of the plan nothing stands in the way of."""
+        """The part of the plan that is neither refused nor has an error."""
         refused = {refusal.group for refusal in self.refusals}
         if None in refused:
             return replace(self.plan, rows=(), deleted=frozenset(), converted={}, configs={})
@@ -92,20 +92,20 @@ class Result:
 
     @property
     def done(self) -> int:
-        """How many rows were changed; a group that was changed as a whole is one."""
+        """The number of changed rows; a group that was changed as a whole counts as one."""
         whole = self.plan.whole
         rows = sum(row.done is True for row in self.plan.rows if row.group not in whole)
         return rows + sum((error.code if error else None) in _DONE for error in self.whole.values())
 
     @property
     def unknown(self) -> int:
-        """How many rows may have been changed, or may yet be: their answers were lost."""
+        """The number of rows that may have been changed, or may still be: the broker's answers were lost."""
         rows = sum(row.error is not None and row.error.code == UNKNOWN for row in self.plan.rows)
         return rows + sum(error is not None and error.code == UNKNOWN for error in self.whole.values())
 
     @property
     def exit_code(self) -> ExitCode:
-        """Of the execution; of a plan, what the execution's would be."""
+        """The exit code of the execution; for a dry run, the code that the execution would have."""
         if self.interrupted is not None:
             return self.interrupted
         errors = self.errors
@@ -116,6 +116,6 @@ class Result:
 
 
 def _code_of(errors: Sequence[RowError]) -> ExitCode:
-    """Of what was not done at all: the errors' own code where they agree, else refused."""
+    """The exit code if nothing was done: the common code of all errors, or REFUSED if they differ."""
     codes = {error.exit_code for error in errors}
     return codes.pop() if len(codes) == 1 else ExitCode.REFUSED

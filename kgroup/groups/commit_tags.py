@@ -1,4 +1,4 @@
-"""The ids of plans, and the metadata by which kgroup's own commits are known in ``__consumer_offsets``. Pure."""
+"""Ids of catch-up plans, and the commit metadata that marks kgroup's own commits. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 ID_ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
-"""The journal's: nothing in it is taken for something else when it is read aloud."""
+"""Characters of ids, those of the journal too: no two of them are confused when an id is read aloud."""
 
 _ID = rf"cu-[{ID_ALPHABET}]{{4}}"
 _NUMBER = "(0|[1-9][0-9]{0,18})"
@@ -17,7 +17,7 @@ _MARK = rf"kgroup ({_ID}) (0|[1-9][0-9]{{0,17}}) (?:(release|back)|(release) {_N
 
 
 class TagPurpose(StrEnum):
-    """What a commit of kgroup's did: moved the group to the head, or back into its gap."""
+    """The purpose of a commit by kgroup: the release to the log end, or a move back into the gap."""
 
     RELEASE = "release"
     BACK = "back"
@@ -25,10 +25,10 @@ class TagPurpose(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CatchupCommitTag:
-    """Which plan's runner made a commit, in which epoch, and what for. What stood there before is in the plan.
+    """The plan, runner epoch and purpose of a commit by kgroup; the plan has the commit that it replaced.
 
-    ``start`` is, with a release, where the gap begins that ends at the commit's own offset: it says what is pending
-    even when the ledger is lost. None in marks of older versions, and with a move back.
+    ``start`` is the first offset of the released gap, which ends at the commit's own offset. It shows what is pending
+    even if the ledger is lost. None in tags of older versions, and for a move back.
     """
 
     plan_id: str
@@ -38,13 +38,13 @@ class CatchupCommitTag:
 
     @property
     def metadata(self) -> str:
-        """``kgroup cu-7f3a 3 release 70``, to be committed with the offset."""
+        """The metadata of the commit: ``kgroup cu-7f3a 3 release 70``."""
         start = "" if self.start is None else f" {self.start}"
         return f"kgroup {self.plan_id} {self.epoch} {self.moved}{start}"
 
     @classmethod
     def of(cls, metadata: str) -> CatchupCommitTag | None:
-        """The mark that a commit carries; None where it is not kgroup's."""
+        """The tag in a commit's metadata; None if kgroup did not make the commit."""
         found = re.fullmatch(_MARK, metadata)
         if found is None:
             return None
@@ -54,7 +54,7 @@ class CatchupCommitTag:
 
 
 def new_plan_id(taken: Collection[str] = ()) -> str:
-    """``cu-7f3a``: short, random, and not one of ``taken``."""
+    """A short random id that is not in ``taken``, like ``cu-7f3a``."""
     while True:
         made = "cu-" + "".join(secrets.choice(ID_ALPHABET) for _ in range(4))
         if made not in taken:
@@ -62,5 +62,5 @@ def new_plan_id(taken: Collection[str] = ()) -> str:
 
 
 def is_plan_id(text: str) -> bool:
-    """Whether a plan can be called that; a group's name is looked up otherwise."""
+    """Whether ``text`` has the form of a plan id; callers take any other text as a group's name."""
     return re.fullmatch(_ID, text) is not None

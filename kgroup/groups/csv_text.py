@@ -1,4 +1,4 @@
-"""CSV read strictly, with the place of every field in the file; the csv module tells neither. Pure."""
+"""A strict CSV reader that reports the position of every field; Python's csv module does neither. Pure."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-# Possessive: without it, a quote that is never closed would be found closed at an earlier doubled one.
+# Possessive (``*+``): otherwise the match of an unclosed quote would backtrack and end at an earlier doubled quote.
 _FIELD = re.compile(r'"((?:[^"]++|"")*+)"|([^",\r\n]*)')
 _AFTER_FIELD = re.compile(r",|\r?\n|\Z")
 
 
 @dataclass(frozen=True, slots=True)
 class CsvRow:
-    """The fields of a row; ``line`` is where it begins, from 1, and ``starts`` where each field does, from 0.
+    """The fields of a row. ``line`` is its first line, from 1; ``starts`` are the positions of the fields, from 0.
 
-    ``said_empty`` are the numbers of the fields that are written as ``""``, and not left out.
+    ``said_empty`` are the indexes of fields that are written as ``""``, as opposed to fields without any text.
     """
 
     fields: tuple[str, ...]
@@ -26,14 +26,14 @@ class CsvRow:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is no CSV, and where in the text it stands, from 0."""
+    """A syntax error, and its position in the text, from 0."""
 
     message: str
     at: int
 
 
 def read_rows(text: str) -> Iterator[CsvRow | Fault]:
-    """The rows of RFC 4180 text, with LF or CR LF, empty lines left out; after a fault it goes on a line later."""
+    """The rows of RFC 4180 text with LF or CR LF, without empty lines. After a fault it continues on the next line."""
     at, line = 0, 1
     while at < len(text):
         first_line = line
@@ -65,12 +65,12 @@ def read_rows(text: str) -> Iterator[CsvRow | Fault]:
 
 
 def place(text: str, at: int) -> tuple[int, int]:
-    """Line and column, both from 1, of a position in the text; columns count characters."""
+    """The line and column of a position in the text, both from 1; columns count characters."""
     return text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
 
 
 def _fault(text: str, field: re.Match[str]) -> Fault:
-    """Why nothing that may follow a field follows this one."""
+    """The fault at a field that is not followed by a comma, a line end or the end of the text."""
     if field[1] is not None:
         return Fault("text after the closing quote", field.end())
     if text[field.start()] == '"':

@@ -1,4 +1,4 @@
-"""Groups out of the JSON that ``kgroup describe -o json`` wrote. Pure; what is broken is named with its place."""
+"""Reads groups from the JSON of ``kgroup describe -o json``; errors name the field. Pure."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ _HINT = "kgroup describe GROUP -o json > FILE writes such a file"
 
 
 def parse_described(text: str, source: str) -> tuple[Group, ...]:
-    """The groups of a document, or of one of its subjects alone, as far as members and partitions go.
+    """The groups of a document, or of a single item of its ``data``, with members and partitions.
 
-    ``source`` is what the file is called. Raises UsageError for what is not such a document, with the place.
+    Commits and log ranges are not read. ``source`` is the file's name for messages. Raises UsageError, with the path
+    of the field, if the text is not such a document.
     """
     try:
         document = json.loads(text)
@@ -47,7 +48,7 @@ def parse_described(text: str, source: str) -> tuple[Group, ...]:
 
 
 class _Fields:
-    """An object of the document; whatever is missing or of another kind is an error that names the place."""
+    """An object of the document. A missing field, or one of another type, raises UsageError with the field's path."""
 
     def __init__(self, source: str, place: str, value: object) -> None:
         self._source, self._place = source, place

@@ -1,4 +1,4 @@
-"""Groups whose offsets a framework owns: it keeps them elsewhere too, or moves them itself."""
+"""Detects groups whose offsets a framework owns: it also stores them elsewhere, or moves them itself. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kgroup.model.groups import Group, ListedGroup, Member, Partition, is_of_con
 from kgroup.support.errors import Refused
 from kgroup.support.quoting import quote
 
-# Patterns as text: re compiles them at their first use, and keeps them.
+# Patterns are text: re compiles them at their first use and caches them, which keeps the import fast.
 _SPARK = r"spark-kafka-(?:source|relation)-"
 _FLINK = r"(?i)(?:.*[^a-z0-9])?flink(?:[^a-z0-9].*)?|KafkaSource--?[0-9]{12,}"
 _SINK_GROUP, _SINK_CLIENT = "connect-", "connector-consumer-"
@@ -25,9 +25,9 @@ _LATEST_PLAUSIBLE_MS = 1 << 42
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Whose offsets they are, by what that is recognised (in parentheses), and what to do instead.
+    """The framework that owns the offsets, the evidence (in parentheses), and what to do instead.
 
-    ``remedy`` may have several lines; the commands in it change nothing as they stand.
+    ``remedy`` may have several lines. A command in it is a dry run or a placeholder: it changes nothing as printed.
     """
 
     framework: str
@@ -36,10 +36,10 @@ class Owner:
 
 
 def foreign_owner(group: Group | ListedGroup) -> Owner | None:
-    """The framework that owns a group's offsets, None where nothing shows one.
+    """The framework that owns a group's offsets; None if there is no evidence of one.
 
-    A wrong refusal costs somebody minutes at night, so a name alone counts only where a framework makes it, and
-    nothing else contradicts: Flink's consumers, for one, are never members.
+    A wrong refusal costs an operator minutes during an incident. So a name alone counts only if the framework itself
+    generates it and nothing contradicts it: a group with members is not Flink's, whose consumers never join.
     """
     members = (group.members or ()) if isinstance(group, Group) else ()
     partitions = group.partitions if isinstance(group, Group) else ()
@@ -54,7 +54,7 @@ def foreign_owner(group: Group | ListedGroup) -> Owner | None:
 
 
 def refuse_foreign_owner(group_name: str, owner: Owner) -> Refused:
-    """The refusal to change a framework's offsets."""
+    """The refusal ``foreign-owner``: the offsets belong to a framework."""
     relation = "is" if owner.framework.startswith("a ") else "belongs to"
     return Refused(
         f"{group_name} {relation} {owner.framework}",
@@ -107,7 +107,7 @@ def _by_type(group: Group | ListedGroup) -> Owner | None:
 
 
 def _sink_connector(name: str, members: Sequence[Member]) -> Owner | None:
-    """The consumers of a sink connector: ``connect-NAME``, unless it was configured otherwise."""
+    """The owner if these are the consumers of a sink connector: the group is ``connect-NAME`` by default."""
     client = next((m.client_id for m in members if m.client_id.startswith(_SINK_CLIENT)), None)
     if client is not None:
         connector, evidence = client[len(_SINK_CLIENT) :].rpartition("-")[0], f'(client id "{client}")'
@@ -119,7 +119,7 @@ def _sink_connector(name: str, members: Sequence[Member]) -> Owner | None:
 
 
 def _connect_requests(connector: str) -> str:
-    """KIP-875: a connector is stopped first; Connect from 3.6 on."""
+    """The REST requests that move a connector's offsets (KIP-875, Connect 3.6 and later); it must be stopped first."""
     path = f"/connectors/{quote_url(connector, safe='')}"
     return f"PUT {path}/stop, then PATCH {path}/offsets"
 
@@ -154,9 +154,9 @@ def _is_repartition_topic(topic: str, group: str) -> bool:
 
 
 def _is_streams_metadata(metadata: str) -> bool:
-    """Whether this is what Streams commits (TopicPartitionMetadata): base64 of a version and its stream time.
+    """Whether this is the commit metadata of Kafka Streams (TopicPartitionMetadata), in base64.
 
-    A byte 1 or 2, the time in ms (-1: none yet), and from version 2 on perhaps more.
+    A version byte 1 or 2, the stream time as 8 bytes in ms (-1: none yet), and in version 2 possibly more.
     """
     if len(metadata) < 12:
         return False
@@ -182,7 +182,7 @@ def _spark(name: str) -> Owner | None:
 
 
 def _flink(group: Group | ListedGroup) -> Owner | None:
-    """By its name, and only where there never was a member: Flink assigns partitions itself."""
+    """The owner by the group's name, only if the group never had members: Flink assigns partitions itself."""
     if group.protocol_type != "" or not re.fullmatch(_FLINK, group.name):
         return None
     return Owner(

@@ -1,4 +1,4 @@
-"""What members are called on a page."""
+"""The names of members on a page."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kgroup.model.groups import Group, Member
 
 
 def member_names(group: Group) -> dict[str, str]:
-    """By member id: instance id, else client id, and where that is not unique the member id itself."""
+    """Names by member id: the instance id, otherwise the client id; the member id itself if that is not unique."""
     uses = Counter(_name(member) for member in group.members or ())
     return {
         member.member_id: _name(member) if uses[_name(member)] == 1 else member.member_id
@@ -17,7 +17,7 @@ def member_names(group: Group) -> dict[str, str]:
 
 
 def labels(group: Group) -> dict[str, str]:
-    """The same where hosts stand beside the names: members with one client id on different hosts are told apart."""
+    """Names for pages that show the host too: one client id on different hosts is unique enough."""
     members = group.members or ()
     uses = Counter((_name(member), member.host) for member in members)
     return {m.member_id: _name(m) if uses[_name(m), m.host] == 1 else m.member_id for m in members}

@@ -1,9 +1,9 @@
-"""Committed offsets as files keep them: kafka-consumer-groups.sh's CSV, kgroup's CSV, JSON and YAML. Pure.
+"""Files of committed offsets: the CSV of kafka-consumer-groups.sh, and kgroup's CSV, JSON and YAML. Pure.
 
-Kafka's tool has two forms of CSV, both without a header (its ``CsvUtils``): ``topic,partition,offset`` where one
-``--group`` was given, ``group,topic,partition,offset`` for several or ``--all-groups``. It quotes values longer than
-24 characters, writes in no order, and ends with an empty line. kafka-share-groups.sh, since KAFKA-20524, has only the
-first form. Files of both forms with a header are read too, so that a release that adds one breaks nothing here.
+Kafka's tool has two forms of CSV, both without a header (its ``CsvUtils``): ``topic,partition,offset`` for one
+``--group``, ``group,topic,partition,offset`` for several or ``--all-groups``. It quotes values longer than 24
+characters, writes in no order, and ends with an empty line. kafka-share-groups.sh, since KAFKA-20524, has only the
+first form. kgroup reads both forms with a header too, in case a later release adds one.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ T = TypeVar("T", bound="str | int")
 
 @dataclass(frozen=True, slots=True)
 class FileRow:
-    """A committed offset as a file has it.
+    """A committed offset in a file.
 
-    ``group`` is None in the form without groups. ``offset`` is None where the file says that there was no commit
-    (backups, and rows of ``kgroup describe -o csv``). ``leader_epoch`` and ``metadata`` are None where the file does
-    not tell. ``line`` counts from 1; it is 0 in JSON and YAML, whose rows have no line of their own.
+    ``group`` is None in the form without groups. ``offset`` is None if the file states that there was no commit
+    (backups, and rows of ``kgroup describe -o csv``). ``leader_epoch`` and ``metadata`` are None if the file does not
+    have them. ``line`` counts from 1; it is 0 in JSON and YAML, whose rows have no line of their own.
     """
 
     group: str | None
@@ -50,17 +50,17 @@ class FileRow:
 
     @property
     def key(self) -> tuple[str | None, str, int]:
-        """What there may be once in a file."""
+        """(group, topic, partition), which must be unique in a file."""
         return self.group, self.topic, self.partition
 
 
 @dataclass(frozen=True, slots=True)
 class GroupOffsets:
-    """The commits of a group as export and backups write them; None: there was no commit, said explicitly.
+    """The commits of a group as export and backups write them. A commit None states that there was none.
 
-    ``as_of`` is when they stood (RFC 3339) where they come out of ``__consumer_offsets``: the moment that was asked
-    for, or the time of the group's newest record. None: its coordinator was asked. ``hidden_commits`` are those that
-    the broker did not show, see ``Group``.
+    ``as_of`` is the moment of the commits (RFC 3339) if they were read from ``__consumer_offsets``: the requested
+    moment, or the time of the group's newest record. None: the coordinator was asked. ``hidden_commits`` are commits
+    that the broker omits, see ``Group``.
     """
 
     group: str
@@ -93,10 +93,13 @@ class GroupOffsets:
 
 
 def kcg_csv(rows: Iterable[tuple[str, str, int, int]], *, with_group: bool) -> str:
-    """(group, topic, partition, offset) as kafka-consumer-groups.sh reads it with ``--from-file``: no header."""
+    """CSV without a header, as kafka-consumer-groups.sh reads it with ``--from-file``.
+
+    ``rows`` are (group, topic, partition, offset); the group is written only if ``with_group``.
+    """
     lines = []
     for row in rows:
-        # csv quotes a carriage return only where it is part of the row's end.
+        # csv quotes a carriage return only if it is part of the row's end.
         line = io.StringIO()
         csv.writer(line).writerow(row if with_group else row[1:])
         lines.append(line.getvalue()[:-2] + "\n")
@@ -104,10 +107,10 @@ def kcg_csv(rows: Iterable[tuple[str, str, int, int]], *, with_group: bool) -> s
 
 
 def parse_offsets(text: str, source: str) -> tuple[FileRow, ...]:
-    """The rows of a file, whose form is told by what is in it; ``source`` is what messages call it.
+    """The rows of a file; its format is detected from its content. ``source`` is the file's name for messages.
 
     Raises UsageError with source, line and column (JSON and YAML: the path) of the first bad rows, and for a file
-    that has no offsets at all.
+    without any offsets.
     """
     text = text.removeprefix("\ufeff")
     faults = _Faults(source)
@@ -133,7 +136,7 @@ def parse_offsets(text: str, source: str) -> tuple[FileRow, ...]:
 
 @dataclass(slots=True)
 class _Faults:
-    """What is wrong with a file, each with its place in it; the first few are kept."""
+    """The errors of a file, each with its position; only the first 5 are kept, all are counted."""
 
     source: str
     lines: list[str] = field(default_factory=list)
@@ -153,7 +156,7 @@ class _Faults:
 
 
 class _BadValue(ValueError):
-    """A value that can't be; ``name`` is the column or field that has it."""
+    """An invalid value; ``name`` is its column or field."""
 
     def __init__(self, name: str, message: str) -> None:
         super().__init__(message)
@@ -161,7 +164,7 @@ class _BadValue(ValueError):
 
 
 def _without_twins(rows: Iterable[tuple[str, FileRow]], faults: _Faults) -> tuple[FileRow, ...]:
-    """The rows, each with where it stands; the same partition twice is a fault, whatever the offsets are."""
+    """The rows without their positions; the same partition twice is a fault, even with equal offsets."""
     seen: dict[tuple[str | None, str, int], str] = {}
     found = []
     for spot, row in rows:
@@ -187,7 +190,7 @@ def _number(value: str | int, name: str, most: int) -> int:
 
 
 def _named(value: str, name: str) -> str:
-    """A name of a group or topic. Raises _BadValue where it can be none."""
+    """The name of a group or topic. Raises _BadValue if it is empty or not UTF-8."""
     if not value:
         raise _BadValue(name, f"{name} is empty")
     try:
@@ -207,7 +210,7 @@ def _shown(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """Which column has what; ``width`` is how many there are, ``line`` where that was decided."""
+    """The index of each column. ``width`` is the number of columns, ``line`` the line that determined the layout."""
 
     columns: Mapping[str, int]
     width: int
@@ -215,7 +218,7 @@ class _Layout:
 
     @classmethod
     def of(cls, row: CsvRow) -> _Layout:
-        """By the first row: its header, or as many columns as it has. Raises _BadValue."""
+        """The layout by the first row: its header, or its number of columns. Raises _BadValue."""
         names = _header(row)
         if names is None:
             known = CSV_HEADER[:4] if len(row.fields) == 4 else CSV_HEADER[1:4]
@@ -230,11 +233,11 @@ class _Layout:
         return cls(columns | {"offset": columns[offset]}, len(names), row.line)
 
     def row(self, row: CsvRow) -> FileRow:
-        """What the row says. Raises _BadValue."""
+        """The committed offset in a row. Raises _BadValue."""
         group, epoch, metadata = (self._text(row, name) for name in ("group", "leader_epoch", "metadata"))
         offset = self._offset(row)
         return FileRow(
-            # Kafka knows a group whose id is empty, but an empty field is more often a variable that is not set.
+            # Kafka allows a group with an empty id, but an empty field is more often a variable that is not set.
             group=group if group is None or self.columns["group"] in row.said_empty else _named(group, "group"),
             topic=_named(row.fields[self.columns["topic"]], "topic"),
             partition=_number(row.fields[self.columns["partition"]], "partition", _MOST_INT32),
@@ -245,12 +248,12 @@ class _Layout:
         )
 
     def start(self, row: CsvRow, name: str) -> int:
-        """Where the field of this name stands in the text."""
+        """The position in the text of the field with this name."""
         index = self.columns.get(name, 0)
         return row.starts[min(index, len(row.starts) - 1)]
 
     def _offset(self, row: CsvRow) -> int | None:
-        """None in a file with a header, where the field is empty and nothing says that it could not be read."""
+        """The offset; None if the ``committed`` column is empty. Raises _BadValue if the row states an error."""
         text = row.fields[self.columns["offset"]]
         if text or "committed" not in self.columns:
             return _number(text, "offset", _MOST_INT64)
@@ -264,7 +267,7 @@ class _Layout:
 
 
 def _is_csv(first: CsvRow | Fault | None) -> bool:
-    """Whether the first row can only be one of offsets, or a header of them."""
+    """Whether the first row is a row of offsets or a header of such rows."""
     if not isinstance(first, CsvRow):
         return False
     return _has_numbers(first) or _header(first) is not None
@@ -275,7 +278,7 @@ def _has_numbers(row: CsvRow) -> bool:
 
 
 def _header(row: CsvRow) -> list[str] | None:
-    """The names of the columns. Numbers make it a row, though its group be ``topic`` and its topic ``partition``."""
+    """The column names; None if it is no header. A row that ends in two numbers is none, whatever its names are."""
     if _has_numbers(row):
         return None
     names = [text.strip().lower() for text in row.fields]
@@ -340,7 +343,7 @@ def _load_yaml(text: str, source: str) -> Any:
 
 
 def _document_rows(document: Any, faults: _Faults) -> Iterator[tuple[str, FileRow]]:
-    """The rows of an envelope of ``kgroup export``, or of a plain list of offsets as kcl writes and reads it."""
+    """The rows of a document by ``kgroup export``, or of a plain list of offsets as kcl writes and reads it."""
     if isinstance(document, list):
         yield from _offset_rows(document, "", None, faults)
         return
@@ -356,7 +359,7 @@ def _document_rows(document: Any, faults: _Faults) -> Iterator[tuple[str, FileRo
         path = f"data[{number}]"
         try:
             name = _value(group, "group", str)
-            if name:  # Kafka knows a group whose id is empty
+            if name:  # Kafka allows a group with an empty id
                 _named(name, "group")
             offsets = group["offsets"] if isinstance(group.get("offsets"), list) else None
             if offsets is None:
@@ -382,7 +385,7 @@ def _offset_row(item: Any, group: str | None) -> FileRow:
     """Raises _BadValue."""
     topic = _named(_value(item, "topic", str), "topic")
     partition = _number(_value(item, "partition", int), "partition", _MOST_INT32)
-    # The offset has to be there, if only as null: a file of another kind must not read as "there was no commit".
+    # The offset must be present, even if null: a file of another kind must not be read as "there was no commit".
     if "offset" not in item:
         raise _BadValue("offset", "offset is missing")
     offset = _optional(item, "offset", int)
@@ -403,7 +406,7 @@ def _optional(item: Mapping[str, Any], name: str, kind: type[T]) -> T | None:
 
 
 def _value(item: Any, name: str, kind: type[T]) -> T:
-    """The field, of exactly this type (true is no number). Raises _BadValue."""
+    """The field, of exactly this type (true is not a number). Raises _BadValue."""
     if not isinstance(item, dict):
         raise _BadValue(name, f"{_shown(item)} is no object")
     if name not in item:

@@ -1,4 +1,4 @@
-"""The rows of a reset: which partitions, where each goes, and what a person ought to know of it. Pure."""
+"""The rows of a reset: the partitions, the target offset of each, and warnings. Pure."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ from kgroup.support.errors import ExitCode, KgroupError, NotFound, UsageError
 from kgroup.support.units import human_count
 
 Partitions = Mapping[str, frozenset[int] | KgroupError]
-"""The partitions that each topic has, or why they can't be told."""
+"""The partitions of each topic, or the error of reading them."""
 
 
 def places_of(
     topics: Sequence[TopicChoice] | None, commits: Iterable[TopicPartition], partitions: Partitions
 ) -> list[TopicPartition]:
-    """The partitions that ``--topic`` means; without it, those that the group has committed.
+    """The partitions that ``--topic`` selects; without it, those with a commit of the group.
 
-    Of a topic alone all partitions are meant, with a commit or without, as for kafka-consumer-groups.sh.
+    A topic without partition numbers selects all its partitions, with or without a commit, as in
+    kafka-consumer-groups.sh.
     """
     if topics is None:
         return sorted(commits)
@@ -46,7 +47,7 @@ def places_of(
 
 
 def within(topics: Sequence[TopicChoice] | None, places: Iterable[TopicPartition]) -> list[TopicPartition]:
-    """Those of ``places`` that ``--topic`` means too; all without it."""
+    """Those of ``places`` that ``--topic`` selects; all of them without ``--topic``."""
     if topics is None:
         return sorted(places)
     by_topic = {choice.topic: choice.partitions for choice in topics}
@@ -65,7 +66,7 @@ def reset_row(
     log: Positions | KgroupError | None,
     partitions: Partitions,
 ) -> ChangeRow:
-    """One partition's row; with an error where it can't be moved."""
+    """The row of one partition; it has an error if the partition cannot be reset."""
     if missing := _missing(place, partitions):
         return ChangeRow(group, *place, old, None).failing(missing)
     if log is None or isinstance(log, KgroupError):
@@ -95,9 +96,9 @@ def _missing(place: TopicPartition, partitions: Partitions) -> RowError | None:
 def missing_topics(
     group: str, topics: Sequence[TopicChoice] | None, partitions: Partitions, committed: Iterable[str]
 ) -> Iterator[ChangeRow]:
-    """Rows, with their errors, for topics that are named without partitions and are not there.
+    """Rows with an error for topics that are named without partitions and cannot be read or do not exist.
 
-    ``committed`` are the topics that the group has to do with: a typo comes near one of them.
+    ``committed`` are the group's own topics; the error suggests those with a similar name, in case of a typo.
     """
     known = sorted(set(committed))
     for choice in topics or ():
@@ -113,7 +114,7 @@ def missing_topics(
 
 
 def out_of_range(rows: Iterable[ChangeRow]) -> list[ChangeRow]:
-    """The rows whose old commit lies outside the log, with what is gone and what can still be read."""
+    """The rows with an error, and those whose old commit is outside the log, with a note on what can still be read."""
     found = []
     for row in rows:
         if row.error or (row.gone and row.log):
@@ -132,10 +133,10 @@ def _loss(row: ChangeRow) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class ResetRequest:
-    """What was asked for, checked.
+    """A validated request for a reset.
 
-    ``scenario`` is None where a file or another group (``from_group``) says where to; ``topics`` None is all that
-    is committed; ``only_out_of_range`` leaves out what the log still has.
+    ``scenario`` is None if a file or another group (``from_group``) has the target offsets. ``topics`` None: all
+    committed partitions. ``only_out_of_range`` selects only partitions whose commit is outside the log.
     """
 
     scenario: ResetScenario | None
@@ -148,7 +149,7 @@ class ResetRequest:
 def topics_of(
     name: str, named: Collection[str], topics: tuple[TopicChoice, ...] | None, commits: Iterable[TopicPartition]
 ) -> tuple[TopicChoice, ...] | None:
-    """The topics that are meant for one group; one that a pattern found gets no commits on topics it never had."""
+    """The selected topics for one group. A group that is not ``named`` gets no commits on topics new to it."""
     if topics is None or name in named:
         return topics
     known = {topic for topic, _ in commits}
@@ -158,9 +159,11 @@ def topics_of(
 def scenarios_of_file(
     rows: Sequence[FileRow], groups: Groups, names: Sequence[str], place: str
 ) -> tuple[dict[str, ResetScenario], list[RowError]]:
-    """What the file says of each of ``names``, and errors; one without groups is about the only one that is named.
+    """The target offsets of each of ``names`` in a file, and the errors.
 
-    ``place`` is what the cluster is called.
+    A file without groups applies to the only named group; UsageError if there is not exactly one. An error is a named
+    group that is missing in the file, or with --all-groups a group of the file that does not exist. ``place`` is the
+    name of the cluster for messages.
     """
     by_group: dict[str, dict[TopicPartition, RequestedOffset]] = {}
     only = names[0] if len(names) == 1 and names_only(groups) else None
@@ -171,7 +174,7 @@ def scenarios_of_file(
                 "--from-file: this file has no groups in it, so exactly one group has to be named",
                 hint="kgroup reset GROUP --from-file FILE",
             )
-        if row.offset is None and row.line:  # csv: a partition without a commit, of which nothing is said
+        if row.offset is None and row.line:  # csv: a partition without a commit; it does not mean "delete the commit"
             continue
         by_group.setdefault(name, {})[row.topic, row.partition] = RequestedOffset(
             row.offset, row.leader_epoch, row.metadata
@@ -193,7 +196,7 @@ def scenarios_of_file(
 def unusual(
     groups: Sequence[Group], created: Collection[str], rows: Sequence[ChangeRow], scenario: ResetScenario | None
 ) -> tuple[str, ...]:
-    """What somebody who meant one partition, or another group, would like to know before."""
+    """Warnings for a user who may have meant a single partition or another group."""
     if scenario is None or isinstance(scenario, ToWanted):
         return ()
     first = unusual_commits(rows, created)

@@ -1,7 +1,7 @@
-"""Where a reset moves a partition's committed offset: the scenarios of kafka-consumer-groups.sh, and more. Pure.
+"""The target offset of a reset: the scenarios of kafka-consumer-groups.sh, and more. Pure.
 
-Results are Kafka's own tool's (GroupOffsetsResetter in its source): out of range is clamped to the log, a moment
-after the last record means the log end, ``--to-current`` without a commit means the log end.
+The results equal those of Kafka's own tool (GroupOffsetsResetter in its source): an offset out of range is clamped to
+the log, a moment after the last record means the log end, ``--to-current`` without a commit means the log end.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ISO_DURATION = (
 
 @dataclass(frozen=True, slots=True)
 class ResetTarget:
-    """What is to be committed, None for no commit; ``clamped`` and ``note`` say how it came about."""
+    """The commit to be made, None to delete it. ``clamped`` and ``note`` explain the offset in words."""
 
     commit: Commit | None
     clamped: str | None = None
@@ -36,14 +36,14 @@ class ResetTarget:
 
 
 class ResetScenario(Protocol):
-    """Where a partition's committed offset goes.
+    """Computes the target offset of a partition.
 
-    The leader epoch is set where the offset came from the log. An offset that stays keeps its commit byte for
-    byte; one that moves loses the old metadata, which was about another record.
+    The target has a leader epoch if its offset came from the log. If the offset does not change, the commit is kept
+    byte for byte. If it changes, the old metadata is dropped, because it belonged to another record.
     """
 
     def target(self, place: TopicPartition, old: Commit | None, log: Positions) -> ResetTarget | RowError:
-        """Where it goes, or why it can't."""
+        """The target of partition ``place`` with commit ``old``, or the reason why there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class ToEarliest:
     """The log start offset."""
 
     def target(self, place: TopicPartition, old: Commit | None, log: Positions) -> ResetTarget:
-        """See Scenario."""
+        """See ResetScenario."""
         return ResetTarget(_at(log.start, old))
 
 
@@ -60,27 +60,27 @@ class ToLatest:
     """The log end offset."""
 
     def target(self, place: TopicPartition, old: Commit | None, log: Positions) -> ResetTarget:
-        """See Scenario."""
+        """See ResetScenario."""
         return ResetTarget(_at(log.end, old))
 
 
 @dataclass(frozen=True, slots=True)
 class ToCurrent:
-    """The committed offset as it is; the log end where there is no commit."""
+    """The committed offset, unchanged; the log end if there is no commit."""
 
     def target(self, place: TopicPartition, old: Commit | None, log: Positions) -> ResetTarget:
-        """See Scenario."""
+        """See ResetScenario."""
         return ResetTarget(old) if old else ResetTarget(_at(log.end, None), note="no commit: the log end")
 
 
 @dataclass(frozen=True, slots=True)
 class ToTime:
-    """The first record of this moment (milliseconds since 1970) or later; the log end where there is none."""
+    """The first record of this moment (milliseconds since 1970) or later; the log end if there is none."""
 
     timestamp_ms: int
 
     def target(self, place: TopicPartition, old: Commit | None, log: Positions) -> ResetTarget:
-        """See Scenario."""
+        """See ResetScenario."""
         if log.at_time is None:
             return ResetTarget(_at(log.end, old), note="no record since then: the log end")
         return ResetTarget(_at(log.at_time, old))
@@ -93,18 +93,18 @@ class ToOffset:
     offset: int
 
     def target(self, place: TopicPartition, old: Commit | None, log: Positions) -> ResetTarget:
-        """See Scenario."""
+        """See ResetScenario."""
         return _clamped(RequestedOffset(self.offset), self.offset, old, log)
 
 
 @dataclass(frozen=True, slots=True)
 class ShiftBy:
-    """So many records forward, or back where it is negative."""
+    """``records`` offsets forward, or backward if negative."""
 
     records: int
 
     def target(self, place: TopicPartition, old: Commit | None, log: Positions) -> ResetTarget | RowError:
-        """See Scenario; without a commit there is nothing to shift."""
+        """See ResetScenario; the error ``no-commit`` without a commit."""
         if old is None:
             return RowError(
                 "no-commit",
@@ -119,9 +119,9 @@ class ShiftBy:
 
 @dataclass(frozen=True, slots=True)
 class RequestedOffset:
-    """What a file or another group says of one partition.
+    """The requested offset of one partition, from a file, an option or another group.
 
-    ``offset`` None: there is to be no commit. ``metadata`` None: it says nothing of it.
+    ``offset`` None: the commit shall be deleted. ``metadata`` None: no metadata is requested.
     """
 
     offset: int | None
@@ -131,12 +131,12 @@ class RequestedOffset:
 
 @dataclass(frozen=True, slots=True)
 class ToWanted:
-    """Each partition's own, by (topic, partition)."""
+    """A separate offset for each partition, by (topic, partition)."""
 
     offsets: Mapping[TopicPartition, RequestedOffset]
 
     def target(self, place: TopicPartition, old: Commit | None, log: Positions) -> ResetTarget:
-        """See Scenario."""
+        """See ResetScenario."""
         wanted = self.offsets[place]
         if wanted.offset is None:
             return ResetTarget(None, note="the commit is taken away" if old else None)
@@ -159,14 +159,14 @@ def _at(position: Position, old: Commit | None, metadata: str | None = None) -> 
 
 @dataclass(frozen=True, slots=True)
 class TopicChoice:
-    """A topic, and its partitions that are meant; None for all of them."""
+    """A topic and its selected partitions; None for all of them."""
 
     topic: str
     partitions: tuple[int, ...] | None
 
 
 def parse_topics(given: Sequence[str]) -> tuple[TopicChoice, ...]:
-    """``["orders:0,1", "audit"]``, as kafka-consumer-groups.sh takes it. Raises UsageError."""
+    """Parse ``--topic`` values as kafka-consumer-groups.sh does: ``["orders:0,1", "audit"]``. Raises UsageError."""
     chosen: dict[str, set[int] | None] = {}
     for word in given:
         topic, colon, rest = word.partition(":")
@@ -186,7 +186,7 @@ def parse_topics(given: Sequence[str]) -> tuple[TopicChoice, ...]:
 
 
 def parse_offset(given: Sequence[str]) -> ToOffset | ToWanted:
-    """``["17"]``, or ``["orders:0=17,orders:1=20"]`` for each partition its own. Raises UsageError."""
+    """Parse ``--to-offset`` values: ``["17"]``, or ``["orders:0=17,orders:1=20"]`` per partition. Raises UsageError."""
     if len(given) == 1 and "=" not in given[0]:
         return ToOffset(_offset(given[0], "--to-offset"))
     offsets: dict[TopicPartition, RequestedOffset] = {}
@@ -203,9 +203,9 @@ def parse_offset(given: Sequence[str]) -> ToOffset | ToWanted:
 
 
 def parse_moment(text: str, now: datetime, option: str = "--to-datetime") -> int:
-    """ISO 8601 in milliseconds since 1970; without a zone it is UTC, as for kafka-consumer-groups.sh.
+    """Parse an ISO 8601 moment into milliseconds since 1970. Without a zone it is UTC, as in kafka-consumer-groups.sh.
 
-    A time without a date (``03:05Z``) is the last one before ``now``. Raises UsageError.
+    A time without a date (``03:05Z``) is the last such time before ``now``. Raises UsageError.
     """
     stripped = text.strip()
     try:
@@ -226,7 +226,7 @@ def parse_moment(text: str, now: datetime, option: str = "--to-datetime") -> int
 
 
 def parse_ago(text: str, option: str = "--by-duration") -> float:
-    """ISO 8601's PnDTnHnMnS, or ``2h30m``, in seconds. Raises UsageError."""
+    """Parse an ISO 8601 duration (PnDTnHnMnS) or ``2h30m`` into seconds. Raises UsageError."""
     stripped = text.strip()
     found = re.fullmatch(_ISO_DURATION, stripped)
     if found and any(found[unit] for unit in "dhms"):

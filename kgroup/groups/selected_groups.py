@@ -1,4 +1,4 @@
-"""The groups that a verb is about: those of which enough was read, those to be created, and what failed. Pure."""
+"""The groups that a command changes: those that were read, those to be created, and the failures. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class SelectedGroups:
 
     @property
     def unread(self) -> dict[tuple[str, str, int], RowError]:
-        """Why a commit could not be read, by group, topic and partition: nobody knows what stands there."""
+        """The errors of commits that could not be read, by (group, topic, partition)."""
         return {
             (error.group, error.topic, error.partition): error
             for error in self.errors
@@ -27,12 +27,12 @@ class SelectedGroups:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All of them, those to be created last."""
+        """All names; those of groups to be created come last."""
         return (*(group.name for group in self.groups), *sorted(self.created))
 
 
 def readable(groups: Iterable[Group], errors: Sequence[RowError], created: Collection[str] = ()) -> SelectedGroups:
-    """The groups without those of which too little could be read to change them, even with --partial."""
+    """The groups without those that failed as a whole: these cannot be changed, even with --partial."""
     unread = {error.group for error in errors if error.topic is None}
     return SelectedGroups(
         tuple(group for group in groups if group.name not in unread), tuple(errors), frozenset(created)

@@ -1,4 +1,4 @@
-"""Which groups a command is about: by name, by pattern, narrowed by state, type and topic."""
+"""Selects the groups of a command: by name or pattern, filtered by state, type and topic. Pure."""
 
 from __future__ import annotations
 
@@ -30,10 +30,9 @@ STATES = (
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Groups, chosen the one way; None where nothing was said.
+    """The options that select groups; None: the option was not given.
 
-    ``names`` and ``group`` are names, ``regex`` a pattern for whole names; ``in_state`` and ``type`` are those that
-    stay.
+    ``names`` and ``group`` are names, ``regex`` is a pattern for whole names, ``in_state`` and ``type`` are filters.
     """
 
     names: list[str] | None = None
@@ -46,25 +45,25 @@ class Groups:
 
 @dataclass(frozen=True, slots=True)
 class Selection(Groups):
-    """The same, narrowed to topics that the groups have to do with, and counted, for verbs that look."""
+    """``Groups`` with a filter by topic and an expected number of groups, for commands that only read."""
 
     topic: list[str] | None = None
     expect: int | None = None
 
 
 def names_of(selection: Groups) -> tuple[str, ...]:
-    """The groups that were named, each once, in the order they were typed."""
+    """The named groups without duplicates, in the order in which the user typed them."""
     return tuple(dict.fromkeys((*(selection.names or ()), *(selection.group or ()))))
 
 
 def names_only(selection: Groups) -> bool:
-    """Whether the groups are named and nothing else is asked, so that no listing is needed."""
+    """Whether groups are selected by name alone, so that no listing is needed."""
     narrowed = selection.in_state or selection.type
     return bool(names_of(selection)) and not (narrowed or selection.regex or selection.all_groups)
 
 
 def check(selection: Selection) -> None:
-    """Refuse a selection that has no meaning, before anything is asked of the cluster."""
+    """Raise UsageError for an invalid selection, before any request to the cluster."""
     check_groups(selection)
     if selection.expect is not None and selection.expect < 0:
         raise UsageError(f"--expect {selection.expect}: there are never fewer than 0 groups")
@@ -72,7 +71,7 @@ def check(selection: Selection) -> None:
 
 
 def check_topics(topics: Iterable[str]) -> None:
-    """Raise UsageError for what no topic can be called."""
+    """Raise UsageError for an invalid topic name."""
     for topic in topics:
         if not topic:
             raise UsageError("--topic is empty", hint=_UNSET)
@@ -80,7 +79,7 @@ def check_topics(topics: Iterable[str]) -> None:
 
 
 def check_groups(selection: Groups) -> None:
-    """Refuse groups that have no meaning, before anything is asked of the cluster."""
+    """Raise UsageError for invalid options that select groups, before any request to the cluster."""
     named = names_of(selection)
     if named and selection.all_groups:
         raise UsageError("groups are named, and --all-groups is given: which of the two?")
@@ -98,14 +97,14 @@ def check_groups(selection: Groups) -> None:
 
 @dataclass(frozen=True, slots=True)
 class GroupChoice:
-    """The groups that are meant; ``missing`` is the error for names that no group has, None if none is missing."""
+    """The selected groups. ``missing`` is the error for names of groups that do not exist, None if all exist."""
 
     groups: tuple[ListedGroup, ...]
     missing: NotFound | None
 
 
 def _check_name(name: str) -> None:
-    """The protocol carries names as UTF-8 of at most 32,767 bytes."""
+    """Raise UsageError if the name is not UTF-8 of at most 32,767 bytes, the protocol's limit."""
     try:
         encoded = name.encode()
     except UnicodeEncodeError as error:
@@ -115,10 +114,10 @@ def _check_name(name: str) -> None:
 
 
 def choose(selection: Groups, listed: Sequence[ListedGroup], place: str) -> GroupChoice:
-    """The groups of the listing that are meant, in its order; ``place`` is what the cluster is called.
+    """The selected groups of the listing, in its order. ``place`` is the name of the cluster for messages.
 
-    Raises NotFound, with names that come near, for a pattern that matches nothing, and for names of which no
-    group has any. Filters that leave nothing are no error.
+    Raises NotFound, with similar names, if the pattern matches no group, or if none of the named groups exists. It is
+    no error if the filters leave no group.
     """
     named, chosen, missing = names_of(selection), list(listed), None
     if named or selection.regex is not None:
@@ -154,9 +153,9 @@ def concerns_topic(group: Group, topics: Iterable[str]) -> bool:
 
 
 def visibility_note(listed: Sequence[ListedGroup], complete: bool) -> str | None:
-    """What to say of a listing that may be incomplete, None where it is not.
+    """A note for a listing that may be incomplete; None if it is complete.
 
-    Raises NotAuthorized where nothing at all is listed: an empty list would look like an empty cluster.
+    Raises NotAuthorized if nothing is listed at all: an empty list would look like an empty cluster.
     """
     if complete:
         return None
@@ -169,7 +168,7 @@ def visibility_note(listed: Sequence[ListedGroup], complete: bool) -> str | None
 
 
 def check_expected(selection: Selection, found: int) -> None:
-    """Raise Refused where ``--expect`` says another number."""
+    """Raise Refused if ``--expect`` has another number than ``found``."""
     if selection.expect is not None and selection.expect != found:
         raise Refused(
             f"{plural(found, 'group')} chosen, {selection.expect} expected (--expect)",
@@ -178,14 +177,14 @@ def check_expected(selection: Selection, found: int) -> None:
 
 
 def unknown_groups(missing: Sequence[str], listed: Sequence[ListedGroup], place: str) -> NotFound:
-    """The error for names that no group has on the cluster ``place``, with those that come near."""
+    """The error for groups that do not exist on the cluster ``place``, with similar names."""
     named = ", ".join(f'"{name}"' for name in missing)
     near = [group for name in missing for group in near_misses(name, listed)]
     return NotFound(f"no group {named} on {place}", details=_near(near), hint="kgroup list")
 
 
 def near_misses(name: str, listed: Sequence[ListedGroup]) -> list[ListedGroup]:
-    """Up to three groups whose names look like ``name``, or contain it, or are contained in it; case is no matter."""
+    """Up to three groups with a name similar to ``name``, or containing it, or contained in it; case is ignored."""
     folded = name.lower()
     names = dict.fromkeys(group.name.lower() for group in listed)
     close = get_close_matches(folded, names, n=_NEAR)
@@ -205,7 +204,7 @@ def _near(groups: Sequence[ListedGroup]) -> tuple[str, ...]:
 def _no_match(regex: str, listed: Sequence[ListedGroup], place: str) -> NotFound:
     inside = sum(re.search(regex, group.name) is not None for group in listed)
     hint = f"the whole name has to match; .*({regex}).* matches {inside}" if inside else "kgroup list"
-    # What is left of the pattern without its signs is about what the user had in mind.
+    # The pattern without its special characters is roughly the name that the user had in mind.
     near = [] if inside else near_misses(re.sub(r"\\.|\W*[.*+?^$|()\[\]{}]+", "", regex), listed)
     return NotFound(f"no group on {place} matches {regex!r}", details=_near(near), hint=hint)
 
@@ -231,10 +230,10 @@ def _known(given: Sequence[str] | None, known: Sequence[str], option: str) -> No
 
 
 def _words(given: Sequence[str] | None) -> list[str]:
-    """``["Stable,Empty"]`` is two words, as it is for kafka-consumer-groups.sh."""
+    """Split at commas: ``["Stable,Empty"]`` is two words, as in kafka-consumer-groups.sh."""
     return [word.strip() for part in given or () for word in part.split(",")]
 
 
 def _folded(word: str) -> str:
-    """``completing-rebalance`` and ``CompletingRebalance`` are the same state."""
+    """Normalize a word: ``completing-rebalance`` and ``CompletingRebalance`` are the same state."""
     return re.sub(r"[^a-z]", "", word.lower())

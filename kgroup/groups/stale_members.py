@@ -1,4 +1,4 @@
-"""Members of kgroup's own that a killed conversion left in groups. Pure."""
+"""Members that a killed kgroup conversion left behind in groups. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kgroup.model.migration_facts import is_own_member
 
 
 def leftovers(groups: Sequence[Group]) -> dict[str, tuple[str, ...]]:
-    """The ids of such members, by group."""
+    """The ids of kgroup's stale members, by group; groups without any are left out."""
     found = {
         group.name: tuple(member.member_id for member in group.members or () if is_own_member(member))
         for group in groups
@@ -19,7 +19,7 @@ def leftovers(groups: Sequence[Group]) -> dict[str, tuple[str, ...]]:
 
 
 def without_leftovers(group: Group) -> Group:
-    """The group as it will be when they are gone: they go by themselves."""
+    """The group without kgroup's stale members, as it will be after their sessions have expired."""
     if not leftovers([group]):
         return group
     others = tuple(member for member in group.members or () if not is_own_member(member))

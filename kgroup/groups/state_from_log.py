@@ -1,8 +1,8 @@
-"""What a group was at a moment, as its records in ``__consumer_offsets`` tell it. Pure; never raises on odd records.
+"""Reconstructs a group at a past moment from its records in ``__consumer_offsets``. Pure; never raises on odd records.
 
-Compaction takes a record only where a later one of the same key counts, and then takes all that are older too. So what
-is left of a key is the end of its history without a hole: the newest record up to a moment is what stood then. Where
-only later records are left, what stood before is unknown, unless compaction has taken nothing at all.
+Compaction removes a record only if a later one with the same key exists, and then removes all older ones too. So the
+remaining records of a key are the end of its history without a gap. The newest one up to a moment is the state at that
+moment. If only later records remain, the state is unknown, unless compaction has removed nothing at all.
 """
 
 from __future__ import annotations
@@ -39,18 +39,19 @@ T = TypeVar("T")
 
 _COUNTED = frozenset({TransactionEnd.PLAIN, TransactionEnd.COMMITTED})
 _OF_COMMITS = frozenset({0, 1, None})
-"""The types of records that hold commits; a key too short to have a type may have been one."""
+"""Record types of commits; None is a key too short to have a type, which may have been a commit."""
 
 _OF_STATES = frozenset({2, 3})
-"""The types of records that hold the state of a group."""
+"""Record types of a group's state."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stood:
-    """What stood for one partition at a moment.
+    """The commit of one partition at a past moment.
 
-    ``commit`` None is no commit. ``at_ms`` is when it was committed, or deleted; None where there is no record.
-    ``topic_id`` is the topic's then, None before Kafka 4.1. ``unknown`` is why it can't be told, None where it can.
+    ``commit`` None: there was no commit. ``at_ms`` is when it was committed or deleted, None if there is no record.
+    ``topic_id`` is the id of the topic then, None before Kafka 4.1. ``unknown`` is the reason why the commit is not
+    known, None if it is known.
     """
 
     commit: Commit | None
@@ -63,12 +64,12 @@ class Stood:
 class LoggedState:
     """A group at a moment.
 
-    ``type`` and ``state`` are None where only later records of them are left, or they may be in what was not read. Of
-    share and streams groups the type alone is known, also where only later records say so.
-    ``partitions`` are all that it ever committed for, as far as the log shows: those without a commit then are among
-    them. ``newest_ms`` is the time of its newest record up to then, ``open`` the partitions for which a transaction had
-    commits that did not count yet.
-    ``incomplete`` is why partitions, or the group's state, may be missing; None: they are not.
+    ``type`` and ``state`` are None if only later records of them remain, or if they may be in a part of the log that
+    was not read. For share and streams groups only the type is known; a later record is enough for it.
+    ``partitions`` are all that the group ever committed, as far as the log shows, including those without a commit at
+    that moment. ``newest_ms`` is the time of its newest record up to that moment. ``open`` are the partitions with
+    commits in a transaction that was open then; such commits do not count.
+    ``incomplete`` is the reason why partitions or the group's state may be missing, None if nothing is missing.
     """
 
     name: str
@@ -88,15 +89,15 @@ class LoggedState:
 
     @property
     def commits(self) -> dict[TopicPartition, Commit]:
-        """What it had committed, as far as that is known."""
+        """The commits of the group, as far as they are known."""
         return {place: stood.commit for place, stood in self.partitions.items() if stood.commit and not stood.unknown}
 
 
 def state_at(name: str, events: Iterable[Event], reach: ScannedRange, at_ms: int | None = None) -> LoggedState | None:
-    """The group as it was at ``at_ms`` (None: at the end of the log); None where there was no such group.
+    """The group as it was at ``at_ms`` (None: at the end of the log); None if there was no such group.
 
-    ``events`` are in the log's order; of each key at least the newest one that counted at ``at_ms``, and the newest one
-    of all, have to be there. A commit of a transaction that had not ended by then does not count.
+    ``events`` are in log order. For each key they need at least the newest event that counted at ``at_ms`` and the
+    newest event of all. A commit of a transaction that was still open at ``at_ms`` does not count.
     """
     kept = _Kept(at_ms)
     for event in events:
@@ -113,8 +114,8 @@ def state_at(name: str, events: Iterable[Event], reach: ScannedRange, at_ms: int
         case ForeignGroupWritten(type=foreign):
             return _other_group(name, kept, partitions, incomplete, type_=foreign)
     if kept.gone_at is not None and not kept.state_is_lost:
-        # Its offsets are deleted with a group; what is committed later belongs to a new one of that name. Where the
-        # record behind it is lost, it may have been converted, which leaves them where they are.
+        # A deleted group loses its offsets; later commits belong to a new group with the same name. If the record
+        # after the deletion is lost, the group may have been converted instead, which keeps its offsets.
         partitions = {place: stood for place, stood in partitions.items() if kept.is_later(place)}
     if not any(stood.commit or stood.unknown for stood in partitions.values()):
         return None
@@ -125,7 +126,7 @@ def state_at(name: str, events: Iterable[Event], reach: ScannedRange, at_ms: int
 
 
 def log_line(state: LoggedState, now_ms: int) -> str:
-    """``from __consumer_offsets, not from its coordinator; last record 12s old``."""
+    """The line ``from __consumer_offsets, not from its coordinator; last record 12s old``."""
     age = format_duration(max(0, now_ms - state.newest_ms) // 1000)
     partly = "" if state.incomplete is None else "; NOT READ TO ITS START"
     return f"from __consumer_offsets, not from its coordinator; last record {age} old{partly}"
@@ -133,7 +134,7 @@ def log_line(state: LoggedState, now_ms: int) -> str:
 
 @dataclass(slots=True)
 class _Kept:
-    """What is kept of the records up to a moment, and of the commits behind it."""
+    """The newest record of each key up to a moment, and the first commit of each partition after it."""
 
     at_ms: int | None
     newest_ms: int | None = None
@@ -153,12 +154,12 @@ class _Kept:
     _unreadable: Unreadable | None = None
 
     def take(self, event: Event) -> None:
-        """The next newer record."""
+        """Add the next newer record."""
         if self.at_ms is not None and event.at_ms > self.at_ms:
             if isinstance(event, CommitWritten) and event.ending in _COUNTED:
                 self._later.setdefault((event.topic, event.partition), event)
             elif isinstance(event, GenerationWritten | EpochWritten | GroupGone | ForeignGroupWritten):
-                # A group that changed its type since has the end of the old one before the new one.
+                # A group that was converted since has the end of its old type before the record of its new type.
                 if isinstance(event, ForeignGroupWritten) and not self.state_is_lost:
                     self.first_later = event
                 self.state_is_lost = True
@@ -224,17 +225,17 @@ class _Kept:
 
     @property
     def newest_state(self) -> GenerationWritten | EpochWritten | ForeignGroupWritten | None:
-        """The record that says what the group is; None: there is none."""
+        """The newest record of the group's type and state; None if there is none."""
         states = [state for state in (self.classic, self.consumer, self.foreign) if state is not None]
         return max(states, key=lambda state: state.log_offset, default=None)
 
     def is_later(self, place: TopicPartition) -> bool:
-        """Whether it was committed after the group went, or nobody knows."""
+        """Whether the partition was committed after the group was deleted, or its commit is not known."""
         stood = self._stood.get(place)
         return stood is None or self.gone_at is None or stood.log_offset > self.gone_at
 
     def partitions(self, reach: ScannedRange) -> dict[TopicPartition, Stood]:
-        """What stood for each partition of which the log has a record that counts, ascending."""
+        """The commit of each partition that has a counting record in the log, sorted by partition."""
         places = sorted(self._stood.keys() | self._later.keys())
         return {place: self._of(place, reach) for place in places}
 
@@ -255,7 +256,7 @@ class _Kept:
 
 
 def _is_whole(reach: ScannedRange) -> bool:
-    """Whether all that was ever written is there, from the very first record on."""
+    """Whether every record that was ever written to the partition has been read."""
     return reach.to_log_start and reach.start == 0 and reach.whole_from == 0
 
 
@@ -329,7 +330,7 @@ def _consumer_group(
 
 
 def _consumer_state(kept: _Kept, epoch: int) -> str:
-    """As the coordinator derives it (ConsumerGroup.maybeUpdateGroupState)."""
+    """The state of a consumer group, derived as the coordinator does it (ConsumerGroup.maybeUpdateGroupState)."""
     if not kept.details:
         return "Empty"
     if kept.target_epoch is None or epoch > kept.target_epoch:
@@ -368,7 +369,7 @@ def _other_group(
     state: str | None = None,
     protocol_type: str | None = None,
 ) -> LoggedState:
-    """One without members of its own that the log tells of."""
+    """A group without members in the log: a share or streams group, one without a state record, or an unknown type."""
     return LoggedState(
         name=name,
         type=type_,

@@ -1,4 +1,4 @@
-"""Taking a journaled change back: what it left, what stands there now, and what is to stand there again. Pure."""
+"""Plans the undo of a journaled change: commits before it, after it, and now. Pure."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """One row of the change: what stood there before and after, and what stands there now; None is no commit.
+    """One row of the change: the commits before it, after it, and now; None is no commit.
 
-    ``confirmed`` says that the broker acknowledged it; else nobody lived to write down what came of it, or its
-    answer was lost. ``unread`` is why nobody knows what stands there now; None where it is known.
+    ``confirmed`` is whether the broker acknowledged the row. If not, its answer was lost, or kgroup died before it
+    recorded the result. ``unread`` is the error of reading the present commit, None if it was read.
     """
 
     group: str
@@ -35,38 +35,38 @@ class Trace:
 
     @property
     def place(self) -> Place:
-        """Which partition of which group."""
+        """(group, topic, partition)."""
         return self.group, self.topic, self.partition
 
     @property
     def is_back(self) -> bool:
-        """Whether there is nothing to take back: it stands as before, or nothing shows that it was ever changed."""
+        """Whether there is nothing to undo: the commit is as before, or nothing shows that this change was applied."""
         if self.unread is not None:
             return False
         return self.now == self.before or (not self.confirmed and self.now != self.after)
 
     @property
     def stands(self) -> bool:
-        """Whether it is as the change left it, and not as before."""
+        """Whether the commit is still the one that the change made, and differs from the one before."""
         return self.unread is None and self.now == self.after != self.before
 
     @property
     def doubtful(self) -> bool:
-        """Whether nobody knows if it was changed, and it stands elsewhere now."""
+        """Whether it is unknown if the row was applied, and the commit is now neither the old nor the new one."""
         return self.unread is None and not self.confirmed and self.now not in (self.before, self.after)
 
     @property
     def moved(self) -> bool:
-        """Whether somebody has moved it since."""
+        """Whether the committed offset was moved again after the change, by the group itself or another client."""
         return self.unread is None and not self.is_back and self.now != self.after
 
 
 @dataclass(frozen=True, slots=True)
 class TypeBack:
-    """A group that gets the type back that it had before a migration; its offsets stay where they are.
+    """A group whose type from before a migration is restored; its offsets do not change.
 
-    ``becomes`` is what it is already where only its ``configs`` are put back. ``done`` is None before it was tried, and
-    where nobody knows what came of it; ``error`` is what stands in the way.
+    ``now`` equals ``becomes`` if only its ``configs`` are restored. ``done`` is None before the attempt, and if the
+    result is unknown. ``error`` is the refusal or failure, None without one.
     """
 
     group: str
@@ -93,7 +93,7 @@ class TypeBack:
 
 
 def types_back(result: Result) -> tuple[TypeBack, ...]:
-    """The groups whose type or configs a plan changes, with what came of each."""
+    """The groups whose type or configs a plan changes, each with its result."""
     refused = {refusal.group: refusal.row for refusal in result.refusals}
     rows = result.plan.by_group()
     found = []
@@ -111,7 +111,7 @@ def types_back(result: Result) -> tuple[TypeBack, ...]:
 
 
 def never_seen(entry: JournalEntry) -> tuple[RowError, ...]:
-    """The commits that a deletion took with it and that nobody could read: no undo has them."""
+    """Errors for commits that were deleted with their group and were hidden then: undo cannot restore them."""
     return tuple(
         RowError(
             "hidden-commits",
@@ -131,7 +131,7 @@ def undo_rows(
     logs: Mapping[tuple[str, int], LogRange],
     topics: Mapping[str, KgroupError | None],
 ) -> list[ChangeRow]:
-    """A row for each partition that does not stand as before; ``topics`` has why a topic's can't be put back."""
+    """A row for each partition whose commit is not as before. ``topics`` has the error of a topic, None without one."""
     rows = []
     for trace in traces:
         if trace.is_back:
@@ -152,7 +152,7 @@ def _note(trace: Trace, log: LogRange | None) -> str | None:
 
 
 def outside_note(before: Commit | None, log: LogRange | None) -> str | None:
-    """What to know of an offset that is put back though the log does not hold it any more; None where it does."""
+    """A note for a restored offset that is outside the log now; None if it is inside, or the log is not known."""
     if before is None or log is None or log.start <= before.offset <= log.end:
         return None
     where = f"below the log start {log.start}" if before.offset < log.start else f"above the log end {log.end}"
@@ -160,7 +160,7 @@ def outside_note(before: Commit | None, log: LogRange | None) -> str | None:
 
 
 def moved_since(traces: Sequence[Trace]) -> list[Refusal]:
-    """A refusal for each group some of whose offsets were moved since the change."""
+    """A refusal for each group with offsets that were moved since the change."""
     by_group: dict[str, list[Trace]] = {}
     for trace in traces:
         if trace.moved:
@@ -188,6 +188,6 @@ def _offset(commit: Commit | None) -> str:
 
 
 def emptied(created: frozenset[str], rows: Sequence[ChangeRow], now: Mapping[Place, Commit]) -> frozenset[str]:
-    """The groups that the change made and that would be left without any commit: they go as a whole."""
+    """The groups that the change created and that undo would leave without any commit: undo deletes them."""
     left = {place[0] for place in now.keys() - {(row.group, *row.place) for row in rows if row.new is None}}
     return frozenset(name for name in created if name not in left and any(row.group == name for row in rows))
