@@ -1,4 +1,4 @@
-"""Lag: how many records a group has not read, how old they are, how it is read, and when it has caught up.
+"""Lag of a group: unread records, their age, status, rates, and when the group will have caught up.
 
-``measure`` turns a group and ``Evidence`` into a ``GroupLag``; ``check`` holds it against bounds.
+``measure`` turns a group and ``LagEvidence`` into a ``GroupLag``; ``check`` compares it with bounds.
 """

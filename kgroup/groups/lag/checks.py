@@ -1,4 +1,4 @@
-"""Whether lag and status are within bounds: one line a violation, for runbooks and cron (exit 8)."""
+"""Checks lag and status against bounds: one line per violation, for runbooks and cron (exit 8)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from kgroup.support.units import percent
 
 @dataclass(frozen=True, slots=True)
 class LagBounds:
-    """What is still all right; None: not checked. A value that equals its bound holds.
+    """The bounds of a check; None: not checked. A value equal to its bound is no violation.
 
-    ``max_lag`` is in records, ``max_lag_time_s`` the age of the oldest unread record, and ``fail_on`` the mildest
+    ``max_lag`` is in records, ``max_lag_time_s`` is the age of the oldest unread record, ``fail_on`` is the mildest
     status that is a violation: OK < WARN < REWIND < STALL < STOP.
     """
 
@@ -27,13 +27,13 @@ class LagBounds:
 
     @property
     def is_set(self) -> bool:
-        """Whether anything is checked."""
+        """Whether at least one bound is given."""
         return self != LagBounds()
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A bound that does not hold; ``known`` is False where it could not be told, which is no pass."""
+    """A bound that does not hold. ``known`` is False if the value is unknown, which does not pass the check."""
 
     subject: str
     text: str
@@ -49,7 +49,7 @@ class Violation:
 
 
 def parse_status(text: str, option: str = "--fail-on") -> LagStatus:
-    """``stop`` -> STOP. Raises UsageError for what is no status, and for OK, on which everything would fail."""
+    """Parse ``stop`` into STOP. Raises UsageError if it is no status, and for OK, with which every check would fail."""
     wanted = text.strip().upper()
     if wanted in LagStatus.__members__ and wanted != LagStatus.OK:
         return LagStatus[wanted]
@@ -59,8 +59,8 @@ def parse_status(text: str, option: str = "--fail-on") -> LagStatus:
 def check(rows: Iterable[LagRow], bounds: LagBounds, now_ms: int) -> tuple[Violation, ...]:
     """The violations of all rows, in their order; a row may have several.
 
-    A lag that is not known of every partition is a violation of any bound that the known part does not break: a
-    check must not pass on what it did not see.
+    If the lag of a partition is unknown, each bound that the known partitions do not break is a violation too: a check
+    must not pass without having seen all values.
     """
     found: list[Violation] = []
     for row in rows:
@@ -74,7 +74,7 @@ def check(rows: Iterable[LagRow], bounds: LagBounds, now_ms: int) -> tuple[Viola
 
 
 def check_hidden(report: GroupLag) -> tuple[Violation, ...]:
-    """A group whose commits are not all shown is a violation, also where the rows are its partitions or topics."""
+    """A violation if the broker hides commits of the group, also if the rows are partitions or topics."""
     hidden = report.total.hidden
     if hidden is None:
         return ()
@@ -105,7 +105,7 @@ def _lag_time(row: LagRow, bound_s: float) -> list[Violation]:
 def _status(row: LagRow, mildest: LagStatus, now_ms: int) -> list[Violation]:
     status = row.judged.status
     if status is None or status.severity < mildest.severity:
-        # Beside a partition that is a little bad, another that is unknown may be worse.
+        # Even if one partition is known to be only slightly bad, an unknown one may be worse.
         unknown = [p.judged for p in row.partitions if p.status is None] if isinstance(row, Sum) else []
         hidden = row.hidden if isinstance(row, Sum) else None
         if status is not None and not unknown and not hidden:

@@ -1,7 +1,7 @@
-"""What has to be read of a group before its lag can be judged, as values; anything may be missing.
+"""The evidence from which lag, status and verdict are computed, as values; anything may be missing.
 
-A reader fills these in and decides nothing. ``LagEvidence()`` knows nothing, and then the lag in records is all there
-is to say. Times are ms since 1970: commits by the broker's clock, records by their own timestamps.
+A reader fills them in and decides nothing. With ``now_ms`` alone, only the lag in records can be computed. Times are
+ms since 1970: commits by the broker's clock, records by their own timestamps.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ TopicPartition = tuple[str, int]
 
 
 class Isolation(StrEnum):
-    """Which end of a log a lag is measured against: the high watermark, or the last stable offset."""
+    """The offset against which lag is measured: the high watermark, or the last stable offset (read_committed)."""
 
     READ_UNCOMMITTED = "read_uncommitted"
     READ_COMMITTED = "read_committed"
 
 
 class Source(StrEnum):
-    """What evidence is about; where it is missing, ``LagEvidence.unknown`` says why."""
+    """A kind of evidence. If it is missing, ``LagEvidence.unknown`` has the reason."""
 
     COMMITS = "commits"
     TIME = "time"
@@ -34,7 +34,7 @@ class Source(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LogPoint:
-    """The log ended at ``end`` at that moment: records below it were there, and no others (ListOffsets by time)."""
+    """A known log end at a past moment (ListOffsets by time): then the log had exactly the records below ``end``."""
 
     timestamp_ms: int
     end: int
@@ -44,8 +44,8 @@ class LogPoint:
 class FirstUnread:
     """The first record that a consumer at the committed offset would get, read from the partition.
 
-    ``offset`` is None where none is left up to the log's end: transaction markers, aborted and compacted records
-    are no records. ``timestamp_ms`` is None where the record carries none.
+    ``offset`` is None if no record is left up to the log end: transaction markers, aborted and compacted records do
+    not count. ``timestamp_ms`` is None if the record has none.
     """
 
     offset: int | None
@@ -54,10 +54,11 @@ class FirstUnread:
 
 @dataclass(frozen=True, slots=True)
 class BlockingTransaction:
-    """A transaction that keeps the last stable offset back (DescribeProducers, KIP-664).
+    """An open transaction that blocks the last stable offset (DescribeProducers, KIP-664).
 
-    ``since_ms`` is when it began; None, like ``transactional_id``, where the broker did not tell. ``at_least`` is
-    whether it began then or earlier: its coordinator did not tell, and that is when it was last written to.
+    ``since_ms`` is when it began. It is None, like ``transactional_id``, if the broker did not report it. ``at_least``
+    True: ``since_ms`` is the time of its last record, because the coordinator did not report the start; the
+    transaction began then or earlier.
     """
 
     producer_id: int
@@ -70,11 +71,11 @@ class BlockingTransaction:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """What takes records from a partition's start.
+    """The retention settings of a partition.
 
-    ``time_ms`` is ``retention.ms`` and ``limit_bytes`` is ``retention.bytes``, None: without limit. ``size_bytes``
-    is what the partition holds now, None: not read. ``compacted`` is whether the cleanup policy has ``compact``, and
-    ``deletes`` whether it has ``delete``; without that, neither time nor size takes anything.
+    ``time_ms`` is ``retention.ms`` and ``limit_bytes`` is ``retention.bytes``; None: no limit. ``size_bytes`` is the
+    present size of the partition, None: not read. ``compacted`` is whether the cleanup policy has ``compact``,
+    ``deletes`` whether it has ``delete``; without ``delete`` neither time nor size deletes records.
     """
 
     time_ms: int | None
@@ -86,12 +87,13 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class PartitionEvidence:
-    """What is known of one partition beside its commit and its log's range.
+    """The evidence of one partition, in addition to its commit and its log range.
 
-    ``commits`` are those of ``__consumer_offsets`` since the partition's last tombstone, oldest first; the newest is
-    in it however old. ``read_since_ms`` is from when on none of them is missing (None: some may be, by compaction).
-    ``ends`` are past moments at which the log's end is known. ``first_unread`` is None where nothing was read.
-    ``last_stable`` is the last stable offset, ``open_transaction`` who keeps it back. ``leader`` is a broker's id.
+    ``commits`` are those in ``__consumer_offsets`` since the partition's last tombstone, oldest first; the newest one
+    is included at any age. From ``read_since_ms`` on none is missing (None: compaction may have removed some).
+    ``ends`` are past moments at which the log end is known. ``first_unread`` is None if it was not read.
+    ``last_stable`` is the last stable offset, ``open_transaction`` the transaction that blocks it. ``leader`` is a
+    broker id.
     """
 
     commits: tuple[LoggedCommit, ...] = ()
@@ -106,7 +108,7 @@ class PartitionEvidence:
 
 @dataclass(frozen=True, slots=True)
 class MemberFacts:
-    """What ``__consumer_offsets`` tells of a member: ``max.poll.interval.ms``, session timeout; None: unknown."""
+    """A member's ``max.poll.interval.ms`` and session timeout, from ``__consumer_offsets``; None: unknown."""
 
     max_poll_interval_ms: int | None
     session_timeout_ms: int | None
@@ -114,7 +116,7 @@ class MemberFacts:
 
 @dataclass(frozen=True, slots=True)
 class Churn:
-    """The generations or epochs since the group's last commit: how many, and how long the longest lasted."""
+    """The number of generations or epochs since the group's last commit, and how long the longest lasted."""
 
     generations: int
     longest_ms: int
@@ -122,7 +124,7 @@ class Churn:
 
 @dataclass(frozen=True, slots=True)
 class Sibling:
-    """Another group that reads a topic of this one: its lag there (None: unknown), and when it last committed."""
+    """Another group that reads a topic of this one: its lag there (None: unknown) and the time of its last commit."""
 
     group: str
     topic: str
@@ -132,12 +134,12 @@ class Sibling:
 
 @dataclass(frozen=True, slots=True)
 class LagEvidence:
-    """All that was read about one group beside the group itself.
+    """Everything that was read about one group, in addition to the group itself.
 
-    ``now_ms`` is when. ``state_since_ms`` is since when the group is in its state. ``siblings`` are None where they
-    were not asked for or could not be listed; they are not all where ``unknown`` has a reason for them. ``members`` is
-    by member id. ``unknown`` has a reason for each source that could not be read (``no READ on __consumer_offsets``),
-    and is what the verdict says in its place.
+    ``now_ms`` is the time of reading. ``state_since_ms`` is the time since which the group is in its state.
+    ``siblings`` is None if they were not requested or could not be listed; some are missing if ``unknown`` has a
+    reason for them. ``members`` is by member id. ``unknown`` has the reason for each source that could not be read
+    (``no READ on __consumer_offsets``); the verdict shows the reason instead of a value.
     """
 
     now_ms: int
@@ -150,5 +152,5 @@ class LagEvidence:
     unknown: Mapping[Source, str] = field(default_factory=dict)
 
     def why_unknown(self, source: Source) -> str:
-        """Why nothing is known of it: the reader's reason, or that nobody read it."""
+        """The reason why the source is missing: that of the reader, or ``not read``."""
         return self.unknown.get(source, "not read")

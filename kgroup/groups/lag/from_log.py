@@ -1,4 +1,4 @@
-"""What the records of a group in ``__consumer_offsets`` tell for its verdict: commits, state's age, members, churn."""
+"""Extracts evidence from a group's records in ``__consumer_offsets``: commits, age of the state, members, churn."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _COUNTED = frozenset({TransactionEnd.PLAIN, TransactionEnd.COMMITTED})
 
 @dataclass(frozen=True, slots=True)
 class LagLogFacts:
-    """The part of ``Evidence`` that the log knows, under the names that it has there.
+    """The part of ``LagEvidence`` that comes from the log, with the same field names.
 
-    ``read_since_ms`` goes to every partition. ``state_since_ms`` is None where the log does not show it: a rebalance
-    that is under way has left no record of its begin, and what is older than what was read is not known.
+    ``read_since_ms`` applies to every partition. ``state_since_ms`` is None if the log does not show it: a rebalance
+    in progress has no record of its start, and the state may be older than the scanned range.
     """
 
     commits: Mapping[TopicPartition, tuple[LoggedCommit, ...]]
@@ -40,10 +40,10 @@ class LagLogFacts:
 
 
 def from_log(events: Sequence[Event], reach: ScannedRange, group: Group, now_ms: int) -> LagLogFacts:
-    """The evidence in a group's records, which are in the log's order.
+    """The evidence in a group's events, which must be in log order.
 
-    A commit that was deleted takes those before it along: the partition starts anew. Commits of aborted transactions
-    and of open ones do not count.
+    A deleted commit also removes the earlier commits of its partition. Commits in aborted or open transactions do not
+    count.
     """
     commits: dict[TopicPartition, list[LoggedCommit]] = {}
     members: dict[str, MemberFacts] = {}
@@ -78,7 +78,10 @@ def from_log(events: Sequence[Event], reach: ScannedRange, group: Group, now_ms:
 
 
 def whole_since(events: Sequence[Event], reach: ScannedRange) -> int | None:
-    """From when on no commit is missing; that moment is known from a record of the group's, or of the whole read."""
+    """The time (ms since 1970) from which on no commit is missing; None if not known.
+
+    It is the time of the oldest record that was read, or of the group's first record after a gap by compaction.
+    """
     if reach.whole_from is None:
         return None
     if reach.whole_from <= reach.start:
@@ -87,11 +90,11 @@ def whole_since(events: Sequence[Event], reach: ScannedRange) -> int | None:
 
 
 def _state_since(events: Sequence[Event], group: Group) -> int | None:
-    """Since when the group is in its state, from the newest record that can have brought it there.
+    """Since when the group is in its state: the time of the newest record that can have caused it; None if not known.
 
-    Classic: Stable since the record of its generation, Empty since the one without members. Consumer: Empty since its
-    last epoch, Stable since the last record of any of its members; while it reconciles, since the epoch that it
-    reconciles to.
+    A classic group is Stable since the record of its generation, Empty since the record without members. A consumer
+    group is Empty, Assigning or Reconciling since its last group epoch, and Stable since the last record of any of
+    its members' assignments.
     """
     for event in reversed(events):
         match event:
@@ -112,7 +115,7 @@ def _state_since(events: Sequence[Event], group: Group) -> int | None:
 
 
 def _churn(events: Sequence[Event], now_ms: int) -> Churn | None:
-    """The generations that had members, or the epochs, since the last commit; None where no commit was read."""
+    """The generations with members, or the group epochs, since the last commit; None if no commit was read."""
     last = max((e.at_ms for e in events if isinstance(e, CommitWritten) and e.ending in _COUNTED), default=None)
     if last is None:
         return None

@@ -1,4 +1,4 @@
-"""How long unread records are safe from retention."""
+"""The retention left: the time until retention deletes the first unread record."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from kgroup.groups.lag.evidence import Retention
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """The unread part of a log: offsets from ``first`` to the log's end, the age of the first, and what arrives.
+    """The unread part of a log.
 
-    ``first_ms`` is the first record's timestamp and ``incoming`` offsets a second; None where unknown.
-    ``log_offsets`` is how many offsets the whole log has.
+    ``offsets`` is the number of unread offsets, ``log_offsets`` that of the whole log. ``first_ms`` is the timestamp
+    of the first unread record, ``incoming`` the arriving offsets per second; None if unknown.
     """
 
     offsets: int
@@ -23,11 +23,11 @@ class Unread:
 
 @dataclass(frozen=True, slots=True)
 class Headroom:
-    """The time until the first unread record may be taken; 0: at any moment, None: unknown.
+    """The time until retention may delete the first unread record; 0: at any moment, None: unknown.
 
-    It is the earliest that can happen: a broker deletes whole segments, and looks every five minutes. ``by`` is
-    ``time`` or ``size``. ``endless`` is whether nothing takes records here at all. ``compacted`` is whether
-    compaction may replace unread records by newer ones of their keys.
+    It is the earliest moment: a broker deletes whole segments, and checks every five minutes. ``by`` is ``time`` or
+    ``size``. ``endless`` is whether retention never deletes records here. ``compacted`` is whether compaction may
+    replace unread records by newer ones with the same key.
     """
 
     left_ms: int | None
@@ -37,10 +37,11 @@ class Headroom:
 
 
 def headroom(retention: Retention, unread: Unread, now_ms: int) -> Headroom:
-    """What retention leaves to a partition with unread records.
+    """The retention left of a partition with unread records.
 
-    Worked: ``retention.ms`` 12 h and a first unread record of 38 m ago: 11 h 22 m. By size it is estimated: what the
-    unread records would have to grow by at today's rate, taking all records of the log as equally large.
+    Example: ``retention.ms`` 12 h and a first unread record that is 38 m old leave 11 h 22 m. By size it is an
+    estimate: the time until the unread records alone reach ``retention.bytes`` at the present rate, if all records of
+    the log have the same size.
     """
     if not retention.deletes:
         return Headroom(None, endless=True, compacted=retention.compacted)

@@ -1,4 +1,4 @@
-"""Where a log ended at a moment, from the few moments at which that is known."""
+"""Estimates the log end at a past moment from the few moments at which it is known."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from kgroup.groups.lag.evidence import LogPoint
 
 @dataclass(frozen=True, slots=True)
 class LogEnds:
-    """Known ends of one log, oldest first, ends never falling. Between two of them the log is taken to grow evenly.
+    """Known ends of one log, oldest first; ends never decrease. Between two points the log is assumed to grow evenly.
 
-    Worked: with ends (0 ms, 100) and (10,000 ms, 200), the log ended at 150 after 5 s; a consumer that then committed
-    130 was 20 behind. Before the first point nothing is known but that the log ended there at the latest.
+    Example: with ends (0 ms, 100) and (10,000 ms, 200), the log end after 5 s was 150; a consumer that committed 130
+    then had a lag of 20. Before the first point only an upper bound is known: the end of the first point.
     """
 
     points: tuple[LogPoint, ...]
 
     @classmethod
     def of(cls, points: Iterable[LogPoint], now: LogPoint) -> LogEnds:
-        """Put what is known in order; ``now`` is the end that was read, and what contradicts it is dropped.
+        """Sort the known points; ``now`` is the end that was just read, and points that contradict it are dropped.
 
-        Timestamps of records are their producers', so a point may lie in the future, or out of order.
+        Producers set the timestamps of records, so a point may be in the future or out of order.
         """
         kept = [now]
         for point in sorted(points, key=lambda p: (p.timestamp_ms, p.end), reverse=True):
@@ -32,9 +32,9 @@ class LogEnds:
         return cls(tuple(reversed(kept)))
 
     def lag_at(self, timestamp_ms: int, committed: int) -> int | None:
-        """How far a consumer at ``committed`` was behind then; None where too little is known.
+        """The lag of a consumer at ``committed`` at that moment; None if too little is known.
 
-        Exact where the bounds meet: a consumer that stood at 100 before the record 100 was there had read all.
+        It is exact if lower and upper bound are equal: a commit of 100 before record 100 was written is a lag of 0.
         """
         after = bisect_right(self.points, timestamp_ms, key=lambda p: p.timestamp_ms)
         before = self.points[after - 1] if after else None
@@ -50,9 +50,9 @@ class LogEnds:
         return max(least, before.end + round(share * (following.end - before.end))) - committed
 
     def growth(self, since_ms: int, least_ms: int) -> float | None:
-        """Offsets a second from the newest point at or before ``since_ms`` until now, else from the oldest.
+        """Offsets per second since the newest point at or before ``since_ms``, or since the oldest point.
 
-        None where no known moment is at least ``least_ms`` ago. Offsets count: transaction markers are among them.
+        None if that point is less than ``least_ms`` ago. It counts offsets, which include transaction markers.
         """
         now = self.points[-1]
         early = [p for p in self.points if p.timestamp_ms <= since_ms]

@@ -1,4 +1,4 @@
-"""A group and what was read beside it, measured: lag in records and time, status, rates, headroom of each partition."""
+"""Measures a group from its evidence: lag in records and time, status, rates and retention left per partition."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from kgroup.model.hidden_commits import hidden_words
 
 _NOTHING = PartitionEvidence()
 _RATE_SPAN_MS = 600_000
-"""Arrivals are counted over about so long: the rate of now, and not that of the day."""
+"""Arrivals are counted over about this time, for the present rate rather than the daily average."""
 
 
 def measure(group: Group, evidence: LagEvidence, rules: StatusRules = DEFAULT_RULES) -> GroupLag:
-    """The lag of each partition, topic, and of the group, as far as the evidence reaches."""
+    """The lag of each partition, of each topic and of the group, as far as the evidence shows it."""
     partitions = tuple(
         _partition(group.name, each, evidence.partitions.get((each.topic, each.partition), _NOTHING), evidence, rules)
         for each in sorted(group.partitions, key=lambda p: (p.topic, p.partition))
@@ -42,7 +42,7 @@ def measure(group: Group, evidence: LagEvidence, rules: StatusRules = DEFAULT_RU
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """The unread part: [first, end), and how many offsets before ``first`` turned out to hold nothing."""
+    """The unread part [first, end). ``phantom`` counts the offsets before ``first`` that hold no record."""
 
     first: int
     end: int
@@ -88,7 +88,7 @@ def _partition(
 
 @dataclass(frozen=True, slots=True)
 class _Measured:
-    """``first_ms`` is the timestamp of the first unread record, None: unknown, or there is none."""
+    """Status and rates of a partition. ``first_ms``: timestamp of the first unread record, None: unknown or none."""
 
     judged: Judged
     rates: Rates
@@ -103,7 +103,7 @@ def _why_unknown(partition: Partition, known: PartitionEvidence, isolation: Isol
     if partition.commit is None:
         return "nothing is committed"
     if partition.out_of_range == "ABOVE_END":
-        # It is no lag of 0: the topic was made anew, or lost records, and the consumer will not stay there.
+        # This is not a lag of 0: the topic was recreated or lost records, and the consumer will be reset.
         return "committed above the log end"
     if isolation is Isolation.READ_COMMITTED and known.last_stable is None:
         return "its last stable offset could not be read"
@@ -113,8 +113,8 @@ def _why_unknown(partition: Partition, known: PartitionEvidence, isolation: Isol
 def _span(committed: int, log: LogRange, known: PartitionEvidence, isolation: Isolation) -> _Span:
     """The unread part, from the first offset that is known to hold a record.
 
-    Worked: committed 70, log [0, 120), the first record that can be read from 70 on is 95: a lag of 25, 25 phantom.
-    A first record below 70 was read before the last commit, and tells nothing.
+    Example: committed 70, log [0, 120), and the first readable record from 70 on is 95: a lag of 25 and 25 phantom
+    offsets. A first record below 70 was fetched before the last commit and is ignored.
     """
     end = log.end
     if isolation is Isolation.READ_COMMITTED and known.last_stable is not None:
@@ -132,7 +132,7 @@ def _measure(span: _Span, log: LogRange, known: PartitionEvidence, all_: LagEvid
     points = list(known.ends)
     if first_ms is not None:
         points.append(LogPoint(first_ms, span.first))
-    # Against the last stable offset, an end that was looked up by time would be another log's.
+    # Always the high watermark, also with read_committed: the points by time are ends of the whole log.
     ends = LogEnds.of(points, LogPoint(all_.now_ms, log.end))
     commits = known.commits
     incoming = incoming_rate(ends, all_.now_ms - _RATE_SPAN_MS)

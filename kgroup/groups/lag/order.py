@@ -1,4 +1,4 @@
-"""In which order rows of lag stand, and how many of them: ``--sort``, ``--top``."""
+"""The order and number of lag rows: ``--by``, ``--sort``, ``--top``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _Row = TypeVar("_Row", bound=LagRow)
 
 
 class RowLevel(StrEnum):
-    """What a row is: ``--by``. Bounds hold for each row of the level that is shown."""
+    """What one row shows (``--by``). Bounds are checked for each row of that level."""
 
     PARTITION = "partition"
     TOPIC = "topic"
@@ -20,7 +20,7 @@ class RowLevel(StrEnum):
 
 
 class SortBy(StrEnum):
-    """What comes first: the largest lag, the oldest record, the fastest growth, the worst status; or by name."""
+    """The sort order: worst status, largest lag, oldest record or fastest growth first, or by name."""
 
     STATUS = "status"
     LAG = "lag"
@@ -30,7 +30,7 @@ class SortBy(StrEnum):
 
 
 def rows_of(reports: Sequence[GroupLag], level: RowLevel) -> list[LagRow]:
-    """The rows of that level, in the order of the reports."""
+    """The rows of ``level``, in the order of the reports."""
     match level:
         case RowLevel.PARTITION:
             return [row for report in reports for row in report.partitions]
@@ -41,9 +41,9 @@ def rows_of(reports: Sequence[GroupLag], level: RowLevel) -> list[LagRow]:
 
 
 def ordered(rows: Sequence[_Row], by: SortBy = SortBy.STATUS, top: int | None = None) -> list[_Row]:
-    """The first ``top`` rows (None: all), worst first; equal ones by lag, then as they stood, so that the order holds.
+    """The first ``top`` rows (None: all), worst first. Equal rows are sorted by lag, then keep their order.
 
-    What is unknown stands behind the bad and before what is known to be well: it may be either.
+    Rows with an unknown value come after bad rows and before good ones, because they may be either.
     """
     keys: dict[SortBy, Callable[[_Row], tuple[float, ...]]] = {
         SortBy.STATUS: _by_status,
@@ -65,5 +65,5 @@ def _by_status(row: LagRow) -> tuple[float, ...]:
 
 
 def _known(value: float | None) -> tuple[float, ...]:
-    """The largest first; unknown before 0 and what is below it."""
+    """A sort key: the largest value first; unknown comes before 0 and negative values."""
     return (-0.5 if value is None else -value,)

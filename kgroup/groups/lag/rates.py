@@ -1,4 +1,4 @@
-"""How fast records arrive and are read, whether the lag grows, and when it is gone."""
+"""Rates of arriving and read records, the trend of the lag, and the time until it is 0."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ _LONGEST_S = 366 * 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Offsets a second that arrive and that are committed; None where unknown."""
+    """Arriving and committed offsets per second; None if unknown."""
 
     incoming: float | None = None
     outgoing: float | None = None
 
     @property
     def growth(self) -> float | None:
-        """How fast the lag grows, negative where it shrinks; None where either rate is unknown."""
+        """The growth of the lag per second, negative if it shrinks; None if either rate is unknown."""
         return None if self.incoming is None or self.outgoing is None else self.incoming - self.outgoing
 
     @property
     def is_even(self) -> bool:
-        """Whether both are known and about the same: within two percent of the larger."""
+        """Whether both rates are known and differ by at most two percent of the larger one."""
         growth = self.growth
         return growth is not None and abs(growth) <= _EVEN * max(self.incoming or 0, self.outgoing or 0)
 
 
 class LagTrend(StrEnum):
-    """Where a lag is going."""
+    """The trend of a lag: it stays small, shrinks to 0, never reaches 0, or is unknown."""
 
     KEEPS_UP = "keeps_up"
     DRAINING = "draining"
@@ -50,7 +50,7 @@ class LagTrend(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """Where a lag is going, and in how many seconds it is gone: 0 where it keeps up, None for never and unknown."""
+    """The trend of a lag, and the seconds until it is 0: 0 if it keeps up, None for never and unknown."""
 
     pace: LagTrend
     seconds: float | None = None
@@ -60,10 +60,10 @@ UNKNOWN_OUTLOOK = Outlook(LagTrend.UNKNOWN)
 
 
 def rates_of(commits: Sequence[LoggedCommit], ends: LogEnds, status: LagStatus | None, now_ms: int) -> Rates:
-    """Of the last ten minutes, but of the last one where that clearly says the other way.
+    """The rates of the last ten minutes, or of the last minute if the trend has clearly reversed.
 
-    Worked: nothing came for eight minutes and 20 a second since, of which 15 are read. Over ten minutes that is 4 a
-    second in and 15 out, and the lag seems to shrink; over the last one it grows by 5 a second.
+    Example: nothing arrived for eight minutes; since then 20 records per second arrive and 15 are read. Over ten
+    minutes that is 4/s in and 15/s out, so the lag seems to shrink. Over the last minute it grows by 5/s.
     """
     usual = Rates(incoming_rate(ends, now_ms - _SPAN_MS), outgoing_rate(commits, status, now_ms - _SPAN_MS))
     since_ms = now_ms - _MINUTE_MS
@@ -72,22 +72,23 @@ def rates_of(commits: Sequence[LoggedCommit], ends: LogEnds, status: LagStatus |
     latest = Rates(incoming_rate(ends, since_ms), outgoing_rate(commits, status, since_ms))
     if usual.growth is None or latest.growth is None or (usual.growth < 0) == (latest.growth < 0):
         return usual
-    # So few records may have come a little sooner or later by chance.
+    # A difference of so few records may be chance (about twice the standard deviation of a Poisson count).
     seconds = _MINUTE_MS / 1000
     chance = 2 * math.sqrt(max(latest.incoming or 0.0, latest.outgoing or 0.0) * seconds)
     return latest if abs(latest.growth) * seconds > chance and not latest.is_even else usual
 
 
 def incoming_rate(ends: LogEnds, since_ms: int) -> float | None:
-    """Offsets a second that arrived since then, or since the first known moment; None with less than a second."""
+    """Arrived offsets per second since ``since_ms``, or since the oldest known point; None for less than a second."""
     return ends.growth(since_ms, _LEAST_MS)
 
 
 def outgoing_rate(commits: Sequence[LoggedCommit], status: LagStatus | None, since_ms: int = 0) -> float | None:
-    """Offsets a second that were committed since then, or since the first of the commits, up to the last one.
+    """Committed offsets per second from ``since_ms``, or from the first commit if that is later, to the last commit.
 
-    0 where the partition is stuck. Counted from the last rewind on: a reset is no reading. With nothing since, the
-    last two tell. None with fewer than two commits or less than a second between them.
+    0 if the partition is stuck. Commits before the last rewind do not count, because a reset is no reading. If there
+    is no commit after ``since_ms``, the last two commits count. None for fewer than two commits, or less than a
+    second between them.
     """
     if status is not None and status.is_stuck:
         return 0.0
@@ -98,16 +99,16 @@ def outgoing_rate(commits: Sequence[LoggedCommit], status: LagStatus | None, sin
     start, last = forward[first], forward[-1]
     start_ms = start.timestamp_ms
     if last.timestamp_ms > since_ms:
-        # A commit long before tells where it still stood then: what was read was read since.
+        # After a pause that began long before since_ms, the offsets were read at its end, not evenly during the pause.
         start_ms = max(start_ms, min(since_ms - (usual_pause_ms(forward) or 0), last.timestamp_ms))
     passed_ms = last.timestamp_ms - start_ms
     return None if passed_ms < _LEAST_MS else (last.offset - start.offset) * 1000 / passed_ms
 
 
 def keeps_up(lag: int, commits: Sequence[LoggedCommit], incoming: float | None) -> bool:
-    """Whether the lag is no more than what arrives between two commits, twice over: nobody is ever closer.
+    """Whether the lag is at most what arrives in two usual commit intervals: a healthy consumer has such a lag too.
 
-    Worked: 3,000 records a second and a commit each 5 s make a lag of up to 30,000.
+    Example: with 3,000 records per second and a commit every 5 s, that is a lag of up to 30,000.
     """
     pause_ms = usual_pause_ms(commits)
     if incoming is None or pause_ms is None:
@@ -116,9 +117,10 @@ def keeps_up(lag: int, commits: Sequence[LoggedCommit], incoming: float | None) 
 
 
 def outlook(lag: int | None, rates: Rates, *, close: bool) -> Outlook:
-    """When the lag is gone at these rates; ``close`` is whether it was gone a moment ago, or is never closer.
+    """When the lag will be 0 at these rates. ``close`` is whether the group is caught up as far as commits can show.
 
-    Worked: a lag of 600, 10 a second arrive and 13 are read: 200 s. About as many read as arrive, or fewer: never.
+    Example: a lag of 600, 10 records per second arrive and 13 are read: 200 s. If no more, or about as many, are read
+    as arrive, it is never. The same goes for more than 366 days.
     """
     if lag is None:
         return UNKNOWN_OUTLOOK
@@ -135,9 +137,9 @@ def outlook(lag: int | None, rates: Rates, *, close: bool) -> Outlook:
 
 
 def slowest(outlooks: Sequence[Outlook]) -> Outlook:
-    """The outlook of all together: a group has caught up when its last partition has.
+    """The outlook of several partitions: a group has caught up when its last partition has.
 
-    One that never will decides; else one that is unknown, else the latest.
+    The result is never if one of them is never, otherwise unknown if one is unknown, otherwise the slowest.
     """
     if not outlooks:
         return UNKNOWN_OUTLOOK

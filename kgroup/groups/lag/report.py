@@ -1,4 +1,4 @@
-"""What a measurement of a group's lag comes to: a row a partition, a topic, the group; and their JSON forms."""
+"""The measured lag of a group: rows of partitions, topics and the group, and their JSON forms."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kgroup.model.groups import Partition, places_document
 
 
 class LagRow(Protocol):
-    """What a bound, an order and a table need of a partition, a topic or a group."""
+    """The lag of a partition, a topic or a group, as bounds, sorting and tables need it."""
 
     @property
     def group(self) -> str:
@@ -27,33 +27,34 @@ class LagRow(Protocol):
 
     @property
     def lag(self) -> int | None:
-        """Unread records; None where that is unknown."""
+        """The number of unread records; None if unknown."""
 
     @property
     def behind_ms(self) -> int | None:
-        """The age of the oldest unread record, 0 where all is read; None where that is unknown."""
+        """The age of the oldest unread record in ms, 0 if nothing is unread; None if unknown."""
 
     @property
     def judged(self) -> Judged:
-        """The status, the worst one of several partitions."""
+        """The status; of several partitions the worst one."""
 
     @property
     def rates(self) -> Rates:
-        """Records in and out a second."""
+        """Arriving and read offsets per second."""
 
     @property
     def missing(self) -> str | None:
-        """Which partitions' lag is unknown, in words; None: it is known of all."""
+        """A phrase that names the partitions with an unknown lag; None if all are known."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
     """The lag of one partition.
 
-    ``first`` is the first unread offset and ``end`` the offset it is measured against; None where unknown, and then
-    ``why`` says why. ``phantom`` counts offsets from the commit on that hold no record (compacted, aborted, markers)
-    and are not in ``lag``; holes further up are not seen, so ``lag`` is an upper bound on a compacted topic.
-    ``held_back`` counts what lies between the last stable offset and the high watermark, None: not read.
+    ``first`` is the first unread offset, ``end`` the offset against which the lag is measured. Both are None if
+    unknown; ``why`` is the reason. ``phantom`` counts the offsets from the commit on that hold no record (compacted,
+    aborted, markers); they are not in ``lag``. Later offsets without a record are not detected, so on a compacted
+    topic ``lag`` is an upper bound. ``held_back`` is the number of offsets between the last stable offset and the high
+    watermark, None: not read.
     """
 
     group: str
@@ -85,17 +86,17 @@ class PartitionLag:
 
     @property
     def status(self) -> LagStatus | None:
-        """None where it can't be told."""
+        """The status; None if unknown."""
         return self.judged.status
 
     @property
     def missing(self) -> str | None:
-        """Itself, where its lag is unknown."""
+        """The partition and the reason why its lag is unknown; None if it is known."""
         return None if self.lag is not None else f"{self.where}: {self.why}"
 
     @property
     def is_behind(self) -> bool:
-        """Whether it lags more than its commits explain: it is not read well, or it is on its way to the end."""
+        """Whether it lags more than its commit interval explains: bad status, draining, or never caught up."""
         if not self.lag:
             return False
         if self.status is not None and self.status is not LagStatus.OK:
@@ -133,11 +134,12 @@ class PartitionLag:
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """Several partitions together: those of a ``topic``, or (None) all of the group's.
+    """The sum over the partitions of a ``topic``, or of the group (None).
 
-    ``lag`` is the sum of those whose lag is known, None where none is. ``largest`` and ``oldest`` are the partitions
-    with the most unread records and with the oldest one; None where all is read, or nothing known. ``hidden`` is what
-    may be missing beside the partitions, in words, see ``Group.hidden_commits``; None: nothing.
+    ``lag`` is the sum of the known lags, None if none is known. ``unknown`` is the number of partitions with an
+    unknown lag. ``largest`` and ``oldest`` are the partitions with the most unread records and with the oldest one;
+    None if nothing is unread or known. ``hidden`` is a phrase about hidden commits (see ``Group.hidden_commits``),
+    None without any.
     """
 
     group: str
@@ -160,7 +162,7 @@ class Sum:
 
     @property
     def missing(self) -> str | None:
-        """Those whose lag is unknown: the first by name, and how many more."""
+        """The first partition with an unknown lag and the number of others; None if all are known."""
         if not self.partitions:
             return self.hidden or "no committed offset, and no partition is assigned"
         unknown = [p for p in self.partitions if p.lag is None]
@@ -171,11 +173,11 @@ class Sum:
 
     @property
     def status(self) -> LagStatus | None:
-        """The worst; None where none is bad and one is unknown."""
+        """The worst status; None if none is bad and one is unknown."""
         return self.judged.status
 
     def document(self) -> dict[str, Any]:
-        """Its JSON form, as far as it is a sum's."""
+        """The fields of its JSON form; callers add the name and the partitions."""
         return {
             "lag": self.lag,
             "unknown_partitions": self.unknown,
@@ -188,7 +190,7 @@ class Sum:
 
 
 def sum_of(group: str, topic: str | None, partitions: Sequence[PartitionLag], hidden: str | None = None) -> Sum:
-    """The partitions together. The age is unknown where one's is, or one is hidden: it may be the oldest."""
+    """The sum of the partitions. The age is unknown if that of one is unknown or hidden, since it may be the oldest."""
     known = [(p.lag, p) for p in partitions if p.lag is not None]
     ages = [(p.behind_ms, p) for p in partitions if p.behind_ms is not None]
     lagging = [(lag, p) for lag, p in known if lag > 0]
@@ -214,7 +216,7 @@ def sum_of(group: str, topic: str | None, partitions: Sequence[PartitionLag], hi
 
 @dataclass(frozen=True, slots=True)
 class GroupLag:
-    """The lag of one group: a subject of ``kgroup lag``. ``topics`` are in the order of their names."""
+    """The lag of one group, an item of ``kgroup lag``. ``topics`` are sorted by name."""
 
     group: str
     state: str
@@ -227,11 +229,11 @@ class GroupLag:
 
     @property
     def name(self) -> str:
-        """The group's."""
+        """The group's name."""
         return self.group
 
     def document(self) -> dict[str, Any]:
-        """Its JSON form: a subject of ``kgroup.lag/v1``."""
+        """Its JSON form: an item of ``kgroup.lag/v1``."""
         return {
             "group": self.group,
             "state": self.state,
@@ -244,7 +246,7 @@ class GroupLag:
 
 
 def _worst(partitions: Sequence[PartitionLag], hidden: str | None) -> Judged:
-    """The worst status, of those the one that is so for longest; OK only where it is known of all, with none hidden."""
+    """The worst status, and of equal ones the longest; OK only if all are known and no commit is hidden."""
     known = [p.judged for p in partitions if p.judged.status is not None]
     bad = [judged for judged in known if judged.status is not LagStatus.OK]
     if bad:
@@ -255,7 +257,7 @@ def _worst(partitions: Sequence[PartitionLag], hidden: str | None) -> Judged:
 
 
 def _total(rates: Iterable[float | None]) -> float | None:
-    """The sum of all, None where one is unknown: a sum of some would be taken for that of all."""
+    """The sum of all rates; None if one is unknown, because a partial sum would be mistaken for the total."""
     found = list(rates)
     known = [rate for rate in found if rate is not None]
     return sum(known) if known and len(known) == len(found) else None
@@ -296,7 +298,7 @@ def _rounded(rate: float | None) -> float | None:
 
 
 def _time(moment_ms: int | None) -> str | None:
-    """RFC 3339 in UTC; None also for what is no time that a calendar has (a producer may write anything)."""
+    """RFC 3339 in UTC; None also for a number outside the calendar (producers can set any timestamp)."""
     if moment_ms is None:
         return None
     try:

@@ -1,14 +1,14 @@
-"""The status of a partition after Burrow's rules, at once from the commits that ``__consumer_offsets`` holds.
+"""The status of a partition by Burrow's rules, computed at once from the commits in ``__consumer_offsets``.
 
-Burrow samples for minutes before it can tell (linkedin/Burrow, core/internal/evaluator). The log already has the
-commits, and where it ended at their times is known from a few points. Where that made a rule unfair, it is bounded,
-and said at the rule. In this order:
+Burrow samples for minutes before it has a result (linkedin/Burrow, core/internal/evaluator). kgroup takes the commits
+from the log; the log ends at their times are known from a few points. Rules that would be unfair with such data have
+an additional bound, documented at the rule. The rules in their order:
 
-STOP    no commit for longer than the last commits took together, while a record waited unread; or for three times
-        their usual pause, where they were all of one offset
-REWIND  the committed offset went down
-OK      the lag was at or under what is allowed, now or at one of the last commits
-STALL   commits go on, and all are of one offset
+STOP    no commit for longer than the last commits took together, while a record was unread; or for three times their
+        usual pause, if all of them have the same offset
+REWIND  the committed offset moved backwards
+OK      the lag is at most the allowed one, now or at one of the last commits
+STALL   the group commits, but always the same offset
 WARN    the offset moves, but the lag never shrank from one commit to the next
 """
 
@@ -24,7 +24,7 @@ from kgroup.model.groups import LoggedCommit
 
 
 class LagStatus(StrEnum):
-    """How a partition is read; ``severity`` puts them in order, STOP being the worst."""
+    """Burrow's status of a partition. ``severity`` orders them; STOP is the worst."""
 
     OK = "OK"
     WARN = "WARN"
@@ -39,7 +39,7 @@ class LagStatus(StrEnum):
 
     @property
     def is_stuck(self) -> bool:
-        """Whether nothing is read at all."""
+        """Whether the partition is not read at all."""
         return self in (LagStatus.STALL, LagStatus.STOP)
 
 
@@ -47,10 +47,11 @@ class LagStatus(StrEnum):
 class StatusRules:
     """The bounds of the rules.
 
-    ``allowed`` is a lag that is none. Of the commits the last ``window`` count, those at least ``distance_ms`` apart:
-    ten commits within a second would make a pause of two a STOP. Below ``least_span_ms`` nothing is a STOP or STALL,
-    below ``lone_ms`` not after a single commit. Commits of one offset continue until none came for three of their
-    usual pauses, and for ``pause_ms``. A REWIND is remembered for ``rewind_ms``.
+    A lag up to ``allowed`` counts as none. The last ``window`` commits count that are at least ``distance_ms`` apart;
+    otherwise ten commits within one second would make a pause of two seconds a STOP. A shorter time than
+    ``least_span_ms`` is no STOP or STALL; after a single commit it has to be ``lone_ms``. A series of commits of the
+    same offset has ended (STOP) after three of its usual pauses without a commit, and at least ``pause_ms``. A REWIND
+    is reported for ``rewind_ms``.
     """
 
     allowed: int = 0
@@ -64,17 +65,17 @@ class StatusRules:
 
 DEFAULT_RULES = StatusRules()
 _FEW = 3
-"""Commits that prove a rhythm, or pauses without one that prove its end."""
+"""The number of commits that show a regular pattern, and of usual pauses without a commit that show its end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A status and since when it is so (None where that can't be told, or for OK and WARN).
+    """A status, and the time since which it holds (None if unknown, and for OK and WARN).
 
-    ``status`` is None where the evidence does not suffice, and ``why`` says what is missing. ``at_least`` is whether
-    it is so for longer: ``since_ms`` is as far back as was read. ``repeats`` counts the commits of the same offset of
-    a STALL; ``back`` is how many offsets a REWIND went down. ``caught_up`` is whether an OK partition is at the end, or
-    was at one of its last commits: then what is unread has come since.
+    ``status`` is None if the evidence is not sufficient; ``why`` is the reason. ``at_least`` is whether the status may
+    be older: ``since_ms`` is then the start of the scanned range. ``repeats`` is the number of commits of the same
+    offset of a STALL, ``back`` the number of offsets that a REWIND moved backwards. ``caught_up`` is whether an OK
+    partition is at the log end, or was at one of its last commits, so that all unread records are newer.
     """
 
     status: LagStatus | None
@@ -88,11 +89,10 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class CommitReading:
-    """A partition's commits, oldest first, and what is needed to judge them.
+    """The commits of a partition, oldest first, and the other facts that ``judge`` needs.
 
-    ``lag`` is what is unread now. ``waiting_since_ms`` is the timestamp of the first unread record, None: not read.
-    ``keeps_up`` is whether the lag is no more than what arrives between two commits. ``read_since_ms`` is from when
-    on no commit is missing.
+    ``lag`` is the present lag. ``waiting_since_ms`` is the timestamp of the first unread record, None: not read.
+    ``keeps_up`` is the result of ``rates.keeps_up``. From ``read_since_ms`` on no commit is missing; None: unknown.
     """
 
     lag: int
@@ -105,7 +105,7 @@ class CommitReading:
 
 
 def judge(reading: CommitReading, rules: StatusRules = DEFAULT_RULES) -> Judged:
-    """The status of one partition that has a committed offset."""
+    """The status of a partition that has a committed offset."""
     if reading.lag <= rules.allowed:
         return Judged(LagStatus.OK, caught_up=True)
     if not reading.commits:
@@ -129,7 +129,7 @@ def judge(reading: CommitReading, rules: StatusRules = DEFAULT_RULES) -> Judged:
 
 
 def recent_commits(commits: Sequence[LoggedCommit], rules: StatusRules = DEFAULT_RULES) -> list[LoggedCommit]:
-    """The last commits that count: at least the rules' distance apart, the newest always, oldest first."""
+    """The last commits that count, oldest first: the newest one, and earlier ones at least ``distance_ms`` apart."""
     kept: list[LoggedCommit] = []
     for commit in reversed(commits):
         if len(kept) == rules.window:
@@ -140,7 +140,7 @@ def recent_commits(commits: Sequence[LoggedCommit], rules: StatusRules = DEFAULT
 
 
 def last_rewind(commits: Sequence[LoggedCommit]) -> int | None:
-    """Where in the sequence the newest commit stands that is below its predecessor; None: it never went down."""
+    """The index of the newest commit with a lower offset than its predecessor; None if there is none."""
     for index in range(len(commits) - 1, 0, -1):
         if commits[index].offset < commits[index - 1].offset:
             return index
@@ -148,7 +148,7 @@ def last_rewind(commits: Sequence[LoggedCommit]) -> int | None:
 
 
 def usual_pause_ms(commits: Sequence[LoggedCommit]) -> int | None:
-    """The median time between two of the last commits that count; None with fewer than two."""
+    """The median time between two consecutive ``recent_commits``; None if there are fewer than two."""
     recent = recent_commits(commits)
     pauses = sorted(later.timestamp_ms - earlier.timestamp_ms for earlier, later in pairwise(recent))
     return pauses[len(pauses) // 2] if pauses else None
@@ -165,10 +165,10 @@ def _without_commits(reading: CommitReading, rules: StatusRules) -> Judged:
 
 
 def _stopped(reading: CommitReading, recent: Sequence[LoggedCommit], rules: StatusRules) -> Judged | None:
-    """Silence counts from when there was something to read: an idle consumer at the log's end need not commit.
+    """STOP after a long time without a commit, OK or unknown after a single commit; None if no rule here applies.
 
-    Burrow takes a single commit for a STOP at once; here that needs a long silence, since compaction may have left
-    no more than one.
+    The time counts from the first unread record: an idle consumer at the log end need not commit. Burrow reports STOP
+    right after a single commit. kgroup waits for ``lone_ms``, because compaction may have removed the other commits.
     """
     last = recent[-1]
     since = max(last.timestamp_ms, reading.waiting_since_ms or last.timestamp_ms)
@@ -204,9 +204,9 @@ def _stalled(reading: CommitReading, recent: Sequence[LoggedCommit], rules: Stat
         return None
     silence_ms = reading.now_ms - same[0].timestamp_ms
     if silence_ms > max(_FEW * (usual_pause_ms(recent) or 0), rules.pause_ms):
-        # It stood still before, so half a minute need not pass again before it is known that nothing is read.
+        # The offset did not move before either, so this need not wait for ``least_span_ms`` again.
         return Judged(LagStatus.STOP, same[0].timestamp_ms)
-    # Nothing older was read, so it may stand there for longer.
+    # No older commit was read, so the stall may have begun earlier.
     at_least = len(same) == len(reading.commits) and since == first_ms
     return Judged(LagStatus.STALL, since, at_least=at_least, repeats=len(same))
 

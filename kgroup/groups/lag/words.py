@@ -1,4 +1,4 @@
-"""Status, rates and outlook in the few words that columns and verdicts have room for."""
+"""Short texts of status, rates and outlook, for columns and verdicts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SLOW = 10
 
 
 def status_words(judged: Judged, now_ms: int) -> str | None:
-    """``OK``, ``STOP 38m``, ``STALL over 22m``; None where the status is unknown."""
+    """``OK``, ``STOP 38m``, ``STALL over 22m``; None if the status is unknown."""
     if judged.status is None:
         return None
     if judged.since_ms is None:
@@ -21,7 +21,7 @@ def status_words(judged: Judged, now_ms: int) -> str | None:
 
 
 def rate_words(rate: float) -> str:
-    """``4.00k/s``, ``17/s``, ``0.4/s``, ``0``; below a tenth a second as so many a minute or an hour."""
+    """``4.00k/s``, ``17/s``, ``0.4/s``, ``0``; below 0.1 per second in records per minute or hour."""
     if rate <= 0:
         return "0"
     if rate >= _SLOW:
@@ -32,7 +32,7 @@ def rate_words(rate: float) -> str:
 
 
 def trend_words(rates: Rates) -> str | None:
-    """``+1.72k/s`` where the lag grows, ``-300/s`` where it shrinks, ``flat``; None where a rate is unknown."""
+    """``+1.72k/s`` if the lag grows, ``-300/s`` if it shrinks, or ``flat``; None if a rate is unknown."""
     growth = rates.growth
     if growth is None:
         return None
@@ -42,7 +42,7 @@ def trend_words(rates: Rates) -> str | None:
 
 
 def outlook_words(outlook: Outlook) -> str | None:
-    """``12m``, ``never``, ``0s`` where it keeps up; None where unknown."""
+    """The time until the group has caught up: ``12m``, ``never``, ``0s`` if it keeps up; None if unknown."""
     match outlook.pace:
         case LagTrend.NEVER:
             return "never"
