@@ -1,6 +1,6 @@
-"""A real Apache Kafka on loopback, for trying things out and for tests.
+"""A real Apache Kafka on loopback, for experiments and for tests.
 
-``Sandbox(directory).up(reporter=reporter).bootstrap_servers`` is what most callers need; ``down`` ends it.
+``Sandbox(directory).up(reporter=reporter).bootstrap_servers`` is what most callers need; ``down`` stops it.
 """
 
 from kgroup.sandbox.cluster import Sandbox

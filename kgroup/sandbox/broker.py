@@ -1,4 +1,4 @@
-"""One broker (or controller) process of a sandbox, and its directory: settings, data, log, pid."""
+"""One broker (or controller) process of a sandbox, and its directory: settings, data, log, pid file."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _KILLED_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class BrokerProcess:
-    """A node's process. ``directory`` is the sandbox's."""
+    """A node's process; ``sandbox`` is the directory of the whole sandbox."""
 
     node_id: int
     sandbox: Path
 
     @property
     def directory(self) -> Path:
-        """Everything of this node."""
+        """The directory of this node."""
         return self.sandbox / f"node-{self.node_id}"
 
     @property
@@ -39,12 +39,12 @@ class BrokerProcess:
 
     @property
     def log(self) -> Path:
-        """What the process said, in all its lives."""
+        """The process's output, of all its runs."""
         return self.directory / "broker.log"
 
     @property
     def daemon(self) -> Daemon:
-        """The process."""
+        """The background process."""
         return Daemon(self.directory / "pid", str(self._settings))
 
     @property
@@ -52,14 +52,14 @@ class BrokerProcess:
         return self.directory / "server.properties"
 
     def configure(self, layout: Layout, node: Node) -> None:
-        """Write its server.properties."""
+        """Write the node's server.properties."""
         self.directory.mkdir(parents=True, exist_ok=True)
         text = properties_text(broker_properties(layout, node, self.data))
         self._settings.touch(mode=0o600)  # may hold passwords
         self._settings.write_text(text, encoding="ascii")
 
     def format(self, kafka: Distribution, cluster_id: str, arguments: tuple[str, ...] = ()) -> None:
-        """Make its log directory, unless there is one; with StorageTool where it is to be given arguments."""
+        """Format the log directory unless it is formatted; uses StorageTool if it needs ``arguments``."""
         if is_formatted(self.data):
             return
         if arguments:
@@ -70,15 +70,15 @@ class BrokerProcess:
 
     @property
     def log_size(self) -> int:
-        """In bytes; taken before a start, it is where ``failure`` begins to read."""
+        """Size of the log in bytes. Taken before a start, it is the ``since`` of ``failure``."""
         return self.log.stat().st_size if self.log.exists() else 0
 
     def start(self, kafka: Distribution, flags: tuple[str, ...] = jvm.BROKER_FLAGS) -> None:
-        """Run it in the background."""
+        """Start the process in the background."""
         self.daemon.start(kafka.command(jvm.BROKER_CLASS, str(self._settings), flags=flags), log=self.log)
 
     def failure(self, since: int = 0) -> tuple[str, ...]:
-        """The last telling lines of the log after byte ``since``: errors and causes, else just the last."""
+        """The last four relevant log lines after byte ``since``: errors and causes if any, otherwise any lines."""
         with self.log.open("rb") as stream:
             stream.seek(since)
             lines = stream.read().decode(errors="replace").splitlines()
@@ -86,16 +86,16 @@ class BrokerProcess:
         return tuple((telling or [line for line in lines if line.strip()])[-4:])
 
     def terminate(self) -> None:
-        """Ask it to stop; does not wait."""
+        """Send SIGTERM; does not wait."""
         self.daemon.signal(signal.SIGTERM)
 
     def await_end(self) -> None:
-        """Wait for the clean stop that was asked for; past patience, kill it."""
+        """Wait for the clean stop after ``terminate``; kill the process if it takes too long."""
         if not self.daemon.wait(_STOP_S):
             self.kill()
         self.daemon.forget()
 
     def kill(self) -> None:
-        """Kill -9, and wait until it is gone. The pid file stays: it did not stop on purpose."""
+        """Send SIGKILL and wait until the process is gone. The pid file stays, as after a crash."""
         self.daemon.signal(signal.SIGKILL)
         self.daemon.wait(_KILLED_S)

@@ -1,7 +1,7 @@
-"""The second half of ``kgroup sandbox demo``: what the command line would do about the crash, and whether it holds.
+"""The second half of ``kgroup sandbox demo``: handles the crash as the command line would, and checks the result.
 
-The steps are those of the form for scripts: ``catchup start --release-only``, the application comes back, ``catchup
-resume --to-topic``. At the end the target is read by somebody else than the replay, and the application is asked.
+The steps are ``catchup start --release-only``, a restart of the application, ``catchup resume --to-topic``. At the end
+kgroup reads the target topic independently of the replay, and checks what the application handled.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ _REASON = "kgroup sandbox demo"
 
 
 def demo_outcomes(run: Invocation, crashed: Crashed, *, crash_only: bool) -> Outcomes:
-    """The pages of the demo, one by one; where they are not for people the last one alone, which is the proof.
+    """Yield the pages of the demo. In formats for programs only the last page, the verification, is yielded.
 
-    It ends early where a step is refused. Raises what the steps do.
+    Ends early if a step is refused. Raises what the steps raise.
     """
     play = _Play(run, crashed)
     for_people = run.format in (Format.TABLE, Format.WIDE, Format.MARKDOWN)
@@ -64,18 +64,18 @@ class _Play:
     def __init__(self, run: Invocation, crashed: Crashed) -> None:
         self._run, self._crashed = run, crashed
         self._connection = Connection(bootstrap_server=crashed.bootstrap_servers)
-        # An empty environment: what is set for another cluster (a context, its passwords) has no place here.
+        # An empty environment: settings for another cluster (a context, its passwords) must not apply here.
         self._settings = resolve(self._connection, run.reporter, environ={})
         self._wanted = ReplayOptions("topic", {"topic": crashed.target})
 
     def typed(self, *words: str) -> Invocation:
-        """The run as if that had been typed for the sandbox."""
+        """An invocation as if the user had typed these words for the sandbox."""
         return self._run.of(
             self._connection, self._settings, (*words, "-b", self._crashed.bootstrap_servers) if words else ()
         )
 
     def pages(self, engine: CatchupEngine) -> Outcomes:
-        """All of it: the crash, the plan, the release, the group as it goes on, the proof."""
+        """Yield all pages: the crash, the plan, the release, the running group, the verification."""
         try:
             check(self._wanted.spark, timeout_s=self._settings.timeout_s)
         except Refused as error:
@@ -128,7 +128,7 @@ class _Play:
         return start_outcome(run, engine, intent, wanted, RunOptions(execute=execute), verbose=False)
 
     def _faults(self, engine: CatchupEngine, first: int, meanwhile: int) -> list[RowError]:
-        """What of it does not hold, though the replay says that all was delivered."""
+        """Errors for everything that is not as expected, although the replay reports success."""
         crashed = self._crashed
         faults = []
         if first != END:
@@ -151,7 +151,7 @@ class _Play:
 def _read(
     engine: CatchupEngine, config: dict[str, object], topic: str, timeout_s: float
 ) -> tuple[list[bytes | None], int]:
-    """(the values in a topic of one partition, how many of them are marked as maybe handled before)"""
+    """The values in the topic's only partition, and how many records are marked as possible duplicates."""
     (log,) = engine.cluster.positions(engine.cluster.layouts([topic]), [(topic, 0)]).values()
     if isinstance(log, KgroupError):
         raise log

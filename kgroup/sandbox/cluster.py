@@ -1,4 +1,4 @@
-"""A sandbox: one directory, one to three real brokers on loopback that outlive kgroup until ``down``."""
+"""A sandbox: one directory, and one to three real brokers on loopback that run until ``down``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kgroup.support.file_lock import exclusive
 from kgroup.support.java_home import find_java
 
 PREFERRED_PORT = 19_092
-"""Of the command line's sandbox, if free: an address that one can remember."""
+"""The port of the command line's sandbox if it is free: easy to remember."""
 
 _PORT_TRIES = 5
 _LOCK = "lock"
@@ -32,17 +32,17 @@ _STATE = "sandbox.json"
 
 
 def cache_directory() -> Path:
-    """Where jars, archive and checkpoint are kept."""
+    """The directory for jars, class data archive and checkpoint."""
     return paths.cache_dir() / "sandbox"
 
 
 def default_directory() -> Path:
-    """Where the sandbox of the command line lives."""
+    """The directory of the command line's sandbox."""
     return paths.state_dir() / "sandbox"
 
 
 def distribution(jars: Path | None, reporter: Reporter) -> Distribution:
-    """A Kafka that is ready to run: the user's, or the fetched one (fetched now, if need be)."""
+    """A Kafka that is ready to run: from the user's jars, or downloaded (now, if necessary)."""
     java = find_java()
     found = given(jars, cache_directory(), java) if jars else fetched(cache_directory(), java, reporter)
     prepare(found, reporter)
@@ -54,7 +54,7 @@ def _kafka(layout: Layout, reporter: Reporter) -> Distribution:
 
 
 class Sandbox:
-    """The brokers of one directory. Any process may call any method, also one that did not start them."""
+    """The brokers of one directory. Any process may call any method, not only the one that started them."""
 
     def __init__(self, directory: Path | None = None) -> None:
         self.directory = (directory or default_directory()).absolute()
@@ -72,11 +72,10 @@ class Sandbox:
     ) -> SandboxStatus:
         """Start what does not run, and return when every broker answers group requests.
 
-        Does nothing where all runs. None means: as this sandbox was before, else one broker, any free port,
-        no settings of your own.
-        ``properties`` are broker settings (they win over ours), ``listeners`` maps names of further client
-        listeners to security protocols, ``format_arguments`` go to StorageTool when the data is made.
-        Raises SandboxError, and Refused [sandbox-differs], [port-taken], [no-java], [no-pyspark], [no-kafka].
+        Does nothing if all processes run. None means: as this sandbox was before; for a new one, one broker, any free
+        port, no extra settings. ``properties`` are broker settings and override ours. ``listeners`` maps names of
+        additional client listeners to security protocols. ``format_arguments`` go to StorageTool when the data is
+        created. Raises SandboxError, and Refused [sandbox-differs], [port-taken], [no-java], [no-pyspark], [no-kafka].
         """
         request = SandboxRequest(brokers, port, properties, listeners, str(jars_dir.absolute()) if jars_dir else None)
         with self._locked(reporter):
@@ -92,11 +91,11 @@ class Sandbox:
             return self._status(layout)
 
     def status(self) -> SandboxStatus:
-        """What runs; asks every broker whether it answers."""
+        """The sandbox's processes and addresses; asks every broker whether it answers."""
         return self._status(self._layout())
 
     def down(self, *, reporter: Reporter, wipe: bool = False) -> bool:
-        """Stop what this sandbox started, ``wipe`` its data too. False: there was nothing to do."""
+        """Stop what this sandbox started; with ``wipe`` delete its data too. False: there was nothing to do."""
         if not self.directory.exists():
             return False
         with self._locked(reporter):
@@ -112,7 +111,7 @@ class Sandbox:
             return bool(running) or (wipe and bool(there))
 
     def kill(self, broker_id: int) -> None:
-        """Kill -9 one process, as a crash would."""
+        """Send SIGKILL to one process, as a crash would end it."""
         BrokerProcess(broker_id, self.directory).kill()
 
     def stop(self, broker_id: int) -> None:
@@ -120,7 +119,7 @@ class Sandbox:
         _stop([BrokerProcess(broker_id, self.directory)], at_once=False)
 
     def restart(self, broker_id: int, *, reporter: Reporter) -> None:
-        """Start one process again, on its ports and data, and wait until it and all that run are ready."""
+        """Start one process with its old ports and data, and wait until all running brokers are ready."""
         with self._locked(reporter):
             layout = self._layout()
             if layout is None:
@@ -130,7 +129,7 @@ class Sandbox:
             await_ready(replace(layout, nodes=tuple(self._running(layout))), launch.started)
 
     def log(self, broker_id: int) -> Path:
-        """The log file of a process."""
+        """The log file of one process."""
         return BrokerProcess(broker_id, self.directory).log
 
     def _start(
@@ -141,7 +140,7 @@ class Sandbox:
         format_arguments: tuple[str, ...],
         reporter: Reporter,
     ) -> Layout:
-        """Start what does not run; as long as nothing does, ports may be chosen. A failure changes nothing."""
+        """Start what does not run. Ports may change only if nothing runs. After a failure the old state is restored."""
         kafka = _kafka(layout, reporter)
         layout = replace(layout, version=kafka.version)
         for attempt in range(_PORT_TRIES):
@@ -163,7 +162,7 @@ class Sandbox:
         raise SandboxError(f"every port was taken by somebody else, {_PORT_TRIES} times")
 
     def _restore(self, before: Layout | None, failed: Layout) -> None:
-        """Remember what was before, so that settings which do not work are not used again; logs stay."""
+        """Restore the earlier layout, so that settings that failed are not used again; log files stay."""
         if before is not None:
             write_layout(self.directory / _STATE, before)
             return
@@ -224,7 +223,7 @@ class Sandbox:
         return BrokerProcess(node.node_id, self.directory)
 
     def _on_disk(self) -> list[BrokerProcess]:
-        """By what is there: the state file may be damaged, and its brokers must still be stoppable."""
+        """The brokers by their directories: they must be stoppable even if the state file is damaged."""
         numbers = (path.name.removeprefix("node-") for path in self.directory.glob("node-*"))
         return [BrokerProcess(int(number), self.directory) for number in sorted(numbers) if number.isdecimal()]
 
@@ -235,7 +234,7 @@ class Sandbox:
 
 
 def _stop(brokers: Iterable[BrokerProcess], *, at_once: bool) -> None:
-    """Brokers first, side by side; then the controller, which they need for that. ``at_once``: kill -9."""
+    """Stop brokers first, in parallel; then the controller, which they need for that. ``at_once``: SIGKILL."""
     chosen = list(brokers)
     for wave in (
         [broker for broker in chosen if broker.node_id != CONTROLLER_ID],

@@ -1,7 +1,7 @@
-"""A sandbox's shape and the settings of its brokers, as pure values.
+"""A sandbox's layout and its brokers' settings, as pure values.
 
-One broker is its own controller. Three brokers get one controller beside them, so that any broker can be
-killed without touching the quorum (and stop in 1 s instead of 6).
+A single broker is its own controller. Three brokers get a separate controller, so that any broker can be killed without
+affecting the quorum (and stops in 1 s instead of 6).
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from pathlib import Path
 from kgroup.sandbox.ports import HOST
 
 CLIENTS = "PLAINTEXT"
-"""The listener for clients, brokers among each other, and our readiness check."""
+"""The listener for clients, for brokers among each other, and for our readiness check."""
 
 CONTROLLER = "CONTROLLER"
 CONTROLLER_ID = 100
 
 OWN_DEFAULTS: Mapping[str, str] = {
-    # A broker that was killed can't come back before its old session ends: 11 s with Kafka's 9000. One that stands
-    # still for as long, on a busy machine, answers nobody for a while: its controller takes it for dead.
+    # A killed broker cannot register again before its old session ends: 11 s with Kafka's 9000. A shorter timeout has a
+    # cost: on a busy machine the controller fences a broker that hangs this long.
     "broker.session.timeout.ms": "6000",
     "broker.heartbeat.interval.ms": "500",
-    # Kafka's 128 MiB are never needed here; halves the broker's memory.
+    # Kafka's 128 MiB are never needed here; this halves the broker's memory.
     "log.cleaner.dedupe.buffer.size": "2097152",
-    # A topic is made in 6 ms instead of 35.
+    # Creates a topic in 6 ms instead of 35.
     "controller.quorum.append.linger.ms": "0",
-    # Groups that settle, and notice a dead member, while somebody watches.
+    # Groups settle quickly, and notice a dead member while the user watches.
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
     "group.consumer.min.session.timeout.ms": "1000",
@@ -36,11 +36,11 @@ OWN_DEFAULTS: Mapping[str, str] = {
     "group.consumer.min.heartbeat.interval.ms": "200",
     "group.consumer.heartbeat.interval.ms": "1000",
 }
-"""Where a sandbox differs from Kafka's defaults, beside what one machine demands."""
+"""Settings that differ from Kafka's defaults, in addition to those that a single machine needs."""
 
 
 class Role(StrEnum):
-    """What a process does; Kafka's process.roles."""
+    """The role of a process, as in Kafka's process.roles."""
 
     COMBINED = "broker,controller"
     BROKER = "broker"
@@ -53,13 +53,13 @@ class Role(StrEnum):
 
     @property
     def votes(self) -> bool:
-        """Whether it is of the controller quorum."""
+        """Whether it is a voter of the controller quorum."""
         return self is not Role.BROKER
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One process: its Kafka node id, role, and port by listener."""
+    """One process: its Kafka node id, role, and ports by listener name."""
 
     node_id: int
     role: Role
@@ -68,11 +68,11 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What a sandbox consists of; kept in its state file.
+    """A sandbox's processes and settings; stored in its state file.
 
-    ``listeners`` maps additional listeners (SCRAM, MTLS) to security protocols, see Kafka's
-    ``listener.security.protocol.map``. ``properties`` come last and win. ``jars`` is the user's Kafka, None
-    for the fetched one; ``version`` is Kafka's, None before the first start.
+    ``listeners`` maps additional listeners (SCRAM, MTLS) to security protocols, as in Kafka's
+    ``listener.security.protocol.map``. ``properties`` override all other settings. ``jars`` is the user's Kafka, None
+    for the downloaded one. ``version`` is Kafka's, None before the first start.
     """
 
     cluster_id: str
@@ -84,7 +84,7 @@ class Layout:
 
     @property
     def brokers(self) -> tuple[Node, ...]:
-        """Those that clients talk to."""
+        """The nodes that serve clients."""
         return tuple(node for node in self.nodes if node.role.serves_clients)
 
     def addresses(self, listener: str = CLIENTS) -> str:
@@ -93,20 +93,20 @@ class Layout:
 
 
 def roles(brokers: int) -> dict[int, Role]:
-    """Node ids and roles of a sandbox with so many brokers."""
+    """Node ids and roles for so many brokers."""
     if brokers == 1:
         return {1: Role.COMBINED}
     return {CONTROLLER_ID: Role.CONTROLLER} | dict.fromkeys(range(1, brokers + 1), Role.BROKER)
 
 
 def listener_names(role: Role, extra: Mapping[str, str]) -> tuple[str, ...]:
-    """The listeners that a process opens."""
+    """Names of the listeners that a process opens."""
     clients = (CLIENTS, *extra) if role.serves_clients else ()
     return (*clients, CONTROLLER) if role.votes else clients
 
 
 def broker_properties(layout: Layout, node: Node, data: Path) -> dict[str, str]:
-    """The whole server.properties of one node, whose log directory is ``data``."""
+    """The complete server.properties of a node, whose log directory is ``data``."""
     names = listener_names(node.role, layout.listeners)
     addresses = {name: f"{name}://{HOST}:{node.ports[name]}" for name in names}
     clients = [address for name, address in addresses.items() if name != CONTROLLER]
@@ -138,7 +138,7 @@ def broker_properties(layout: Layout, node: Node, data: Path) -> dict[str, str]:
 
 
 def properties_text(properties: Mapping[str, str]) -> str:
-    """A Java properties file."""
+    """The text of a Java properties file."""
     return "".join(f"{_escaped(key)}={_escaped(value)}\n" for key, value in properties.items())
 
 

@@ -1,6 +1,6 @@
-"""The crash that kgroup is about, on a real broker: committed 70, killed at 100, the log goes on to 120.
+"""The demo's crash on a real broker: committed offset 70, killed at 100, log end offset 120.
 
-And the application that comes back after it. What lies between is the command line's own: changing/catchup_demo.py.
+It also has the application that restarts after the crash. The catch-up in between is in sandbox/catchup_demo.py.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _LEAVE_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Crashed:
-    """What the crash leaves: an empty group whose consumer had processed more than it committed.
+    """The state after the crash: an empty group whose consumer had processed more than it committed.
 
-    ``target`` is a topic that is not there yet, for what is caught up.
+    ``target`` is the name for the catch-up's topic, which does not exist yet.
     """
 
     bootstrap_servers: str
@@ -50,7 +50,7 @@ class Crashed:
 
 
 def crash(bootstrap_servers: str, reporter: Reporter) -> Crashed:
-    """Play it, with names that are not in use yet; returns when the group is Empty. Raises SandboxError."""
+    """Cause the crash, with unused names; returns when the group is Empty. Raises SandboxError."""
     from kgroup.cluster import demo_clients
 
     topic, group, target = _fresh_names(demo_clients.topics(bootstrap_servers))
@@ -69,9 +69,9 @@ def crash(bootstrap_servers: str, reporter: Reporter) -> Crashed:
 
 
 class DemoApplication:
-    """The group's application after the crash: somebody goes on writing orders, and its consumer handles them.
+    """The group's application after the crash: a thread writes more orders, and a consumer process handles them.
 
-    A context manager, which ends both. ``handled`` are the offsets that the consumer has processed so far.
+    A context manager that ends both. ``handled`` are the offsets that the consumer has processed so far.
     """
 
     def __init__(self, crashed: Crashed) -> None:
@@ -107,12 +107,12 @@ class DemoApplication:
 
     @property
     def handled(self) -> tuple[int, ...]:
-        """In the order in which they were."""
+        """Offsets processed so far, in that order."""
         with self._lock:
             return tuple(self._handled)
 
     def await_more(self, than: int = 0) -> tuple[int, ...]:
-        """Return when more than so many records are handled. Raises SandboxError where nothing comes."""
+        """Return when more than ``than`` records are handled. Raises SandboxError if nothing more is handled."""
         deadline = time.monotonic() + _CONSUMED_S
         while len(found := self.handled) <= than:
             if self._fault is not None:
@@ -146,7 +146,7 @@ class DemoApplication:
 
 
 def _fresh_names(taken: frozenset[str]) -> tuple[str, str, str]:
-    """Topic, group and target of this run; a second one gets -2, so that nothing of an earlier one is touched."""
+    """Topic, group and target of this run. A second run adds -2, so that it does not touch an earlier one."""
     number = 1
     while True:
         suffix = "" if number == 1 else f"-{number}"
@@ -157,7 +157,7 @@ def _fresh_names(taken: frozenset[str]) -> tuple[str, str, str]:
 
 @contextmanager
 def _consumer(bootstrap_servers: str, topic: str, group: str) -> Iterator[subprocess.Popen[bytes]]:
-    """The consumer that is to crash, once it has processed all that there is; killed at the end in any case."""
+    """The consumer that will be killed, after it has processed all records; killed at the end in any case."""
     with _process(bootstrap_servers, topic, group, "crash") as (process, errors):
         assert process.stdout is not None
         ready, _, _ = select.select([process.stdout], [], [], _CONSUMED_S)
@@ -170,9 +170,9 @@ def _consumer(bootstrap_servers: str, topic: str, group: str) -> Iterator[subpro
 def _process(
     bootstrap_servers: str, topic: str, group: str, role: str
 ) -> Iterator[tuple[subprocess.Popen[bytes], IO[bytes]]]:
-    """A consumer's process, killed at the end in any case, and what it writes to stderr.
+    """A consumer's process and its stderr file; killed at the end in any case.
 
-    ctrl-C in the terminal does not reach it: it ends with its stdin, be it that the demo was killed.
+    ctrl-C in the terminal does not reach the process. It ends when its stdin closes, so also if the demo is killed.
     """
     command = [sys.executable, "-m", "kgroup.sandbox.demo_consumer", bootstrap_servers, topic, group, role]
     with tempfile.TemporaryFile() as errors:

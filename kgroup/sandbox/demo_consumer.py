@@ -1,8 +1,7 @@
 """The consumer of the demo: ``python -m kgroup.sandbox.demo_consumer ADDRESS TOPIC GROUP crash|live``.
 
-A process of its own, because it dies by SIGKILL; the one that comes back afterwards lives until its stdin is closed,
-which is also how it hears that the demo itself was killed. Each word about what it has processed is a line on stdout:
-the one that is to crash says only that it has reached the end.
+It is a separate process, because it is killed with SIGKILL. With ``live`` it runs until its stdin is closed, which also
+happens if the demo is killed. It prints each processed offset as a line; with ``crash`` only the last one.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ PROCESSED = 100
 
 
 def main(bootstrap_servers: str, topic: str, group: str, role: str) -> None:
-    """Process what comes: to be killed at PROCESSED having committed COMMITTED, or committing each record."""
+    """Process records. ``crash``: commit COMMITTED and wait at PROCESSED to be killed; ``live``: commit each record."""
     ended = threading.Event()
     threading.Thread(target=_await_end, args=(ended,), daemon=True).start()
     live = role == "live"

@@ -21,12 +21,12 @@ from kgroup.support.java_home import Java
 _OLD_LOG4J_JAR = re.compile(r"(reload4j|log4j)-1\.[\d.]+\.jar")
 _BROKER_JAR = re.compile(r"kafka_2\.\d+-(\d[\w.-]*?)\.jar")
 _FIRST_KRAFT = (3, 3)
-"""The first release whose KRaft is for production (KIP-833)."""
+"""The first release whose KRaft is ready for production (KIP-833)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """Kafka as an ordered class path, the Java that runs it, and ``home`` for what is made once."""
+    """Kafka as an ordered class path, the Java that runs it, and ``home`` for generated files."""
 
     version: str
     classpath: tuple[Path, ...]
@@ -35,19 +35,19 @@ class Distribution:
 
     @property
     def key(self) -> str:
-        """Changes with the jars and with Java: a class data archive fits only those that it was made with."""
+        """A hash of jars and Java: a class data archive fits only those it was made with."""
         jars = ((str(jar), jar.stat()) for jar in self.classpath)
         told = "\n".join([self.java.description, *(f"{jar} {s.st_size} {s.st_mtime_ns}" for jar, s in jars)])
         return hashlib.sha256(told.encode()).hexdigest()[:12]
 
     @property
     def archive(self) -> Path:
-        """Where the class data archive is, once made."""
+        """The path of the class data archive, which may not exist yet."""
         return self.home / f"classes-{self.key}.jsa"
 
     @property
     def checkpoint(self) -> Path:
-        """Where the bootstrap checkpoint is, once made."""
+        """The path of the bootstrap checkpoint, which may not exist yet."""
         return self.home / f"bootstrap-{self.version}.checkpoint"
 
     def command(
@@ -58,7 +58,7 @@ class Distribution:
         quiet: bool = False,
         archived: bool = True,
     ) -> list[str]:
-        """Java's command line, with the archive if there is one. ``quiet``: warnings alone, on stderr."""
+        """Java's command line, with the archive if there is one. ``quiet``: log only warnings, to stderr."""
         archive = self.archive if archived and self.archive.exists() else None
         return jvm.command(
             self.java,
@@ -70,10 +70,10 @@ class Distribution:
         )
 
     def log_flag(self, *, quiet: bool) -> str:
-        """The log settings, as a file that Java can read (ours may be inside a zip).
+        """Java's option for the log settings, written to a file that Java can read (ours may be inside a zip).
 
-        Brokers before 4.0 log through Log4j 1 (or reload4j, its successor), which has settings of its own: without
-        them a broker that cannot start says nothing of why.
+        Brokers before 4.0 log through Log4j 1 (or reload4j, its successor), which has another format. Without these
+        settings a broker that cannot start does not log why.
         """
         old = any(_OLD_LOG4J_JAR.fullmatch(jar.name) for jar in self.classpath)
         name = f"{'tool' if quiet else 'broker'}_{'log4j' if old else 'log4j2'}.properties"
@@ -86,7 +86,7 @@ class Distribution:
 
 
 def fetched(cache: Path, java: Java, reporter: Reporter, manifest: Manifest | None = None) -> Distribution:
-    """The Kafka of a manifest (None: ours), fetched at the first use; raises Refused [no-pyspark] or SandboxError."""
+    """The Kafka of a manifest (None: ours), downloaded on first use. Raises Refused [no-pyspark], SandboxError."""
     manifest = manifest or sandbox_manifest()
     home = cache / f"kafka-{manifest.kafka_version}"
     jars = home / "jars"
@@ -99,7 +99,7 @@ def fetched(cache: Path, java: Java, reporter: Reporter, manifest: Manifest | No
 
 
 def given(directory: Path, cache: Path, java: Java) -> Distribution:
-    """The Kafka in a user's directory (a distribution or its ``libs``); raises Refused [no-kafka], [kafka-too-old]."""
+    """The Kafka in a user's directory (a distribution or its ``libs``). Raises Refused [no-kafka], [kafka-too-old]."""
     inner = directory / "libs"
     libs = (inner if inner.is_dir() else directory).absolute()
     classpath = tuple(sorted(libs.glob("*.jar")))
@@ -123,5 +123,5 @@ def given(directory: Path, cache: Path, java: Java) -> Distribution:
 
 
 def _release(version: str) -> tuple[int, ...]:
-    """The first two numbers: (3, 9) of "3.9.1"."""
+    """The first two numbers of a version: (3, 9) for "3.9.1"."""
     return tuple(int(number) for number in re.findall(r"\d+", version)[:2])

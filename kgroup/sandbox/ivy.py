@@ -1,13 +1,13 @@
-"""Apache Ivy, the downloader that the PySpark wheel ships: which settings it gets, and how it is started.
+"""Apache Ivy, the downloader that the PySpark wheel ships: its settings, and how to start it.
 
-kgroup names no repository. Without settings of the user's, Ivy asks the one it has built in. The user's are,
-first found first used:
+kgroup names no repository. Without user settings, Ivy uses its built-in one. User settings, the first that exists is
+used:
 
-1. ``KGROUP_IVY_SETTINGS``: an Ivy settings file (any resolvers, credentials, caches), as it is;
-2. ``~/.ivy2/ivysettings.xml``: likewise;
-3. ``DEFAULT_ARTIFACT_REPOSITORY``: the address of a Maven repository, the variable that Spark itself honours.
+  1. ``KGROUP_IVY_SETTINGS``: an Ivy settings file (any resolvers, credentials, caches), used unchanged;
+  2. ``~/.ivy2/ivysettings.xml``: likewise;
+  3. ``DEFAULT_ARTIFACT_REPOSITORY``: the address of a Maven repository, a variable that Spark uses too.
 
-Java does not read ``https_proxy`` and the like, so these are handed on as Java's properties.
+Java does not read ``https_proxy`` and similar variables, so kgroup passes them as Java's properties.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SETTINGS = """<ivysettings>
 
 
 def ivy_jar() -> Path:
-    """Ivy in the installed PySpark wheel, found without importing PySpark; raises Refused [no-pyspark]."""
+    """The jar of Ivy in the PySpark wheel, found without importing PySpark. Raises Refused [no-pyspark]."""
     spec = find_spec("pyspark")
     for location in (spec.submodule_search_locations if spec else None) or ():
         for jar in sorted(Path(location, "jars").glob("ivy-*.jar")):
@@ -54,13 +54,13 @@ def ivy_jar() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class IvySettings:
-    """The user's settings file, or None with the text of ours."""
+    """The user's settings file; or None, and the text of ours."""
 
     file: Path | None
     text: str
 
     def path(self, directory: Path) -> Path:
-        """The file to give to Ivy; ours is written into ``directory``."""
+        """The file for Ivy; ours is written into ``directory``."""
         if self.file is not None:
             return self.file
         written = directory / "ivysettings.xml"
@@ -69,7 +69,7 @@ class IvySettings:
 
 
 def ivy_settings(environment: Mapping[str, str] | None = None) -> IvySettings:
-    """What the module's docstring says; raises ConfigError where ``KGROUP_IVY_SETTINGS`` names no file."""
+    """Find the settings as the module describes. Raises ConfigError if ``KGROUP_IVY_SETTINGS`` names no file."""
     environment = os.environ if environment is None else environment
     named = environment.get("KGROUP_IVY_SETTINGS")
     if named:
@@ -84,7 +84,7 @@ def ivy_settings(environment: Mapping[str, str] | None = None) -> IvySettings:
 
 
 def module_file(artifacts: Iterable[Artifact], name: str) -> str:
-    """An Ivy module that depends on these jars and on nothing that they depend on."""
+    """An Ivy module that depends on these jars only, without their own dependencies."""
     dependencies = "\n".join(
         f"    <dependency org={quoteattr(a.organisation)} name={quoteattr(a.module)}"
         f' rev={quoteattr(a.revision)} transitive="false" conf="default->default">'
@@ -100,16 +100,16 @@ def module_file(artifacts: Iterable[Artifact], name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Ivy:
-    """A ready command: Java, Ivy's jar, settings."""
+    """A command to run Ivy: Java, Ivy's jar, settings."""
 
     java: Java
     jar: Path
     settings: IvySettings
 
     def start(self, artifacts: Iterable[Artifact], directory: Path) -> subprocess.Popen[bytes]:
-        """Begin to download into ``directory``; jars appear under it, whole, at places of Ivy's choice.
+        """Start a download into ``directory``. Complete jars appear below it, at paths that Ivy chooses.
 
-        What Ivy says goes to ``directory/ivy.log``.
+        Ivy's output goes to ``directory/ivy.log``.
         """
         directory.mkdir(parents=True)
         module = directory / "ivy.xml"
@@ -121,7 +121,7 @@ class Ivy:
             *("-settings", str(self.settings.path(directory)), "-cache", str(directory / "cache")),
             *("-ivy", str(module), "-confs", "default", "-types", "jar"),
         ]
-        if self.settings.file is not None:  # which may keep its cache elsewhere
+        if self.settings.file is not None:  # the user's settings may place the cache elsewhere
             command += ["-retrieve", str(directory / "out" / "[artifact]-[revision].[ext]")]
         with (directory / "ivy.log").open("wb") as log:
             return subprocess.Popen(
@@ -130,7 +130,7 @@ class Ivy:
 
 
 def proxy_flags(environment: Mapping[str, str]) -> list[str]:
-    """Java's properties for the proxy variables; no password: command lines are public."""
+    """Java's properties for the proxy variables, without passwords: other users can see command lines."""
     flags: list[str] = []
     for scheme in ("http", "https"):
         address = environment.get(f"{scheme}_proxy") or environment.get(f"{scheme.upper()}_PROXY")

@@ -1,7 +1,7 @@
-"""Fetching the jars once: a few Ivy processes, each jar checked, the whole put in place by one rename.
+"""Download the jars once: several Ivy processes; each jar is checked, and one rename publishes all of them.
 
-Everything arrives in ``<directory>.part``. A jar is taken over there only with the right SHA-256, so an
-interrupted fetch goes on where it stopped, and a directory under its final name is whole.
+Jars are collected in ``<directory>.part``, each only with the right SHA-256. So an interrupted download continues where
+it stopped, and a directory with its final name is complete.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _LOOK_EVERY_S = 0.1
 _MOST_WORDS = 5
 _IVYS_FRAME = re.compile(r"\.\.|--|==|problems summary|WARNINGS|ERRORS|UNRESOLVED|USE VERBOSE")
 _REQUEST_COSTS_BYTES = 400_000
-"""A request takes as long as so many bytes do; used to deal the jars out evenly."""
+"""A request takes as long as transferring so many bytes; used to balance the shares."""
 
 
 def are_whole(manifest: Manifest, directory: Path) -> bool:
-    """Whether every jar is there, by size alone: checksums were right before the directory got its name."""
+    """Whether every jar exists, by size only: checksums were checked before the directory got its name."""
     return all(a.has_size(directory / a.file_name) for a in manifest.artifacts)
 
 
 def fetch(manifest: Manifest, directory: Path, ivy: Ivy, reporter: Reporter) -> None:
-    """Make ``directory`` hold every jar; raises SandboxError naming those that are missing or wrong."""
+    """Download all jars into ``directory``. Raises SandboxError with the names of missing or wrong jars."""
     incoming = Incoming(manifest, directory.with_name(f"{directory.name}.part"))
     incoming.resume()
     total = len(manifest.artifacts)
@@ -79,7 +79,7 @@ def _running(ivy: Ivy, shares: list[list[Artifact]], work: Path) -> Iterator[lis
 
 @dataclass(slots=True)
 class Incoming:
-    """The directory of a fetch that is not finished: whole jars, and ``work`` where Ivy writes."""
+    """The directory of an unfinished download: complete jars, and ``work`` where Ivy writes."""
 
     manifest: Manifest
     directory: Path
@@ -87,11 +87,11 @@ class Incoming:
 
     @property
     def work(self) -> Path:
-        """Below it are Ivy's caches and logs. Each fetch has its own: Ivys of a killed one may still write."""
+        """The directory of Ivy's caches and logs. Each download has its own: Ivy of a killed one may still write."""
         return self.directory / f"work-{os.getpid()}"
 
     def resume(self) -> None:
-        """Keep what an earlier fetch brought whole, drop the rest."""
+        """Keep the complete jars of an earlier download, delete the rest."""
         self.directory.mkdir(parents=True, exist_ok=True)
         for artifact in self.manifest.artifacts:
             path = self.directory / artifact.file_name
@@ -103,11 +103,11 @@ class Incoming:
         self.work.mkdir(exist_ok=True)
 
     def missing(self) -> list[Artifact]:
-        """What is not here yet."""
+        """Jars that are not downloaded yet."""
         return [a for a in self.manifest.artifacts if not (self.directory / a.file_name).exists()]
 
     def take_over(self) -> None:
-        """Put those jars in place that Ivy has finished (it writes ``x.jar.part`` and renames)."""
+        """Copy jars that Ivy has finished (it writes ``x.jar.part`` and renames)."""
         wanted = {artifact.file_name: artifact for artifact in self.missing()}
         for path in self.directory.glob("work-*/**/*.jar"):
             artifact = wanted.get(path.name)
@@ -116,7 +116,7 @@ class Incoming:
             if artifact.is_whole(path):
                 wanted.pop(path.name)
                 self._place(path)
-            elif "cache" in path.relative_to(self.directory).parts:  # under "out" it may still be growing
+            elif "cache" in path.relative_to(self.directory).parts:  # a file under "out" may still be growing
                 self.rejected[path] = artifact
 
     def _clear(self) -> None:
@@ -129,7 +129,7 @@ class Incoming:
         aside.replace(self.directory / path.name)
 
     def finish(self, directory: Path) -> None:
-        """Rename to the final name; raises SandboxError where something is missing, with Ivy's last words."""
+        """Rename to the final name. Raises SandboxError with Ivy's messages if jars are missing."""
         missing = self.missing()
         if missing:
             wrong = {a.file_name for a in self.rejected.values()}
@@ -152,7 +152,7 @@ def _fault(artifact: Artifact, wrong: set[str]) -> str:
 
 
 def _last_words(logs: Iterable[Path]) -> tuple[str, ...]:
-    """What the first Ivy that complained said: what it did not find, where it tried, why."""
+    """Messages of the first Ivy with an error: what it did not find, where it searched, why."""
     for log in sorted(logs):
         lines = (line.strip(" :\t") for line in log.read_text(errors="replace").splitlines())
         telling = [line for line in lines if line and not _IVYS_FRAME.match(line)]

@@ -1,4 +1,4 @@
-"""Starting the processes of a layout together, and taking them back when that fails or is interrupted."""
+"""Start the processes of a layout together; undo it if that fails or is interrupted."""
 
 from __future__ import annotations
 
@@ -16,38 +16,38 @@ _READY_S = 60.0
 
 
 class PortTakenError(SandboxError):
-    """Somebody took a port between our look and the broker's."""
+    """Another process took a port between our check and the broker's bind."""
 
     code = "port-taken"
 
 
 @dataclass(slots=True)
 class Launch:
-    """What one call has started in the sandbox's directory, each with where its log stood before."""
+    """The processes that one call has started, each with the size of its log before."""
 
     sandbox: Path
     kafka: Distribution
     started: dict[BrokerProcess, int] = field(default_factory=dict)
 
     def start(self, layout: Layout, format_arguments: tuple[str, ...] = (), only: Iterable[Node] | None = None) -> None:
-        """Configure, format and start what does not run of the layout, or ``only`` these; does not wait."""
+        """Configure, format and start the nodes that do not run, of all or of ``only``; does not wait."""
         for node in layout.nodes if only is None else only:
             broker = BrokerProcess(node.node_id, self.sandbox)
             if broker.daemon.pid is None:
                 broker.configure(layout, node)
                 broker.format(self.kafka, layout.cluster_id, format_arguments)
-                self.started[broker] = broker.log_size  # before it runs: an interrupt may come inside start()
+                self.started[broker] = broker.log_size  # before the start: an interrupt may come inside start()
                 broker.start(self.kafka)
 
     def take_back(self) -> None:
-        """Kill what was started."""
+        """Kill the processes that were started."""
         for broker in self.started:
             broker.kill()
             broker.daemon.forget()
 
 
 def await_ready(layout: Layout, started: Mapping[BrokerProcess, int]) -> None:
-    """Return when all brokers of the layout serve groups; raises SandboxError with the log of one that ended."""
+    """Return when all brokers of the layout serve groups. Raises SandboxError with log lines if one ended."""
 
     def check() -> None:
         for broker, since in started.items():

@@ -1,4 +1,4 @@
-"""The exact jars that a sandbox consists of: ``kgroup/data/sandbox_jars.txt``."""
+"""The exact jars of a sandbox: ``kgroup/data/sandbox_jars.txt``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """A jar by its Maven coordinates, pinned by size and SHA-256."""
+    """A jar by its Maven coordinates, with its size and SHA-256."""
 
     organisation: str
     module: str
@@ -21,18 +21,18 @@ class Artifact:
 
     @property
     def file_name(self) -> str:
-        """As the repository and a Kafka distribution call it."""
+        """The file name in a repository and in a Kafka distribution."""
         return f"{self.module}-{self.revision}.jar"
 
     def has_size(self, path: Path) -> bool:
-        """Whether the file is there with the right length: the quick check of every start."""
+        """Whether the file exists with the right length: the quick check at every start."""
         try:
             return path.stat().st_size == self.size_bytes
         except FileNotFoundError:
             return False
 
     def is_whole(self, path: Path) -> bool:
-        """Whether the file is this very jar, by SHA-256."""
+        """Whether the file is exactly this jar, by SHA-256."""
         if not self.has_size(path):
             return False
         with path.open("rb") as stream:
@@ -51,19 +51,19 @@ class Manifest:
         return next(a.revision for a in self.artifacts if a.module.startswith("kafka_2."))
 
     def paths(self, directory: Path) -> tuple[Path, ...]:
-        """Where the jars stand in a directory."""
+        """Paths of the jars in a directory."""
         return tuple(directory / artifact.file_name for artifact in self.artifacts)
 
 
 def parse_manifest(text: str) -> Manifest:
-    """Read lines of ``organisation module revision size sha256``; ``#`` begins a comment."""
+    """Parse lines of ``organisation module revision size sha256``; lines that begin with ``#`` are comments."""
     rows = (line.split() for line in text.splitlines() if line.strip() and not line.startswith("#"))
     return Manifest(tuple(Artifact(org, mod, rev, int(size), sha) for org, mod, rev, size, sha in rows))
 
 
 @cache
 def sandbox_manifest() -> Manifest:
-    """The jars of this release of kgroup."""
+    """The jars for this release of kgroup."""
     return parse_manifest(data_text("sandbox_jars.txt"))
 
 

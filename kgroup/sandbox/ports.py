@@ -1,7 +1,7 @@
-"""Choosing TCP ports on loopback that nothing else takes.
+"""Choose free TCP ports on loopback.
 
-Ports of the ephemeral range are left alone: any client on the machine may be given one between our look and
-the broker's bind ("Address already in use", seen in three starts).
+Ports of the ephemeral range are avoided: the system may give one to any client between our check and the broker's bind
+("Address already in use", seen in three starts).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TRIES = 2_000
 
 
 def ephemeral_range(range_file: Path = _RANGE_FILE) -> tuple[int, int]:
-    """First and last port that the system hands out by itself; where it does not tell, IANA's range."""
+    """First and last port that the system assigns to clients; if unknown, Linux's default, elsewhere IANA's range."""
     try:
         low, high = range_file.read_text().split()
     except (OSError, ValueError):
@@ -31,7 +31,7 @@ def ephemeral_range(range_file: Path = _RANGE_FILE) -> tuple[int, int]:
 
 
 def is_free(port: int) -> bool:
-    """Whether a listener can be opened on loopback now, under the rules that Java's sockets follow."""
+    """Whether a listener can be opened on loopback now, under the same rules as Java's sockets."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -44,7 +44,7 @@ def is_free(port: int) -> bool:
 def choose(
     count: int, *, free: Callable[[int], bool] = is_free, ephemeral: tuple[int, int] | None = None
 ) -> tuple[int, ...]:
-    """So many neighbouring free ports, at random; raises SandboxError where none are found."""
+    """So many adjacent free ports, at random. Raises SandboxError if there are none."""
     for first in _firsts(count, ephemeral or ephemeral_range()):
         block = tuple(range(first, first + count))
         if all(free(port) for port in block):
@@ -55,6 +55,6 @@ def choose(
 def _firsts(count: int, ephemeral: tuple[int, int]) -> Iterator[int]:
     low, high = ephemeral
     starts = [*range(_LOWEST, low - count + 1), *range(max(high + 1, _LOWEST), 65_536 - count + 1)]
-    if not starts:  # the whole range is ephemeral: take the risk, the caller tries again
+    if not starts:  # every port is ephemeral: accept the risk, the caller retries
         starts = list(range(_LOWEST, 65_536 - count + 1))
     yield from random.sample(starts, min(_TRIES, len(starts)))

@@ -1,7 +1,7 @@
 """What is made once per Kafka and Java: the bootstrap checkpoint (by StorageTool) and the class data archive.
 
-The archive holds the classes that one start, one group request and one clean stop load; it takes 5 s to make
-and halves every start after it.
+The archive has the classes that a start, a group request and a clean stop load. It takes 5 s to make, and halves the
+time of each later start.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DUMP_S = 120.0
 
 
 def prepare(distribution: Distribution, reporter: Reporter) -> None:
-    """Make what is missing; without an archive (said, not an error) brokers start at half the speed."""
+    """Make what is missing. Without an archive (a warning, not an error) brokers take twice as long to start."""
     if distribution.checkpoint.exists() and distribution.archive.exists():
         return
     with exclusive(distribution.home / "lock", reporter.event, "another kgroup that prepares Kafka"):
@@ -47,7 +47,7 @@ def prepare(distribution: Distribution, reporter: Reporter) -> None:
 
 
 def _trial(directory: Path) -> tuple[BrokerProcess, Layout]:
-    """A broker for the moment, configured and not formatted."""
+    """A temporary broker, configured but not formatted."""
     names = listener_names(Role.COMBINED, {})
     node = Node(1, Role.COMBINED, dict(zip(names, ports.choose(len(names)), strict=True)))
     layout = Layout(random_id(), (node,))

@@ -1,8 +1,7 @@
-"""Processes that outlive kgroup: in a session of their own, known by a pid file and their command line.
+"""Processes that outlive kgroup: each in its own session, identified by a pid file and its command line.
 
-The pid file is written by the process itself before it turns into Java, so there is no moment in which a
-broker runs that nobody knows. A pid is believed only while that process has the broker's own settings file
-among its arguments: a recycled pid is never touched.
+The process writes the pid file itself before it executes Java, so no broker runs without a pid file. A pid counts only
+while that process has the broker's own settings file among its arguments. So kgroup never signals a recycled pid.
 """
 
 from __future__ import annotations
@@ -19,21 +18,21 @@ _LOOK_EVERY_S = 0.02
 _UNSETTLED_TRIES = 20
 _UNSETTLED_S = 0.005
 _WRITE_PID_THEN_EXEC = 'echo $$ >"$0.$$" && mv -f "$0.$$" "$0" && exec "$@"'
-"""Renamed into place: it may come after the one that ``start`` wrote, and nobody may find that one emptied."""
+"""Renamed into place: it may come after the file that ``start`` wrote, and readers must never see an empty file."""
 
 _children: dict[int, subprocess.Popen[bytes]] = {}
-"""Those that this very process started: they stay zombies until asked after."""
+"""Children of this process: they stay zombies until polled."""
 
 
 @dataclass(frozen=True, slots=True)
 class Daemon:
-    """A process by its pid file, and its last argument, which no other process has."""
+    """A process, identified by its pid file and by ``mark``, its last argument, which no other process has."""
 
     pid_file: Path
     mark: str
 
     def start(self, command: Sequence[str], *, log: Path) -> None:
-        """Run ``command``, whose last argument is ``mark``, with its output appended to ``log``."""
+        """Run ``command``, whose last argument is ``mark``, and append its output to ``log``."""
         with log.open("ab") as output:
             child = subprocess.Popen(
                 ["/bin/sh", "-c", _WRITE_PID_THEN_EXEC, str(self.pid_file), *command],
@@ -44,12 +43,12 @@ class Daemon:
                 cwd=log.parent,
             )
         _children[child.pid] = child
-        # The shell writes it too, in case we die here; so nobody can see a stale one after this.
+        # The shell writes it too, in case kgroup dies here. After this line no reader sees an old pid.
         self.pid_file.write_text(f"{child.pid}\n")
 
     @property
     def pid(self) -> int | None:
-        """The pid while the process runs, else None."""
+        """The pid, None if the process does not run."""
         pid = self._written_pid()
         if pid is None:
             return None
@@ -62,11 +61,11 @@ class Daemon:
 
     @property
     def died(self) -> bool:
-        """Whether it was started and is gone without having been stopped by us."""
+        """Whether the process is gone although kgroup did not stop it."""
         return self._written_pid() is not None and self.pid is None
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal, if it still runs."""
+        """Send a signal if the process runs."""
         pid = self.pid
         if pid is not None:
             try:
@@ -75,7 +74,7 @@ class Daemon:
                 return
 
     def wait(self, timeout_s: float) -> bool:
-        """Whether it ended in time."""
+        """Whether the process ended within the timeout."""
         deadline = time.monotonic() + timeout_s
         while self.pid is not None:
             if time.monotonic() > deadline:
@@ -84,7 +83,7 @@ class Daemon:
         return True
 
     def forget(self) -> None:
-        """Remove the pid file: it was stopped on purpose."""
+        """Remove the pid file after an intended stop."""
         self.pid_file.unlink(missing_ok=True)
 
     def _written_pid(self) -> int | None:
@@ -93,13 +92,13 @@ class Daemon:
                 return int(self.pid_file.read_text())
             except FileNotFoundError:
                 return None
-            except ValueError:  # just being written
+            except ValueError:  # being written at this moment
                 time.sleep(_UNSETTLED_S)
         return None
 
 
 def _has_argument(pid: int, mark: str) -> bool:
-    """Whether the process runs and has ``mark`` as an argument; a zombie has none."""
+    """Whether the process runs and has ``mark`` as an argument; a zombie has no arguments."""
     if not Path("/proc/self").exists():
         told = subprocess.run(["ps", "-ww", "-o", "args=", "-p", str(pid)], capture_output=True, text=True, check=False)
         return told.stdout.rstrip().endswith(f" {mark}")
@@ -110,7 +109,7 @@ def _has_argument(pid: int, mark: str) -> bool:
                 return mark in arguments.split("\0")
         except (FileNotFoundError, ProcessLookupError):
             return False
-        time.sleep(_UNSETTLED_S)  # empty for a moment while the shell turns into Java
+        time.sleep(_UNSETTLED_S)  # empty for a moment while the shell executes Java
     return False
 
 

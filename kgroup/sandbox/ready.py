@@ -1,4 +1,4 @@
-"""Waiting until brokers answer *group* requests: metadata comes half a second before the coordinator."""
+"""Wait until brokers answer *group* requests: they answer metadata requests half a second earlier."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from kgroup.support.errors import SandboxError
 
 _LOOK_EVERY_S = 0.02
 _PROBE_GROUPS = tuple(f"kgroup-probe-{number}" for number in range(16))
-"""Enough names that each of three brokers coordinates one of them (names hash to 50 partitions)."""
+"""Enough names so that each of three brokers coordinates at least one (names hash to 50 partitions)."""
 
 
 def answers(host: str, port: int, timeout_s: float = 1.0) -> bool:
-    """Whether a Kafka broker speaks there."""
+    """Whether a Kafka broker answers at this address."""
     try:
         with BrokerSocket(host, port, timeout_s) as connection:
             connection.brokers()
@@ -27,10 +27,9 @@ def answers(host: str, port: int, timeout_s: float = 1.0) -> bool:
 def wait_until_ready(
     host: str, ports: Sequence[int], *, brokers: int, check: Callable[[], None], timeout_s: float
 ) -> None:
-    """Return when every port knows all brokers, and each of them serves the groups that it coordinates.
+    """Return when every broker knows all brokers, and each serves the groups that it coordinates.
 
-    ``check`` is called at every turn and raises where waiting has become senseless. Raises SandboxError at
-    the deadline.
+    ``check`` is called in every round; it raises if waiting is pointless. Raises SandboxError after ``timeout_s``.
     """
     deadline = time.monotonic() + timeout_s
     waiting = list(ports)

@@ -1,4 +1,4 @@
-"""What a caller of ``up`` asks for, against what the sandbox was before."""
+"""What a caller of ``up`` requests, combined with the sandbox's earlier layout."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kgroup.support.errors import Refused
 
 @dataclass(frozen=True, slots=True)
 class SandboxRequest:
-    """None means: as before, else the default."""
+    """The request; None means as before, or the default for a new sandbox."""
 
     brokers: int | None = None
     port: int | None = None
@@ -22,7 +22,7 @@ class SandboxRequest:
     jars: str | None = None
 
     def applied_to(self, before: Layout | None) -> Layout:
-        """The layout to run; raises Refused [sandbox-differs] if the data is of another number of brokers."""
+        """The layout to run. Raises Refused [sandbox-differs] if the data has another number of brokers."""
         if before is None:
             nodes = tuple(Node(number, role, {}) for number, role in roles(self.brokers or 1).items())
             return Layout(random_id(), nodes, self.listeners or {}, self.properties or {}, self.jars)
@@ -41,7 +41,7 @@ class SandboxRequest:
         )
 
     def require_same(self, running: Layout, wanted: Layout) -> None:
-        """Raise Refused [sandbox-differs] where what runs would have to be started anew to be as wanted."""
+        """Raise Refused [sandbox-differs] if the request needs a restart of the running processes."""
         differs = [
             *(["port"] if self.port not in (None, running.brokers[0].ports[CLIENTS]) else []),
             *(["broker settings"] if wanted.properties != running.properties else []),
@@ -56,10 +56,9 @@ class SandboxRequest:
             )
 
     def with_ports(self, layout: Layout, *, preferred: int | None, anew: bool = False) -> Layout:
-        """A port for every listener: as asked for, else as before, else the preferred one, else any.
+        """Choose a port for every listener: the requested, else the earlier, else the preferred one, else any.
 
-        ``anew``: those of before and the preferred one did not work. Raises Refused [port-taken] for the one
-        asked for.
+        ``anew``: the earlier and the preferred ports did not work. Raises Refused [port-taken] for the requested one.
         """
         names = {node.node_id: listener_names(node.role, layout.listeners) for node in layout.nodes}
         first = layout.brokers[0].ports.get(CLIENTS)
@@ -77,7 +76,7 @@ class SandboxRequest:
         return replace(layout, nodes=tuple(nodes))
 
     def _client_ports(self, layout: Layout, preferred: int | None) -> tuple[int, ...]:
-        """Neighbouring ports for the brokers' client listeners; empty: any will do."""
+        """Adjacent ports for the brokers' client listeners; empty if any port will do."""
         first = self.port or preferred
         if first is None:
             return ()

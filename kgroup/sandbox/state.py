@@ -1,4 +1,4 @@
-"""What a sandbox remembers: its layout, in ``sandbox.json``. Pids are in the nodes' own files."""
+"""A sandbox's stored layout, ``sandbox.json``. Pids are in files of the nodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FORMAT = 1
 
 
 def write_layout(path: Path, layout: Layout) -> None:
-    """Replace the file at once; only its owner may read it, for broker settings may hold passwords."""
+    """Replace the file atomically. Only its owner may read it, since broker settings may have passwords."""
     document = {"format": _FORMAT, **asdict(layout)}
     aside = path.with_suffix(".part")
     aside.touch(mode=0o600)
@@ -23,7 +23,7 @@ def write_layout(path: Path, layout: Layout) -> None:
 
 
 def read_layout(path: Path) -> Layout | None:
-    """The layout; None where there is no sandbox. Raises SandboxError on a damaged file."""
+    """The layout, None if there is no sandbox. Raises SandboxError for a damaged file."""
     try:
         document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         if document["format"] != _FORMAT:

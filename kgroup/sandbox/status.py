@@ -1,4 +1,4 @@
-"""What there is to know about a sandbox at one moment."""
+"""The state of a sandbox at one moment."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import Any
 
 
 class ProcessState(StrEnum):
-    """Of one process, or (the first and the last two) of the whole sandbox."""
+    """The state of one process, or of the whole sandbox."""
 
     RUNNING = "running"
     STARTING = "starting"
     """The process runs and does not answer (yet)."""
     DIED = "died"
-    """Started, and gone without ``down``: killed, or crashed."""
+    """Started, and gone without ``down``: killed or crashed."""
     STOPPED = "stopped"
     DEGRADED = "degraded"
-    """Some processes run, others don't."""
+    """Some processes run, others do not."""
     ABSENT = "absent"
     """There is no sandbox in this directory."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerStatus:
-    """One process; ``pid`` is None unless it runs, ``port`` is the clients' (or a controller's own)."""
+    """One process. ``pid`` is None if it does not run; ``port`` is for clients (or a controller's own)."""
 
     id: int
     role: str
@@ -40,9 +40,9 @@ class BrokerStatus:
 
 @dataclass(frozen=True, slots=True)
 class SandboxStatus:
-    """The whole. ``bootstrap_servers`` and ``listeners`` are None and empty unless a broker runs.
+    """The whole sandbox. Without a running process ``bootstrap_servers`` is None, and ``listeners`` is empty.
 
-    ``listeners`` has the bootstrap servers of the listeners beside the one for plain clients.
+    ``listeners`` has the bootstrap servers of the additional listeners, by name.
     """
 
     state: ProcessState
@@ -55,12 +55,12 @@ class SandboxStatus:
     brokers: tuple[BrokerStatus, ...] = ()
 
     def document(self) -> Mapping[str, Any]:
-        """The JSON form; controllers are among ``brokers``, with their role."""
+        """The JSON form; controllers are in ``brokers`` too, with their role."""
         return asdict(self) | {"brokers": [asdict(broker) for broker in self.brokers]}
 
 
 def overall(states: tuple[ProcessState, ...]) -> ProcessState:
-    """The sandbox's state from those of its processes."""
+    """The sandbox's state from the states of its processes."""
     if not states:
         return ProcessState.ABSENT
     if len(set(states)) == 1:

@@ -1,7 +1,7 @@
-"""Formatting a broker's log directory: two files, or StorageTool where it is given arguments.
+"""Format a broker's log directory: write two files, or run StorageTool if it needs arguments.
 
-StorageTool takes 0.9 s for what is ``meta.properties`` and a copy of ``bootstrap.checkpoint`` (the feature
-levels that the cluster begins with; it names no cluster, so one serves all).
+StorageTool takes 0.9 s to write ``meta.properties`` and ``bootstrap.checkpoint``. The latter has the cluster's initial
+feature levels and no cluster id, so one copy serves all clusters.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ META = "meta.properties"
 
 
 def random_id() -> str:
-    """A Kafka Uuid: 16 random bytes in base64url, never with a dash first, which tools take for a flag."""
+    """A Kafka Uuid: 16 random bytes in base64url. It never begins with a dash, which tools would read as an option."""
     while True:
         made = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
         if not made.startswith("-"):
@@ -28,12 +28,12 @@ def random_id() -> str:
 
 
 def is_formatted(data: Path) -> bool:
-    """Whether the directory belongs to a cluster already."""
+    """Whether the directory already belongs to a cluster."""
     return (data / META).exists()
 
 
 def format_by_copy(data: Path, *, cluster_id: str, node_id: int, checkpoint: Path) -> None:
-    """Make a fresh log directory; ``meta.properties`` comes last, because it says that all is there."""
+    """Create a log directory; ``meta.properties`` is written last, as it marks the directory as complete."""
     data.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(checkpoint, data / CHECKPOINT)
     meta = {"version": "1", "cluster.id": cluster_id, "node.id": str(node_id), "directory.id": random_id()}
@@ -45,7 +45,7 @@ def format_by_copy(data: Path, *, cluster_id: str, node_id: int, checkpoint: Pat
 def format_by_tool(
     tool: Sequence[str], *, server_properties: Path, cluster_id: str, arguments: Sequence[str] = ()
 ) -> None:
-    """Run StorageTool (``tool`` is its command up to the class); raises SandboxError with what it said."""
+    """Run StorageTool (``tool`` is its command up to the class). Raises SandboxError with its output."""
     done = subprocess.run(
         [*tool, "format", "-t", cluster_id, "-c", str(server_properties), *arguments],
         capture_output=True,

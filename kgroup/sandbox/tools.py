@@ -1,4 +1,4 @@
-"""Running Kafka's own command line tools, for tests and benchmarks that compare with them."""
+"""Run Kafka's own command line tools, for tests and benchmarks that compare with them."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def tool_command(
     *,
     as_shipped: bool = False,
 ) -> list[str]:
-    """The command line of a tool, started quickly, or as Kafka's own script starts it; its log goes to stderr.
+    """The command line of a tool, for a quick start or as Kafka's script starts it; its log goes to stderr.
 
-    ``kafka`` None is the fetched one, fetched now if need be.
+    ``kafka`` None is the downloaded one, downloaded now if necessary.
     """
     kafka = kafka or distribution(None, NullReporter())
     flags = jvm.SHIPPED_TOOL_FLAGS if as_shipped else jvm.QUICK_FLAGS
@@ -34,8 +34,8 @@ def tool_command(
 def run_tool(
     main_class: str, arguments: Sequence[str], *, kafka: Distribution | None = None, timeout_s: float = 120.0
 ) -> subprocess.CompletedProcess[str]:
-    """Run a tool to its end; the caller looks at ``returncode``, stdout and stderr."""
+    """Run a tool to its end. The caller checks ``returncode``, stdout and stderr."""
     command = tool_command(main_class, arguments, kafka)
-    # A copy of the environment: who runs tools in threads may change it meanwhile, and exec would fail (EFAULT, seen).
+    # A copy: another thread may change the environment meanwhile, and exec would fail (EFAULT, seen).
     environ = dict(os.environ)
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False, env=environ)

@@ -1,7 +1,7 @@
-"""The few requests of Kafka's protocol that say whether a broker is ready, over a plain socket.
+"""The few Kafka requests that show whether a broker is ready, over a plain socket.
 
-A client library costs more to import than a broker takes to answer, and retries where we want to know.
-Messages: https://kafka.apache.org/protocol (classic, not flexible, versions).
+Importing a client library takes longer than a broker's answer, and it would retry where we need the first result.
+Messages: https://kafka.apache.org/protocol (classic versions, not the flexible ones).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class ProtocolError(OSError):
 
 @dataclass(frozen=True, slots=True)
 class BrokerAddress:
-    """A broker as another broker names it."""
+    """A broker's address as another broker reports it."""
 
     node_id: int
     host: str
@@ -32,14 +32,14 @@ class BrokerAddress:
 
 
 class AnswerReader:
-    """Takes values off an answer, front to back."""
+    """Reads the values of a response in order."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._at = 0
 
     def number(self, form: str) -> int:
-        """The next integer, ``form`` as in struct (h, i, b)."""
+        """The next integer; ``form`` is a struct code (h, i, b)."""
         value: int
         (value,) = struct.unpack_from(f">{form}", self._data, self._at)
         self._at += struct.calcsize(f">{form}")
@@ -55,13 +55,13 @@ class AnswerReader:
 
 
 def text(value: str) -> bytes:
-    """A string as the protocol writes it."""
+    """A string in the protocol's encoding."""
     data = value.encode()
     return struct.pack(">h", len(data)) + data
 
 
 class BrokerSocket:
-    """One connection to one broker; every call raises OSError where there is no answer."""
+    """One connection to one broker. Every call raises OSError if there is no answer."""
 
     def __init__(self, host: str, port: int, timeout_s: float = 5.0) -> None:
         self._socket = socket.create_connection((host, port), timeout=timeout_s)
@@ -75,7 +75,7 @@ class BrokerSocket:
         self._socket.close()
 
     def brokers(self) -> tuple[int, ...]:
-        """Ids of the brokers that the cluster knows to be alive (Metadata v1, no topics)."""
+        """Ids of the brokers that the cluster reports as alive (Metadata v1, no topics)."""
         answer = self._call(METADATA, 1, struct.pack(">i", 0))
         return tuple(_metadata_broker(answer) for _ in range(answer.number("i")))
 
