@@ -1,1 +1,1 @@
-"""How every verb that changes offsets goes about it: checks, guards, journal, backup, applying, reading back."""
+"""The steps that all verbs share which change offsets: checks, guards, journal, backup, applying, reading back."""

@@ -1,4 +1,4 @@
-"""What the application of a group uses, as the user tells it: its client, and its configuration."""
+"""What the user states about the application of a group: its Kafka client and its configuration."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Clients:
-    """What ``--client`` said; ``named`` are the groups that were named on the command line itself, not in a file."""
+    """The values of ``--client``; ``named`` are the groups named on the command line itself, not in a file."""
 
     used: Used
     named: frozenset[str]
 
     @classmethod
     def parsed(cls, texts: Sequence[str], rules: MigrationRules) -> Clients:
-        """``@FILE`` is read. Raises UsageError for what can't be read, or no client is called."""
+        """Parse the values; ``@FILE`` is read. Raises UsageError for a bad file or form, and for an unknown client."""
         used = parse_clients([line for text in texts for line in _lines(text)])
         for _, client in used:
             known_client(client.name, rules)
@@ -39,7 +39,7 @@ class Clients:
         return cls(used, frozenset(group for group, _ in typed if group is not None))
 
     def check(self, groups: Collection[str]) -> None:
-        """Raise UsageError for a group that is not among these: a typo would go unseen."""
+        """Raise UsageError for a named group that is not in ``groups``; otherwise a typo would have no effect."""
         if unknown := sorted(self.named.difference(groups)):
             raise UsageError(f"--client {unknown[0]}=...: {unknown[0]} is not among the chosen groups")
 
@@ -55,7 +55,7 @@ def _lines(text: str) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Configuration:
-    """A configuration of the application, ``write`` where the new one goes (None: it is only shown)."""
+    """A configuration of the application. ``write`` is the path for the new one, None if it is only shown."""
 
     name: str
     text: str
@@ -67,7 +67,7 @@ class Configuration:
     def given(
         cls, groups: Groups, path: str | None, write: str | None, wanted: MigrationRequest
     ) -> Configuration | None:
-        """The file that was named, read; None where none was. Raises UsageError for what can't be meant or read."""
+        """The configuration file, None without one. Raises UsageError if it cannot be read or options conflict."""
         if path is None:
             if write is not None:
                 raise UsageError("--write is where --client-config goes to, and that is not given")
@@ -80,11 +80,11 @@ class Configuration:
 
     @cached_property
     def as_it_is(self) -> Rewritten:
-        """What it becomes whatever the group is. Raises ConfigError for what can't be read or changed."""
+        """The new configuration, independent of a group. Raises ConfigError if it cannot be read or changed."""
         return self._rewritten(None, None)
 
     def rewritten(self, evidence: MigrationEvidence) -> Rewritten:
-        """What it becomes, for this group: its assignor counts where the file names none; written to its file."""
+        """The new configuration, also written to ``write``; with the group's assignor if the file names none."""
         group, past, session_ms = evidence.group, evidence.past, (evidence.configs or {}).get(SESSION_CONFIG)
         used = group.assignor or (past.assignor if past else None) or ""
         mapped = server_assignor(used) or (used if group.type == "consumer" else None) or None
@@ -98,7 +98,7 @@ class Configuration:
         return found
 
     def _rewritten(self, assignor: str | None, session_timeout_ms: int | None) -> Rewritten:
-        # Imported here: few migrations come with a configuration.
+        # Imported here: few migrations have a configuration.
         from kgroup.groups.migration.client_config import rewrite
 
         return rewrite(
@@ -107,7 +107,7 @@ class Configuration:
 
 
 def _decoded(data: bytes) -> tuple[str, str]:
-    """(the text, its encoding): properties files of Java were Latin-1 up to Java 8."""
+    """The text and its encoding; Java's properties files were Latin-1 up to Java 8."""
     try:
         return data.decode(), "utf-8"
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""``--backup``: the offsets as they were, in a form that ``reset --from-file`` reads; a pod's journal dies with it."""
+"""``--backup``: the old offsets as a file that ``reset --from-file`` reads; a pod's journal dies with the pod."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _STDOUT = "-"
 
 
 def write_backup(how: Change, plan: ChangePlan, cluster: ClusterRef) -> None:
-    """Write the offsets that the plan is going to change to ``--backup``, complete before anything is changed.
+    """Write the offsets that the plan will change to ``--backup``; the file is complete before anything changes.
 
-    Raises UsageError where the file holds something already, KgroupError where it can't be written.
+    Raises UsageError if the file is not empty, KgroupError if it cannot be written.
     """
     if how.backup is None:
         return

@@ -1,7 +1,8 @@
-"""The plan to convert groups: all their commits are made again, byte for byte, and then the type is changed.
+"""The plan to convert groups: every commit is made again, byte for byte, and then the type is changed.
 
-A classic group that is Empty keeps its offsets from the moment when it became so; a consumer group keeps each from its
-commit. Converted as it is, a group that has been quiet for long loses them minutes later (seen on a broker).
+The offsets of an Empty classic group expire counted from the time it became Empty. Those of a consumer group expire
+counted from each commit. Without new commits a group that was idle for long loses its offsets minutes after the
+conversion (seen on a broker).
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ def plan_conversion(
     targets: Mapping[str, str],
     configs: Mapping[str, Mapping[str, str | None]],
 ) -> tuple[ChangePlan, Mapping[str, TopicLayout | KgroupError]]:
-    """Rows that leave each commit of these groups as it is, and the type that each group is to have.
+    """Rows that write each commit of these groups unchanged, and the new type of each group; also the topic layouts.
 
-    Commits on topics that do not exist any more can't be made again, and are left out.
+    Commits on deleted topics cannot be made again, and are left out.
     """
     groups = [group for group in found.groups if group.name in targets]
     commits = {group.name: committed(group) for group in groups}
@@ -41,5 +42,5 @@ def plan_conversion(
 
 
 def _whole(found: SelectedGroups) -> tuple[RowError, ...]:
-    """The failures that are a whole group's; a commit that can't be read is found again before it is written."""
+    """The errors of whole groups; an unreadable commit is reported again before it is written."""
     return tuple(error for error in found.errors if error.partition is None)

@@ -1,7 +1,7 @@
-"""From a plan to its outcome: shown with all that stands in its way, or written to the journal and applied.
+"""From a plan to its result: the plan is shown with its refusals, or written to the journal and applied.
 
-The plan that is shown is the one that is applied. Each request's results are written down as they come;
-SIGTERM and ctrl-C let the requests under way finish, and the rest is said not to be done.
+The plan that is shown is the one that is applied. The results of each request are recorded as they arrive. After
+SIGTERM or ctrl-C the requests in progress finish, and the rest is reported as not done.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from kgroup.support.errors import KgroupError, Refused
 from kgroup.support.signals import put_off
 
 COMMITS = Want(logs=False, generation_budget_s=0, stable=True, hidden_budget_s=5.0)
-"""What a plan reads of groups: who is in them, and what they have committed."""
+"""What a plan reads of each group: its members and its committed offsets."""
 
 _AT_A_TIME = 100
 _PROGRESS_FROM = 200
@@ -49,12 +49,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ChangeContext:
-    """How the journal calls a change, and what else the verb knows of it.
+    """The journal's name for a change, and what else the verb knows about it.
 
-    ``what`` is the verb and ``subject`` what it is about (``pay-svc, 1 partition``). ``layouts`` are the topics
-    as they are now. ``prepare`` is called when nothing stands in the way any more, before anything is changed.
-    ``live`` says that groups with members may be changed too; ``undoes`` is the change that is taken back.
-    ``hindered`` is what live members stand in the way of. ``configs`` are the groups' dynamic configs as they are.
+    ``what`` is the verb, ``subject`` its object (``pay-svc, 1 partition``). ``layouts`` are the current topics.
+    ``prepare`` is called when no refusal is left, before anything is changed. With ``live`` groups may have members.
+    ``undoes`` is the id of the change that this one undoes. ``hindered`` completes the message "G is not empty, so
+    ...". ``configs`` are the current dynamic configs of the groups.
     """
 
     what: str
@@ -75,9 +75,9 @@ def execute_plan(
     doing: ChangeContext,
     refusals: Sequence[Refusal] = (),
 ) -> Result:
-    """Guard the plan, and with ``--execute`` apply what may be; ``refusals`` are those that the verb found itself.
+    """Check the plan, and with ``--execute`` apply its possible rows; ``refusals`` are those of the verb itself.
 
-    Raises KgroupError where it can't be begun: another kgroup holds the journal, the backup or the preparation failed.
+    Raises KgroupError if it cannot begin: another kgroup run holds the journal, or the backup or ``prepare`` failed.
     """
     warn_of_plans(run, cluster, plan)
     guards = guard(run, cluster, how, plan, None if doing.live else doing.hindered).refusals
@@ -87,7 +87,7 @@ def execute_plan(
     possible = result.possible
     if not (how.execute and possible.size) or (result.errors and not how.partial):
         return result
-    if doing.prepare:  # it may take minutes, in which others may go on
+    if doing.prepare:  # it may take minutes, in which other clients may commit
         doing.prepare(possible)
     with journaling(run, backup=how.backup is not None) as journal:
         result = recheck_plan(cluster, result)
@@ -98,7 +98,7 @@ def execute_plan(
         entry = _entry(run, cluster, how, possible, doing, journal) if journal else None
         try:
             writing = journal.begin(entry) if journal and entry else None
-        except Refused as error:  # a full disk; the plan is shown with it
+        except Refused as error:  # the disk is full; the plan is shown with this refusal
             return replace(result, refusals=(*result.refusals, Refusal(None, error)))
         run.result.touched, run.result.change = True, entry.id if entry else None
         ended = _applied(run, cluster, result, writing)
@@ -107,7 +107,7 @@ def execute_plan(
 
 @contextmanager
 def journaling(run: Invocation, *, backup: bool = False) -> Iterator[Journal | None]:
-    """The journal, locked; None where it can't be written and a backup stands in for it. Else raises Refused."""
+    """The locked journal; None if it cannot be written and a ``backup`` replaces it. Without one raises Refused."""
     journal = Journal()
     try:
         journal.require_writable()
@@ -147,7 +147,7 @@ def _entry(
 def new_entry(
     run: Invocation, cluster: ChangingCluster, how: Execution, doing: ChangeContext, journal: Journal
 ) -> JournalEntry:
-    """An entry of the journal without groups and rows: who, when, why, by which command."""
+    """A journal entry without groups and rows: who, when, why, by which command."""
     return JournalEntry(
         id=journal.new_id(),
         at=utc_now(),
@@ -203,7 +203,7 @@ def _applied(run: Invocation, cluster: ChangingCluster, planned: Result, writing
 
 @dataclass(frozen=True, slots=True)
 class _Round:
-    """What came of the rows of one round of requests, of the groups that were changed as a whole, and of configs."""
+    """The results of one round of requests: rows, groups changed as a whole, and group configs; None is success."""
 
     rows: Mapping[Place, KgroupError | None] = field(default_factory=dict)
     groups: Mapping[str, KgroupError | None] = field(default_factory=dict)
@@ -215,11 +215,11 @@ def _row_errors(results: Mapping[str, KgroupError | None]) -> dict[str, RowError
 
 
 def _sent(cluster: ChangingCluster, plan: ChangePlan) -> Iterator[_Round]:
-    """One round of requests after the other: offsets first, then what is done to groups as a whole.
+    """Send the requests round by round: first offsets, then the changes of whole groups.
 
-    A group is converted only after all its commits were made again: they would expire minutes later. What it had
-    committed is looked at once more right before that: a commit of somebody else must not be put back. (The broker
-    has no way to make that one step.) Configs come last, so that a conversion that fails leaves none behind.
+    A group is converted only after all its commits were made again; otherwise they would expire minutes later. Right
+    before that its commits are read once more, so that another client's new commit is not overwritten. (The broker
+    cannot do both in one step.) Configs come last, so that a failed conversion leaves none behind.
     """
     by_group = plan.by_group()
     parts = [
@@ -246,7 +246,7 @@ def _sent(cluster: ChangingCluster, plan: ChangePlan) -> Iterator[_Round]:
     for names in _batches(sorted(plan.converted.keys() - failed.keys())):
         try:
             found = cluster.convert({name: plan.converted[name] for name in names})
-        except KgroupError as error:  # what was done before must not go unsaid
+        except KgroupError as error:  # the results of the earlier rounds must still be reported
             found = dict.fromkeys(names, error)
         yield _Round(groups=found)
         converted = [name for name in names if found[name] is None and name in plan.configs]
@@ -259,7 +259,7 @@ def _configured(cluster: ChangingCluster, plan: ChangePlan, names: Sequence[str]
     configs = {name: plan.configs[name] for name in names}
     try:
         return _Round(configured=cluster.set_group_configs(configs) if configs else {})
-    except KgroupError as error:  # it may have been carried out
+    except KgroupError as error:  # the broker may have carried it out
         return _Round(configured=dict.fromkeys(names, unknown_outcome(error)))
 
 

@@ -1,22 +1,22 @@
-"""How a change is to be made: as a plan or executed, past which refusals, with which safeguards."""
+"""The options of a change: plan or execution, accepted refusals, safeguards."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 ACCEPTED = ("active-committer", "clock-skew", "foreign-owner", "hidden-commits", "moved-since")
-"""The refusals that ``--accept`` passes; the broker's own, not-empty, can't be passed."""
+"""The refusals that ``--accept`` passes. ``not-empty`` is the broker's own and cannot be passed."""
 
 ACCEPTED_BY_START = ("active-committer", "foreign-owner", "not-in-ledger", "skip", "twice")
 ACCEPTED_BY_CANCEL = ("twice",)
-"""The same of ``catchup start`` and ``catchup cancel``."""
+"""The same for ``catchup start`` and ``catchup cancel``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """Whether a verb that changes something does it, or only shows its plan.
+    """Whether a verb executes its change or only shows its plan.
 
-    ``expect`` is how many rows the plan must have, None for any number; ``accept`` are codes of refusals.
+    ``expect`` is how many rows the plan must have, None for any number. ``accept`` are codes of refusals.
     """
 
     execute: bool = False
@@ -28,9 +28,9 @@ class Execution:
 
 @dataclass(frozen=True, slots=True)
 class Change(Execution):
-    """How a verb that changes offsets goes about it.
+    """The options of verbs that change offsets.
 
-    ``within`` is how long ``wait_empty`` waits, as it was typed; ``backup`` a path, or "-" for stdout.
+    ``within`` is how long ``wait_empty`` waits, as typed. ``backup`` is a path, or "-" for stdout.
     """
 
     partial: bool = False

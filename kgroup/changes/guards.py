@@ -1,4 +1,4 @@
-"""What stands in the way of a plan beside its own rows: live members, frameworks, consumers without membership."""
+"""Refusals of a plan, apart from row errors: live members, frameworks, clients that commit without membership."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ _NAMED_PLACES = 5
 
 @dataclass(frozen=True, slots=True)
 class Guarded:
-    """The refusals of a plan, and why it is not known whether somebody commits without membership; None: it is."""
+    """The refusals of a plan. ``unknown`` is why commits without membership could not be checked, None if they were."""
 
     refusals: tuple[Refusal, ...]
     unknown: str | None
 
 
 def guard(run: Invocation, cluster: ChangingCluster, how: Change, plan: ChangePlan, hindered: str | None) -> Guarded:
-    """The refusals of a plan, less those that ``--accept`` passes; groups that come into being have none.
+    """The refusals of a plan without those that ``--accept`` passes; groups that the plan creates have none.
 
-    ``hindered`` is what live members stand in the way of; None for changes that the broker makes all the same.
+    ``hindered`` completes "G is not empty, so ..."; None for changes that the broker makes in spite of members.
     """
     accepted, concerned = frozenset(how.accept or ()), frozenset(plan.concerned) - plan.only_configured
     groups = [group for group in plan.groups if group.name in concerned]
@@ -61,7 +61,7 @@ def guard(run: Invocation, cluster: ChangingCluster, how: Change, plan: ChangePl
 
 
 def _hides(group: Group) -> Refusal:
-    """Deleting a group deletes what the broker does not show of it, and no journal could have that."""
+    """Deleting a group also deletes commits that the broker does not show, and no journal can restore those."""
     hidden = group.hidden_commits
     places = tuple(f"{topic}:{number}" for topic, number in hidden or ())
     more = f" and {len(places) - _NAMED_PLACES} more" if len(places) > _NAMED_PLACES else ""
@@ -79,13 +79,13 @@ def _hides(group: Group) -> Refusal:
 
 
 def protected(run: Invocation, how: Execution, *, backup: bool = False) -> tuple[Refusal, ...]:
-    """What refuses the execution of a plan whatever is in it: its context, a journal that can't be written.
+    """Refusals that do not depend on the plan's rows: a protected context, a journal that cannot be written.
 
-    A ``backup`` stands in for the journal.
+    With ``backup`` the journal may be unwritable.
     """
     journal = Journal()
     try:
-        if not how.execute:  # else it was refused at once
+        if not how.execute:  # with --execute, check_execution has refused already
             run.settings.require_change_allowed()
         if not backup:
             (journal.require_writable if how.execute else journal.check)()
@@ -111,7 +111,7 @@ def _not_empty(group: Group, how: Change, hindered: str) -> Refusal:
 
 
 def _with_members(cluster: ChangingCluster, groups: Sequence[Group], refusals: list[Refusal]) -> list[Refusal]:
-    """The same, with who is in the groups, as long as they are few."""
+    """The same refusals; those of the first groups (at most 5) list their members."""
     live = {refusal.group for refusal in refusals}
     named = [group for group in groups if group.name in live and group.members][:_DESCRIBED_GROUPS]
     if not named:
@@ -130,11 +130,11 @@ def _with_members(cluster: ChangingCluster, groups: Sequence[Group], refusals: l
 
 
 def _active(run: Invocation, cluster: ChangingCluster, groups: Sequence[Group]) -> tuple[list[Refusal], str | None]:
-    """(a refusal for each group that somebody commits to, why that is not known of all)."""
+    """(a refusal for each group that a client commits to, why that is not known for all groups or None)."""
     if not groups:
         return [], None
     now, clocks = utc_now(), cluster.clocks()
-    # By a clock that is ahead, whoever commits now would have stopped long ago.
+    # If our clock is ahead, a client that commits now would seem to have stopped long ago.
     now_ms = clocks.brokers_ms if clocks.exact and clocks.brokers_ms is not None else clocks.ours_ms
     activities = cluster.recent_activity(groups, now_ms)
     if activities.note:
@@ -145,11 +145,11 @@ def _active(run: Invocation, cluster: ChangingCluster, groups: Sequence[Group]) 
         if (activity := activities.found.get(group.name))
         and active_committer(activity, (), now_ms, simple=group.is_simple)
     }
-    # The journal is read only where it matters: who resets often has much of it.
+    # The journal is read only if it matters: it is large after many resets.
     ours = our_commits(Journal(), cluster.ref.cluster_id, suspects.keys(), now - _OURS_FOR) if suspects else {}
     found = []
     for name, group in suspects.items():
-        # A catch-up's own commits, or those that carry them on (a migration): they are in no journal, but marked.
+        # Commits of a catch-up, or of a migration that repeats them, are in no journal but have a tag.
         activity = activities.found[name]
         activity = replace(
             activity, commits=tuple(c for c in activity.commits if CatchupCommitTag.of(c.metadata) is None)

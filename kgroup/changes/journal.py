@@ -1,9 +1,9 @@
-"""The journal of changes: what stood there and what was to stand there is on disk before anything is changed.
+"""The journal of changes: old and new offsets are on disk before anything is changed.
 
-A change is a file of JSON lines in ``journal/`` of the state directory, ``ch-7k2f.jsonl``: a head, a line a
-group with its rows, a line that says that this is all; then, while the change is made, lines of what came of
-it. A file whose plan is not complete was cut off before anything was changed. Results are evidence, not truth:
-who undoes a change compares what stands there now.
+A change is a file of JSON lines in ``journal/`` of the state directory, ``ch-7k2f.jsonl``. It has a first line about
+the change, one line per group with its rows, and a line that ends the plan. Result lines follow while the change is
+made. A file with an incomplete plan was cut off before anything was changed. Results are evidence, not truth: undo
+compares the rows with the current commits.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class JournalRow:
 
     @property
     def place(self) -> Place:
-        """Which partition of which group."""
+        """Group, topic and partition of the row."""
         return self.group, self.topic, self.partition
 
 
@@ -61,15 +61,16 @@ class JournalRow:
 class JournalEntry:
     """One change.
 
-    ``command`` has no secrets. ``groups`` are the types of the groups by name, as they were; ``created`` and
-    ``deleted`` those that came into being and went. ``topics`` are the ids of the topics by name. ``results``
-    has the error code of each row that was tried, None where it was done; a row that is missing was not tried,
-    or nobody lived to write it down. ``converted`` has the old and the new type of groups that were to change it,
-    ``configs`` dynamic configs of groups before and after; ``conversions`` and ``configured`` are the error codes of
-    both, as in ``results``.
-    ``hidden`` are commits of deleted groups that the broker did not show, by group, topic and partition (None: whether
-    there were some is not known): they are in no row and can't be put back.
-    ``ended`` is None where kgroup died meanwhile. ``undoes`` is the id of the change that this one took back.
+    ``command`` has no secrets. ``groups`` are the types before the change, by group name; ``created`` and ``deleted``
+    are the groups that the change created and deleted. ``topics`` are topic ids by name. ``converted`` is (old type,
+    new type) by group. ``configs`` is (before, after) of dynamic configs by group.
+
+    ``results`` has the error code of each row that was tried, None for success. A missing row was not tried, or kgroup
+    died before recording it. ``conversions`` and ``configured`` are the same for ``converted`` and ``configs``.
+
+    ``hidden`` are commits of deleted groups that the broker did not show, as (topic, partition) by group; None if it is
+    unknown whether there were any. They are in no row and cannot be restored. ``ended`` is None if kgroup died during
+    the change. ``undoes`` is the id of the change that this one undid.
     """
 
     id: str
@@ -97,44 +98,44 @@ class JournalEntry:
 
     @property
     def migrates(self) -> bool:
-        """Whether it was about the types and configs of groups; their offsets it left as they were."""
+        """Whether it changed types and configs of groups, and left their offsets unchanged."""
         return bool(self.converted or self.configs)
 
     @property
     def mine(self) -> bool:
-        """Whether this user made it."""
+        """Whether the current user made it."""
         return self.who == whoami()
 
 
 class Writing:
-    """A change that is being made: results are added as they come."""
+    """Adds the results to the file of a change while it is made."""
 
     def __init__(self, path: Path, entry: JournalEntry) -> None:
         self.id = entry.id
         self.fault: str | None = None
-        """Why results are missing in the file, in a sentence; None while none are.
+        """Why results are missing in the file, as a sentence; None if none are.
 
-        A disk that is full must not stop a change half-way: the plan is on disk before the first change, and
-        ``kgroup undo`` compares it with the cluster where it finds no results.
+        A full disk must not stop a change half-way: the plan is on disk before the first change, and ``kgroup undo``
+        compares it with the cluster for rows without a result.
         """
         self._path = path
         self._file = path.open("a", encoding="utf-8")
 
     def done(self, results: Mapping[Place, KgroupError | None]) -> None:
-        """What came of some rows."""
+        """Record the results of some rows."""
         rows = [[*place, None if error is None else error.code] for place, error in results.items()]
         self._line({"done": rows})
 
     def removed(self, results: Mapping[str, KgroupError | None]) -> None:
-        """What came of members that were to be removed."""
+        """Record the results of removing members."""
         self._line({"done": {name: None if error is None else error.code for name, error in results.items()}})
 
     def converted(self, results: Mapping[str, KgroupError | None]) -> None:
-        """What came of groups that were to change their type."""
+        """Record the results of changing the types of groups."""
         self._of_groups("converted", results)
 
     def configured(self, results: Mapping[str, KgroupError | None]) -> None:
-        """What came of groups whose configs were to be set."""
+        """Record the results of setting the configs of groups."""
         self._of_groups("configured", results)
 
     def _of_groups(self, what: str, results: Mapping[str, KgroupError | None]) -> None:
@@ -142,13 +143,13 @@ class Writing:
             self._line({what: {name: None if error is None else error.code for name, error in results.items()}})
 
     def close(self) -> None:
-        """Nothing more will be tried."""
+        """Record that the change has ended, and close the file."""
         self._line({"ended": utc_now().isoformat()})
         try:
             os.fsync(self._file.fileno())
         except OSError as error:
             self._failed(error)
-        with suppress(OSError):  # which writes what is left in its buffer, and says the same once more
+        with suppress(OSError):  # closing writes the rest of the buffer, and fails with the same error again
             self._file.close()
 
     def _line(self, document: Mapping[str, Any]) -> None:
@@ -166,7 +167,7 @@ class Writing:
 
 
 class NewerFormat(OSError):
-    """A file of a kgroup that is newer than this one; ``version`` is its format."""
+    """A file of a newer kgroup; ``version`` is its format."""
 
     def __init__(self, version: int) -> None:
         super().__init__(EIO, "was written by a newer version of kgroup")
@@ -174,19 +175,19 @@ class NewerFormat(OSError):
 
 
 class Journal:
-    """The changes that were made from this state directory, to any cluster."""
+    """The changes made from this state directory, to any cluster."""
 
     def __init__(self, directory: Path | None = None) -> None:
         self._fault: str | None = None
         self.unreadable = 0
-        """How many files could not be read, or are no journal, when they were last looked at."""
+        """How many files the last call of ``entries`` could not read, or found damaged."""
         try:
             self.directory = directory or paths.state_dir() / "journal"
-        except RuntimeError:  # a pod's user that has no entry in /etc/passwd, and no HOME
+        except RuntimeError:  # a pod's user without an entry in /etc/passwd and without HOME
             self.directory, self._fault = Path("~/.local/state/kgroup/journal"), "this user has no home directory"
 
     def check(self) -> None:
-        """Raise the Refused that ``require_writable`` would, as far as it can be told without making anything."""
+        """Raise the Refused that ``require_writable`` would raise, as far as it is known without creating anything."""
         self._require_home()
         try:
             there = nearest(self.directory)
@@ -198,7 +199,7 @@ class Journal:
             raise _unwritable(self.directory, error) from error
 
     def require_writable(self) -> None:
-        """Make the directory. Raises Refused where that can't be, or nothing can be written there."""
+        """Create the directory. Raises Refused if it cannot be created, or no file can be written in it."""
         self._require_home()
         try:
             self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -212,12 +213,12 @@ class Journal:
             raise _unwritable(self.directory, OSError(ENOENT, self._fault))
 
     def locked(self, reporter: Reporter) -> AbstractContextManager[None]:
-        """Let no other kgroup of this machine change anything meanwhile; Refused where one takes too long."""
+        """Let no other kgroup run of this machine change anything during the block; Refused after 60 s of waiting."""
         what = "another kgroup that changes something"
         return exclusive(self.directory / _LOCK, reporter.event, what, _LOCK_PATIENCE_S)
 
     def begin(self, entry: JournalEntry) -> Writing:
-        """Write the plan down, and come back when it is on disk. Raises Refused where it can't be."""
+        """Write the plan and return when it is on disk. Raises Refused if it cannot be written."""
         path = self._path(entry.id)
         try:
             with path.open("x", encoding="utf-8") as file:
@@ -232,14 +233,14 @@ class Journal:
             raise _unwritable(path, error) from error
 
     def new_id(self) -> str:
-        """Short and random: two hosts have two journals, and both would have a number 192."""
+        """A new id, short and random: two hosts have two journals, and sequential numbers would collide."""
         while True:
             made = "ch-" + "".join(secrets.choice(_ALPHABET) for _ in range(4))
             if not self._path(made).exists():
                 return made
 
     def entries(self, cluster_id: str | None, since: datetime | None = None) -> list[JournalEntry]:
-        """The changes of this cluster, newest first; a file that was cut off before the change is left out."""
+        """The changes of this cluster, newest first, without those that were cut off before the change."""
         self.unreadable = 0
         found: list[JournalEntry] = []
         for path in self.files(since):
@@ -255,7 +256,7 @@ class Journal:
     def entry(self, change_id: str, cluster_id: str | None) -> JournalEntry:
         """One change of this cluster.
 
-        Raises NotFound, and Refused where it was another cluster's, or written by a newer kgroup.
+        Raises NotFound, and Refused if it was made to another cluster or written by a newer kgroup.
         """
         typed = change_id.lower()
         path = self._path(typed if typed.startswith("ch-") else f"ch-{typed}")
@@ -286,7 +287,7 @@ class Journal:
             raise NotFound(f"{path} can't be read: {error.strerror}") from error
 
     def _unknown(self, change_id: str, cluster_id: str | None) -> NotFound:
-        """No such change: ids that are near, and the changes of a group whose name stands instead of an id."""
+        """The error for an unknown id, with similar ids, and the changes of a group if its name was given instead."""
         entries = self.entries(cluster_id)
         typed = change_id.lower()
         near_ids = get_close_matches(typed if typed.startswith("ch-") else f"ch-{typed}", [e.id for e in entries])
@@ -299,23 +300,23 @@ class Journal:
         )
 
     def files(self, since: datetime | None) -> Iterator[Path]:
-        """The journal's files that were written to since then. Raises Refused where the directory cannot be read."""
+        """The journal's files written since then (None: all). Raises Refused if the directory cannot be read."""
         oldest = since.timestamp() if since else 0.0
         for name in sorted(self._names()):
             path = self.directory / name
             try:
                 recent = path.stat().st_mtime >= oldest
             except OSError:
-                recent = True  # whoever reads it gets the reason
+                recent = True  # reading the file reports the reason
             if recent:
                 yield path
 
     def _names(self) -> list[str]:
-        # Path.glob, and from Python 3.14 on Path.exists, take a directory that may not be entered for an empty one.
+        # Path.glob, and from Python 3.14 on Path.exists, treat a directory that may not be entered as empty.
         try:
             names = [path.name for path in self.directory.iterdir()]
             with suppress(FileNotFoundError):
-                (self.directory / _LOCK).stat()  # raises where the directory may be listed, and not entered
+                (self.directory / _LOCK).stat()  # raises if the directory may be listed but not entered
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as error:
@@ -327,7 +328,7 @@ class Journal:
 
 
 def whoami() -> str:
-    """``maria@jump-1``; a pod's user without a name is its number."""
+    """``maria@jump-1``; the user id for a user without a name, as in a pod."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError, ImportError):
@@ -338,7 +339,7 @@ def whoami() -> str:
 def our_commits(
     journal: Journal, cluster_id: str | None, groups: Collection[str], since: datetime
 ) -> dict[str, set[tuple[str, int, int]]]:
-    """(topic, partition, offset) that kgroup has committed since then, by group: they are nobody else's."""
+    """The (topic, partition, offset) that kgroup has committed since then, by group; they are not another client's."""
     found: dict[str, set[tuple[str, int, int]]] = {}
     for path in journal.files(since):
         try:
@@ -396,9 +397,9 @@ def _unpacked(packed: list[Any] | None) -> Commit | None:
 
 
 def _documents(path: Path) -> list[dict[str, Any]]:
-    """The lines of a file, an empty one first where it has none; a line that is cut off or broken is left out.
+    """The lines of a file without cut off or broken ones; one empty document if there are none.
 
-    Raises OSError where it can't be read.
+    Raises OSError if it cannot be read.
     """
     found: list[dict[str, Any]] = []
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
@@ -410,9 +411,9 @@ def _documents(path: Path) -> list[dict[str, Any]]:
 
 
 def _read(path: Path) -> JournalEntry | None:
-    """None for a plan that was never complete: nothing was changed then.
+    """The entry; None if its plan is incomplete, so nothing was changed, or if a field is malformed.
 
-    Raises OSError for what can't be read, and for what is no journal of this version.
+    Raises OSError for an unreadable or damaged file, and NewerFormat.
     """
     try:
         head, *others = _documents(path)
@@ -467,7 +468,7 @@ def _read(path: Path) -> JournalEntry | None:
 
 
 def _results(line: Mapping[str, Any]) -> Iterator[tuple[str, str, int, str | None]]:
-    """The results in a line; what is none is left out, since the plan stands without it."""
+    """The results in a line; a malformed one is skipped, since the plan is complete without it."""
     given = line.get("done")
     for item in given if isinstance(given, list) else ():
         if isinstance(item, list) and len(item) == 4:

@@ -1,4 +1,4 @@
-"""Which groups are migrated, how fit each of them is, and the plan for those that can be converted."""
+"""Selects the groups to migrate, judges the readiness of each, and plans those that can be converted."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ _FIT = (ReadinessResult.READY, ReadinessResult.WARNING)
 
 @dataclass(frozen=True, slots=True)
 class Intention:
-    """What is wanted of the groups, what is known of clients and brokers, which clients the applications use.
+    """The request, the migration rules, and the clients that the applications use.
 
-    ``configured`` are the assignors of the application's own configuration. ``only_ready`` leaves all groups alone that
-    are not READY.
+    ``configured`` are the assignors in the application's own configuration. ``only_ready`` skips all groups that are
+    not READY.
     """
 
     wanted: MigrationRequest
@@ -53,23 +53,23 @@ class Intention:
 
 @dataclass(frozen=True, slots=True)
 class MigrationCandidates:
-    """The groups that are meant; ``others`` are of kinds that are not described (share, streams)."""
+    """The selected groups; ``others`` have types that kgroup cannot describe (share, streams)."""
 
     chosen: SelectedGroups
     others: tuple[ListedGroup, ...]
 
     @property
     def names(self) -> frozenset[str]:
-        """All of them."""
+        """The names of all of them."""
         return frozenset((*self.chosen.names, *(group.name for group in self.others)))
 
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """The verdict on each group, worst first, and the plan for those that can be converted.
+    """The readiness of each group, worst first, and the plan for those that can be converted.
 
-    ``left`` is how many groups ``--only`` leaves alone. ``configs`` are the groups' own as they are. ``cleared`` is
-    whether members of kgroup's own were removed, which a killed run had left.
+    ``left`` is how many groups ``--only`` skips. ``configs`` are the current configs by group. ``cleared`` is whether
+    kgroup's own members, left by a killed run, were removed.
     """
 
     evidence: tuple[MigrationEvidence, ...]
@@ -83,15 +83,15 @@ class Migration:
 
     @property
     def of_judged(self) -> tuple[MigrationEvidence, ...]:
-        """The evidence of the groups that were not left alone, in the order of the verdicts."""
+        """The evidence of the groups that were not skipped, in the order of ``judged``."""
         by_name = {item.group.name: item for item in self.evidence}
         return tuple(by_name[item.group] for item in self.judged)
 
 
 def choose(run: Invocation, cluster: ChangingCluster, groups: Groups) -> MigrationCandidates:
-    """The groups that are meant.
+    """The selected groups.
 
-    Raises as ``kgroup.queries.snapshots`` does, and of named ones of other kinds, Refused.
+    Raises as ``kgroup.queries.snapshots`` does, and Refused for a named group of another type.
     """
     if names_only(groups):
         return MigrationCandidates(chosen(run, cluster, groups), ())
@@ -108,9 +108,9 @@ def choose(run: Invocation, cluster: ChangingCluster, groups: Groups) -> Migrati
 def migration_of(
     run: Invocation, cluster: ChangingCluster, how: Change, groups: Groups, intention: Intention
 ) -> Migration:
-    """Choose, look, judge and plan.
+    """Select the groups, check them, and plan.
 
-    With ``--wait-empty --execute`` that is done once more, after the wait for the groups that are to be converted.
+    With ``--wait-empty --execute`` it waits for the groups to be converted, and then checks and plans again.
     """
     found = choose(run, cluster, groups)
     intention.clients.check(found.names)
@@ -129,7 +129,7 @@ def migration_of(
 def plan_migration(
     run: Invocation, cluster: ChangingCluster, how: Change, found: MigrationCandidates, intention: Intention
 ) -> Migration:
-    """Look at everything that the checks want, judge, and plan; nothing is changed."""
+    """Read the evidence that the checks need, judge, and plan; nothing is changed."""
     evidence = gather(run, cluster, found.chosen, found.others, intention.clients.used, intention.configured)
     wanted = intention.wanted
     judged = worst_first([readiness(item, wanted, intention.rules) for item in evidence])
@@ -148,7 +148,7 @@ def plan_migration(
 
 
 def _stays(item: Readiness, how: Change) -> bool:
-    """Whether ``--only ready`` means it: READY, and Empty, or waited for."""
+    """Whether ``--only ready`` keeps the group: it is READY, and Empty or waited for."""
     return item.verdict is ReadinessResult.READY and (item.how is How.NOW or how.wait_empty)
 
 
@@ -158,9 +158,9 @@ def _configs(wanted: MigrationRequest) -> dict[str, str | None]:
 
 
 def _blocked(judged: Sequence[Readiness], guesses: Mapping[str, Owner]) -> list[Refusal]:
-    """A refusal for each group that can't be migrated as it is; of many, with the reason alone.
+    """A refusal for each blocked group; if there are several groups, with the reason only.
 
-    ``guesses`` are owners that a name suggests, no more: ``--accept`` passes those.
+    ``guesses`` are owners that only a group's name suggests: ``--accept`` passes those.
     """
     found = []
     for item in judged:
@@ -192,7 +192,7 @@ def _lines(item: Readiness) -> Iterator[str]:
 
 
 def _unread_configs(evidence: Sequence[MigrationEvidence], wanted: Collection[str]) -> list[Refusal]:
-    """Groups whose configs are to be set, and can't be read: they could not be put back."""
+    """Refusals for groups whose configs would be set but cannot be read: undo could not restore them."""
     return [
         Refusal(
             item.group.name,
@@ -208,7 +208,7 @@ def _unread_configs(evidence: Sequence[MigrationEvidence], wanted: Collection[st
 
 
 def _unread(found: SelectedGroups, targets: Mapping[str, str]) -> list[Refusal]:
-    """Groups some of whose commits can't be read: they could not be made again, and might be lost."""
+    """Refusals for groups with unreadable commits: those could not be made again, and might be lost."""
     unread: dict[str, list[str]] = {}
     for (group, topic, number), error in found.unread.items():
         if group in targets:

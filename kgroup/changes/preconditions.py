@@ -1,4 +1,4 @@
-"""What is looked at before a plan is made: options without meaning, protected contexts, groups that still run."""
+"""Checks before a plan is made: options, protected contexts, groups that are not empty yet."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _NAMED_MEMBERS = 20
 
 
 def check_execution(run: Invocation, how: Execution, accepted: Sequence[str] = ACCEPTED) -> None:
-    """Refuse options that have no meaning, and contexts that must not be changed, before anything is asked.
+    """Raise UsageError for invalid options and Refused for protected contexts, before the cluster is contacted.
 
-    ``accepted`` are the refusals that ``--accept`` passes.
+    ``accepted`` are the refusals that ``--accept`` passes. Also sets ``run.result.touched`` to False.
     """
     if how.execute and how.dry_run:
         raise UsageError("--execute and --dry-run: one of them")
@@ -42,7 +42,7 @@ def check_execution(run: Invocation, how: Execution, accepted: Sequence[str] = A
 
 
 def check_change(run: Invocation, how: Change, accepted: Sequence[str] = ACCEPTED) -> None:
-    """The same for verbs that change offsets."""
+    """The same for verbs that change offsets; also sends the result to stderr if ``--backup -`` uses stdout."""
     if how.within is not None and not how.wait_empty:
         raise UsageError("--within is how long --wait-empty waits, and that is not given")
     if how.within is not None:
@@ -54,15 +54,15 @@ def check_change(run: Invocation, how: Change, accepted: Sequence[str] = ACCEPTE
 
 
 def check_some_named(which: Groups) -> None:
-    """A verb that changes never means all groups unless it is told so."""
+    """Raise UsageError without any group: a verb that changes groups means all only with ``--all-groups``."""
     if not (names_of(which) or which.regex is not None or which.all_groups):
         raise UsageError("no group is named", hint="name groups, or use --regex PATTERN or --all-groups")
 
 
 def wait_empty(run: Invocation, cluster: ChangingCluster, how: Change, groups: Sequence[str]) -> bool:
-    """With ``--wait-empty --execute``, wait until the groups are empty; whether that was asked for.
+    """With ``--wait-empty --execute``, wait until the groups are empty; returns whether it waited.
 
-    Raises Refused where they are not in time.
+    Raises Refused if they are not empty in time.
     """
     if not (how.wait_empty and how.execute) or not groups:
         return False
@@ -83,7 +83,7 @@ def wait_empty(run: Invocation, cluster: ChangingCluster, how: Change, groups: S
 
 
 def _who(group: Group, sessions: Mapping[str, SessionBound]) -> tuple[str, ...]:
-    """The members that are left, and how a static one is removed."""
+    """The remaining members, and how to remove a static one."""
     static = evict_text(group, sessions)
     lines = lines_of_members(group, sessions)[:_NAMED_MEMBERS]
     return (*(f"{group.name}: {line}" for line in lines), *((static,) if static else ()))

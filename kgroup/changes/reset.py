@@ -1,4 +1,4 @@
-"""Reading what a reset takes, once for all its groups, and making its plan of it."""
+"""Reads what a reset needs, once for all its groups, and plans it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def plan_reset(
     request: ResetRequest,
     source: FromLog,
 ) -> tuple[ChangePlan, Mapping[str, TopicLayout | KgroupError]]:
-    """The rows of all chosen groups, their logs read once for all; ``source`` is how another group's are read."""
+    """The plan for all groups, and the topic layouts; ``source`` is how the commits of ``--from-group`` are read."""
     commits = {group.name: committed(group) for group in found.groups}
     scenarios, errors = _scenarios(run, cluster, groups, found, request, source)
     named = {choice.topic for choice in request.topics or ()}
@@ -104,7 +104,7 @@ def _scenarios(
     request: ResetRequest,
     source: FromLog,
 ) -> tuple[dict[str, ResetScenario], list[RowError]]:
-    """Where the offsets of each group go; errors for groups of which a file says nothing."""
+    """The target of each group's offsets, and errors for groups that the file does not contain."""
     if request.from_group is not None:
         of = _of_other_group if source == FromLog() else _of_logged_group
         wanted, errors = of(run, cluster, request.from_group, source)
@@ -118,7 +118,7 @@ def _scenarios(
 def _of_other_group(
     run: Invocation, cluster: ChangingCluster, name: str, source: FromLog
 ) -> tuple[ToWanted, tuple[RowError, ...]]:
-    """The commits of another group, byte for byte, and what of them could not be read."""
+    """The commits of another group, byte for byte, and the errors of those that could not be read."""
     other = chosen(run, cluster, Groups(names=[name]))
     offsets = {
         place: RequestedOffset(commit.offset, commit.leader_epoch, commit.metadata)
@@ -133,8 +133,8 @@ def _of_other_group(
 def _of_logged_group(
     run: Invocation, cluster: ChangingCluster, name: str, source: FromLog
 ) -> tuple[ToWanted, tuple[RowError, ...]]:
-    """The same out of ``__consumer_offsets``; its coordinator is not asked."""
-    # Imported here: it takes a failed coordinator to need it.
+    """The same from ``__consumer_offsets``, without the group's coordinator."""
+    # Imported here: only a failed coordinator makes it necessary.
     from kgroup.groups.state_from_log import log_line
     from kgroup.queries.from_log import check_bounds, choose_logged, say_open, without_stale
 

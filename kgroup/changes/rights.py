@@ -1,4 +1,4 @@
-"""The rights that a change needs, looked up before it: a plan ends with the exit code that its execution would have."""
+"""The rights that a change needs, checked before it: a plan exits with the code that its execution would return."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _NAMED = 3
 
 
 def needed(plan: ChangePlan) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
-    """(the operations on each group, the topics whose READ each group's rows need) of what can be done of a plan.
+    """(operations needed on each group, topics that each group's rows need READ on), for rows without an error.
 
-    OffsetCommit needs READ on the Group, OffsetDelete DELETE; both need READ on the Topic. DeleteGroups needs DELETE
-    on the Group alone, JoinGroup READ, IncrementalAlterConfigs ALTER_CONFIGS.
+    OffsetCommit needs READ on the Group, OffsetDelete DELETE; both need READ on the Topic. On the Group alone
+    DeleteGroups needs DELETE, JoinGroup READ, IncrementalAlterConfigs ALTER_CONFIGS.
     """
     groups: dict[str, set[str]] = {}
     topics: dict[str, set[str]] = {}
@@ -38,8 +38,9 @@ def needed(plan: ChangePlan) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
 
 
 def with_rights(run: Invocation, cluster: ChangingCluster, plan: ChangePlan) -> tuple[ChangePlan, tuple[Refusal, ...]]:
-    """The plan whose rows have an error where READ on their Topic is missing, and a refusal for each group that may
-    not be changed. A right that cannot be read is noted, and is no refusal.
+    """The plan with an error in each row without READ on its Topic, and refusals for groups that may not be changed.
+
+    A right that cannot be read is noted, and is not a refusal.
     """
     groups, topics = needed(plan)
     if not groups:
@@ -54,7 +55,7 @@ def with_rights(run: Invocation, cluster: ChangingCluster, plan: ChangePlan) -> 
     unread = {topic for topic, may in rights.topics.items() if may is not None and _READ not in may}
     if not unread:
         return plan, tuple(refusals)
-    # A converted group loses what is not committed again, so there it is all or nothing.
+    # A converted group loses commits that are not made again, so it is all or nothing.
     refusals += [
         Refusal(name, lacks([_READ], "topic", *sorted(topics[name] & unread)))
         for name in plan.converted
@@ -70,7 +71,7 @@ def with_rights(run: Invocation, cluster: ChangingCluster, plan: ChangePlan) -> 
 
 
 def may_not_read(run: Invocation, cluster: ChangingCluster, group: str) -> NotAuthorized | None:
-    """The error where READ on the group is missing, which removing a member needs; noted where it is unknown."""
+    """The error if READ on the group is missing, which removing a member needs; noted if it is unknown."""
     rights = cluster.rights([group], ())
     _note_unknown(run, rights)
     missing = _missing(rights.groups.get(group), {_READ})
@@ -80,9 +81,9 @@ def may_not_read(run: Invocation, cluster: ChangingCluster, group: str) -> NotAu
 def may_not_release(
     run: Invocation, cluster: ChangingCluster, group: str, topics: Collection[str]
 ) -> tuple[Refusal, ...]:
-    """A refusal for each right that releasing a group from these topics lacks, before anything of it is written down.
+    """A refusal for each right that releasing the group on these topics lacks, before anything is recorded.
 
-    Where the group's commits end in ``__consumer_offsets`` is noted right before they are moved: DESCRIBE.
+    DESCRIBE on ``__consumer_offsets`` is needed because the release notes the end of the group's partition there.
     """
     rights = cluster.rights([group], {*topics, OFFSETS_TOPIC})
     _note_unknown(run, rights)
@@ -96,7 +97,7 @@ def may_not_release(
 
 
 def lacks(operations: Iterable[str], kind: str, *names: str) -> NotAuthorized:
-    """The error that names missing rights on a Group or on Topics, with the command that gives them."""
+    """The error for missing rights on a Group or on Topics, with the command that grants them."""
     wanted = sorted(operations)
     shown = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
     return NotAuthorized(

@@ -1,4 +1,4 @@
-"""The records that a forward move skips: shown in the plan where they are few, and kept where that is asked for.
+"""The records that a forward move skips: shown in the plan if they are few, and saved with ``--save-skipped``.
 
 A file gets one JSON object a line::
 
@@ -6,9 +6,9 @@ A file gets one JSON object a line::
      "timestamp_ms": 1795229931123, "key": "ord-5521", "value": {"base64": "AAEC/w=="},
      "headers": [{"key": "type", "value": "refund"}]}
 
-A key or value is a string where its bytes are UTF-8 (encoding it again gives the very bytes), an object with the
-one field ``base64`` where they are not, and null where there is none (a tombstone). ``timestamp`` is null where
-the record has none, or one that no calendar holds.
+A key or value is a string if its bytes are UTF-8; encoding it again gives the same bytes. Otherwise it is an object
+with the one field ``base64``. It is null if there is none (a tombstone). ``timestamp`` is null if the record has none,
+or one outside the calendar.
 """
 
 from __future__ import annotations
@@ -45,20 +45,20 @@ _BINARY_UNITS = ("KiB", "MiB", "GiB")
 
 
 class _Place(Protocol):
-    """Where records are kept."""
+    """A destination for records."""
 
     def add(self, record: ConsumerRecord) -> None:
-        """Take one."""
+        """Save one record."""
 
 
 def save_skipped(settings: Settings, ranges: Sequence[OffsetRange], target: str, reporter: Reporter) -> int:
-    """Keep every visible record of the ranges in ``target``, a file or ``topic:NAME``; returns how many they were.
+    """Save every visible record of the ranges in ``target``, a file or ``topic:NAME``; returns their number.
 
-    It returns only when all of them are there and safe: the file synced and renamed into place, or each record
-    acknowledged by all replicas in sync. A file that holds something is refused (UsageError) and so is a topic
-    that does not exist (NotFound), one that would delete the records at once (Refused, ``retention``) and one
-    that they come from (UsageError): all before a record is read. Raises what ``read_ranges`` and
-    ``TopicWriter`` raise; then no file is left, but a topic may have some of the records (the error says how many).
+    It returns only when all records are safe: the file is synced and renamed, or all in-sync replicas have acknowledged
+    each record. Before it reads a record it raises UsageError for a file that is not empty or a topic that the records
+    come from, and NotFound for a missing topic. Refused (``retention``) is raised for a record that the topic would
+    delete at once. Raises also what ``read_ranges`` and ``TopicWriter`` raise. Then no file is left, but a topic may
+    have some of the records (the error states how many).
     """
     wanted = merged(ranges)
     with _place(settings, wanted, target, reporter) as place:
@@ -66,7 +66,7 @@ def save_skipped(settings: Settings, ranges: Sequence[OffsetRange], target: str,
 
 
 def check_target(settings: Settings, target: str) -> None:
-    """Raise what ``save_skipped`` would raise of its target, before anything is read, waited for or written."""
+    """Raise what ``save_skipped`` would raise about its target, before reading, waiting or writing."""
     if target == "-":
         raise UsageError(f"{OPTION} -: stdout has the result; write {OPTION} /dev/stdout if they may mix")
     if not target.startswith(_TOPIC):
@@ -81,7 +81,7 @@ def check_target(settings: Settings, target: str) -> None:
 
 
 def check_apart(ranges: Sequence[OffsetRange], target: str) -> None:
-    """Raise UsageError where records would be kept in the topic in which they are skipped."""
+    """Raise UsageError if the records would be saved in the topic that they are skipped in."""
     if any(target == _TOPIC + item.topic for item in ranges):
         raise UsageError(f"{OPTION} {target}: the records are skipped there, and would come again at its end")
 
@@ -89,9 +89,7 @@ def check_apart(ranges: Sequence[OffsetRange], target: str) -> None:
 def preview(
     settings: Settings, ranges: Sequence[OffsetRange], limit: int = PREVIEW_LIMIT
 ) -> tuple[ConsumerRecord, ...] | None:
-    """The few records of the ranges, for the plan; None where they are more than ``limit`` offsets, or can't be
-    read within two seconds for whatever reason: a plan stands without them.
-    """
+    """The records for the plan; None for more than ``limit`` offsets, or if they cannot be read within two seconds."""
     wanted = merged(ranges)
     if sum(item.offsets for item in wanted) > limit:
         return None
@@ -107,7 +105,7 @@ def preview(
 
 
 def line(record: ConsumerRecord) -> bytes:
-    """The record as a line of the file, its newline included."""
+    """The record as a line of the file, with its newline."""
     at = _time(record.timestamp_ms)
     fields = {
         "topic": record.topic,
@@ -123,9 +121,9 @@ def line(record: ConsumerRecord) -> bytes:
 
 
 def skipped_rows(records: Sequence[ConsumerRecord]) -> list[tuple[Cell, ...]]:
-    """(partition, offset, time, key, size of the value, headers) of each record, to be looked at.
+    """(partition, offset, time, key, size of the value, headers) of each record, for display.
 
-    What is not printable is shown as its size: ``12 bytes``; a tombstone's value is ``null``, no key None.
+    Unprintable bytes are shown as their size: ``12 bytes``. A tombstone's value is ``null``; a missing key is None.
     """
     return [
         (
@@ -141,7 +139,7 @@ def skipped_rows(records: Sequence[ConsumerRecord]) -> list[tuple[Cell, ...]]:
 
 
 def skipped_table(records: Sequence[ConsumerRecord]) -> Table:
-    """The table of the plan; the partition is named where they are of several."""
+    """The table of the plan; with the partition if there are several."""
     columns = (
         Column("PARTITION"),
         Column("OFFSET", right=True),

@@ -1,4 +1,4 @@
-"""The groups that a change is about: read as they are now, and those that are to come into being."""
+"""The groups that a change affects: existing ones with their current state, and those to be created."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _CREATING = "reset"
 def chosen(
     run: Invocation, cluster: Cluster, which: Groups, topics: Sequence[str] = (), *, create: bool = False
 ) -> SelectedGroups:
-    """The groups that ``which`` means; those that a pattern found only if they have to do with the topics.
+    """The groups that ``which`` selects; those found by a pattern only if they use one of the topics.
 
-    ``create`` lets named groups be that do not exist. Raises as ``kgroup.queries.snapshots`` does.
+    ``create`` allows named groups that do not exist. Raises as ``kgroup.queries.snapshots`` does.
     """
     if create:
         if not names_only(which):
@@ -66,11 +66,11 @@ def _with_new(run: Invocation, cluster: Cluster, names: Sequence[str]) -> Select
 
 
 def again(run: Invocation, cluster: Cluster, before: SelectedGroups, *, waited: bool) -> SelectedGroups:
-    """The same groups as they are after a wait; as they were where nothing was waited for."""
+    """The same groups, read again if ``waited``; otherwise unchanged."""
     if not waited or not before.groups:
         return before
     names = [group.name for group in before.groups]
     snapshot = cluster.describe(names, COMMITS)
-    # What could not be read while somebody was in a group is told by the second look alone.
+    # Errors from before the wait are obsolete: the second read reports its own.
     errors = [error for error in before.errors if error.group not in names]
     return readable(snapshot.groups, (*errors, *snapshot.errors), before.created)

@@ -1,4 +1,4 @@
-"""Members of kgroup's own that a killed conversion left in groups: told, and removed before the next change."""
+"""kgroup's own members that a killed conversion left in groups: reported, and removed before the next change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kgroup.support.errors import KgroupError
 
 
 def clear_leftovers(run: Invocation, cluster: ChangingCluster, groups: Sequence[Group], *, execute: bool) -> bool:
-    """Say which groups hold such members and for how long, and with ``execute`` remove them; whether that was done."""
+    """Report the groups that hold such members; with ``execute``, remove them. Returns whether removal was tried."""
     own = leftovers(groups)
     if not own:
         return False
@@ -30,7 +30,7 @@ def clear_leftovers(run: Invocation, cluster: ChangingCluster, groups: Sequence[
 
 
 def _sessions(cluster: ChangingCluster, groups: Sequence[Group]) -> dict[str, str]:
-    """How long they would be seen, where that can be told."""
+    """When their sessions end, as text by group, if that is known."""
     try:
         sessions = cluster.session_timeouts(groups)
     except KgroupError:

@@ -1,4 +1,4 @@
-"""Which change is taken back, and the plan of it: the journal's entry beside what stands there now."""
+"""Selects the change to undo, and plans the undo: the journal's entry compared with the current commits."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from kgroup.support.errors import KgroupError, NotFound, Refused
 
 _LISTED = 10
 _MAYBE_DONE = frozenset({None, UNKNOWN, COMMITS_MISSING, NOT_VERIFIED})
-"""Results after which the row, or the group, may stand as the change wanted it."""
+"""Result codes after which the change of the row, or of the group, may be in effect."""
 
 
 @dataclass(frozen=True, slots=True)
 class Undoing:
-    """A plan to take a change back, with the trace of each of its rows and the topics as they are now.
+    """The plan of an undo, with the trace of each of its rows and the current topics.
 
-    ``configs`` are the groups' dynamic configs as they are, of those that are put back.
+    ``configs`` are the current dynamic configs of the groups whose configs are restored.
     """
 
     plan: ChangePlan
@@ -36,9 +36,9 @@ class Undoing:
 
 
 def last_change(entries: Sequence[JournalEntry], journal: Journal, cluster: ChangingCluster) -> JournalEntry:
-    """The newest change of which something is left to take back; an undo is taken back by its id alone.
+    """The newest change of which something is left to undo; an undo itself is undone only by its id.
 
-    Raises NotFound, and Refused where the only ones are such that can't be taken back.
+    If there is none, raises Refused if one of the changes cannot be undone, otherwise NotFound.
     """
     for entry in entries:
         state = state_of(entry, entries)
@@ -57,7 +57,7 @@ def last_change(entries: Sequence[JournalEntry], journal: Journal, cluster: Chan
 
 
 def never(entry: JournalEntry) -> Refused:
-    """The refusal to take back what can't be."""
+    """The refusal of a change that cannot be undone."""
     return Refused(
         f"{entry.id} can't be taken back: {entry.what} {entry.subject}",
         hint="members that live join again by themselves",
@@ -70,9 +70,9 @@ TAKEN_BACK, PARTLY = "taken back", "partly taken back"
 
 
 def state_of(entry: JournalEntry, entries: Sequence[JournalEntry]) -> str:
-    """What the list says of a change, as the journal alone tells it.
+    """The state of a change in the list, from the journal alone.
 
-    A change is taken back when undos, none of them undone itself, have done all the rows that it did.
+    A change is taken back when undos, none of them undone itself, have restored all the rows that it changed.
     """
     if not entry.undoable:
         return CANNOT
@@ -89,12 +89,12 @@ def state_of(entry: JournalEntry, entries: Sequence[JournalEntry]) -> str:
 
 
 def _undos(entry: JournalEntry, entries: Sequence[JournalEntry]) -> list[JournalEntry]:
-    """The changes that took this one back and stand."""
+    """The undos of this change that have not failed and are not undone themselves."""
     return [e for e in entries if e.undoes == entry.id and state_of(e, entries) not in (TAKEN_BACK, FAILED)]
 
 
 def taken_back(entry: JournalEntry, entries: Sequence[JournalEntry]) -> tuple[frozenset[Place], frozenset[Place]]:
-    """(the partitions that an undo has put back, those that it may have: nobody knows)"""
+    """(partitions that an undo has restored, partitions that an undo may have restored)."""
     undos = _undos(entry, entries)
     done = frozenset(row.place for undo in undos for row in undo.rows if row.place in _done(undo))
     maybe = frozenset(row.place for undo in undos for row in undo.rows if may_be_done(undo, row.place))
@@ -102,7 +102,7 @@ def taken_back(entry: JournalEntry, entries: Sequence[JournalEntry]) -> tuple[fr
 
 
 def _done(entry: JournalEntry) -> set[Place | str]:
-    """The rows that it did; of a migration the groups, whose offsets it left as they were."""
+    """The rows that it changed; for a migration, the groups."""
     if entry.migrates:
         done = {**entry.configured, **entry.conversions}
         return {group for group, code in done.items() if code in (None, COMMITS_MISSING, NOT_VERIFIED)}
@@ -110,7 +110,7 @@ def _done(entry: JournalEntry) -> set[Place | str]:
 
 
 def _stands(cluster: ChangingCluster, entry: JournalEntry) -> bool:
-    """Whether something is as the change left it, or can't be read now."""
+    """Whether anything is still as the change left it, or cannot be read now."""
     seen = _look(cluster, entry)
     if entry.migrates:
         undoing = _conversion_back(cluster, entry, seen)
@@ -119,7 +119,7 @@ def _stands(cluster: ChangingCluster, entry: JournalEntry) -> bool:
 
 
 def plan_undo(cluster: ChangingCluster, entry: JournalEntry) -> Undoing:
-    """The plan to put back what a change has changed, as far as it was made and stands."""
+    """The plan to restore what a change has changed, as far as it was made and is still in effect."""
     seen = _look(cluster, entry)
     if entry.migrates:
         return _conversion_back(cluster, entry, seen)
@@ -142,18 +142,18 @@ def plan_undo(cluster: ChangingCluster, entry: JournalEntry) -> Undoing:
 
 
 def _to_convert_back(entry: JournalEntry, groups: Sequence[Group]) -> dict[str, str]:
-    """The groups that have the type that the migration gave them, and the one that they had before."""
+    """The groups that still have the type that the migration set, each with its type before."""
     maybe = {name: kinds for name, kinds in entry.converted.items() if _maybe(entry, entry.conversions, name)}
     return {group.name: maybe[group.name][0] for group in groups if group.type == maybe.get(group.name, ("", ""))[1]}
 
 
 def _maybe(entry: JournalEntry, results: Mapping[str, str | None], name: str) -> bool:
-    """Whether that was done to the group, or may have been: nobody lived to write it down."""
+    """Whether it was done to the group, or may have been: kgroup may have died before recording it."""
     return results[name] in _MAYBE_DONE if name in results else entry.ended is None
 
 
 def _conversion_back(cluster: ChangingCluster, entry: JournalEntry, seen: _Seen) -> Undoing:
-    """The plan to give groups the type back that they had; their offsets stay where they are by now."""
+    """The plan to give groups their old type back; their offsets keep their current values."""
     targets = _to_convert_back(entry, seen.chosen.groups)
     named = sorted(name for name in entry.configs if _maybe(entry, entry.configured, name))
     answers = cluster.group_configs(named) if named else {}
@@ -176,9 +176,9 @@ def _conversion_back(cluster: ChangingCluster, entry: JournalEntry, seen: _Seen)
 
 
 def _missing_commits(entry: JournalEntry, seen: _Seen) -> list[ChangeRow]:
-    """What a migration could not find any more after it had converted a group, to be put back as it was.
+    """Commits that were missing after the conversion of a group, to be restored as before it.
 
-    The same where nobody lived to look, and the group is gone.
+    Also those of a group that is gone if kgroup died before the check.
     """
     there = {group.name for group in seen.chosen.groups}
     missing = {name for name, code in entry.conversions.items() if code == COMMITS_MISSING}
@@ -191,7 +191,7 @@ def _missing_commits(entry: JournalEntry, seen: _Seen) -> list[ChangeRow]:
 
 
 def _configs_back(entry: JournalEntry, now: Mapping[str, Mapping[str, str]]) -> dict[str, Mapping[str, str | None]]:
-    """The dynamic configs that stand as the change set them, as they were before it."""
+    """The values before the change, for dynamic configs that still have the value that it set."""
     back = {
         name: {key: old for key, (old, new) in entry.configs[name].items() if own.get(key) == new}
         for name, own in now.items()
@@ -201,7 +201,7 @@ def _configs_back(entry: JournalEntry, now: Mapping[str, Mapping[str, str]]) -> 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """The groups of a change as they are; ``unread`` are those of which nothing is known."""
+    """The current groups of a change; ``unread`` are groups that could not be read at all."""
 
     chosen: SelectedGroups
     now: Mapping[Place, Commit]
@@ -239,13 +239,13 @@ def _traces(entry: JournalEntry, seen: _Seen) -> list[Trace]:
 def may_be_done(entry: JournalEntry, place: Place) -> bool:
     """Whether a row was done, or may have been.
 
-    What was refused, or was not reached before kgroup was told to stop, was not done.
+    A row that was refused, or not reached before kgroup was interrupted, was not done.
     """
     return entry.results[place] in _MAYBE_DONE if place in entry.results else entry.ended is None
 
 
 def fault_of(topic: str, entry: JournalEntry, layouts: Mapping[str, TopicLayout | KgroupError]) -> KgroupError | None:
-    """Why offsets on a topic can't be put back: it is gone, or is another one of the same name."""
+    """Why offsets of a topic cannot be restored: it is deleted or recreated; None if they can."""
     layout, was = layouts[topic], entry.topics.get(topic)
     if isinstance(layout, KgroupError):
         return layout

@@ -1,4 +1,4 @@
-"""The plan to put a group's commits back as they stood at a moment: ``__consumer_offsets`` beside what stands now."""
+"""The plan to restore a group's commits of an earlier time, from ``__consumer_offsets`` and the current commits."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from kgroup.support.errors import KgroupError, NotFound
 
 @dataclass(frozen=True, slots=True)
 class AsOfPlan:
-    """The plan, and the topics as they are now."""
+    """The plan, and the current topics."""
 
     plan: ChangePlan
     layouts: Mapping[str, TopicLayout | KgroupError]
 
 
 def plan_as_of(run: Invocation, cluster: ChangingCluster, group: str, at_ms: int, bounds: LogBounds) -> AsOfPlan:
-    """What stood then and does not stand now, partition by partition.
+    """The partitions whose commits differ from those at ``at_ms`` (ms since 1970).
 
-    A group that was deleted since comes into being again. Raises NotFound where the log holds nothing of the group up
-    to then, Refused for a share or streams group, then or now, and KgroupError where the log, or the group as it is
-    now, can't be read.
+    A group that was deleted since is created again. Raises NotFound if the log has nothing of the group up to then, and
+    Refused for a group that is or was of type share or streams. Raises KgroupError if the log or the current group
+    cannot be read.
     """
     warn_of_clocks(run.reporter, cluster)
     logged = choose_logged(run, cluster, Selection(names=[group]), bounds, at_ms)
-    errors = [error for error in logged.errors if error.code != COMMIT_UNKNOWN]  # those are rows of the plan
+    errors = [error for error in logged.errors if error.code != COMMIT_UNKNOWN]  # these become rows of the plan
     snapshot = cluster.describe([group], COMMITS)
-    if not snapshot.groups:  # it is gone, or it became another group since
+    if not snapshot.groups:  # it was deleted, or is a group of another type now
         refuse_foreign([found for found in cluster.list_groups().groups if found.name == group], run.verb)
     chosen = readable(snapshot.groups, [e for e in snapshot.errors if e.code != NotFound.code or e.topic is not None])
     if group not in logged.states or any(error.topic is None for error in chosen.errors):

@@ -1,4 +1,4 @@
-"""What stands there: looked at once more right before a change, and read back after it."""
+"""Reads committed offsets: once more right before a change, and back after it."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from kgroup.support.quoting import quote
 from kgroup.support.units import plural
 
 TYPE_ONLY = Want(offsets=False, logs=False, generation_budget_s=0)
-"""What is looked at to see of which type groups are."""
+"""What is read to learn the types of groups."""
 
 _NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
 class CommittedOffsets:
-    """What is committed now, and what of it could not be read, by group, or by group and partition."""
+    """The current commits, and the errors for those that could not be read, by group or by group and partition."""
 
     commits: Mapping[Place, Commit]
     errors: Mapping[str | Place, KgroupError]
 
     @classmethod
     def of(cls, cluster: ChangingCluster, names: Sequence[str]) -> CommittedOffsets:
-        """Look at these groups; one that does not exist has no commits."""
+        """Read these groups; one that does not exist has no commits."""
         commits: dict[Place, Commit] = {}
         errors: dict[str | Place, KgroupError] = {}
         for group, found in (cluster.committed(names) if names else {}).items():
@@ -47,16 +47,16 @@ class CommittedOffsets:
         return cls(commits, errors)
 
     def error(self, row: ChangeRow) -> KgroupError | None:
-        """Why it is not known what stands in the row's place; None where it is."""
+        """Why the row's current commit is unknown; None if it is known."""
         return self.errors.get(row.group) or self.errors.get((row.group, *row.place))
 
     def commit(self, row: ChangeRow) -> Commit | None:
-        """What stands in the row's place."""
+        """The row's current commit; None for no commit, or if it is unknown."""
         return self.commits.get((row.group, *row.place))
 
 
 def read_back(cluster: ChangingCluster, plan: ChangePlan) -> CommittedOffsets | None:
-    """What is committed now; None where that could not be read."""
+    """The commits after the change, without deleted groups; None if they could not be read."""
     try:
         return CommittedOffsets.of(cluster, [name for name in plan.concerned if name not in plan.deleted])
     except KgroupError:
@@ -64,7 +64,7 @@ def read_back(cluster: ChangingCluster, plan: ChangePlan) -> CommittedOffsets | 
 
 
 def recheck_plan(cluster: ChangingCluster, result: Result) -> Result:
-    """The same result, with errors for what is no longer as the plan shows it: it is looked at under the lock."""
+    """The same result, with errors for rows and groups that changed since the plan; call it under the journal lock."""
     possible = result.possible
     now = CommittedOffsets.of(cluster, possible.concerned)
     faults: dict[int, RowError] = {}
@@ -73,7 +73,7 @@ def recheck_plan(cluster: ChangingCluster, result: Result) -> Result:
             faults[id(row)] = RowError.of(error)
         elif now.commit(row) != row.old:
             faults[id(row)] = _MOVED
-    # A plan for a whole group may leave out commits that can't be made again; what it was made from is the measure.
+    # A plan for a whole group may leave out commits that cannot be made again, so compare with what it was made from.
     seen = {(group.name, *place): commit for group in possible.groups for place, commit in committed(group).items()}
     seen |= {(row.group, *row.place): row.old for row in possible.rows if row.old}
     others = {place for place, commit in now.commits.items() if seen.get(place) != commit}
@@ -89,7 +89,7 @@ def recheck_plan(cluster: ChangingCluster, result: Result) -> Result:
 
 
 def _converted_meanwhile(cluster: ChangingCluster, plan: ChangePlan, others: Sequence[str]) -> list[Refusal]:
-    """Groups that have the type by now that they were to get: somebody else was quicker."""
+    """Refusals for groups that already have their new type: another run or user has converted them."""
     names = [name for name in plan.converted if name not in others]
     found = cluster.describe(names, TYPE_ONLY).groups if names else ()
     return [
@@ -115,7 +115,7 @@ def _used_again(group: str) -> Refused:
 
 
 def commits_changed_since_plan(cluster: ChangingCluster, parts: Sequence[CommitPart]) -> dict[str, KgroupError]:
-    """The groups of which somebody has moved a commit since the plan was made; nothing is asked without parts."""
+    """The groups with a commit that changed since the plan, or is unreadable; without parts nothing is requested."""
     names = sorted({part.group for part in parts})
     try:
         now = cluster.committed(names) if names else {}
@@ -137,7 +137,7 @@ def find_unverified_conversions(
     whole: Mapping[str, RowError | None],
     back: CommittedOffsets | None,
 ) -> dict[str, KgroupError]:
-    """Groups that were converted, whose commits are not there any more, or could not be read back."""
+    """Converted groups whose commits are missing, or could not be read back."""
     lost: dict[str, list[str]] = {}
     unread: set[str] = set()
     for row in plan.rows:
