@@ -1,1 +1,1 @@
-"""What the verbs that look have in common: reading, for what is then judged, measured and drawn elsewhere."""
+"""Reads the cluster for the verbs; pure code in other packages judges, measures and draws the data."""

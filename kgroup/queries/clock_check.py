@@ -1,4 +1,4 @@
-"""A warning where this machine's clock and the brokers' differ: ages, time lags and moments would be wrong by that."""
+"""Warns if this machine's clock and the brokers' differ: ages, time lags and instants would be wrong by that."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from kgroup.model.reporter import Reporter
 
 
 def warn_of_clocks(reporter: Reporter, cluster: OffsetsTopicConnection) -> None:
-    """Compare the two, which is one small request, and warn where they are known to differ."""
+    """Compare the clocks, with one small request, and warn if they are known to differ."""
     if warning := cluster.clocks().warning:
         reporter.warn(warning)

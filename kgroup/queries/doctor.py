@@ -1,4 +1,4 @@
-"""What the doctor looks at, read for many groups at once: round trips grow with brokers, not with groups."""
+"""Reads what the doctor's rules need, for many groups at once: round trips grow with brokers, not with groups."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from kgroup.support.errors import KgroupError, NotFound
 from kgroup.support.units import plural
 
 PRODUCTION_MS = 600_000
-"""Over how long the records are counted that arrive: long enough for a batch producer's rounds."""
+"""The period in ms in which arriving records are counted: long enough for a batch producer's rounds."""
 
 _NOT_ASKED = KgroupError("not asked for")
 _STATE_SUFFIX = "-changelog"
@@ -49,7 +49,7 @@ Opened = Mapping[TopicPartition, tuple[OpenTransaction, ...] | KgroupError]
 
 @dataclass(frozen=True, slots=True)
 class ScanDepth:
-    """How far ``__consumer_offsets`` is read back, and for how long at most."""
+    """The time (ms since 1970) down to which ``__consumer_offsets`` is read, and the limit in seconds."""
 
     since_ms: int
     budget_s: float
@@ -57,7 +57,7 @@ class ScanDepth:
 
 @dataclass(frozen=True, slots=True)
 class _Logs:
-    """What is known of partitions: their views, the time of what holds their last stable offset, open transactions."""
+    """The state of partitions: log views, the times of the records at last stable offsets, open transactions."""
 
     layouts: Layouts
     views: Views
@@ -65,7 +65,7 @@ class _Logs:
     opened: Opened
 
     def facts(self, place: TopicPartition) -> LogDetails:
-        """Of one partition; nothing where its log could not be read."""
+        """The details of one partition; empty if its log could not be read."""
         view = self.views.get(place)
         if not isinstance(view, LogView):
             return LogDetails()
@@ -80,14 +80,14 @@ class _Logs:
         )
 
     def _began(self, place: TopicPartition, offset: int) -> int | None:
-        """When the transaction there began, by the broker's clock: a record's time is whatever its producer says."""
+        """When the transaction at this offset began, by the broker's clock, or None; producers set record times."""
         found = self.opened.get(place, ())
         holders = () if isinstance(found, KgroupError) else (one for one in found if one.start_offset <= offset)
         return next((one.began_ms for one in holders if one.began_ms is not None), None)
 
 
 def group_snapshots(run: Invocation, cluster: Cluster, found: Snapshot, depth: ScanDepth) -> tuple[GroupSnapshot, ...]:
-    """All that can be read of these groups, in their order; why the rest could not be is in ``unread``."""
+    """All readable data of these groups, in their order; ``unread`` has the reasons for missing data."""
     if not found.groups:
         return ()
     now_ms = utc_ms()
@@ -102,7 +102,7 @@ def group_snapshots(run: Invocation, cluster: Cluster, found: Snapshot, depth: S
     if cut_short:
         of = "" if len(groups) == 1 else f" of {len(cut_short)} of {plural(len(groups), 'group')}"
         run.reporter.note(f"the past{of} was not read as far back as asked: {cut_short[0]}")
-    # Where it has just been waited for a leader in vain, it is not waited once more.
+    # Partitions with an error are skipped: reading them would wait for a leader once more.
     places = {(p.topic, p.partition) for group in groups for p in group.partitions if p.error is None}
     logs = _looked_at(cluster, layouts, places, now_ms)
     names = _topic_names(cluster)
@@ -119,7 +119,7 @@ def group_snapshots(run: Invocation, cluster: Cluster, found: Snapshot, depth: S
 
 
 def _group_logs(cluster: Cluster, groups: Sequence[Group], depth: ScanDepth) -> GroupLogs:
-    """What the log tells of them; all the rest stands without it."""
+    """The groups' events in the log; if it cannot be read, only the reasons."""
     since_ms = {group.name: depth.since_ms for group in groups}
     if depth.budget_s <= 0:
         return GroupLogs({}, dict.fromkeys(since_ms, f"{OFFSETS_TOPIC} was given no time (--log-budget)"))
@@ -130,7 +130,7 @@ def _group_logs(cluster: Cluster, groups: Sequence[Group], depth: ScanDepth) -> 
 
 
 def _with_first_unread(cluster: Cluster, made: Sequence[GroupSnapshot]) -> tuple[GroupSnapshot, ...]:
-    """With what waits at commits that seem to stand: it may have come a moment ago, or be the mark of a transaction."""
+    """Add whether a record is unread at seemingly stalled commits: it may be new, or only a transaction marker."""
     wanted = {
         (one.group.name, (stall.partition.topic, stall.partition.partition)): LogRange(
             max(stall.partition.commit.offset, stall.partition.log.start), stall.partition.log.end
@@ -161,7 +161,7 @@ def _told(
 
 
 def _topic_names(cluster: Cluster) -> tuple[str, ...]:
-    """None of them where they can't be listed: only topics with the state of a group are looked for."""
+    """All topic names, empty if they cannot be listed: they only serve to find state topics of a group."""
     try:
         return tuple(topic.name for topic in cluster.topic_names())
     except KgroupError:
@@ -169,7 +169,7 @@ def _topic_names(cluster: Cluster) -> tuple[str, ...]:
 
 
 def _session(item: MigrationEvidence | None) -> int | None:
-    """The session timeout of the group's members of the consumer protocol."""
+    """The session timeout in ms of members with the consumer protocol, None if it is unknown."""
     if item is None or item.configs is None:
         return None
     own = item.configs.get(SESSION_CONFIG, "")
@@ -222,7 +222,7 @@ def _snapshot(
 
 
 def _unread_logs(group: Group, errors: Sequence[RowError], views: Views) -> dict[str, str]:
-    """Why nothing is known of some of its logs, by the first of them; of a topic that is gone, nothing is expected."""
+    """Why the logs of some partitions are unknown, by the first failure; a deleted topic is not a failure."""
     whys = [f"{error.topic} {error.message}" for error in errors if error.group == group.name and error.topic]
     failed = ((p, views.get((p.topic, p.partition))) for p in group.partitions)
     whys += [
@@ -234,7 +234,7 @@ def _unread_logs(group: Group, errors: Sequence[RowError], views: Views) -> dict
 
 
 def _settings(told: DoctorLogFacts | None, group: Group) -> Mapping[str, MemberSettings] | None:
-    """Of the members that are there now; None where the log shows none of them."""
+    """The settings of current members; None if the log was not read."""
     if told is None:
         return None
     here = {member.member_id for member in group.members or ()}
@@ -244,7 +244,7 @@ def _settings(told: DoctorLogFacts | None, group: Group) -> Mapping[str, MemberS
 def _commits(
     told: DoctorLogFacts | None, item: MigrationEvidence | None, group: Group
 ) -> Mapping[TopicPartition, CommitSeries] | None:
-    """Those of the log, and of commits that are older than what was read of it, the standing one alone."""
+    """The commits in the log; without one, the current commit if its time is known. None if nothing was read."""
     past = item.past if item else None
     if told is None and past is None:
         return None
@@ -264,7 +264,7 @@ def _state_topics(group: str, names: Sequence[str]) -> list[str]:
 def _transactions(
     logs: _Logs, places: Collection[TopicPartition]
 ) -> tuple[tuple[OpenTransaction, ...] | None, str | None]:
-    """The open ones in these partitions; None, and why, where any of them could not be asked about."""
+    """(the open transactions in these partitions, None); or (None, the reason) if one could not be read."""
     found: list[OpenTransaction] = []
     for topic, number in places:
         row = logs.opened.get((topic, number), ())
@@ -275,7 +275,7 @@ def _transactions(
 
 
 def _with_all_partitions(group: Group, layouts: Layouts) -> Group:
-    """With the partitions that a group of assign() users leaves alone: one that is new may have been overlooked."""
+    """The group with the other partitions of its topics: a group that uses assign() may have missed a new one."""
     here = {(p.topic, p.partition) for p in group.partitions}
     more = [
         Partition(topic, number, None, None, None, None)
@@ -290,7 +290,6 @@ def _with_all_partitions(group: Group, layouts: Layouts) -> Group:
 
 
 def _with_logs(group: Group, views: Views) -> Group:
-    """With the logs of those partitions."""
     if all(p.log is not None or p.error for p in group.partitions):
         return group
     return replace(group, partitions=tuple(_with_log(p, views.get((p.topic, p.partition))) for p in group.partitions))
@@ -305,7 +304,7 @@ def _with_log(partition: Partition, view: LogView | KgroupError | None) -> Parti
 
 
 def _looked_at(cluster: Cluster, layouts: Layouts, places: Collection[TopicPartition], now_ms: int) -> _Logs:
-    """The logs of all these partitions; open transactions are asked for only where something is held back."""
+    """The logs of these partitions; transactions are read only where the last stable offset is below the log end."""
     views = cluster.log_views(layouts, places, [now_ms - PRODUCTION_MS]) if places else {}
     held = {
         place: LogRange(view.last_stable.offset, view.end)
@@ -324,7 +323,7 @@ def _looked_at(cluster: Cluster, layouts: Layouts, places: Collection[TopicParti
 
 
 def cluster_snapshot(run: Invocation, cluster: Cluster, listing: GroupListing) -> ClusterSnapshot:
-    """What concerns every group; ``listing`` are all groups there are."""
+    """The data that affects every group; ``listing`` is the list of all groups."""
     now_ms = utc_ms()
     unread: dict[str, str] = {}
     topic = cluster.offsets_topic()

@@ -1,4 +1,4 @@
-"""What ``kgroup doctor --explain`` says of each rule, read from ``kgroup/data`` and checked: none may be left out."""
+"""The explanations for ``kgroup doctor --explain``, read from ``kgroup/data`` and checked: every rule has one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LISTS = ("see", "mend")
 
 @cache
 def explanations() -> dict[str, Explanation]:
-    """All explanations by rule id, in the table's order; raises KgroupError where the file is broken."""
+    """All explanations by rule id, in the table's order. Raises KgroupError if the file is invalid."""
     try:
         text = files("kgroup").joinpath("data", FILE).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -29,7 +29,7 @@ def explanations() -> dict[str, Explanation]:
 
 
 def explain(rule: str) -> Explanation:
-    """One rule's; raises NotFound, with near misses, for an id that no rule has."""
+    """The explanation of one rule. Raises NotFound, with similar ids, for an unknown rule."""
     if rule not in BY_ID:
         near = get_close_matches(rule, ORDER, n=3, cutoff=0.5)
         hint = f"Near: {', '.join(near)}" if near else f"There are {', '.join(ORDER)}"
@@ -38,8 +38,8 @@ def explain(rule: str) -> Explanation:
 
 
 def parse_explanations(text: str, rules: Collection[str]) -> dict[str, Explanation]:
-    """The explanations of these rules, each there once; raises KgroupError, naming the row, for anything else."""
-    import yaml  # here: of all verbs, one reads this file
+    """The explanations; each rule must occur once. Raises KgroupError, with the row, for anything else."""
+    import yaml  # imported here: only one verb reads this file
 
     try:
         data = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))

@@ -1,4 +1,4 @@
-"""Lines of what happens, for verbs that look again and again: an event a line, not a look a line."""
+"""Reports events for verbs that poll: one line per event, not one per poll."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class _Said:
 
 
 class EventLog:
-    """Says lines once, each about something: a group, all of them, the cluster.
+    """Reports each line once; each line has a subject: a group, all groups, or the cluster.
 
-    A line with another key than the last about the same thing is said at once; one that differs in its counts
-    alone every ten seconds. ``changes`` counts the former.
+    A line with a new key for its subject is reported at once. A line that differs only in its counts is reported at
+    most every ten seconds. ``changes`` counts the lines with a new key.
     """
 
     def __init__(self, reporter: Reporter) -> None:
@@ -32,7 +32,7 @@ class EventLog:
         self.changes = 0
 
     def say(self, word: str, about: Hashable, line: EventLine, now_s: float) -> None:
-        """Say it if it is news; ``now_s`` is of a monotonic clock."""
+        """Report the line if it is new; ``now_s`` is from a monotonic clock."""
         last = self._said.get(about)
         known = last is not None and last.key == line.key
         if known and last and (last.text == line.text or now_s - last.at_s < _COUNTS_EVERY_S):
@@ -42,14 +42,14 @@ class EventLog:
         self._reporter.event(word, line.text)
 
     def forget(self, about: Hashable) -> None:
-        """What is said next about it is news."""
+        """Make the next line with this subject count as new."""
         self._said.pop(about, None)
 
     def no_answer(self, word: str, message: str, now_s: float) -> None:
-        """The cluster does not answer; whatever is seen afterwards is news."""
+        """Report that the cluster does not answer; all other lines after it count as new."""
         self._said = {about: said for about, said in self._said.items() if about == _NO_ANSWER}
         self.say(word, _NO_ANSWER, EventLine(_NO_ANSWER, f"no answer: {message}"), now_s)
 
     def answered(self) -> None:
-        """The cluster answers (again)."""
+        """The cluster answers; a later failure counts as new."""
         self.forget(_NO_ANSWER)

@@ -1,4 +1,4 @@
-"""Groups read out of ``__consumer_offsets``: when their coordinator can't be asked, or as they were at a moment."""
+"""Reads groups from ``__consumer_offsets``: without their coordinator, or as they were at an earlier time."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ _MORE = "--log-budget DURATION and --log-bytes SIZE read more of it"
 
 @dataclass(frozen=True, slots=True)
 class Logged:
-    """Groups as the log tells them, by name; ``missing`` are those of the asked that it holds nothing of.
+    """Groups from the log, by name; ``missing`` are requested groups without any record in it.
 
-    ``errors`` are what could not be read or told: of partitions of the topic, groups, and single commits.
+    ``errors`` are partitions of the topic, groups and single commits that could not be read or determined.
     """
 
     states: Mapping[str, LoggedState]
@@ -49,7 +49,7 @@ class Logged:
 
 
 def check_bounds(bounds: LogBounds, *, reads: bool, missing: str = "--from-log") -> None:
-    """Raise UsageError for bounds that have no meaning, or bound nothing: without the ``missing`` flag."""
+    """Raise UsageError for invalid limits, and for limits without a scan; ``missing`` is the option that starts one."""
     for option, given in (("--log-budget", bounds.log_budget), ("--log-bytes", bounds.log_bytes)):
         if given is not None and not reads:
             raise UsageError(f"{option} is for reading __consumer_offsets, which is not asked for", hint=missing)
@@ -68,7 +68,7 @@ def read_logged(
 ) -> Logged:
     """The groups (None: all, in these partitions of the topic) as they were at ``at_ms`` (None: now).
 
-    Raises NotAuthorized where this user may not read the topic, and KgroupError where nothing of it can be read.
+    Raises NotAuthorized if this user may not read the topic, and KgroupError if it cannot be read at all.
     """
     with scan_progress(run.reporter) as progress:
         found = cluster.last_records(
@@ -88,7 +88,7 @@ def read_logged(
                 f"{OFFSETS_TOPIC} could not be read: no READ on Topic", hint=acl_hint("Read", "topic", OFFSETS_TOPIC)
             )
         errors.append(RowError.of(error, topic=OFFSETS_TOPIC, partition=number))
-    if names is None:  # of a group of which nothing was read not even the name is known
+    if names is None:  # groups in the part that was not read are not even known by name
         errors += (_unlisted(number, why) for number, why in sorted(found.stopped.items()))
     states: dict[str, LoggedState] = {}
     missing = []
@@ -105,7 +105,7 @@ def read_logged(
 
 
 def logged_snapshot(run: Invocation, cluster: Cluster, which: Selection, source: FromLog, want: Want) -> LoggedSnapshot:
-    """The groups that ``which`` means, out of the log, with the logs of their partitions where ``want`` has them.
+    """The groups that ``which`` selects, from the log, with their partitions' log ranges if ``want`` has them.
 
     Raises NotFound, Refused and NotAuthorized as ``kgroup.queries.snapshots`` does.
     """
@@ -118,7 +118,7 @@ def logged_snapshot(run: Invocation, cluster: Cluster, which: Selection, source:
 
 @dataclass(frozen=True, slots=True)
 class LoggedSnapshot:
-    """A snapshot whose groups come out of the log, and what the log says of each."""
+    """A snapshot with groups from the log, and the state of each in the log."""
 
     snapshot: Snapshot
     states: Mapping[str, LoggedState]
@@ -134,10 +134,10 @@ def choose_logged(
     *,
     foreign: bool = False,
 ) -> Logged:
-    """The groups that ``which`` means, out of the log alone; of all, those in these partitions of it (None: in any).
+    """The groups that ``which`` selects, from the log only, in its partitions ``numbers`` (None: in all).
 
-    Share and streams groups are left out, after a note, unless ``foreign``. Raises as ``choose`` does, and Refused
-    (--expect, and a share or streams group that was named).
+    Share and streams groups are left out, with a note, unless ``foreign``. Raises as ``choose`` does, and Refused for
+    ``--expect`` or a named share or streams group.
     """
     if which.topic and (missing := cluster.check_topics(which.topic)):
         run.reporter.note(f"there is no topic {', '.join(missing)} now")
@@ -157,7 +157,7 @@ def choose_logged(
         except NotFound:
             if not logged.errors:
                 raise
-            choice = GroupChoice((), None)  # it may be in what was not read, of which the errors tell
+            choice = GroupChoice((), None)  # it may be in the part that was not read; the errors report that
         chosen = {group.name: logged.states[group.name] for group in choice.groups}
         errors = tuple(error for error in logged.errors if error.group is None or error.group in chosen)
         if choice.missing and not any(error.group is None for error in errors):
@@ -168,7 +168,7 @@ def choose_logged(
         kept = tuple(e for e in logged.errors if e.group is None or e.group in chosen or e.code == LOG_INCOMPLETE)
         logged = replace(logged, errors=kept)
     if not foreign:
-        # (Of a type that the log does not show is not known that it is another.)
+        # A group whose type is not in the log is kept: it is not known to be of another type.
         others = [listed_group(state) for state in chosen.values() if state.type is not None]
         left_out = foreign_left_out(run, which, others, " --from-log")
         chosen = {name: state for name, state in chosen.items() if name not in left_out}
@@ -178,9 +178,9 @@ def choose_logged(
 
 
 def without_stale(cluster: Cluster, logged: Logged) -> Logged:
-    """The same; commits on topics that were made anew since are errors, as they would be in a plan of ``undo``.
+    """The same, with commits on recreated topics as errors, as in a plan of ``undo``.
 
-    What is written to a file, or to another group, must not be applied to a topic of which it says nothing.
+    A commit that is written to a file or another group must not be applied to a recreated topic.
     """
     places = [(name, place) for name, state in logged.states.items() for place in state.partitions]
     layouts = cluster.layouts({topic for _, (topic, _) in places}) if places else {}
@@ -195,9 +195,10 @@ def without_stale(cluster: Cluster, logged: Logged) -> Logged:
 
 
 def kept_by(broker: int, keepers: Mapping[int, Replicas], alive: Collection[int]) -> tuple[int, ...]:
-    """The partitions of ``__consumer_offsets`` whose groups this broker keeps, or kept until it went down.
+    """The partitions of ``__consumer_offsets`` that this broker leads, or led until it went down.
 
-    It leads them; or nobody does, and it holds them; or it is down, and would lead them if it were not.
+    It leads the partition; or no broker leads it, and this one is a replica; or this one is down, and is its preferred
+    leader.
     """
     return tuple(
         number
@@ -211,7 +212,7 @@ def kept_by(broker: int, keepers: Mapping[int, Replicas], alive: Collection[int]
 def coordinators_of(
     groups: Collection[str], keepers: Mapping[int, Replicas], brokers: Mapping[int, Broker]
 ) -> dict[str, Coordinator | None]:
-    """The broker that each group's partition is led by now; None where none does."""
+    """The current leader of each group's partition; None without a leader."""
     found: dict[str, Coordinator | None] = {}
     for name in groups:
         leader = keepers[partition_of(name, len(keepers))].leader
@@ -229,7 +230,7 @@ def listed_group(state: LoggedState) -> ListedGroup:
 
 
 def with_errors(group: Group, state: LoggedState) -> Group:
-    """The group with an error in each partition whose commit can't be told."""
+    """The group with an error in each partition whose commit is unknown."""
     if not any(stood.unknown for stood in state.partitions.values()):
         return group
     return replace(
@@ -247,7 +248,7 @@ _NONE = Stood(None)
 
 
 def say_open(run: Invocation, states: Collection[LoggedState], at_ms: int | None = None) -> None:
-    """Say for which partitions commits of a transaction that was open then (None: is open) stand in the log."""
+    """Warn of partitions with a commit of a transaction that is open (at ``at_ms``; None: now)."""
     places = [f"{state.name} {topic}:{number}" for state in states for topic, number in sorted(state.open)]
     if places:
         more = f" and {len(places) - _NAMED} more" if len(places) > _NAMED else ""
@@ -260,7 +261,7 @@ def say_open(run: Invocation, states: Collection[LoggedState], at_ms: int | None
 
 
 def moment_of(text: str, option: str = "--as-of") -> int:
-    """The moment in ms since 1970. Raises UsageError for what is none, and for one that is yet to come."""
+    """The time in ms since 1970. Raises UsageError for an invalid or a future one."""
     now = utc_now()
     at_ms = parse_moment(text, now, option)
     if at_ms > round(now.timestamp() * 1000):
@@ -269,7 +270,7 @@ def moment_of(text: str, option: str = "--as-of") -> int:
 
 
 def stood_at(state: LoggedState, topics: Sequence[str] | None, at_ms: int | None) -> GroupOffsets:
-    """What a group had committed on the topics (None: on all), as far as it can be told, for a file."""
+    """The known commits of a group on the topics (None: all), for a file."""
     commits = tuple(
         (topic, number, commit) for (topic, number), commit in state.commits.items() if not topics or topic in topics
     )
@@ -277,7 +278,7 @@ def stood_at(state: LoggedState, topics: Sequence[str] | None, at_ms: int | None
 
 
 def _say_untraced(run: Invocation, at_ms: int, *, compacted: bool) -> None:
-    """Say of which commits not even an error can be shown: nothing of them is left."""
+    """Note that some commits of that time may be missing without any error: the log has no trace of them."""
     if compacted and utc_ms() - at_ms > _MARKS_KEPT_MS:
         run.reporter.note(
             f"commits of then that were deleted, or expired, since may be missing without a trace: {OFFSETS_TOPIC} "
@@ -327,7 +328,7 @@ def _concerns(state: LoggedState, topics: Sequence[str]) -> bool:
     committed = any(topic in topics for (topic, _), stood in state.partitions.items() if stood.commit or stood.unknown)
     bare = Group(
         state.name, "", "", None, None, None, None, None, None, None, state.members, ()
-    )  # its members' subscriptions and assignments are all that is asked for
+    )  # only the subscriptions and assignments of its members matter
     assigned = any(item.topic in topics for member in state.members for item in member.assignment or ())
     return committed or assigned or concerns_topic(bare, topics)
 
@@ -340,7 +341,7 @@ def _budget_s(bounds: LogBounds) -> float:
 
 
 def _most_bytes(bounds: LogBounds) -> int | None:
-    """``500MB``, ``2GiB``; a bare number is bytes. Raises UsageError."""
+    """``500MB`` or ``2GiB`` in bytes; a bare number is bytes. None without a limit. Raises UsageError."""
     if bounds.log_bytes is None:
         return None
     found = re.fullmatch(r"(?ai)\s*(\d+(?:\.\d+)?)\s*([kmg])?(i?b)?\s*", bounds.log_bytes)

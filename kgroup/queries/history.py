@@ -1,4 +1,4 @@
-"""The histories of groups as the cluster tells them: read once, and read on for ``--follow``."""
+"""Reads the histories of groups: once, and then the new records for ``--follow``."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from kgroup.support.errors import KgroupError, NotAuthorized, NotFound, Unreacha
 
 STATE_ONLY = Want(offsets=False, logs=False, generation_budget_s=0)
 MOST_BYTES = 1024**3
-"""How much of ``__consumer_offsets`` is fetched for one screen, however long it may take."""
+"""How much of ``__consumer_offsets`` is fetched for one history at most, whatever the time limit is."""
 
 _KEPT_MS = 600_000
-"""How long before the span commits are kept when following: they tell how the group's members commit."""
+"""How long before the period ``--follow`` keeps commits, in ms: they show how the members commit."""
 
 Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryRequest:
-    """What of the histories is wanted: from ``since_ms`` until ``until_ms`` (None: now), read for ``budget_s``.
+    """The requested part of the histories: ``since_ms`` to ``until_ms`` (None: now), read for ``budget_s`` at most.
 
-    ``moves_on_ms`` is how long the span is where it ends now, whenever that is; None where it begins at a fixed time.
+    ``moves_on_ms`` is the length of a period that ends now; None if it begins at a fixed time.
     """
 
     since_ms: int
@@ -50,7 +50,7 @@ class HistoryRequest:
 
 
 class Histories:
-    """The logs of groups, and what they tell. ``states`` are what coordinators say, None: there is no such group."""
+    """The logs of groups and their histories. ``states`` are from the coordinators; None: there is no such group."""
 
     def __init__(self, cluster: Cluster, wish: HistoryRequest, states: Mapping[str, str | None]) -> None:
         self._cluster = cluster
@@ -61,7 +61,7 @@ class Histories:
         self._sessions_ms = cluster.consumer_sessions(list(states))
 
     def read(self, progress: Progress | None = None) -> tuple[RowError, ...]:
-        """Read the logs; returns the groups of which nothing could be read."""
+        """Read the logs; returns the groups that could not be read."""
         wish = self._wish
         logs = self._cluster.group_logs(
             dict.fromkeys(self._states, wish.since_ms),
@@ -77,14 +77,14 @@ class Histories:
         )
 
     def read_on(self) -> None:
-        """Read what was written since, and the states now. Raises KgroupError where that fails."""
+        """Read the records since the last read, and the current states. Raises KgroupError if that fails."""
         wish = self._wish
         floors = {group: _floor(self._events[group], reach) for group, reach in self._reach.items()}
         logs = self._cluster.group_logs(dict.fromkeys(floors), wish.budget_s, max_bytes=MOST_BYTES, floors=floors)
         for why in logs.unread.values():
             raise _unread(why, forbidden=logs.forbidden)
         for group, log in logs.found.items():
-            if log.reach.stopped is None:  # else the next reading brings it
+            if log.reach.stopped is None:  # otherwise the next call reads it
                 known = (event for event in self._events[group] if self._stays(event, floors[group]))
                 self._events[group] = (*known, *log.events)
                 self._reach[group] = _longer(self._reach[group], log.reach, floors[group])
@@ -96,17 +96,17 @@ class Histories:
                 self._states[group] = found.get(group)
 
     def _stays(self, event: Event, floor: int) -> bool:
-        """Whether it is still of use: commits of before the span are not, and those above the floor are read anew."""
+        """Whether the event is kept. Commits before the period are dropped; those from the floor on are read again."""
         return event.log_offset < floor and not (
             isinstance(event, CommitWritten) and event.at_ms < self._since_ms(utc_ms()) - _KEPT_MS
         )
 
     def has_nothing(self, group: str) -> bool:
-        """Whether the log was read, and nothing of the group is in that."""
+        """Whether the log was read and has no record of the group."""
         return self._events.get(group) == ()
 
     def foreign(self) -> tuple[ListedGroup, ...]:
-        """The groups that are of another type, or were when they were deleted: their records tell no history."""
+        """The groups that are of another type, or were when they were deleted: their records have no history."""
         return tuple(
             ListedGroup(group, state.type, "Unknown", None, None)
             for group, state in self._last_states().items()
@@ -114,18 +114,18 @@ class Histories:
         )
 
     def without_type(self) -> frozenset[str]:
-        """The groups that no coordinator knows as groups of consumers, and of which what was read says no more."""
+        """The groups that no coordinator knows, and whose type is not in the part of the log that was read."""
         return frozenset(group for group, state in self._last_states().items() if state is None)
 
     def _last_states(self) -> dict[str, Event | None]:
         return {group: _last_state(events) for group, events in self._events.items() if self._states[group] is None}
 
     def stopped(self, group: str) -> str | None:
-        """Why the log was not read as far back as it had to be; None: it was. Of a group that was read."""
+        """Why the log was not read as far back as requested, None if it was; for a group that was read."""
         return self._reach[group].stopped
 
     def found(self) -> tuple[GroupHistory, ...]:
-        """The histories of all groups that were read, in the order in which they were asked for."""
+        """The histories of all groups that were read, in the requested order."""
         return tuple(self._history(group) for group in self._states if group in self._events)
 
     def _since_ms(self, now_ms: int) -> int:
@@ -137,7 +137,7 @@ class Histories:
         now_ms = utc_ms()
         asked = HistoryQuery(
             since_ms=self._since_ms(now_ms),
-            # What was written while it was read belongs to it, whatever the brokers' clocks say.
+            # Records written during the read belong to it, whatever the brokers' clocks show.
             until_ms=_last_ms(self._events[group], now_ms) if wish.until_ms is None else wish.until_ms,
             now_ms=now_ms,
             session_ms=self._sessions_ms.get(group),
@@ -164,13 +164,13 @@ def _plan_of(metadata: str) -> str | None:
 
 
 def _floor(events: Iterable[Event], reach: ScannedRange) -> int:
-    """From where on the log may tell something new: from the oldest commit of a transaction that was open."""
+    """The offset to read on from: that of the oldest commit in an open transaction, otherwise the scan's end."""
     pending = (e.log_offset for e in events if isinstance(e, CommitWritten) and e.ending is TransactionEnd.OPEN)
     return min(pending, default=reach.end)
 
 
 def _longer(reach: ScannedRange, more: ScannedRange, floor: int) -> ScannedRange:
-    """What was read, with what was read on from ``floor``: compaction may have been there first."""
+    """The scanned range, extended from ``floor``; compaction may have removed records in between."""
     whole = more.whole_from is not None and more.whole_from <= floor
     return replace(
         reach,

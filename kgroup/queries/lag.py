@@ -1,4 +1,4 @@
-"""The evidence of a group's lag, read from the cluster; pure rules (``groups/lag``, ``groups/verdict``) judge it."""
+"""Reads the evidence of a group's lag; pure rules (``groups/lag``, ``groups/verdict``) judge it."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ if TYPE_CHECKING:
 _RATES_MS = (600_000, 60_000)
 _SPAN_MS = 3_600_000
 _IDLE_SPAN_MS = 600_000
-"""Of a group that has read everything, only its pace is asked for."""
+"""For a group that has read everything only its pace matters, so less is read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
     """How much is read.
 
-    ``no_log`` and ``no_time`` are why commits and first unread records are not to be read; None: they are.
-    ``log_budget_s`` is how long ``__consumer_offsets`` is read, ``surroundings`` whether retention and other groups are
-    asked for, ``state`` whether since when a group is in its state.
+    ``no_log`` and ``no_time`` are the reasons for not reading commits and first unread records; None: they are read.
+    ``log_budget_s`` limits the scan of ``__consumer_offsets``. ``surroundings`` also reads retention and other groups,
+    ``state`` the time since which the group has been in its state.
     """
 
     log_budget_s: float
@@ -58,9 +58,9 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """The evidence of one group; ``generation`` and ``leader`` are its newest one's in the log, None where not read.
+    """The evidence of one group; ``generation`` and ``leader`` are the newest in the log, None if not read.
 
-    ``stopped`` is why its log was read no further back than ``read_since_ms``; None: far enough.
+    ``stopped`` is why its log was not read back far enough, ``unread`` why it was not read at all; None if it was.
     """
 
     evidence: LagEvidence
@@ -73,9 +73,9 @@ class Read:
 def read_evidence(
     cluster: Cluster, groups: Sequence[Group], ask: Ask, now_ms: int, memory: LagCache | None = None
 ) -> dict[str, Read]:
-    """The evidence of each group, by name. ``now_ms`` is our clock, and gives way to a broker's that is ahead.
+    """The evidence of each group, by name. ``now_ms`` is our clock; a later time of a log record replaces it.
 
-    ``memory`` is what earlier looks left, for who looks again and again.
+    ``memory`` has the results of earlier refreshes, for a verb that refreshes.
     """
     committed = ask.isolation is Isolation.READ_COMMITTED
     since = {group.name: now_ms - _span_of(group) for group in groups} if ask.no_log is None else {}
@@ -133,7 +133,7 @@ def _of_group(group: Group, facts: LagFacts, ask: Ask, wants: LagWants, now_ms: 
 def _unknown(
     group: Group, facts: LagFacts, ask: Ask, firsts: Mapping[TopicPartition, First], told: LagLogFacts | None
 ) -> Iterator[tuple[Source, str]]:
-    """What could not be read, and why."""
+    """The data that could not be read, each with the reason."""
     if told is None:
         why = ask.no_log or facts.logs.unread.get(group.name) or "not read"
         yield Source.COMMITS, why
@@ -189,7 +189,7 @@ def _of_partition(
 
 
 def _ends_then(log: LogRange, view: LogView, moments_ms: Sequence[int]) -> Iterator[LogPoint]:
-    """Where the log ended then: at the first record that is younger, and where there is none, where it ends now."""
+    """The log end at each of these times: the first record of that time or later, or the current end without one."""
     for moment_ms, younger in zip(moments_ms, view.at_times, strict=True):
         yield LogPoint(moment_ms, log.end if younger is None else min(younger, log.end))
 
@@ -201,7 +201,7 @@ def _first_unread(first: First) -> FirstUnread | None:
 
 
 def _oldest(found: tuple[told_facts.OpenTransaction, ...] | KgroupError | None) -> BlockingTransaction | None:
-    """The transaction that keeps the last stable offset back; one that no coordinator knows began then or earlier."""
+    """The transaction at the last stable offset; if no coordinator knows it, it began by its last write or earlier."""
     if not found or isinstance(found, KgroupError):
         return None
     first = found[0]
@@ -232,13 +232,13 @@ def _retention(keeping: TopicRetentions | None, place: TopicPartition) -> Retent
 
 
 def _limit(settings: Mapping[str, str], name: str) -> int | None:
-    """-1 is no limit."""
+    """The limit, None for -1 (no limit) and without the setting."""
     text = settings.get(name, "")
     return int(text) if text.isdigit() else None
 
 
 def _siblings(group: Group, facts: LagFacts, wants: LagWants) -> tuple[Sibling, ...] | None:
-    """The other groups' lag on the topics of this one that lag, as far as the logs' ends are known."""
+    """The lag of other groups on this group's lagging topics, None for unknown log ends; None if not read."""
     others = facts.others
     if not isinstance(others, Others):
         return None
@@ -260,6 +260,6 @@ def _lag(commit: Commit | KgroupError, view: LogView | KgroupError | None) -> in
     if isinstance(commit, KgroupError) or not isinstance(view, LogView):
         return None
     if commit.offset > view.end:
-        # Committed to a log that is gone: it does not keep up.
+        # Committed to a log that is gone: the group does not keep up.
         return None
     return view.end - max(commit.offset, view.start)

@@ -1,4 +1,4 @@
-"""What one look of ``--watch`` leaves for the next: only what was written since is read of ``__consumer_offsets``."""
+"""What a refresh of ``--watch`` keeps for the next one, which reads only the new part of ``__consumer_offsets``."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from kgroup.model.group_log import CommitWritten, Event, ScannedRange, Transacti
 from kgroup.model.groups import Group
 
 SURROUNDINGS_EVERY_S = 15.0
-"""How often retention and the other groups are asked for again: all groups of the cluster are listed for them."""
+"""How often retention and other groups are read again, in seconds: that lists all groups of the cluster."""
 
 _LEAST_EVENTS, _EVENTS_A_PARTITION = 10_000, 40
-"""More commits of an hour are forgotten sooner; ten of a partition tell its status."""
+"""At most so many events are kept, or 40 per partition if that is more; ten commits determine a partition's status."""
 
 
 @dataclass(slots=True)
 class LagCache:
-    """The logs that earlier looks read, and what is around the groups; of no more groups than the last look had."""
+    """A cache of logs, retention and other groups, limited to the groups of the last refresh."""
 
     _logs: dict[str, GroupLog] = field(default_factory=dict)
     _around: LagFacts | None = None
@@ -29,7 +29,7 @@ class LagCache:
     _around_s: float = 0.0
 
     def wants(self, wants: LagWants, groups: Collection[Group]) -> LagWants:
-        """The same without what is known."""
+        """The same request without what the cache has."""
         floors = {name: _floor(self._logs[name]) for name in wants.since_ms if name in self._logs}
         topics = {p.topic for group in groups for p in group.partitions if p.lag}
         known = self._around is not None and topics <= self._topics
@@ -39,7 +39,7 @@ class LagCache:
         return replace(wants, floors=floors, surroundings=wants.surroundings and not fresh)
 
     def joined(self, facts: LagFacts, asked: LagWants, since_ms: Mapping[str, int]) -> LagFacts:
-        """What was read by ``asked``, with what was known before."""
+        """The result of the request ``asked``, completed from the cache."""
         kept: dict[str, GroupLog] = {}
         found = dict(facts.logs.found)
         for name, now in facts.logs.found.items():
@@ -61,10 +61,10 @@ class LagCache:
 
 
 def join(before: GroupLog, now: GroupLog, floor: int, since_ms: int) -> GroupLog | None:
-    """The log of a group from what was known below offset ``floor`` and what was read now; None where there is a gap.
+    """The group's log from the cache below offset ``floor`` and from now; None if there is a gap.
 
-    What is older than ``since_ms`` is forgotten but for the newest of each kind, so that a watch for days needs no more
-    memory than one look.
+    Events older than ``since_ms`` are dropped except the newest of each kind, so that a watch for days needs no more
+    memory than one refresh.
     """
     if now.reach.start > floor or now.reach.end < before.reach.end:
         return None
@@ -76,7 +76,7 @@ def join(before: GroupLog, now: GroupLog, floor: int, since_ms: int) -> GroupLog
     whole_ms = whole_since(before.events, before.reach)
     reach = replace(before.reach, end=now.reach.end)
     if whole_ms is not None:
-        # From there on nothing was missing; what is forgotten now is missing from now on.
+        # Nothing was missing from whole_ms on; events that are dropped now are missing from now on.
         start = max(reach.start, reach.whole_from or 0)
         reach = replace(reach, start=start, whole_from=start, oldest_ms=max(whole_ms, since_ms))
     if now.reach.whole_from is not None and now.reach.whole_from > floor:
@@ -86,14 +86,14 @@ def join(before: GroupLog, now: GroupLog, floor: int, since_ms: int) -> GroupLog
 
 
 def _young(events: Collection[Event], since_ms: int) -> int:
-    """From when on events are remembered, so that they are no more than a few for each partition."""
+    """The time from which events are kept, so that there are only a few per partition."""
     places = {(e.topic, e.partition) for e in events if isinstance(e, CommitWritten)}
     most = max(_LEAST_EVENTS, _EVENTS_A_PARTITION * len(places))
     return since_ms if len(events) <= most else max(since_ms, sorted(event.at_ms for event in events)[-most])
 
 
 def _floor(log: GroupLog) -> int:
-    """From where to read on: how an open transaction has ended may be told by what comes."""
+    """The offset to read on from: new records may show how an open transaction ended."""
     opened = (e.log_offset for e in log.events if isinstance(e, CommitWritten) and e.ending is TransactionEnd.OPEN)
     return min(opened, default=log.reach.end)
 
@@ -111,7 +111,7 @@ def _about(event: Event) -> tuple[object, ...]:
 
 
 def _counts(event: Event) -> bool:
-    """A commit does not while its transaction is open, nor when that was aborted."""
+    """Whether it is in effect: a commit is not while its transaction is open, or after it was aborted."""
     return not isinstance(event, CommitWritten) or event.ending in (TransactionEnd.PLAIN, TransactionEnd.COMMITTED)
 
 
@@ -123,5 +123,5 @@ def _open_ms(events: Iterable[Event]) -> int | None:
 
 
 def _stopped(reach: ScannedRange, whole_ms: int | None, since_ms: int) -> str | None:
-    """Time passes: what was not read an hour back at first is an hour old some day."""
+    """Why less than the period is covered, None if all is; over time the cache comes to cover the whole period."""
     return None if whole_ms is not None and whole_ms <= since_ms else reach.stopped

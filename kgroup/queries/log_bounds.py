@@ -1,4 +1,4 @@
-"""Whether groups are read out of ``__consumer_offsets``, as of which moment, and how much of it at most."""
+"""Options for reading groups from ``__consumer_offsets``: whether, as of which time, and how much at most."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class LogBounds:
-    """How much of ``__consumer_offsets`` a verb reads at most: a duration and a size as they were typed."""
+    """Limits of a scan of ``__consumer_offsets``: a duration and a size, as typed."""
 
     log_budget: str | None = None
     log_bytes: str | None = None
@@ -15,13 +15,13 @@ class LogBounds:
 
 @dataclass(frozen=True, slots=True)
 class AsOf:
-    """Of which moment a group's offsets are meant."""
+    """The time whose offsets are requested, as typed; None: now."""
 
     as_of: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class FromLog(LogBounds):
-    """Whether groups are read out of ``__consumer_offsets`` instead of being asked for."""
+    """Whether groups are read from ``__consumer_offsets`` instead of from their coordinators."""
 
     from_log: bool = False

@@ -1,4 +1,4 @@
-"""The tables of clients and broker defects, read from ``kgroup/data`` and checked: a wrong row must not go unseen."""
+"""The tables of clients and broker defects, read from ``kgroup/data`` and checked, so that no wrong row is used."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _Row = TypeVar("_Row")
 
 @cache
 def load_rules() -> MigrationRules:
-    """The tables of this release of kgroup; raises KgroupError, naming file and row, where they are broken."""
+    """The tables of this kgroup release. Raises KgroupError, with file and row, if they are invalid."""
     return parse_rules(_text(CLIENTS_FILE), _text(DEFECTS_FILE))
 
 
 def parse_rules(clients: str, defects: str) -> MigrationRules:
-    """The tables from the text of the two files; raises KgroupError, naming file and row, for what they may not say."""
+    """The tables from the text of the two files. Raises KgroupError, with file and row, if they are invalid."""
     first = _File(CLIENTS_FILE, clients, ("clients", "monitors"))
     second = _File(DEFECTS_FILE, defects, ("defects", "services", "proxies"))
     rules = MigrationRules(
@@ -123,10 +123,8 @@ def _product(fields: _Fields) -> Product:
 
 
 class _File:
-    """A data file with its lists of rows."""
-
     def __init__(self, name: str, text: str, lists: Sequence[str]) -> None:
-        import yaml  # here: of all verbs, one reads these files
+        import yaml  # imported here: few verbs read these files
 
         self._name = name
         try:
@@ -140,7 +138,7 @@ class _File:
         self._data: Mapping[str, Any] = data
 
     def rows(self, of: str, read: Callable[[_Fields], _Row], key: str = "name") -> tuple[_Row, ...]:
-        """Each row of a list, read; none may be left out or be there twice."""
+        """All rows of a list, parsed; the list must not be empty, and no name may occur twice."""
         listed = self._data.get(of)
         if not isinstance(listed, list) or not listed:
             raise _broken(self._name, f"{of} is not a list of rows")
@@ -158,7 +156,7 @@ class _File:
 
 
 class _Fields:
-    """The fields of a row; whatever is missing, of another kind, or not asked for is an error that names the place."""
+    """The fields of a row. A missing, mistyped or unknown field is an error that names its place."""
 
     def __init__(self, file: str, place: str, item: object, key: str) -> None:
         self._file, self._place = file, place
@@ -200,7 +198,7 @@ class _Fields:
         return self._checked(name, self.text(name))
 
     def version_or_none(self, name: str) -> str | None:
-        # A number has lost its last zero already: 4.10 is 4.1.
+        # YAML numbers are rejected, because they lose the last zero: 4.10 is 4.1.
         return None if self._value(name) is None else self.version(name)
 
     def versions(self, name: str) -> tuple[str, ...]:

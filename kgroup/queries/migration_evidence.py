@@ -1,4 +1,4 @@
-"""Reading what the checks of a migration look at, for all groups at once."""
+"""Reads the evidence for the checks of a migration, for all groups at once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PAST_BUDGET_S = 2.0
 _PENDING = "pending-transaction"
 
 Used = Sequence[tuple[str | None, ApplicationClient]]
-"""What applications use: the group that it is about (None: all), and the client."""
+"""The clients of applications, each with the group it belongs to (None: all groups)."""
 
 
 def gather(
@@ -30,10 +30,10 @@ def gather(
     clients: Used,
     configured: tuple[str, ...] = (),
 ) -> tuple[MigrationEvidence, ...]:
-    """All that can be read of these groups, in their order; what can't be is None in the evidence, with the reason.
+    """The evidence of these groups, in their order; unreadable data is None, with the reason in ``unread``.
 
-    ``others`` are groups of kinds that can't be described; ``configured`` are the assignors of the application's own
-    configuration.
+    ``others`` are groups of types that kgroup cannot describe. ``configured`` are the assignors in the application's
+    own configuration.
     """
     names = [group.name for group in found.groups]
     topics = {group.name: sorted(topics_of(group)) for group in found.groups}
@@ -82,20 +82,20 @@ def gather(
 
 
 def _may_hide(cluster: Cluster, access: Mapping[str, Access] | KgroupError) -> bool | None:
-    """Whether the broker may keep topics from this user; None where that can't be told."""
+    """Whether the broker may hide topics from this user; None if that is unknown."""
     if isinstance(access, KgroupError):
         return True if isinstance(access, NotAuthorized) else None
     return any(item.authorizer for item in access.values()) and cluster.may_hide_topics()
 
 
 def topics_of(group: Group) -> set[str]:
-    """The topics that a group has to do with: committed, assigned or subscribed."""
+    """The topics of a group: committed, assigned or subscribed."""
     subscribed = {topic for member in group.members or () for topic in member.subscription or ()}
     return subscribed | {partition.topic for partition in group.partitions}
 
 
 def _of_other_kind(listed: ListedGroup, now_ms: int) -> MigrationEvidence:
-    """A share or streams group: nothing of it is read."""
+    """The evidence of a share or streams group: nothing of it is read."""
     group = Group(
         name=listed.name,
         type=listed.type,

@@ -1,4 +1,4 @@
-"""Reading a file of offsets, or stdin, for verbs that are given one."""
+"""Reads a file of offsets, or stdin."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from kgroup.support.input_file import read_text, source_name
 
 
 def read_offsets(path: str, option: str = "--from-file") -> tuple[FileRow, ...]:
-    """The offsets in the file ``path``, or on stdin where it is ``-``.
+    """The offsets in the file ``path``, or from stdin if it is ``-``.
 
-    Raises UsageError, with the path, for a file that can't be read, is not UTF-8 or has a bad line. ``option`` is the
-    flag that named it.
+    ``option`` is the option that named the file. Raises UsageError, with the path, if it cannot be read, is not UTF-8
+    or has an invalid line.
     """
     return parse_offsets(read_text(path, option), source_name(path))

@@ -1,6 +1,6 @@
-"""Following a rollout: looks at groups whose members are being replaced, says what happens, knows when it is over.
+"""Follows a rollout: polls groups whose members are being replaced, reports events, and detects the end.
 
-``kgroup migrate --watch`` is this. Nothing is changed.
+``kgroup migrate --watch`` uses it. Nothing is changed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kgroup.support.errors import ExitCode, KgroupError, NotFound, Unreachable
 from kgroup.support.stdout_reader import pause
 
 SETTLED_S = 3.0
-"""A rollout is over when nothing has changed for so long: a deployment's members come one after the other."""
+"""A rollout is finished after so many seconds without a change: a deployment replaces members one by one."""
 
 _WORD = "ROLLOUT"
 _MEMBERS_ONLY = Want(offsets=False, logs=False, generation_budget_s=0)
@@ -30,12 +30,12 @@ _MEMBERS_ONLY = Want(offsets=False, logs=False, generation_budget_s=0)
 
 @dataclass(frozen=True, slots=True)
 class RolloutOf:
-    """How far the rollout of one group has come. ``group`` is None where there is none (any more).
+    """The progress of one group's rollout. ``group`` is None if the group does not exist (any more).
 
-    ``members`` counts them by protocol, ``remaining`` are those of the protocol that is left behind.
-    ``partitions_moved`` is how often a partition was seen with another owner than before, ``turned_back`` how often
-    the group came to be of the other type again. ``first_epoch`` is the group epoch when it was first seen with its
-    present type, None of a classic group. ``waited_s`` is until it was finished, else the whole time.
+    ``members`` counts members by protocol; ``remaining`` are those of the old protocol. ``partitions_moved`` is how
+    often a partition was seen with a new owner, ``turned_back`` how often the group returned to the old type.
+    ``first_epoch`` is the group epoch when the present type was first seen, None for a classic group. ``waited_s`` is
+    the time until it finished, otherwise the whole time.
     """
 
     name: str
@@ -50,7 +50,7 @@ class RolloutOf:
 
     @property
     def epochs(self) -> tuple[int | None, int | None]:
-        """The group epoch and the assignment epoch; None of a classic group."""
+        """The group epoch and the assignment epoch; None for a classic group."""
         return (self.group.group_epoch, self.group.assignment_epoch) if self.group else (None, None)
 
     def document(self) -> dict[str, Any]:
@@ -83,7 +83,7 @@ class RolloutOf:
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """How it ended; ``finished`` is whether it is in every group."""
+    """The result; ``finished`` is whether all groups are."""
 
     groups: tuple[RolloutOf, ...]
     finished: bool
@@ -97,12 +97,12 @@ def follow(
     within_s: float | None,
     settled_s: float = SETTLED_S,
 ) -> Rollout:
-    """Look at the groups until all their members speak ``target``, or ``within_s`` is over (None: never).
+    """Poll the groups until all their members use ``target``, or ``within_s`` is over (None: no limit).
 
-    It is over when that is so of every group and nothing has changed for ``settled_s``; at once where the first look
-    finds it so. What happens goes to the reporter: ROLLOUT, and BACK where a group is of the other type again. A
-    cluster that does not answer is asked again; raises Unreachable where the last look had no answer, and
-    NotAuthorized or AuthenticationFailed at once.
+    It ends when every group is finished and nothing has changed for ``settled_s``, or at once if the first poll finds
+    all finished. Events go to the reporter: ROLLOUT, and BACK if a group returns to the old type. A cluster that does
+    not answer is polled again. Raises Unreachable if the last poll had no answer, and NotAuthorized or
+    AuthenticationFailed at once.
     """
     if not groups:
         return Rollout((), finished=True)
@@ -111,8 +111,6 @@ def follow(
 
 
 class _Follow:
-    """One rollout: what was seen so far, and what was said of it."""
-
     def __init__(
         self,
         reporter: Reporter,
@@ -132,7 +130,6 @@ class _Follow:
         self._since_s: dict[str, float] = {}
 
     def run(self) -> Rollout:
-        """Until it is over, or the time is."""
         pause_s = FIRST_PAUSE_S
         while True:
             before, changes = dict(self._followed), self._telling.changes
@@ -157,7 +154,7 @@ class _Follow:
             pause(pause_s)
 
     def _look(self) -> KgroupError | None:
-        """Look once at all groups; the error of a cluster, or of a group, that did not answer. Raises what is final."""
+        """Poll all groups once; returns the error of a cluster or group that is silent. Raises authorization errors."""
         left_s = max(SHORTEST_LOOK_S, self._within_s - (time.monotonic() - self._started_s))
         try:
             with self._cluster.at_most(left_s):
@@ -184,7 +181,7 @@ class _Follow:
         return followed.finished and (left_s <= 0 or followed.unsettled_s(now_s, self._settled_s) <= 0)
 
     def _say(self, before: dict[str, Followed], now_s: float, failure: KgroupError | None) -> None:
-        """What happened since the last look, and where each group stands where that has changed."""
+        """Report the events since the last poll, and the state of each group if it has changed."""
         many = len(before) > LINES_AT_ONCE
         for name, followed in self._followed.items():
             for word, text in turns(before[name], followed):

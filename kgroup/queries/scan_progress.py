@@ -1,4 +1,4 @@
-"""How far a scan of ``__consumer_offsets`` is, on stderr: nothing is said of a short one."""
+"""Progress of a scan of ``__consumer_offsets``, on stderr; short scans show none."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SHORT_S = 0.5
 
 @contextmanager
 def scan_progress(reporter: Reporter) -> Iterator[Callable[[int, int], None]]:
-    """What ``Cluster.group_logs`` tells its progress to: offsets read, of how many there are likely to be."""
+    """The progress callback for ``Cluster.group_logs``: offsets read, and their expected total."""
     begun = time.monotonic()
     bar: Progress | None = None
     most = 0

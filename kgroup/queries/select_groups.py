@@ -1,4 +1,4 @@
-"""The groups that a verb is about: listed, chosen, narrowed by topic, counted. Shared by the verbs."""
+"""Selects the groups of a verb: lists, chooses, narrows by topic, and checks their number."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from kgroup.support.errors import NotFound
 
 @dataclass(frozen=True, slots=True)
 class ListedGroups:
-    """The groups, and what could not be seen of the others."""
+    """The selected groups, and errors for what could not be read."""
 
     groups: tuple[ListedGroup, ...]
     errors: tuple[RowError, ...]
 
 
 def choose_groups(run: Invocation, cluster: Cluster, which: Selection) -> ListedGroups:
-    """The groups that ``which`` means, in the order of their names.
+    """The groups that ``which`` selects, ordered by name.
 
-    Raises NotFound and NotAuthorized as ``kgroup.groups.selection`` does, and Refused where ``--expect`` says
-    another number; what kept a broker from answering, where nothing was found on the others. Notes go to the reporter.
+    Raises NotFound and NotAuthorized as ``kgroup.groups.selection`` does, and Refused if ``--expect`` is another
+    number. If no group matches and a broker did not answer, raises that broker's error. Notes go to the reporter.
     """
     listing = cluster.list_groups()
     if note := visibility_note(listing.groups, listing.complete):
@@ -35,7 +35,7 @@ def choose_groups(run: Invocation, cluster: Cluster, which: Selection) -> Listed
     if which.topic:
         for topic in cluster.check_topics(which.topic):
             run.reporter.note(f'there is no topic "{topic}"')
-        # The topics may be described, else they were refused: what is hidden on others does not matter here.
+        # This user may describe these topics, checked above; hidden commits on other topics do not matter here.
         snapshot = cluster.describe(groups, Want(logs=False, generation_budget_s=0, hidden_budget_s=0))
         about = {group.name for group in snapshot.groups if concerns_topic(group, which.topic)}
         groups = tuple(group for group in groups if group.name in about)

@@ -1,4 +1,4 @@
-"""The chosen groups as they are now, a batch at a time, for verbs that read committed offsets."""
+"""The current state of the selected groups, in batches, for verbs that read committed offsets."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from kgroup.support.units import plural
 def snapshots(
     run: Invocation, cluster: Cluster, which: Selection, want: Want, at_a_time: int | None = None
 ) -> Iterator[Snapshot]:
-    """The groups that ``which`` means, ``at_a_time`` of them in each snapshot (None: all in one).
+    """The groups that ``which`` selects, ``at_a_time`` groups in each snapshot (None: all in one).
 
-    Groups that are only named are asked for directly, without a listing. Raises NotFound, Refused and NotAuthorized
-    as ``choose_groups`` does, and Refused for a named group of a kind that has no committed offsets.
+    Groups that are only named are described directly, without a listing. Raises NotFound, Refused and NotAuthorized as
+    ``choose_groups`` does, and Refused for a named group of a type without committed offsets.
     """
     if names_only(which) and not which.topic:
         yield _by_name(run, cluster, which, want)
@@ -36,7 +36,7 @@ def snapshots(
 
 
 def _by_name(run: Invocation, cluster: Cluster, which: Selection, want: Want) -> Snapshot:
-    """The named groups, without asking which others there are, unless one is missing."""
+    """The named groups; the others are listed only if one is missing."""
     names = names_of(which)
     snapshot = cluster.describe(names, want)
     found = {group.name for group in snapshot.groups}
@@ -55,7 +55,7 @@ def _by_name(run: Invocation, cluster: Cluster, which: Selection, want: Want) ->
 
 
 def _described(run: Invocation, which: Selection, groups: Sequence[ListedGroup]) -> tuple[ListedGroup, ...]:
-    """Those of the groups that kgroup describes. Raises Refused for a named one that it does not."""
+    """The groups that kgroup can describe. Raises Refused for a named one that it cannot."""
     foreign = foreign_left_out(run, which, groups)
     return tuple(group for group in groups if group.name not in foreign)
 
@@ -63,7 +63,7 @@ def _described(run: Invocation, which: Selection, groups: Sequence[ListedGroup])
 def foreign_left_out(
     run: Invocation, which: Selection, groups: Sequence[ListedGroup], source: str = ""
 ) -> frozenset[str]:
-    """The names of the share and streams groups among these, after a note. Raises Refused for a named one."""
+    """The names of the share and streams groups among these, with a note. Raises Refused for a named one."""
     foreign = [group for group in groups if group.type not in DESCRIBED_TYPES]
     refuse_foreign([group for group in foreign if group.name in names_of(which)], run.verb)
     if foreign:
@@ -72,7 +72,7 @@ def foreign_left_out(
 
 
 def _without_vanished(cluster: Cluster, snapshot: Snapshot) -> Snapshot:
-    """A group that was deleted between listing and describing is no failure; one that is listed still is one."""
+    """A group deleted between listing and describing is not an error; one that is still listed is."""
     missing = {error.group for error in snapshot.errors if error.code == NotFound.code and not error.topic}
     kept = (error for error in snapshot.errors if error.code != NotFound.code or error.topic)
     return replace(snapshot, errors=(*kept, *cluster.denied(filter(None, missing))))
@@ -93,7 +93,7 @@ _THEIR_FLAGS = {
 
 
 def refuse_foreign(groups: Sequence[ListedGroup], verb: str) -> None:
-    """Groups of other kinds are refused by name, with the tool that does for them what ``verb`` does."""
+    """Raise Refused for a group of another type, with the command of Kafka's tool that corresponds to ``verb``."""
     for group in groups:
         if group.type not in DESCRIBED_TYPES:
             flags = _THEIR_FLAGS.get(group.type, {}).get(verb, "--describe")

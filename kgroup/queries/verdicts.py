@@ -1,4 +1,4 @@
-"""The verdict of described groups: what logs, records and other groups tell beside a group, within one budget."""
+"""The verdicts of described groups, from logs, records and other groups, within one time limit."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from kgroup.queries.lag_cache import LagCache
 
 MOST_GROUPS = 20
-"""A verdict reads records of each group; whoever describes more of them looks for the worst one first."""
+"""A verdict reads records of each group. With more groups the user first looks for the worst one."""
 
 _BUDGET_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class GroupVerdicts:
-    """The groups, classic ones with generation and leader, and their verdicts: none where there are too many."""
+    """The groups, classic ones with generation and leader, and their verdicts; no verdicts for too many groups."""
 
     groups: tuple[Group, ...]
     verdicts: Mapping[str, GroupVerdict] = field(default_factory=dict)
@@ -35,12 +35,12 @@ class GroupVerdicts:
 def read_verdicts(
     cluster: Cluster, groups: Sequence[Group], budget_s: float, memory: LagCache | None = None
 ) -> GroupVerdicts:
-    """Judge few groups; of many, only find the generations. ``budget_s`` 0 reads nothing of ``__consumer_offsets``."""
+    """Judge few groups; for many, only read generations. With ``budget_s`` 0 ``__consumer_offsets`` is not read."""
     if not groups:
         return GroupVerdicts(())
     if len(groups) > MOST_GROUPS:
         return _dated(cluster, groups, budget_s)
-    # Imported here: pages of many groups have no verdict.
+    # Imported here: a page of many groups has no verdict.
     from kgroup.groups.verdict.group import verdict
     from kgroup.queries.lag import Ask, read_evidence
 
@@ -59,7 +59,7 @@ def read_verdicts(
 
 
 def _clock_notes(read: Mapping[str, Read]) -> tuple[str, ...]:
-    """That this machine's clock is behind what coordinators have written; what is read anyway shows no more."""
+    """A warning if this machine's clock is behind the coordinators' records; other differences do not show here."""
     places = [place for each in read.values() for place in each.evidence.partitions.values()]
     newest_ms = max((place.commits[-1].timestamp_ms for place in places if place.commits), default=None)
     warning = Clocks(utc_ms(), newest_ms, exact=False).warning
@@ -82,7 +82,7 @@ def _with_generation(group: Group, read: Read) -> Group:
 
 
 def _notes(groups: Sequence[Group], read: Mapping[str, Read]) -> tuple[str, ...]:
-    """Which generations are missing, in the words that ``Cluster.dated`` has for it."""
+    """A note about missing generations, with the same text as ``Cluster.dated``."""
     dated = [group for group in groups if _has_generation(group)]
     missing = [read[group.name] for group in dated if group.generation is None]
     if not missing:

@@ -1,6 +1,6 @@
-"""Waiting until groups are as they are wanted: looks at the cluster, says what happens, knows when to stop.
+"""Waits until groups meet conditions: polls the cluster, reports events, and knows when to stop.
 
-``kgroup wait`` is this, and ``--wait-empty`` of every verb that changes something.
+``kgroup wait`` uses it, and ``--wait-empty`` of every verb that changes something.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ if TYPE_CHECKING:
     from kgroup.cluster.session_timeouts import Sessions
 
 Ages = Mapping[str, Mapping[TopicPartition, int | None]]
-"""When the first unread record was written, in ms, by group and partition; None where that could not be read."""
+"""The time of the first unread record, in ms since 1970, by group and partition; None if it could not be read."""
 
 EMPTY: tuple[Condition, ...] = (Empty(),)
-"""What ``--wait-empty`` waits for."""
+"""The condition of ``--wait-empty``."""
 DEFAULT_WITHIN = "5m"
 
 LINES_AT_ONCE = 5
-"""Up to so many groups have a line each; more are said in one line."""
+"""Up to this number of groups get a line each; more share one line."""
 SHORTEST_LOOK_S = 5.0
-"""What a look is given, however little of the time is left: without one nobody knows how the groups stand."""
+"""The least time for one poll, however little is left: without an answer the state of the groups is unknown."""
 
 _SESSIONS_EVERY_S = 5.0
 _SESSIONS_LOOK_S = 2.0
@@ -66,13 +66,13 @@ _GENERATION_BUDGET_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Remaining:
-    """A member that is still there though it was waited for its leaving."""
+    """A member that has not left, although the wait was for that."""
 
     member: Member
     session: SessionBound
 
     def document(self) -> dict[str, Any]:
-        """Its JSON form; ``session_ends_in_ms`` is the most that a dead member stays, null where not known."""
+        """Its JSON form; ``session_ends_in_ms`` is the longest that a dead member stays, null if unknown."""
         ends_in_s = self.session.ends_in_s if self.session.life is Life.COUNTING else None
         return {
             "member_id": self.member.member_id,
@@ -85,9 +85,9 @@ class Remaining:
 
 @dataclass(frozen=True, slots=True)
 class WaitedFor:
-    """How it ended for one group. ``group`` is None where there is none (any more).
+    """The result for one group. ``group`` is None if the group does not exist (any more).
 
-    ``waited_s`` is until its conditions held, at the last; the whole wait where they don't.
+    ``waited_s`` is the time until its conditions last became true; the whole wait if they are not true.
     """
 
     name: str
@@ -98,19 +98,19 @@ class WaitedFor:
 
     @property
     def holds(self) -> bool:
-        """Whether all that was waited for is so."""
+        """Whether all conditions are true."""
         return all(judgement.holds for judgement in self.judgements)
 
     @property
     def member_count(self) -> int | None:
-        """None where they may not be seen."""
+        """The number of members; None if this user may not see them."""
         if self.group is None:
             return 0
         return None if self.group.members is None else len(self.group.members)
 
     @property
     def lag(self) -> int | None:
-        """Unread records; None where they were not asked for, or are not known of every partition."""
+        """The number of unread records; None if not requested, or unknown for a partition."""
         return total_lag(self.group) if self._reads_lag else None
 
     @property
@@ -119,7 +119,7 @@ class WaitedFor:
 
     @property
     def sessions(self) -> dict[str, SessionBound]:
-        """What is known of the remaining members, by member id."""
+        """The sessions of the remaining members, by member id."""
         return {item.member.member_id: item.session for item in self.remaining}
 
     def document(self) -> dict[str, Any]:
@@ -142,7 +142,7 @@ class WaitedFor:
 
 @dataclass(frozen=True, slots=True)
 class Waited:
-    """How a wait ended; ``reached`` is False where all may be so, but did not hold for long enough."""
+    """The result of a wait. ``reached`` can be False with all conditions true: they did not hold long enough."""
 
     groups: tuple[WaitedFor, ...]
     reached: bool
@@ -151,7 +151,7 @@ class Waited:
 
     @property
     def missing(self) -> tuple[WaitedFor, ...]:
-        """The groups that are not as they were wanted."""
+        """The groups that do not meet the conditions."""
         return tuple(group for group in self.groups if not group.holds)
 
 
@@ -163,10 +163,10 @@ def wait_until(
     within_s: float,
     hold_s: float = 0.0,
 ) -> Waited:
-    """Look at the groups until all conditions hold of each, and have held for ``hold_s``, or ``within_s`` is over.
+    """Poll until all conditions have held for every group for ``hold_s``, or ``within_s`` is over.
 
-    What happens goes to the reporter, a WAIT line an event. A cluster that does not answer is asked again; raises
-    Unreachable where the last look had no answer, and NotAuthorized or AuthenticationFailed at once.
+    Events go to the reporter, one WAIT line each. A cluster that does not answer is polled again. Raises Unreachable if
+    the last poll had no answer, and NotAuthorized or AuthenticationFailed at once.
     """
     if not groups:
         return Waited((), reached=True, waited_s=0.0, held_s=0.0)
@@ -176,9 +176,7 @@ def wait_until(
 
 
 def describe_members(group: Group, sessions: Sessions) -> tuple[str, ...]:
-    """A line for each member, for refusals: label, host, and what can be known of its session at first sight; and
-    the command that removes static ones, where there are some.
-    """
+    """A line for each member, for refusals: label, host, session as one poll shows it; last, the evict command."""
     timeouts, watched = sessions.of(group), ObservedMembers().step(group, 0.0)
     known = {m.member_id: watched.session(m, timeouts.get(m.member_id), 0.0) for m in group.members or ()}
     evict = evict_text(group, known)
@@ -186,8 +184,6 @@ def describe_members(group: Group, sessions: Sessions) -> tuple[str, ...]:
 
 
 class _Wait:
-    """One wait: what was seen so far, and what was said of it."""
-
     def __init__(
         self,
         reporter: Reporter,
@@ -218,10 +214,9 @@ class _Wait:
         self._noted: set[str] = set()
 
     def run(self) -> Waited:
-        """Until it is so, or the time is over."""
         pause_s, needs_date = FIRST_PAUSE_S, self._hold.for_s > 0 and self._about_members
         while True:
-            # What happens between two looks of a hold shows in the generation; before a hold nobody needs it.
+            # During a hold the generation shows what happened between two polls; before a hold it is not needed.
             dated = needs_date and self._all_hold()
             failure = self._look(dated)
             now_s = time.monotonic()
@@ -243,14 +238,14 @@ class _Wait:
                 holding=holding,
                 left_s=min(left_s, self._hold.left_s(now_s) if self._hold.since_s is not None else left_s),
             )
-            # The hold begins with a look that reads generations too: as soon as may be.
+            # The hold begins with a poll that also reads generations, so poll soon.
             time.sleep(SHORTEST_PAUSE_S if holding and self._hold.since_s is None else pause_s)
 
     def _all_hold(self) -> bool:
         return bool(self._judged) and all(j.holds for judged in self._judged.values() for j in judged)
 
     def _look(self, dated: bool) -> KgroupError | None:
-        """Look once at all groups; the error of a cluster, or of a group, that did not answer. Raises what is final."""
+        """Poll all groups once; returns the error of a cluster or group that is silent. Raises authorization errors."""
         want = Want(
             offsets=self._reads_lag, logs=self._reads_lag, generation_budget_s=_GENERATION_BUDGET_S if dated else 0
         )
@@ -270,7 +265,7 @@ class _Wait:
                 if fault.exit_code is ExitCode.NOT_AUTHORIZED:
                     raise fault
                 return fault
-        for note in snapshot.notes:  # what may be hidden from this user, and where a hold can't see the generation
+        for note in snapshot.notes:  # hidden commits, and generations that a hold cannot read
             if note not in self._noted:
                 self._noted.add(note)
                 self._reporter.note(note)
@@ -284,9 +279,9 @@ class _Wait:
         return None
 
     def _ages_of(self, groups: Sequence[Group]) -> Ages:
-        """When the first unread records were written, by group.
+        """The times of the first unread records, by group.
 
-        A position that was read at an earlier look is not read again: its record is still the same.
+        A position from an earlier poll is not read again: its record is unchanged.
         """
         spans = {(group.name, place): span for group in groups for place, span in unread(group).items()}
         told: dict[tuple[TopicPartition, int], int | KgroupError | None] = dict(self._ages)
@@ -305,7 +300,7 @@ class _Wait:
         ages: dict[str, dict[TopicPartition, int | None]] = {}
         for (name, place), (start, _) in spans.items():
             answer = told[place, start]
-            if answer is not None:  # else there is no record in the range: nothing is unread
+            if answer is not None:  # None: there is no record in the range, so nothing is unread
                 ages.setdefault(name, {})[place] = None if isinstance(answer, KgroupError) else answer
         return ages
 
@@ -315,7 +310,7 @@ class _Wait:
         return {m.member_id: watched.session(m, self._timeouts_ms.get(m.member_id), now_s) for m in members or ()}
 
     def _learn_timeouts(self, sights: Sequence[Sight], *, now_s: float, at_once: bool = False) -> None:
-        """Read the session timeouts of members that are to be named, where they are not known yet."""
+        """Read the session timeouts of members that will be named, if not known yet."""
         groups = [
             sight.group
             for sight in sights
@@ -329,11 +324,11 @@ class _Wait:
             with self._cluster.at_most(_SESSIONS_LOOK_S):
                 sessions = self._cluster.session_timeouts(groups)
         except KgroupError:
-            return  # the next look says whether the cluster is gone
+            return  # the next poll shows whether the cluster is unreachable
         self._timeouts_ms |= {member_id: timeout for (_, member_id), timeout in sessions.timeouts_ms.items()}
 
     def _say(self, now_s: float, failure: KgroupError | None) -> None:
-        """The WAIT lines of what changed; counts that go on alone are said again every ten seconds."""
+        """Report what changed in WAIT lines; lines with only new counts are repeated every ten seconds."""
         if failure is not None:
             self._telling.no_answer("WAIT", failure.message, now_s)
             return
@@ -380,13 +375,13 @@ class _Wait:
 
 
 def _fault(sight: Sight, judged: Sequence[ConditionResult], errors: Sequence[RowError]) -> KgroupError | None:
-    """Why nothing can be said of a group at this look; None where enough was read, and where there is no group."""
+    """Why the poll is not enough to judge the group; None if it is, or if the group does not exist."""
     rows = [row for row in errors if row.group == sight.name]
     final = (ExitCode.NOT_AUTHORIZED, ExitCode.UNREACHABLE)
     if sight.group is None:
         rows = [row for row in rows if row.topic is None and row.code != NotFound.code]
     elif any(judgement.condition.reads_lag for judgement in judged):
-        # A lag without the commits, or without a topic, would be smaller than it is. A deleted topic is an answer.
+        # Without hidden commits or an unreadable topic the lag would be too small. A deleted topic is a valid answer.
         if hidden := not_all_shown(sight.name, sight.group.hidden_commits):
             return hidden
         rows = [row for row in rows if row.topic is None or row.exit_code in final]
@@ -396,7 +391,7 @@ def _fault(sight: Sight, judged: Sequence[ConditionResult], errors: Sequence[Row
 
 
 def raised(row: RowError) -> KgroupError:
-    """A row's fault as the whole command's: waiting for all groups makes no sense without one of them."""
+    """A row's error as the error of the whole command: waiting for all groups needs every one of them."""
     message = f"{row.subject}: {row.message}" if row.subject else row.message
     if row.exit_code is ExitCode.NOT_AUTHORIZED:
         return NotAuthorized(message, code=row.code, hint=row.hint)
