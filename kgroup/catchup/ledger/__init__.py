@@ -1,1 +1,1 @@
-"""The ledger of catch-up plans: its topic, its records, and who may write them."""
+"""The ledger of catch-up plans: its topic, its records and its writers."""

@@ -1,4 +1,4 @@
-"""JSON objects that somebody else may have written, field by field and type by type. Pure."""
+"""Reads JSON objects that other programs may have written, and checks each field and its type. Pure."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ _LARGEST = 2**63 - 1
 
 
 class FieldError(ValueError):
-    """What is the matter with a field."""
+    """A field is missing or invalid."""
 
 
 class JsonFields:
-    """The fields of one JSON object; ``FieldError`` is raised for what is missing or of another type."""
+    """The fields of one JSON object; FieldError is raised for a missing field or a wrong type."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self._document = document
 
     def wrong(self, name: str, why: str) -> NoReturn:
-        """Say what is the matter with a field."""
+        """Raise FieldError for this field."""
         raise FieldError(f"field {name!r} {why}")
 
     def has(self, name: str) -> bool:
-        """Whether it is there: what was added later may be missing."""
+        """Whether the field is present; fields of later versions may be missing."""
         return name in self._document
 
     def _value(self, name: str, kind: type[T]) -> T:
@@ -36,7 +36,7 @@ class JsonFields:
         return self._checked(name, self._document[name], kind)
 
     def _checked(self, name: str, value: Any, kind: type[T]) -> T:
-        if type(value) is not kind:  # a bool is an int to isinstance
+        if type(value) is not kind:  # isinstance would accept a bool as an int
             self.wrong(name, f"is not of type {kind.__name__}")
         return value
 
@@ -46,7 +46,7 @@ class JsonFields:
         return number
 
     def maybe(self, name: str, read: Callable[[str], T]) -> T | None:
-        """None where the field is null, else as ``read`` reads it."""
+        """None if the field is null, else the result of ``read``."""
         if name not in self._document:
             self.wrong(name, "is missing")
         return None if self._document[name] is None else read(name)
@@ -56,11 +56,11 @@ class JsonFields:
         return self._value(name, str)
 
     def integer(self, name: str) -> int:
-        """A number of 64 bits."""
+        """An integer of 64 bits."""
         return self._sized(name, self._value(name, int))
 
     def count(self, name: str) -> int:
-        """A number from 0 on: an offset, a partition, how many."""
+        """An integer of at least 0, such as an offset, a partition or a count."""
         number = self.integer(name)
         if number < 0:
             self.wrong(name, "is negative")
@@ -78,14 +78,14 @@ class JsonFields:
         return tuple(self._checked(name, item, str) for item in self._value(name, list))
 
     def counts(self, name: str) -> tuple[int, ...]:
-        """A list of numbers from 0 on."""
+        """A list of integers of at least 0."""
         found = tuple(self._sized(name, self._checked(name, item, int)) for item in self._value(name, list))
         if any(number < 0 for number in found):
             self.wrong(name, "has a negative number")
         return found
 
     def options(self, name: str) -> dict[str, str]:
-        """Strings by name."""
+        """An object with strings as values."""
         return {str(key): self._checked(name, item, str) for key, item in self._value(name, dict).items()}
 
     def objects(self, name: str) -> Iterator[JsonFields]:
@@ -94,16 +94,16 @@ class JsonFields:
             yield JsonFields(self._checked(name, item, dict))
 
     def object(self, name: str) -> JsonFields:
-        """An object in this one."""
+        """A nested object."""
         return JsonFields(self._value(name, dict))
 
     def by_name(self, name: str) -> Iterator[tuple[str, JsonFields]]:
-        """An object of objects."""
+        """A nested object whose values are objects."""
         for key, item in self._value(name, dict).items():
             yield str(key), JsonFields(self._checked(name, item, dict))
 
     def span(self) -> tuple[int, int]:
-        """``start`` and ``end``, in this order."""
+        """The fields ``start`` and ``end``, in this order."""
         start, end = self.count("start"), self.count("end")
         if start > end:
             self.wrong("end", "lies below the start")

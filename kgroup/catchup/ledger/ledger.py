@@ -1,8 +1,8 @@
-"""The ledger of catch-up plans: making a plan, taking one over, reading, and forgetting what is finished.
+"""The ledger of catch-up plans: creates a plan, takes one over, reads plans, and prunes finished ones.
 
-Each writer has a transactional id (``transactional_ids``), and the order at every takeover is: take the id, commit the
-new runner epoch, take the ids of the tasks, and only then read, as far as the end that the ledger has by now. Whatever
-an earlier runner or worker had under way is aborted by then, or committed and seen.
+Each writer has a transactional id (``transactional_ids``). The order of every takeover is: take the id, commit the new
+runner epoch, take the ids of the tasks, and only then read up to the current log end. By then all transactions of
+earlier runners and workers are aborted, or committed and visible.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ T = TypeVar("T")
 class PlanListing:
     """The plans of a ledger, oldest first.
 
-    ``unread`` are plans that this kgroup can't understand, by id; ``pruned`` those that were finished. ``hidden`` is
-    set where an open transaction hid the newest records for too long: what is shown was true a moment ago, and nothing
-    may be decided by it.
+    ``unread`` are plans that this version of kgroup cannot read, by id. ``pruned`` are plans that were finished and
+    pruned. ``hidden`` is set if an open transaction hid the newest records for too long: the list is slightly out of
+    date, and no decision may depend on it.
     """
 
     plans: tuple[PlanSnapshot, ...]
@@ -49,7 +49,7 @@ class PlanListing:
     pruned: frozenset[str] = frozenset()
 
     def knows(self, plan_id: str) -> bool:
-        """Whether the ledger says what became of a plan, though this kgroup may not understand it."""
+        """Whether the ledger has a record of the plan, even if this version of kgroup cannot read it."""
         return plan_id in self.pruned or plan_id in {
             *(found.plan.id for found in self.plans),
             *(unread for unread, _ in self.unread),
@@ -57,12 +57,13 @@ class PlanListing:
 
 
 class Ledger:
-    """The ledger in one topic. A context manager, that gives the connections back.
+    """The ledger in one topic. It is a context manager, which closes the connections.
 
-    ``config`` is from ``librdkafka_config``; ``timeout_s`` is how long no answer at all may come. ``on_wait`` is called
-    where an open transaction has been waited for a second, with how many seconds that may take at most. All methods
-    raise NotAuthorized, AuthenticationFailed and Unreachable; those that decide something raise Refused with code
-    ``open-transaction`` where one hangs, ``ledger-newer`` and KgroupError ``ledger-damaged`` for a record of the plan.
+    ``config`` is from ``librdkafka_config``; ``timeout_s`` is the longest time without any answer. ``on_wait`` is
+    called after one second of waiting for an open transaction, with the maximum number of seconds that the wait may
+    take. All methods raise NotAuthorized, AuthenticationFailed and Unreachable. Methods that decide something also
+    raise Refused with code ``open-transaction`` (a transaction hangs) or ``ledger-newer``, and KgroupError
+    ``ledger-damaged``, for a record of the plan.
     """
 
     def __init__(
@@ -88,19 +89,19 @@ class Ledger:
         self.close()
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Close the connections."""
         for unused in self._ready.values():
             unused.add_done_callback(_close_unused)
         self._ready.clear()
-        # A thread that waits for a broker that is gone ends with this process, which is not kept for it.
+        # This process does not wait for a thread that waits for an unreachable broker.
         if self._reading.acquire(timeout=_CLOSE_PATIENCE_S):
             self._reader.close()
             self._reading.release()
 
     def expect(self, transactional_id: str) -> None:
-        """Say that this id will be taken soon: what that needs of connections is made meanwhile, on another thread.
+        """Connect in the background for this transactional id, because it will be taken soon.
 
-        Nobody is fenced by it, and nothing is made. What is wrong is found out when the id is taken.
+        This fences no other producer and creates nothing. Errors are raised when the id is taken.
         """
         if transactional_id not in self._ready:
             if not self._ready:
@@ -117,7 +118,7 @@ class Ledger:
         found: Transactions | None = None
         try:
             with self._reading:
-                self._reader.connect()  # first of all: a producer waits long for a topic that does not exist
+                self._reader.connect()  # first, because a producer waits long for a topic that does not exist
             found = self._transactions(transactional_id)
             found.connect()
         except KgroupError:
@@ -127,21 +128,22 @@ class Ledger:
         return found
 
     def check(self) -> LedgerTopic:
-        """``ledger_topic.check`` of this one: may it be written? Changes nothing."""
+        """``ledger_topic.check`` for this topic: whether it may be written. Changes nothing."""
         return ledger_topic.check(self._config, self.topic, timeout_s=self._timeout_s)
 
     def prepare(self) -> LedgerTopic:
-        """``ledger_topic.prepare``: ``check``, and make the topic where it does not exist."""
+        """``ledger_topic.prepare`` for this topic: ``check``, and create the topic if it does not exist."""
         looked, self._looked = self._looked, None
         known = None if looked is None else looked.result()
         return known or ledger_topic.prepare(self._config, self.topic, timeout_s=self._timeout_s)
 
     def create(self, plan: CatchupPlan, delivery: Delivery | None = None, *, now_ms: int) -> PlanSnapshot:
-        """Write a plan down, in state PLANNED, with where its records go where that was said, and read it back.
+        """Write a plan in state PLANNED, with its delivery if given, and read it back.
 
-        It happens under the id of the plan's group, so of two at once one wins at most. Raises Refused with code
-        ``plan-overlaps``, ``plan-exists``, ``fenced`` (another start was faster), ``too-large``; CommitUnknown where no
-        answer came and it can't be looked up either.
+        The transactional id of the plan's group is used, so at most one of two concurrent starts succeeds. Raises
+        Refused with code ``plan-overlaps``, ``plan-exists``, ``fenced`` (another start was faster) or ``too-large``.
+        Raises Unreachable ``not-written`` if no answer came and the plan is not in the ledger, CommitUnknown if the
+        ledger cannot be read either.
         """
         state = StateRecord(PlanState.PLANNED, now_ms, plan.who, 0)
         self._require_topic()
@@ -158,7 +160,7 @@ class Ledger:
             try:
                 transactions.commit()
             except (Fenced, CommitUnknown) as error:
-                # Whoever was faster may have been so after our commit had happened and before its answer came.
+                # The other start may have fenced us after our commit and before its answer.
                 transactions.close()
                 lost = error
             return self._created(plan, end, lost)
@@ -195,10 +197,10 @@ class Ledger:
         ) from lost
 
     def _refuse_overtaken(self, plan: CatchupPlan) -> None:
-        """Raise what ``refuse_overlap`` does once the start that took the id from this one has written its plan.
+        """Raise as ``refuse_overlap`` once the start that fenced this one has written its plan.
 
-        The coordinator may answer whoever is overtaken in its commit with an error that says nothing (seen), a moment
-        before the other's plan is there.
+        The coordinator may answer a fenced commit with an unspecific error (seen), shortly before the other plan is
+        visible.
         """
         until = time.monotonic() + min(_OVERTAKEN_WITHIN_S, self._timeout_s)
         while True:
@@ -209,7 +211,7 @@ class Ledger:
             time.sleep(_PAUSE_S)
 
     def list(self, *, patience_s: float = PATIENCE_S) -> PlanListing:
-        """All plans, for people: an open transaction is waited for ``patience_s`` only, and then named.
+        """All plans, for display: it waits ``patience_s`` for an open transaction, and then reports it as ``hidden``.
 
         A ledger that does not exist has no plans.
         """
@@ -233,15 +235,15 @@ class Ledger:
         return PlanListing(tuple(plans), tuple(unread), hidden, view.pruned_ids())
 
     def read(self, plan_id: str, offset: int | None = None) -> PlanSnapshot:
-        """One plan as it is now, up to the end that the ledger has when this is called.
+        """One plan, up to the log end of the ledger at the time of the call.
 
-        ``offset`` is where the plan's own record stands (``PlanSnapshot.offset``), None: not known, and all is read. It
-        decides nothing by itself: take the ids of those who may be writing first. Raises NotFound [no-plan].
+        ``offset`` is the offset of the plan's own record (``PlanSnapshot.offset``); None: unknown, so all is read.
+        Before a decision, take the ids of all possible writers. Raises NotFound [no-plan].
         """
         return self.view(plan_id, offset).ledgered(plan_id)
 
     def view(self, plan_id: str, offset: int | None = None) -> LedgerView:
-        """The records behind ``read``."""
+        """The records from which ``read`` builds a plan."""
         with self._reading:
             try:
                 return LedgerView(plan_id).add(self._reader.committed(offset))
@@ -249,11 +251,10 @@ class Ledger:
                 raise no_plan(plan_id) from error
 
     def take_over(self, plan_id: str, *, who: str, now_ms: int, offset: int | None = None) -> Runner:
-        """Become the runner of a plan; whoever was it can write nothing from now on, and neither can its workers.
+        """Become the runner of a plan: from now on the previous runner and its workers cannot write.
 
-        What the new runner has read (``Runner.found``) was read last of all. Raises NotFound with code ``no-plan``, and
-        Refused with code ``superseded`` where another runner was faster still. A plan that this kgroup does not
-        understand is left to its runner.
+        ``Runner.found`` is read last. Raises NotFound with code ``no-plan``, and Refused with code ``superseded`` if
+        yet another runner was faster. A plan that this version of kgroup cannot read is not taken from its runner.
         """
         self._require_understood(plan_id, offset)
         transactions = self.transactions(transactional_ids.of_plan(plan_id))
@@ -268,7 +269,7 @@ class Ledger:
             runner.write(runner.epoch)
             self.fence_tasks(plan_id, tasks)
             runner.read()
-        except NotFound:  # it was pruned just now
+        except NotFound:  # the plan was pruned at this moment
             with suppress(KgroupError):
                 runner.forget()
             runner.close()
@@ -279,7 +280,7 @@ class Ledger:
         return runner
 
     def _require_understood(self, plan_id: str, offset: int | None) -> None:
-        """Of all that was written, committed or not: nothing is waited for, and a deletion need not have happened."""
+        """Raise if the plan cannot be read. Uncommitted records count, so it does not wait; tombstones do not."""
         with self._reading:
             try:
                 found = [item for item in self._reader.everything(offset) if item[2] is not None]
@@ -288,11 +289,11 @@ class Ledger:
         LedgerView(plan_id).add(found).ledgered(plan_id)
 
     def _written(self, plan_id: str, offset: int | None) -> tuple[int, frozenset[int]]:
-        """A number that no runner of this plan has had, and the tasks that may have workers: none before the first
-        runner, so that the release of a new plan waits for no task's id.
+        """An epoch number that no runner of this plan has had, and the tasks that may have workers.
 
-        Uncommitted records count: they cost a number, or the fencing of an id that nobody has, and need not be waited
-        for. Each is read by itself, since the newest of them may be one that was aborted.
+        There are no such tasks before the first runner, so the release of a new plan waits for no task's id.
+        Uncommitted records count too, so it does not wait: they cost at most a number, or the fencing of an unused id.
+        Each record is decoded alone, because the newest one may be from an aborted transaction.
         """
         keys = {RecordKey(plan_id, kind).encode() for kind in (RecordKind.EPOCH, RecordKind.DELIVERY)}
         numbers, tasks = [0], set[int]()
@@ -307,7 +308,7 @@ class Ledger:
         return max(numbers) + 1, frozenset(tasks if any(numbers) else ())
 
     def fence_tasks(self, plan_id: str, numbers: Iterable[int]) -> None:
-        """Take the ids of these tasks: their workers commit nothing any more, and what they had open is aborted."""
+        """Take the ids of these tasks: their workers can no longer commit, and open transactions are aborted."""
 
         def fence(number: int) -> None:
             with self.transactions(transactional_ids.of_task(plan_id, number)) as transactions:
@@ -319,9 +320,9 @@ class Ledger:
                 list(pool.map(fence, wanted))
 
     def prune(self, plan_ids: Sequence[str], *, who: str, now_ms: int) -> dict[str, KgroupError | None]:
-        """Forget finished plans; what went wrong by plan, None where nothing did.
+        """Delete the records of finished plans, except their last state; returns the error of each plan, None: pruned.
 
-        Refused with code ``plan-open`` is one that is not finished: its runner is left alone.
+        A plan that is not finished gets Refused with code ``plan-open``, and its runner is not disturbed.
         """
         return {plan_id: self._forgotten(plan_id, who, now_ms) for plan_id in plan_ids}
 
@@ -336,7 +337,7 @@ class Ledger:
         return None
 
     def transactions(self, transactional_id: str) -> Transactions:
-        """A producer for one of the ledger's ids, which is not taken yet."""
+        """A producer for one of the ledger's transactional ids; it has not taken the id yet."""
         expected = self._ready.pop(transactional_id, None)
         return (None if expected is None else expected.result()) or self._transactions(transactional_id)
 
@@ -351,7 +352,7 @@ class Ledger:
 
 
 def _in_background(work: Callable[[], T]) -> Future[T]:
-    """On a thread that keeps no process from ending, as those of a pool would."""
+    """Run it on a daemon thread: unlike a pool's thread, it does not delay the end of the process."""
     future: Future[T] = Future()
 
     def run() -> None:

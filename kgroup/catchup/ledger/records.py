@@ -1,8 +1,8 @@
-"""The ledger's records: keys, and versioned JSON of the values. Pure.
+"""The ledger's records: keys, and versioned JSON values. Pure.
 
-A plan's own record, its state, its runner's epoch, its delivery and the progress of each chunk have keys of their own,
-so that compaction never moves one behind another: ``cu-7f3a/plan``, ``/state``, ``/epoch``, ``/delivery``,
-``/chunk/12``. Fields that are not known are passed over; whoever needs them to be understood raises the version.
+The plan, its state, its runner's epoch, its delivery and the progress of each chunk have different keys, so that
+compaction keeps the newest of each: ``cu-7f3a/plan``, ``/state``, ``/epoch``, ``/delivery``, ``/chunk/12``. Unknown
+fields are ignored; a change that older versions must not ignore raises the version.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Value = CatchupPlan | StateRecord | RunnerEpoch | Delivery | ChunkProgress
 
 
 class RecordKind(StrEnum):
-    """Which of a plan's records it is."""
+    """The kind of a plan's record."""
 
     PLAN = "plan"
     STATE = "state"
@@ -52,7 +52,7 @@ class RecordKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RecordKey:
-    """What a record is about; ``chunk`` is its number with CHUNK, else None."""
+    """The key of a record; ``chunk`` is the chunk number for CHUNK, else None."""
 
     plan_id: str
     kind: RecordKind
@@ -63,12 +63,12 @@ class RecordKey:
         return f"{self.plan_id}/{self.kind}{end}"
 
     def encode(self) -> bytes:
-        """As the ledger has it."""
+        """The key as bytes."""
         return str(self).encode()
 
 
 def key_of(plan_id: str, value: Value) -> RecordKey:
-    """Under which key a value of this plan is written."""
+    """The key of a value of this plan."""
     match value:
         case CatchupPlan():
             return RecordKey(plan_id, RecordKind.PLAN)
@@ -83,13 +83,16 @@ def key_of(plan_id: str, value: Value) -> RecordKey:
 
 
 def plan_of(raw: bytes | None) -> str | None:
-    """Whose record it is, so that one that can't be read costs its own plan only; None where even that is not told."""
+    """The plan id in a key, even if the rest is unreadable; None if there is none.
+
+    So an unreadable record affects only its own plan.
+    """
     first = (raw or b"").split(b"/", 1)[0].decode("ascii", "replace")
     return first if is_plan_id(first) else None
 
 
 def decode_key(raw: bytes | None) -> RecordKey:
-    """The key of a record. Raises as ``decode``, of a kind of record that is not known too."""
+    """The key of a record. Raises as ``decode``, also for an unknown kind of record."""
     text = (raw or b"").decode("utf-8", "backslashreplace")
     plan_id, *rest = text.split("/")
     if raw is None or not is_plan_id(plan_id) or not rest:
@@ -108,7 +111,7 @@ def decode_key(raw: bytes | None) -> RecordKey:
 
 
 def encode(value: Value) -> bytes:
-    """JSON in ASCII: metadata of commits may hold anything, NUL included."""
+    """JSON in ASCII, because the metadata of commits may contain any character, even NUL."""
     match value:
         case CatchupPlan():
             document = _plan(value)
@@ -124,10 +127,10 @@ def encode(value: Value) -> bytes:
 
 
 def decode(key: RecordKey, raw: bytes) -> Value:
-    """The value of a record that is no tombstone.
+    """The value of a record that is not a tombstone.
 
-    Raises Refused with code ``ledger-newer`` for a version that this kgroup does not know, and KgroupError with code
-    ``ledger-damaged`` for what is no record of the ledger; both name the record.
+    Raises Refused with code ``ledger-newer`` for an unknown version, and KgroupError with code ``ledger-damaged`` for
+    an invalid record; both name the record.
     """
     try:
         document = json.loads(raw.decode("utf-8"), parse_constant=_no_constant)
@@ -212,7 +215,7 @@ def _range(item: GapRange) -> dict[str, Any]:
 
 
 def _runs(chunks: tuple[Chunk, ...]) -> Iterator[dict[str, Any]]:
-    """Chunks that touch and are numbered one after the other, as the offsets between them: there may be thousands."""
+    """Adjacent, consecutively numbered chunks as one list of offsets: a plan may have thousands of chunks."""
     run: dict[str, Any] | None = None
     for chunk in chunks:
         if (

@@ -1,4 +1,4 @@
-"""The runner of a plan, as the ledger sees it: who alone may say how far the plan has come."""
+"""The runner of a plan in the ledger: the only writer of the plan's state."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PAUSE_S = 0.02
 
 
 class LedgerAccess(Protocol):
-    """What a runner needs of the ledger."""
+    """The methods of the ledger that a runner needs."""
 
     topic: str
 
@@ -27,14 +27,14 @@ class LedgerAccess(Protocol):
         """The committed records of a plan."""
 
     def transactions(self, transactional_id: str) -> Transactions:
-        """A producer for an id."""
+        """A producer for a transactional id."""
 
 
 class Runner:
-    """Writes what becomes of one plan, until another runner takes over; made by ``Ledger.take_over``.
+    """Writes the state of one plan until another runner takes over; made by ``Ledger.take_over``.
 
-    Nothing that is given to it counts before the call has returned. Once superseded it writes never again: every call
-    raises Refused with code ``superseded``. Any thread may call it. A context manager, that gives the connection back.
+    A value counts only after the call has returned. Once superseded, a runner never writes again: every call raises
+    Refused with code ``superseded``. It is thread-safe. It is a context manager, which closes the connection.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Runner:
         self.close()
 
     def close(self) -> None:
-        """Give the connection back; the plan keeps this runner's epoch."""
+        """Close the connection; the plan keeps this runner's epoch."""
         with self._lock:
             if self._transactions is not None:
                 self._transactions.close()
@@ -65,12 +65,12 @@ class Runner:
 
     @property
     def found(self) -> PlanSnapshot:
-        """What ``read`` found last, and what this runner has written since."""
+        """The plan as last read by ``read``, with everything that this runner has written since."""
         assert self._found is not None
         return self._found
 
     def read(self) -> PlanSnapshot:
-        """The plan as the ledger has it now. Raises Refused with code ``superseded``."""
+        """The plan as it is in the ledger now. Raises Refused with code ``superseded``."""
         with self._lock:
             self._check()
             found = self._books.view(self.plan_id, self._offset).ledgered(self.plan_id)
@@ -80,11 +80,11 @@ class Runner:
             return found
 
     def write(self, *values: StateRecord | Delivery | RunnerEpoch | ChunkProgress) -> None:
-        """Write these in one transaction, and return when it has committed; a state gets this runner's epoch.
+        """Write these values in one transaction, and return after its commit; a state gets this runner's epoch.
 
-        A commit without an answer is looked up. Raises Refused with code ``superseded`` or ``transaction-timeout``,
-        Unreachable with code ``not-written`` (the runner may try again), or CommitUnknown where the ledger can't be
-        read either: whoever takes over finds out.
+        If the commit gets no answer, the ledger is read to find out. Raises Refused with code ``superseded`` or
+        ``transaction-timeout``, Unreachable with code ``not-written`` (the runner may try again), or CommitUnknown if
+        the ledger cannot be read either: then the next runner finds out.
         """
         with self._lock:
             final = tuple(
@@ -94,16 +94,17 @@ class Runner:
             self._remember(final)
 
     def seen(self, now_ms: int) -> None:
-        """Leave a sign of life; it is also how an idle runner learns that it has been superseded."""
+        """Write a heartbeat; this is also how an idle runner notices that it has been superseded."""
         with self._lock:
             epoch = replace(self.epoch, seen_ms=now_ms)
             self.write(epoch)
             self.epoch = epoch
 
     def forget(self) -> None:
-        """Delete every record of the plan but its last state, which ends this runner too.
+        """Delete every record of the plan except its last state; this runner ends too.
 
-        The group's commits may bear the plan's mark for long: the state says that it was finished, and is not lost.
+        The group's commits may keep the plan's tag for long. The state shows that the plan was finished and is not
+        missing.
         """
         with self._lock:
             view = self._books.view(self.plan_id, self._offset)
@@ -140,9 +141,9 @@ class Runner:
             raise
 
     def _taken(self) -> Transactions:
-        """The producer; a new one where the last was given up, and then only if nobody has taken over meanwhile."""
+        """The producer. If the last one was closed, take a new one, unless another runner has taken over meanwhile."""
         if self._transactions is None:
-            self.read()  # before the id is taken too: that would shut a successor out
+            self.read()  # also before the id is taken: taking it would fence a successor
             taken = self._books.transactions(transactional_ids.of_plan(self.plan_id))
             try:
                 taken.fence()
@@ -154,14 +155,14 @@ class Runner:
         return self._transactions
 
     def _look_up(self, values: tuple[Value, ...], unknown: CommitUnknown) -> None:
-        """Return where the transaction was committed; its client is closed, so it is decided when the read ends.
+        """Return if the transaction was committed; raise otherwise. Its client is closed, so one complete read decides.
 
-        No id is taken for it: a successor must not be shut out by one who has only lost an answer. The coordinator may
-        answer who is overtaken in its commit with an error that says nothing (seen), a moment before the successor's
-        epoch is there: so what was not written is looked for a little longer.
+        The transactional id is not taken for this, because that would fence a successor. The coordinator may answer a
+        fenced commit with an unspecific error (seen), shortly before the successor's epoch is visible. So the values
+        are searched for a little longer.
         """
         written = self._is_written(values, unknown)
-        until = time.monotonic() + _OVERTAKEN_WITHIN_S  # not sooner: the first look may wait for a transaction
+        until = time.monotonic() + _OVERTAKEN_WITHIN_S  # after the first read, which may wait for a transaction
         while not written and time.monotonic() < until:
             time.sleep(_PAUSE_S)
             written = self._is_written(values, unknown)
@@ -206,7 +207,7 @@ class Runner:
             raise self._over
 
     def _superseded(self, by: RunnerEpoch | None) -> KgroupError:
-        """This runner is over; ``by`` is who is known to have taken over."""
+        """End this runner; ``by`` is the epoch of the runner that has taken over, None: unknown."""
         if self._transactions is not None:
             self._transactions.close()
             self._transactions = None

@@ -1,4 +1,4 @@
-"""What of chunks fell to a bucket of keys, and what was lost, in the ledger's JSON. Pure."""
+"""Bucket shares and lost offsets in the ledger's JSON. Pure."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _COUNTS = 6
 
 
 def share_document(share: BucketShare) -> dict[str, Any]:
-    """In JSON, its counts as a list: a bucket may have one of each of thousands of chunks."""
+    """The JSON form, with the counts as a list: a bucket may have a share of each of thousands of chunks."""
     counts = [share.chunk, share.records, share.filtered, share.dead, share.size, share.may_repeat]
     return {"n": counts, "lost": lost_document(share.lost)} if share.lost else {"n": counts}
 
 
 def read_share(fields: JsonFields) -> BucketShare:
-    """From its JSON form. Raises Wrong."""
+    """The share in this JSON object. Raises FieldError."""
     counts = fields.counts("n")
     if len(counts) != _COUNTS:
         fields.wrong("n", f"has not {_COUNTS} numbers")
@@ -28,10 +28,10 @@ def read_share(fields: JsonFields) -> BucketShare:
 
 
 def lost_document(rows: tuple[LostOffsets, ...]) -> list[dict[str, Any]]:
-    """In JSON."""
+    """The JSON form."""
     return [{"start": lost.start, "end": lost.end, "why": lost.why} for lost in rows]
 
 
 def read_lost(fields: JsonFields) -> tuple[LostOffsets, ...]:
-    """From the field ``lost``. Raises Wrong."""
+    """The lost offsets in the field ``lost``. Raises FieldError."""
     return tuple(LostOffsets(*item.span(), item.text("why")) for item in fields.objects("lost"))

@@ -1,4 +1,4 @@
-"""The ledger's topic: whether it is as a ledger must be, may be written, and making it on demand."""
+"""The ledger's topic: checks that it is suitable and writable, and creates it when needed."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _OFFSETS_TOPIC = "__consumer_offsets"
 _LIKELY_REPLICAS = 3
 _CONFIG = {
     "cleanup.policy": "compact",
-    # A plan of twenty thousand chunks is one record.
+    # A plan with twenty thousand chunks is one record.
     "max.message.bytes": "8388608",
-    # Only what is not in the newest segment is compacted, and every command reads the rest.
+    # Records in the newest segment are never compacted, and every command reads them all.
     "segment.bytes": "16777216",
 }
 _NEEDED = ("READ", "WRITE")
@@ -29,7 +29,7 @@ _CONFIGS = "DESCRIBE_CONFIGS"
 
 @dataclass(frozen=True, slots=True)
 class LedgerTopic:
-    """What was found. ``exists`` is False where it is made only when a plan is; ``notes`` are worth a warning."""
+    """The ledger's topic. ``exists`` is False if it will be created with the first plan; ``notes`` are warnings."""
 
     name: str
     exists: bool
@@ -37,22 +37,22 @@ class LedgerTopic:
 
 
 def check(config: Mapping[str, Any], topic: str, *, timeout_s: float) -> LedgerTopic:
-    """Whether a ledger can be kept in this topic, changing nothing: it need not exist yet.
+    """Check whether a ledger can be kept in this topic. It need not exist yet, and nothing is changed.
 
-    Raises Refused with code ``ledger-unfit`` (it is not compacted, or has several partitions) or ``no-ledger`` (it is
-    not there, and this user may not make it; the hint is the command); NotAuthorized for a right that is missing on
-    the topic or on the transactional ids; AuthenticationFailed, Unreachable.
+    Raises Refused with code ``ledger-unfit`` (not compacted, several partitions, or too few replicas), or with code
+    ``no-ledger`` (it does not exist and this user may not create it; the hint is the command). Raises NotAuthorized for
+    a missing right on the topic or on the transactional ids; AuthenticationFailed, Unreachable.
     """
     return _checked(config, topic, timeout_s, make=False)
 
 
 def prepare(config: Mapping[str, Any], topic: str, *, timeout_s: float) -> LedgerTopic:
-    """``check``, and make the topic where it does not exist; rights on ids show in a moment, when one is taken."""
+    """``check``, and create the topic if needed; rights on ids are not checked, as one is taken soon after."""
     return _checked(config, topic, timeout_s, make=True)
 
 
 def found(config: Mapping[str, Any], topic: str, *, timeout_s: float) -> LedgerTopic | None:
-    """What ``prepare`` returns for a topic that is there, None where it is not. Raises as it does; changes nothing."""
+    """What ``prepare`` returns for an existing topic, None if there is none. Raises as ``prepare``; changes nothing."""
     facts = _facts(TopicAdmin(config, timeout_s=timeout_s), topic)
     return None if facts is None else _fit(topic, facts)
 
@@ -69,7 +69,7 @@ def _checked(config: Mapping[str, Any], topic: str, timeout_s: float, *, make: b
         if not make:
             _may_take(config, None, timeout_s)
             return LedgerTopic(topic, exists=False)
-        # Somebody else may have made it meanwhile, and otherwise.
+        # Another client may have created it meanwhile, with other settings.
         facts = admin.facts(topic)
         if facts is None:
             raise KgroupError(f"{topic} was made, and is gone", code="no-ledger")
@@ -82,7 +82,7 @@ def _checked(config: Mapping[str, Any], topic: str, timeout_s: float, *, make: b
 def _facts(admin: TopicAdmin, topic: str) -> TopicDescription | None:
     try:
         return admin.facts(topic)
-    except NotAuthorized:  # not even DESCRIBE: all that is needed is named at once
+    except NotAuthorized:  # not even DESCRIBE: name all missing rights at once
         raise _lacks(topic, [*_NEEDED, _CONFIGS]) from None
 
 
@@ -93,13 +93,13 @@ def _fit(topic: str, facts: TopicDescription) -> LedgerTopic:
 
 
 def _wanted(admin: TopicAdmin, topic: str) -> NewTopicSpec:
-    """Replicated like ``__consumer_offsets``, since that is how much losing a commit matters here."""
+    """The topic to create, replicated like ``__consumer_offsets``: losing a record is as bad as losing a commit."""
     try:
         offsets = admin.facts(_OFFSETS_TOPIC)
     except NotAuthorized:
         offsets = None
     replicas = offsets.replicas if offsets is not None else min(_LIKELY_REPLICAS, admin.brokers())
-    # One broker may be away, and what is acknowledged is on two of them.
+    # One broker may be down, and acknowledged records are on two brokers.
     in_sync = min(2, max(1, replicas - 1))
     return NewTopicSpec(topic, 1, replicas, {**_CONFIG, "min.insync.replicas": str(in_sync)})
 
@@ -143,7 +143,7 @@ def _refuse_unfit(topic: str, facts: TopicDescription) -> tuple[str, ...]:
 
 
 def _refuse_without_rights(topic: str, facts: TopicDescription) -> None:
-    """Raise NotAuthorized with all that are missing; without DESCRIBE_CONFIGS it is unknown whether it is compacted."""
+    """Raise NotAuthorized with all missing rights. Without DESCRIBE_CONFIGS the cleanup policy is unknown."""
     may = facts.operations
     missing = [operation for operation in _NEEDED if may is not None and operation not in may]
     missing += [_CONFIGS] if facts.config is None else []
@@ -160,7 +160,7 @@ def _lacks(topic: str, operations: Sequence[str]) -> NotAuthorized:
 
 
 def _may_take(config: Mapping[str, Any], topic: str | None, timeout_s: float) -> None:
-    """Rights on transactional ids are told by nothing but taking one."""
+    """Check the rights on transactional ids: only taking an id shows them."""
     with Transactions(
         config, transactional_ids.PROBE, topic=topic, timeout_s=timeout_s, prefix=transactional_ids.PREFIX
     ) as probe:

@@ -1,24 +1,24 @@
-"""Under which transactional ids the ledger is written: who takes one shuts out whoever had it before. Pure."""
+"""The transactional ids of the ledger's writers: a writer that takes an id fences the previous one. Pure."""
 
 from __future__ import annotations
 
 PREFIX = "kgroup-catchup-"
-"""All of them begin with it, so that one prefixed ACL grants them: plans get their ids only when they are made."""
+"""The common prefix of all ids, so that one prefixed ACL grants them: a plan's id is only known when it is created."""
 
 PROBE = f"{PREFIX}check"
-"""Taken to see whether one may; nothing is ever written under it."""
+"""Taken to check the rights; no record is ever written with it."""
 
 
 def of_group(group: str | None) -> str:
-    """Of a group: plans are made under it, one at a time. None is for ranges that belong to no group."""
+    """The id to create plans of a group, one at a time. None: the id for ranges without a group."""
     return f"{PREFIX}ranges" if group is None else f"{PREFIX}group-{group}"
 
 
 def of_plan(plan_id: str) -> str:
-    """Of a plan: its runner writes under it."""
+    """The id of a plan's runner."""
     return f"{PREFIX}{plan_id}"
 
 
 def of_task(plan_id: str, task: int) -> str:
-    """Of one task of a plan: its worker delivers under it."""
+    """The id of a task's worker, which delivers with it."""
     return f"{PREFIX}{plan_id}-{task}"

@@ -1,4 +1,4 @@
-"""What the ledger says: the newest record of each key, put together to plans. Pure."""
+"""The content of the ledger: the newest record of each key, combined to plans. Pure."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ Item = tuple[int, bytes | None, bytes | None]
 
 @dataclass(slots=True)
 class LedgerView:
-    """The newest record of each key that was read; values are decoded only when they are asked for.
+    """The newest record of each key that was read; values are decoded only on demand.
 
-    With ``only`` set, the records of other plans are passed over. What kgroup did not write is passed over always.
+    With ``only`` set, records of other plans are ignored. Records that kgroup did not write are always ignored.
     """
 
     only: str | None = None
     _newest: dict[str, dict[bytes, tuple[int, bytes]]] = field(default_factory=dict)
 
     def add(self, items: Iterable[Item]) -> LedgerView:
-        """Take these in, in the order of the log; returns itself."""
+        """Add these records, in log order; returns itself."""
         for offset, key, value in items:
             plan_id = plan_of(key)
             if key is None or plan_id is None or self.only not in (None, plan_id):
@@ -40,7 +40,7 @@ class LedgerView:
         return self
 
     def plan_ids(self) -> tuple[str, ...]:
-        """The plans whose own record is there, in its order."""
+        """The plans whose own record is present, in the order of these records."""
         found = ((records[key][0], plan_id) for plan_id, key, records in self._with_plan())
         return tuple(plan_id for _, plan_id in sorted(found))
 
@@ -48,7 +48,7 @@ class LedgerView:
         """The plans of which only the state is left, and which were finished."""
         found = set[str]()
         for plan_id in self._newest.keys() - set(self.plan_ids()):
-            with suppress(KgroupError):  # a newer kgroup's: this one cannot say that it was finished
+            with suppress(KgroupError):  # by a newer kgroup: whether it was finished is unknown
                 if not self.state(plan_id).state.is_open:
                     found.add(plan_id)
         return frozenset(found)
@@ -64,41 +64,41 @@ class LedgerView:
         return tuple(self._newest.get(plan_id, ()))
 
     def value(self, key: RecordKey) -> Value | None:
-        """The newest value of a key, None where it has none. Raises what ``decode`` does."""
+        """The newest value of a key, None if there is none. Raises as ``decode``."""
         found = self._newest.get(key.plan_id, {}).get(key.encode())
         return None if found is None else decode(key, found[1])
 
     def plan(self, plan_id: str) -> CatchupPlan:
-        """The plan's own record. Raises NotFound where there is none, and what ``decode`` does."""
+        """The plan's own record. Raises NotFound if there is none, and as ``decode``."""
         found = self.value(RecordKey(plan_id, RecordKind.PLAN))
         if not isinstance(found, CatchupPlan):
             raise no_plan(plan_id)
         return found
 
     def state(self, plan_id: str) -> StateRecord:
-        """The state of a plan. Raises KgroupError where there is none, and what ``decode`` does."""
+        """The state of a plan. Raises KgroupError if there is none, and as ``decode``."""
         found = self.value(RecordKey(plan_id, RecordKind.STATE))
         if not isinstance(found, StateRecord):
             raise KgroupError(f"the ledger has the plan {plan_id}, but not its state", code="ledger-damaged")
         return found
 
     def epoch(self, plan_id: str) -> RunnerEpoch | None:
-        """Who works on a plan, None where nobody has yet. Raises what ``decode`` does."""
+        """The epoch of the plan's runner, None before the first runner. Raises as ``decode``."""
         found = self.value(RecordKey(plan_id, RecordKind.EPOCH))
         return found if isinstance(found, RunnerEpoch) else None
 
     def delivery(self, plan_id: str) -> Delivery | None:
-        """Where a plan's records go, None where that is not set yet. Raises what ``decode`` does."""
+        """The delivery of the plan, None if it is not set yet. Raises as ``decode``."""
         found = self.value(RecordKey(plan_id, RecordKind.DELIVERY))
         return found if isinstance(found, Delivery) else None
 
     def progress(self, plan_id: str, chunks: Iterable[int]) -> dict[int, ChunkProgress]:
-        """How far these chunks are, by number; those that have not begun are left out. Raises what ``decode`` does."""
+        """The progress of these chunks by number; chunks without progress are left out. Raises as ``decode``."""
         found = ((number, self.value(RecordKey(plan_id, RecordKind.CHUNK, number))) for number in chunks)
         return {number: value for number, value in found if isinstance(value, ChunkProgress)}
 
     def ledgered(self, plan_id: str) -> PlanSnapshot:
-        """All of a plan. Raises NotFound where there is none, and what ``decode`` does, for any record of it."""
+        """Everything about a plan. Raises NotFound if there is none, and as ``decode`` for any of its records."""
         plan = self.plan(plan_id)
         records = self._newest[plan_id]
         keys = [decode_key(key) for key in records]
@@ -115,7 +115,7 @@ class LedgerView:
 
 
 def no_plan(plan_id: str) -> NotFound:
-    """There is no such plan, to be raised."""
+    """The error for a plan that is not in the ledger; the caller raises it."""
     return NotFound(
         f"the ledger has no plan {plan_id}",
         hint="kgroup catchup list shows all; it may have been pruned, or be in another ledger (--ledger-topic)",
@@ -124,10 +124,10 @@ def no_plan(plan_id: str) -> NotFound:
 
 
 def refuse_overlap(view: LedgerView, plan: CatchupPlan) -> None:
-    """Raise Refused with code ``plan-overlaps`` where an open plan of the same group has some of the same offsets.
+    """Raise Refused with code ``plan-overlaps`` if an open plan of the same group has some of the same offsets.
 
-    Code ``plan-exists`` where the id is taken. Raises what ``decode`` does for any plan that can't be read: it may be
-    one that overlaps.
+    The code is ``plan-exists`` if the plan id is in use. Raises as ``decode`` for a plan that cannot be read, because
+    it may overlap.
     """
     if plan.id in view.plan_ids():
         raise Refused(f"the ledger has a plan {plan.id} already", code="plan-exists")
@@ -140,7 +140,7 @@ def refuse_overlap(view: LedgerView, plan: CatchupPlan) -> None:
 
 
 def shared_with(plan: CatchupPlan, other: CatchupPlan) -> Refused | None:
-    """Refused [plan-overlaps] where an open plan has some of the same offsets."""
+    """Refused [plan-overlaps] if the two plans share offsets, else None; ``other`` is an open plan."""
     shared = tuple(_shared(plan, other))
     if not shared:
         return None
