@@ -1,4 +1,1 @@
-"""Catching up after a crash: the group starts at the log end at once, and its gap is replayed in parallel.
-
-The idea is from KIP-333.
-"""
+"""Catching up after a crash: the group starts at the log end, and the gap is replayed in parallel (after KIP-333)."""

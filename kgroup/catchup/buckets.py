@@ -91,8 +91,7 @@ def by_chunk(
 ) -> dict[int, ChunkProgress]:
     """The progress of a plan, with that of its chunks computed from its buckets.
 
-    Chunks are delivered when all buckets are. Before that no chunk counts as delivered, though some of its records are:
-    offsets do not show which ones.
+    Chunks are delivered when all buckets are. Before that none is: which of their records are delivered is unknown.
     """
     own = numbers(plan, delivery)
     known = [progress[number] for number in own if number in progress]

@@ -37,9 +37,9 @@ def cut(ranges: Sequence[GapRange], *, parallelism: int = 1, rate: RateLimit | N
 
     A chunk is about ``CHUNK_RECORDS`` records or ``CHUNK_BYTES``, whichever is smaller. It is smaller if there would be
     too few chunks for ``parallelism`` workers, or if it could not be read in ``TRANSACTION_S`` at the rate. It is
-    larger if there would be more than ``MOST_CHUNKS``, but each range has at least one. Chunks of a range differ by at
-    most one offset, because the distribution of the records is unknown. 1,000,000 records of 100 bytes in one partition
-    are 4 chunks of 250,000.
+    larger if there would be more than ``MOST_CHUNKS``, except one per range. Chunks of a range differ by at most one
+    offset, because the record distribution is unknown. 1,000,000 records of 100 bytes in one partition are 4 chunks of
+    250,000.
     """
     records, size = bounds(ranges, parallelism, rate)
     wanted = [_pieces(item, records, size) for item in ranges]
@@ -85,8 +85,8 @@ def deal(ranges: Sequence[GapRange], chunks: Sequence[Chunk], order: Order, para
     """The tasks of a plan: every chunk is in exactly one task, and no task is empty.
 
     With order by partition or by key, a task has all chunks of one partition, by offset. The largest partition comes
-    first, so that it does not finish long after the others. Without order, chunks are distributed over ``parallelism``
-    tasks of about equal size.
+    first, or it would finish long after the others. Without order, chunks are spread over ``parallelism`` similar
+    tasks.
     """
     weights = _weights(ranges, chunks)
     lists = _by_partition(chunks) if order is not Order.NONE else _evenly(chunks, weights, parallelism)

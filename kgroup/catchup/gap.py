@@ -1,7 +1,6 @@
 """The gap of a group: the offsets from its commits to the frozen ends, by partition. Pure.
 
-A partition that cannot or need not be moved is a row with its reason. Nothing is guessed, and everything that is given
-up or gone is listed.
+A partition that cannot or need not be moved is a row with its reason. Nothing is guessed; all losses are listed.
 """
 
 from __future__ import annotations
@@ -30,8 +29,7 @@ class PartitionLog:
     - ``last_stable_epoch`` is the leader epoch of ``last_stable``, None if the broker gave none.
     - ``high_watermark`` is the log end (ListOffsets, read_uncommitted).
     - ``topic_id`` is None on brokers without topic ids.
-    - ``retention_ms`` and ``retention_bytes`` are None if nothing is deleted by that limit (-1, or only compaction), or
-      if it could not be read.
+    - ``retention_ms`` and ``retention_bytes`` are None if unlimited (-1, or only compaction) or unreadable.
     - ``size`` is the bytes of the whole log, None if unknown.
     - ``records_per_offset`` is 1.0 for a log without holes, None if unknown (compacted topics).
     - ``oldest_ms`` is the time of the first record of the gap. To learn where that record is, plan once without it.
@@ -71,9 +69,9 @@ class LastCommit:
 class LastActivity:
     """What ``__consumer_offsets`` shows about the last minutes of a crashed consumer.
 
-    ``stopped_ms`` is when its last member left or was fenced: it processed nothing after that; None if unknown.
+    ``stopped_ms`` is when its last member left or was fenced, and processed nothing more; None if unknown.
     ``log_end_then`` is, by partition, the log end offset at that time (ListOffsets by timestamp): no record from there
-    on can have been processed.
+    on was processed.
     """
 
     stopped_ms: int | None = None
@@ -85,8 +83,8 @@ class LastActivity:
 class NotMoved:
     """A partition (or a whole topic if ``partition`` is None) that is not moved.
 
-    ``code`` is ``hanging-transaction``, ``nothing-to-do`` or ``left``. If ``error`` is True the plan cannot be executed
-    as it is; then ``code`` is ``no-commit``, ``above-end``, ``not-found`` or ``unread``, or ``hanging-transaction`` for
+    ``code`` is ``hanging-transaction``, ``nothing-to-do`` or ``left``. If ``error`` is True the plan cannot be
+    executed; then ``code`` is ``no-commit``, ``above-end``, ``not-found`` or ``unread``, or ``hanging-transaction`` for
     a named range.
     """
 
@@ -120,8 +118,7 @@ class Gap:
 
     ``group`` is None if ranges were named. A range may be empty. Then there is nothing to replay, and the group's
     commit is moved to the range's end: with no commit and ``--missing latest``, or if everything up to the end is gone
-    or given up. ``given_up`` is skipped by the user's choice. ``gone`` is what the log start offset had passed before
-    the plan.
+    or given up. ``given_up`` is skipped by the user's choice. ``gone`` was already below the log start offset.
     """
 
     group: str | None
@@ -386,8 +383,7 @@ def _deadline(log: PartitionLog, start: int, now_ms: int) -> int | None:
 def _maybe_processed(place: Place, commit: Commit, start: int, end: int, work: LastActivity) -> int | None:
     """The offset below which records may have been processed, after the last commit and before the consumer stopped.
 
-    It continues at the rate of the last commits, up to the log end at the time when the consumer stopped. If the rate
-    is unknown, it is that log end.
+    It assumes the rate of the last commits, up to the log end when the consumer stopped; without a rate, that log end.
     """
     last, there = work.commits.get(place), work.log_end_then.get(place)
     reached = there

@@ -108,8 +108,7 @@ class CatchupPlan:
     """The plan's own record in the ledger. It is written once and never changes.
 
     ``group`` is None if ranges were named (``--range``) and no group is moved; ``group_type`` is classic or consumer
-    otherwise. ``command`` has no secrets. ``released_at`` is where the group is released: ``head`` (the log end), or
-    ``until`` for ``--until``.
+    otherwise. ``command`` has no secrets. ``released_at`` is ``head`` (the log end), or ``until`` (``--until``).
     """
 
     id: str
@@ -233,8 +232,8 @@ class ChunkProgress:
     chunks its records come; the other counts are their sums.
 
     ``again`` records were delivered before and disappeared from the target topic: they are delivered once more.
-    ``kept`` are offset ranges [start, end) above ``delivered_to`` whose records are still in the target topic: they are
-    not delivered again.
+    ``kept`` are ranges [start, end) above ``delivered_to`` that the target topic still has: they are not delivered
+    again.
     """
 
     chunk: int

@@ -35,8 +35,7 @@ def at_end(plan: CatchupPlan, item: GapRange, epoch: int) -> Commit:
 def back(now: Situation, item: GapRange, target: int) -> OffsetMove | None:
     """The move of a partition back to ``target``; None if its commit is already there, or lower: never forward.
 
-    The result is never below the log start offset: a commit there is out of range, and clients would not all resume at
-    the log start.
+    Never below the log start offset either: such a commit is out of range, and clients use their auto.offset.reset.
     """
     place, mark = item.place, CatchupCommitTag(now.ledgered.plan.id, now.epoch, TagPurpose.BACK).metadata
     stands = now.committed.get(place)

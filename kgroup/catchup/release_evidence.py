@@ -152,8 +152,7 @@ class OffsetRewind:
 def set_back(plan: CatchupPlan, history: ReleaseHistory) -> tuple[OffsetRewind, ...]:
     """The partitions that a client other than kgroup committed below their end after the release, or deleted.
 
-    Commits before the plan's own release do not count. If the history is compacted or could not be read to its end,
-    some may be missing.
+    Commits before the plan's own release do not count. In a compacted or unread history, some may be missing.
     """
     by_place = history.by_place()
     found: list[OffsetRewind] = []

@@ -19,8 +19,7 @@ class Situation:
     ``evidence``, ``committed`` and ``live`` (members other than kgroup's own) describe the group; they are empty and
     False if the plan moves no group. ``pending`` is whether open transactions of other kgroup runs still hide a part of
     the ledger. ``set_back`` are partitions that another client committed below their end since the release.
-    ``log_starts`` are log start offsets: no offset is moved below them. A partition that is missing there is not
-    checked.
+    ``log_starts`` are log start offsets: no offset is moved below them. A missing partition is not checked.
     """
 
     ledgered: PlanSnapshot
@@ -39,8 +38,7 @@ class OffsetMove:
 
     ``stands`` is the commit that was read before. If the committed offset differs once kgroup has exclusive membership,
     the attempt ends. ``commits`` are written one after the other, each after the previous one is acknowledged. A move
-    back first commits the offset with kgroup's tag, which is the evidence, and then with the group's own metadata
-    again.
+    back first commits the offset with kgroup's tag, which is the evidence, and then with the group's own metadata.
     """
 
     topic: str

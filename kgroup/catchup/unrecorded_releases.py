@@ -1,8 +1,8 @@
 """Releases that the ledger does not contain, found from commits: a deleted ledger does not hide what is pending. Pure.
 
 A release commits the end of a gap, with the plan's id and the start of the gap in the commit's metadata. The metadata
-remains until the group itself commits on that partition. If the ledger has no record of the plan, none of the released
-range counts as delivered.
+remains until the group itself commits on that partition. Without a record in the ledger, nothing of the range counts as
+delivered.
 """
 
 from __future__ import annotations
@@ -59,8 +59,7 @@ def find_unledgered(
 ) -> tuple[Unledgered, ...]:
     """The releases of a group that are not in the ledger, by plan id. ``knows`` returns whether a plan is in it.
 
-    ``plans`` are the plans of the ledger. Ranges that a plan without a group (``--range``) covers are left out, unless
-    that plan is cancelled.
+    ``plans`` are those of the ledger. Ranges of a plan without a group are left out, unless it is cancelled.
     """
     ranges: dict[str, list[OffsetRange]] = {}
     unknown: dict[str, list[OffsetRange]] = {}

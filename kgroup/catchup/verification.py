@@ -174,9 +174,8 @@ def prove(
 ) -> Verification:
     """The verification of a plan by the ledger, in any state of the plan.
 
-    ``results`` are those of this run's workers; the results of earlier runs are only in the ledger. ``log_starts`` are
-    the current log start offsets: undelivered offsets below them are lost. ``twice`` is the result of
-    ``release_evidence.set_back``.
+    ``results`` are of this run's workers; those of earlier runs are only in the ledger. ``log_starts`` are the current
+    log start offsets: undelivered offsets below them are lost. ``twice`` is from ``release_evidence.set_back``.
     """
     plan, progress = ledgered.plan, ledgered.progress
     disputes: dict[int, list[str]] = {}

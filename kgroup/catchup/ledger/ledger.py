@@ -142,8 +142,8 @@ class Ledger:
 
         The transactional id of the plan's group is used, so at most one of two concurrent starts succeeds. Raises
         Refused with code ``plan-overlaps``, ``plan-exists``, ``fenced`` (another start was faster) or ``too-large``.
-        Raises Unreachable ``not-written`` if no answer came and the plan is not in the ledger, CommitUnknown if the
-        ledger cannot be read either.
+        Raises Unreachable ``not-written`` if no answer came and the plan is not in the ledger, CommitUnknown if it
+        cannot be read either.
         """
         state = StateRecord(PlanState.PLANNED, now_ms, plan.who, 0)
         self._require_topic()
@@ -199,8 +199,7 @@ class Ledger:
     def _refuse_overtaken(self, plan: CatchupPlan) -> None:
         """Raise as ``refuse_overlap`` once the start that fenced this one has written its plan.
 
-        The coordinator may answer a fenced commit with an unspecific error (seen), shortly before the other plan is
-        visible.
+        The coordinator may answer a fenced commit with an unspecific error (seen) just before the other plan shows.
         """
         until = time.monotonic() + min(_OVERTAKEN_WITHIN_S, self._timeout_s)
         while True:

@@ -103,8 +103,7 @@ class Runner:
     def forget(self) -> None:
         """Delete every record of the plan except its last state; this runner ends too.
 
-        The group's commits may keep the plan's tag for long. The state shows that the plan was finished and is not
-        missing.
+        The group's commits may keep the plan's tag for long; the state shows that the plan was finished.
         """
         with self._lock:
             view = self._books.view(self.plan_id, self._offset)

@@ -126,8 +126,7 @@ def no_plan(plan_id: str) -> NotFound:
 def refuse_overlap(view: LedgerView, plan: CatchupPlan) -> None:
     """Raise Refused with code ``plan-overlaps`` if an open plan of the same group has some of the same offsets.
 
-    The code is ``plan-exists`` if the plan id is in use. Raises as ``decode`` for a plan that cannot be read, because
-    it may overlap.
+    The code is ``plan-exists`` if the plan id is in use. Raises as ``decode``: an unreadable plan may overlap.
     """
     if plan.id in view.plan_ids():
         raise Refused(f"the ledger has a plan {plan.id} already", code="plan-exists")

@@ -1,1 +1,1 @@
-"""What the catch-up verbs do: start, resume, stop, cancel, prune, show."""
+"""The implementation of the catch-up verbs: start, resume, stop, cancel, prune, list and show."""

@@ -1,4 +1,4 @@
-"""The options of ``kgroup catchup``: which part of a gap, how carefully, which ledger."""
+"""The options of ``kgroup catchup``: the part of the gap, the safety options, the ledger."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kgroup.support.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Which part of the gap is meant."""
+    """Which part of the gap to catch up."""
 
     topic: list[str] | None = None
     range: list[str] | None = None
@@ -24,7 +24,7 @@ class Part:
     until: str | None = None
 
     def wish(self, group: str | None) -> GapRequest:
-        """The same, read. Raises UsageError for what has no meaning."""
+        """The same, parsed. Raises UsageError for invalid values and combinations."""
         if group is None and not self.range and self.skipped_by is None:
             raise UsageError(
                 "no group is named",
@@ -44,7 +44,10 @@ class Part:
         )
 
     def _check_alone(self, group: str | None) -> None:
-        """Refuse what has no meaning beside offsets that are named; a change may have moved several groups."""
+        """Raise UsageError for options that cannot be combined with named offsets.
+
+        GROUP is allowed with ``--skipped-by``, because a change may affect several groups.
+        """
         said: dict[str, object] = {"--missing": self.missing, "--skip-before": self.skip_before, "--until": self.until}
         if self.range:
             said = {"GROUP": group, "--topic": self.topic, "--skipped-by": self.skipped_by, **said}
@@ -56,7 +59,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Care:
-    """Whether it is done, and what may stand in its way."""
+    """Whether to execute, and under which conditions."""
 
     execute: bool = False
     dry_run: bool = False
@@ -69,7 +72,7 @@ class Care:
 
     @property
     def change(self) -> Change:
-        """The same, as other verbs have it."""
+        """The same in the form of the other verbs."""
         return Change(
             self.execute,
             self.dry_run,
@@ -84,14 +87,14 @@ class Care:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """Whether it is done."""
+    """Whether to execute."""
 
     execute: bool = False
     dry_run: bool = False
 
     @property
     def execution(self) -> Execution:
-        """The same, as other verbs have it."""
+        """The same in the form of the other verbs."""
         return Execution(self.execute, self.dry_run)
 
 

@@ -1,4 +1,4 @@
-"""``kgroup catchup stop``, ``cancel`` and ``prune``; and ``resume`` as far as the release."""
+"""``kgroup catchup stop``, ``cancel`` and ``prune``; and ``resume`` up to the release."""
 
 from __future__ import annotations
 
@@ -69,14 +69,14 @@ def cancel_outcome(
     give_up: bool,
     execute: bool,
 ) -> Outcome:
-    """Cancel a plan, or say what that would come to."""
+    """Cancel a plan; without ``execute``, show what would happen."""
 
     def decide(now: Situation) -> Decision:
         return decisions.cancel(now, accepted, give_up=give_up)
 
     found = found_plan(run, engine, text, finished=True)
     assumed = parse_assumed(assume, found)
-    # Looked at first without fencing anybody: a cancel that is refused must not end a replay.
+    # First without fencing: a refused cancel must not end a replay.
     would = engine.would(found, decide, assumed)
     if isinstance(would, Refuse) or not execute or isinstance(would, Nothing):
         refusal = in_full(run, would.error) if isinstance(would, Refuse) else None
@@ -109,7 +109,7 @@ def _state(engine: CatchupEngine, found: PlanSnapshot) -> VerifiedPlan:
 
 
 def stop_outcome(run: Invocation, engine: CatchupEngine, text: str, *, execute: bool) -> Outcome:
-    """End a replay, from any machine; it can be gone on with."""
+    """End a replay, from any machine; it can be resumed."""
     found = running_plan(run, engine, text)
     if execute and found.state.state.is_open:
         with put_off():
@@ -130,7 +130,7 @@ def stop_outcome(run: Invocation, engine: CatchupEngine, text: str, *, execute: 
 
 
 def with_lines(outcome: Outcome, lines: tuple[str, ...]) -> Outcome:
-    """The same page with these lines at its end."""
+    """The same page with these lines added at the end."""
     drawn = outcome.screen
     return replace(outcome, screen=lambda: Screen((*drawn().blocks, Text(("", *lines)))))
 
@@ -138,7 +138,7 @@ def with_lines(outcome: Outcome, lines: tuple[str, ...]) -> Outcome:
 def release_outcome(
     run: Invocation, engine: CatchupEngine, text: str, assume: Sequence[str], *, execute: bool
 ) -> Outcome:
-    """Bring a plan whose start broke off to where its group may start."""
+    """Resume the release of a plan whose start was interrupted, until its group may start."""
     found = found_plan(run, engine, text)
     assumed = parse_assumed(assume, found)
     if found.state.state is PlanState.RELEASED:
@@ -164,7 +164,7 @@ def release_outcome(
 
 
 def refusal_of(would: Decision) -> KgroupError | None:
-    """What it would be refused with, though it may close the plan first; None: it would not."""
+    """The refusal of this decision, even if the plan is closed first; None: it is not refused."""
     match would:
         case Refuse(error=error):
             return error
@@ -183,7 +183,7 @@ def _going_on(run: Invocation, engine: CatchupEngine, found: PlanSnapshot, refus
 
 
 def prune_outcome(run: Invocation, engine: CatchupEngine, texts: Sequence[str], *, execute: bool) -> Outcome:
-    """Forget finished plans: those that are named, or all."""
+    """Prune finished plans: the named ones, or all."""
     if texts:
         chosen = [found_plan(run, engine, text, finished=True) for text in texts]
     else:

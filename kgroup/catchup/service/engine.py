@@ -1,7 +1,7 @@
-"""What ``start``, ``resume``, ``stop`` and ``cancel`` do with a plan: the ledger and the group, in the right order.
+"""Executes ``start``, ``resume``, ``stop`` and ``cancel``: the steps on the ledger and the group, in the right order.
 
-What is decided stands in ``decisions``, how offsets are moved in ``release``; here they are brought together. A runner
-is taken over first, always: then nobody else writes, and what is read stays true.
+``decisions`` decides, ``release`` moves offsets; this module connects them. The plan is always taken over first: then
+no other run writes, and what is read remains true.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, NotFound
 from kgroup.support.quoting import quote
 
 HISTORY_BUDGET_S = 10.0
-"""How long the history of a group's commits may be searched for evidence."""
+"""How long the history of a group's commits is searched for evidence."""
 
 SIGNED_OFF = 0
-"""The last sign of a runner that has ended: nobody works on the plan any more."""
+"""The heartbeat of a runner that has ended: no run works on the plan any more."""
 
 _WITHOUT_HOLDING = ("not-empty", "foreign-owner")
-"""Others have the group: it can be decided all the same, but nothing is moved."""
+"""Other clients are members of the group: a decision is possible, but no offset is moved."""
 
 _MEMBERS = Want(offsets=False, logs=False, generation_budget_s=0)
 
@@ -63,15 +63,15 @@ Decide = Callable[[Situation], Decision]
 
 
 def _unheard(text: str) -> None:
-    """Where there is nobody to be told."""
+    """Ignores notes."""
 
 
 _CLASSES = {ExitCode.NOT_AUTHORIZED: NotAuthorized, ExitCode.UNREACHABLE: Unreachable}
-"""Of an error that was reported as a row's."""
+"""The exception class of an error that was reported as a row, by its exit code."""
 
 
 def without_own(group: Group) -> Group:
-    """The group as it is without the member that a killed run of a catch-up left: its successor removes that."""
+    """The group without the member that a killed catch-up left behind; the next run removes that member."""
     others = tuple(member for member in group.members or () if member.instance_id != INSTANCE_ID)
     if group.members is None or len(others) == len(group.members):
         return group
@@ -79,14 +79,14 @@ def without_own(group: Group) -> Group:
 
 
 def is_live(group: Group) -> bool:
-    """Whether somebody else is in it; a group whose members may not be seen is what its state says."""
+    """Whether other clients are members; if the members are not visible, the group's state decides."""
     seen = without_own(group)
     return bool(seen.members) or seen.state not in ("Empty", "Dead")
 
 
 @dataclass(frozen=True, slots=True)
 class CommitsSinceRelease:
-    """What the history of a group's commits tells since its release; ``unread`` is why it does not tell all."""
+    """Changes of the group's offsets since its release; ``unread`` is why the history may be incomplete."""
 
     set_back: tuple[OffsetRewind, ...] = ()
     unread: str | None = None
@@ -94,30 +94,30 @@ class CommitsSinceRelease:
 
 @dataclass(frozen=True, slots=True)
 class CatchupEngine:
-    """The cluster, the ledger, who works, and the clock (ms)."""
+    """The cluster, the ledger, who runs kgroup (``user@host``), and the clock (ms)."""
 
     cluster: ChangingCluster
     ledger: Ledger
     who: str
     now_ms: Callable[[], int]
     note: Callable[[str], None] = _unheard
-    """Is told what people should know, and what stops nothing."""
+    """Receives messages for the user that do not stop the command."""
 
     def create(self, plan: CatchupPlan, delivery: Delivery | None = None) -> PlanSnapshot:
-        """Write a plan down; nothing is moved. Raises what ``Ledger.prepare`` and ``create`` do."""
+        """Write a plan to the ledger; nothing is moved. Raises as ``Ledger.prepare`` and ``Ledger.create``."""
         self.ledger.expect(transactional_ids.of_plan(plan.id))
         self.ledger.prepare()
         return self.ledger.create(plan, delivery, now_ms=self.now_ms())
 
     def take_over(self, found: PlanSnapshot) -> Runner:
-        """Become the runner of a plan, as ``Ledger.take_over``. Raises Refused [other-cluster] too."""
+        """Become the runner of a plan. Raises as ``Ledger.take_over``, and Refused [other-cluster]."""
         self._require_own_cluster(found.plan)
         return self.ledger.take_over(found.plan.id, who=self.who, now_ms=self.now_ms(), offset=found.offset)
 
     def release_new(self, runner: Runner) -> PlanSnapshot:
-        """Release a plan that was made just now.
+        """Release a new plan.
 
-        A refusal that comes before anything was moved closes the plan again: nothing is owed. Raises as ``go_on``.
+        If it is refused before any offset was moved, the plan is closed: then nothing is pending. Raises as ``go_on``.
         """
         try:
             return self.go_on(runner, as_planned=True)
@@ -138,10 +138,10 @@ class CatchupEngine:
     def go_on(
         self, runner: Runner, assumed: Mapping[Place, bool] | None = None, *, as_planned: bool = False
     ) -> PlanSnapshot:
-        """Bring a plan to ``released``, whatever became of it before; ``assumed`` is what ``--assume`` says.
+        """Bring a plan to ``released``, also after an interrupted release; ``assumed`` is from ``--assume``.
 
-        ``as_planned``: only while its group has the type that it had.
-        Raises Refused with the reason of ``decisions.resume`` or of ``hold``; Unreachable [outcome-unknown].
+        ``as_planned``: only if its group still has the type of the plan. Raises Refused with the reason of
+        ``decisions.resume`` or of ``hold``; Unreachable [outcome-unknown].
         """
         found = runner.found
         if found.plan.group is None or found.state.state not in (PlanState.PLANNED, PlanState.RELEASING):
@@ -158,7 +158,7 @@ class CatchupEngine:
         give_up: bool = False,
         assumed: Mapping[Place, bool] | None = None,
     ) -> Decision:
-        """Give a plan up, and move its group back where that is right; returns what was done. Raises as ``go_on``."""
+        """Cancel a plan and move its group back if possible; returns what was done. Raises as ``go_on``."""
 
         def decide(now: Situation) -> Decision:
             return decisions.cancel(now, accepted, give_up=give_up)
@@ -166,23 +166,23 @@ class CatchupEngine:
         found = runner.found
         if found.plan.group is None or found.state.state in (PlanState.PLANNED, PlanState.DONE, PlanState.CANCELLED):
             return self._done(runner, None, decide(Situation(found, runner.epoch.number)))
-        # Nothing is moved by --give-up either. But whoever was about to move must be out before it is said what is left
-        # to nobody.
+        # --give-up moves nothing either. But a run that was about to move offsets must be out of the group before the
+        # abandoned offsets are reported.
         return self._moved(runner, decide, assumed or {})
 
     def stop(self, found: PlanSnapshot) -> PlanSnapshot:
-        """End whoever works on a plan, and its workers; what they have delivered stays delivered."""
+        """End the plan's runner and its workers; what they have delivered remains delivered."""
         with self.take_over(found) as runner:
             runner.seen(SIGNED_OFF)
             return runner.found
 
     def sign_off(self, runner: Runner) -> None:
-        """Say that nobody works on it any more; where that can't be written it is seen half a minute later."""
+        """Write that no run works on the plan any more; if that fails, it shows half a minute later."""
         with suppress(KgroupError):
             runner.seen(SIGNED_OFF)
 
     def would(self, found: PlanSnapshot, decide: Decide, assumed: Mapping[Place, bool] | None = None) -> Decision:
-        """What a command would come to if it was done now: nobody is fenced, and nothing is changed."""
+        """What a command would do now, without fencing any run and without changes."""
         try:
             self._require_own_cluster(found.plan)
         except Refused as error:
@@ -190,21 +190,21 @@ class CatchupEngine:
         return self._decided(found.plan, decide, self._situation(found, 0, None, assumed or {}))
 
     def _decided(self, plan: CatchupPlan, decide: Decide, now: Situation) -> Decision:
-        """What is decided; no offsets are moved that mean nothing any more."""
+        """The decision; refused if a topic was recreated or deleted, because then its offsets mean nothing."""
         decision = decide(now)
         try:
             if isinstance(decision, Release | MoveBack):
                 self.require_same_topics(plan)
             elif isinstance(decision, Refuse) and decision.error.code == "twice":
-                self.require_sources(plan)  # else the refusal says that a resume delivers the rest
+                self.require_sources(plan)  # else the refusal would recommend a resume
         except (Refused, NotFound) as error:
             return Refuse(error)
         return decision
 
     def finish(self, runner: Runner, proof: Verification) -> None:
-        """Close a plan of which nothing is left to be delivered; what is lost is named, and stays lost.
+        """Close a plan that has nothing left to deliver; lost offsets are named in its state.
 
-        One whose results do not fit together stays open, and the ledger says why: no later run may prove it.
+        If the results contradict each other, the plan stays open with the reason: no later run may verify it.
         """
         note = dispute(proof)
         if note is not None and note != runner.found.state.note:
@@ -217,9 +217,9 @@ class CatchupEngine:
     def proof(
         self, found: PlanSnapshot, results: Iterable[ChunkResult] = (), since: CommitsSinceRelease | None = None
     ) -> Verification:
-        """What the ledger proves of a plan now, with what is lost by now and what comes twice (None: look now).
+        """The verification of a plan by the ledger, with current losses and duplicates; ``since`` None: read them now.
 
-        What can't be asked is left out: a proof of the past needs no broker's answer.
+        What cannot be read is left out: the verification of what was delivered needs no broker.
         """
         plan = found.plan
         starts: Mapping[Place, int] = {}
@@ -228,7 +228,7 @@ class CatchupEngine:
         return prove(found, results, log_starts=starts, twice=(since or self.since(found)).set_back)
 
     def since(self, found: PlanSnapshot) -> CommitsSinceRelease:
-        """What became of a group's offsets since its release."""
+        """What happened to a group's offsets since its release."""
         plan, position = found.plan, found.state.log_position
         if plan.group is None or position is None:
             return CommitsSinceRelease()
@@ -242,10 +242,10 @@ class CatchupEngine:
     def _moved(
         self, runner: Runner, decide: Decide, assumed: Mapping[Place, bool], *, as_planned: bool = False
     ) -> Decision:
-        """Decide while nobody else can move the group's offsets.
+        """Decide and execute under exclusive membership, so that no other client moves the group's offsets.
 
-        Where it can't be held, since it has members or something is gone, it is decided without moving any: a
-        predecessor's member is out by then all the same.
+        If that is not possible, because the group has members or something is deleted, only decisions that move no
+        offsets are executed. The member of an interrupted run is removed in any case.
         """
         found, inside = runner.found, False
         holding = hold(self.cluster, found.plan, as_planned=as_planned)
@@ -260,7 +260,7 @@ class CatchupEngine:
             decision = self._decided(found.plan, decide, self._seen(runner, assumed))
             moves = isinstance(decision, Release | MoveBack)
             if moves or (isinstance(decision, Refuse) and decision.error.code == error.code):
-                raise  # this one says who is there, or what is not
+                raise  # this error names the members, or what is missing
             return self._done(runner, None, decision)
         finally:
             self._tell_of(holding)
@@ -274,7 +274,7 @@ class CatchupEngine:
             )
 
     def _require_own_cluster(self, plan: CatchupPlan) -> None:
-        """A ledger that was mirrored has plans of another cluster, whose offsets mean nothing here."""
+        """Raise Refused for a plan of another cluster, as in a mirrored ledger: its offsets mean nothing here."""
         here = self.cluster.ref.cluster_id
         if plan.cluster_id is not None and here is not None and plan.cluster_id != here:
             raise Refused(
@@ -285,7 +285,7 @@ class CatchupEngine:
             )
 
     def require_same_topics(self, plan: CatchupPlan) -> None:
-        """Offsets of a topic that was made anew mean nothing. Raises Refused [topic-recreated]."""
+        """Raise Refused [topic-recreated] if a topic of the plan was recreated: its offsets mean nothing."""
         now = topic_ids(self.cluster, {item.topic for item in plan.ranges})
         for item in plan.ranges:
             known = now.get(item.topic)
@@ -297,9 +297,9 @@ class CatchupEngine:
                 )
 
     def require_sources(self, plan: CatchupPlan) -> None:
-        """Raise where nothing more can be delivered: NotFound for a topic that was deleted; as ``require_same_topics``.
+        """Raise if nothing more can be delivered: NotFound for a deleted topic; as ``require_same_topics``.
 
-        A topic that may not be seen may be there.
+        A topic that is not visible to this user counts as existing.
         """
         for topic, layout in self.cluster.layouts({item.topic for item in plan.ranges}).items():
             if isinstance(layout, NotFound):
@@ -316,7 +316,7 @@ class CatchupEngine:
     def _situation(
         self, found: PlanSnapshot, epoch: int, holding: ExclusiveMembership | None, assumed: Mapping[Place, bool]
     ) -> Situation:
-        """What is known; without ``holding`` somebody may be in the group, which is looked up."""
+        """Everything that a decision needs; without ``holding`` it checks for other members of the group."""
         plan, position = found.plan, found.state.log_position
         if plan.group is None:
             return Situation(found, epoch)
@@ -376,7 +376,7 @@ class CatchupEngine:
             case Close(restores=restores, refused=refused):
                 if restores and holding is not None:
                     check(holding, restores)
-                    runner.seen(self.now_ms())  # nothing is committed by whom the ledger has fenced
+                    runner.seen(self.now_ms())  # a run that the ledger has fenced must not commit
                     carry_out(holding, restores)
                 states.write(PlanState.CANCELLED, note=decision.note)
                 if refused is not None:

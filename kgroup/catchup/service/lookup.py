@@ -1,4 +1,4 @@
-"""What the verbs of a catch-up share: the cluster and its ledger, and finding a plan by its id or its group."""
+"""Shared by the catch-up verbs: opens the cluster and its ledger, and finds a plan by its id or its group."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _COMMAND = re.compile(
     r"kgroup catchup (?:list|(?:start|show|stop|resume|cancel) (?:'[^']*'|(?!-)[^\s';:,]+))"
     r"(?: --(?:execute|give-up|release-only|accept twice|to-topic TOPIC))*"
 )
-"""A command line within a sentence: what may follow is no word of a sentence."""
+"""A command line within a sentence; it ends before the next word that is not one of its options."""
 _SOON_S = 2.0
 
 
 @contextmanager
 def opened(run: Invocation, topic: str | None) -> Iterator[CatchupEngine]:
-    """The cluster and its ledger, open while the block runs. Raises what connecting does."""
+    """The cluster and its ledger, open within the block. Raises what connecting raises."""
 
     def on_wait(seconds: float) -> None:
         run.reporter.event(
@@ -60,30 +60,30 @@ def opened(run: Invocation, topic: str | None) -> Iterator[CatchupEngine]:
 
 
 def in_full(run: Invocation, error: E) -> E:
-    """The same error, whose hint can be pasted: with the connection and the ledger as they were typed."""
+    """The same error, with a hint that can be pasted: it has the connection and ledger options of this run."""
     if error.hint is not None:
         error.hint = with_connection(run, error.hint)
     return error
 
 
 def with_connection(run: Invocation, text: str) -> str:
-    """A sentence whose ``kgroup catchup`` commands are for the same cluster and the same ledger."""
+    """The text, with the connection and ledger options added to its ``kgroup catchup`` commands."""
     more = run.command(*ledger_said(run)).removeprefix("kgroup")
 
     def whole(found: re.Match[str]) -> str:
-        has_some = text.startswith(" -", found.end())  # it was made with them
+        has_some = text.startswith(" -", found.end())  # the command was built with the options
         return found[0] if has_some else found[0] + more
 
     return _COMMAND.sub(whole, text)
 
 
 def ledger_said(run: Invocation) -> tuple[str, ...]:
-    """``--ledger-topic``, where it was typed."""
+    """``--ledger-topic`` and its value, if the user typed it."""
     return run.options.get("--ledger-topic", ())
 
 
 def listed(run: Invocation, engine: CatchupEngine, patience_s: float = PATIENCE_S) -> PlanListing:
-    """All plans, for people; what could not be read is said. An open transaction is waited for ``patience_s``."""
+    """All plans, for display; unreadable ones are reported. It waits ``patience_s`` for an open transaction."""
     listing = engine.ledger.list(patience_s=patience_s)
     if listing.hidden is not None:
         run.reporter.note(f"{listing.hidden.message}: what is newer than that can't be seen yet")
@@ -93,10 +93,9 @@ def listed(run: Invocation, engine: CatchupEngine, patience_s: float = PATIENCE_
 
 
 def running_plan(run: Invocation, engine: CatchupEngine, text: str) -> PlanSnapshot:
-    """The plan that is to be stopped, as ``found_plan``, but not after what its own workers may have hanging open.
+    """The plan to be stopped, as ``found_plan``, but without waiting for transactions of the plan's own workers.
 
-    They may hide for a minute what the ledger says of it; whoever ends them need not know that. Where it is not open as
-    far as can be seen, all is waited for.
+    They may hide the newest records for a minute, which a stop does not need. If no open plan is visible, it waits.
     """
     with suppress(NotFound, UsageError):
         found = _meant(engine, text, listed(run, engine, _SOON_S), finished=True)
@@ -106,10 +105,10 @@ def running_plan(run: Invocation, engine: CatchupEngine, text: str) -> PlanSnaps
 
 
 def found_plan(run: Invocation, engine: CatchupEngine, text: str, *, finished: bool = False) -> PlanSnapshot:
-    """The plan that is meant: by its id, or by its group while that is unambiguous.
+    """The plan with this id, or the plan of this group if there is only one.
 
-    A group's open plan goes before finished ones, which count only where ``finished``. Raises NotFound with near
-    misses, UsageError where several are meant.
+    Open plans have priority over finished ones, which count only with ``finished``. Raises NotFound with similar names,
+    and UsageError if several plans match.
     """
     return _meant(engine, text, listed(run, engine), finished=finished)
 

@@ -1,6 +1,6 @@
-"""Open catch-up plans of groups, for verbs that are about something else: what is owed, a lag of 0 does not show.
+"""Pending catch-ups of groups, for all other verbs: a lag of 0 does not show what is pending.
 
-The ledger is read only where there is one, and never waited for.
+The ledger is read only if it exists, and at most ``_PATIENCE_S`` is spent waiting for open transactions.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 _MARKED = "kgroup cu-"
 _PATIENCE_S = 0.3
 _EVERY_S = 30.0
-"""How often --watch reads the ledger, where there is one: it takes longer than all other questions."""
+"""How often --watch reads the ledger, if there is one: this takes longer than all other requests."""
 
 
 def ledger_topic(named: str | None) -> str:
-    """The ledger's topic: option, then KGROUP_LEDGER_TOPIC, then ``_kgroup_ledger``."""
+    """The ledger's topic: the option, else KGROUP_LEDGER_TOPIC, else ``_kgroup_ledger``."""
     return named or os.environ.get("KGROUP_LEDGER_TOPIC") or LEDGER_TOPIC
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerReading:
-    """What the ledger says: the open plans by group, and all of it, None where it was not read.
+    """The content of the ledger: open plans by group, and the whole listing, None if it was not read.
 
-    ``missing`` is why a plan may not be in it, ``unknown`` why there may be more open plans; None: there are not.
+    ``missing`` is why a plan may not be in it. ``unknown`` is why there may be more open plans; None: there are none.
     """
 
     open: Mapping[str, list[VerifiedPlan]]
@@ -49,8 +49,8 @@ class LedgerReading:
     unknown: str | None = None
 
     def unledgered(self, group: Group) -> tuple[Unledgered, ...]:
-        """The releases that the group's commits show, and the ledger does not have."""
-        # Imported here: nearly no group has one.
+        """The releases that the group's commits show and the ledger does not contain."""
+        # Imported here: very few groups have such a release.
         from kgroup.catchup.unrecorded_releases import find_unledgered
 
         if self.listing is None:
@@ -59,19 +59,19 @@ class LedgerReading:
 
 
 def read_books(run: Invocation, cluster: Cluster) -> LedgerReading:
-    """What the ledger says of all groups; what can't be read of it is noted.
+    """The ledger's content for all groups; what cannot be read is reported as a note.
 
-    It costs a request where there is no ledger. Who may not DESCRIBE the ledger is not told whether there is one, so
-    that is unknown too.
+    Without a ledger it costs one request. Without DESCRIBE on the topic the broker does not show whether a ledger
+    exists, so the result is unknown.
     """
     topic = ledger_topic(None)
     try:
         layout = cluster.layouts([topic]).get(topic)
-        if layout is None or isinstance(layout, NotFound):  # most clusters have none
+        if layout is None or isinstance(layout, NotFound):  # most clusters have no ledger
             return LedgerReading({}, None, f"there is no ledger {topic}")
         if isinstance(layout, KgroupError):
             raise layout
-        # Imported here: nearly no group has one.
+        # Imported here: very few groups have such a release.
         from kgroup.catchup.ledger.ledger import Ledger
         from kgroup.catchup.plan_state import VerifiedPlan
         from kgroup.catchup.verification import prove
@@ -98,16 +98,16 @@ def read_books(run: Invocation, cluster: Cluster) -> LedgerReading:
 
 
 def has_mark(group: Group) -> bool:
-    """Whether a commit of the group bears a mark of a release, before anything else is asked."""
+    """Whether a commit of the group has the tag of a catch-up; needs no request."""
     return any(item.commit is not None and item.commit.metadata.startswith(_MARKED) for item in group.partitions)
 
 
 @dataclass(frozen=True, slots=True)
 class PendingCatchups:
-    """What open catch-ups owe, by group: ``lines`` for the pages, ``owing`` for json and yaml.
+    """What is pending, by group: ``lines`` for pages, ``owing`` for json and yaml.
 
-    ``notes`` are the same lines, for where neither has room for them. ``unknown`` is why a group that is in none of
-    them may be owed something all the same; None: it is not. ``on_page`` is whether the page has room for that.
+    ``notes`` are the same lines for formats without a place for them. ``unknown`` is why a group that is in none of
+    them may have a pending catch-up; None: it has none. ``on_page`` is whether the page has a place for that.
     """
 
     lines: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -122,17 +122,17 @@ class PendingCatchups:
         return {group: self.lines.get(group, otherwise) for group in groups}
 
     def owing_of(self, groups: Iterable[str]) -> dict[str, Sequence[Mapping[str, Any]] | None]:
-        """The JSON form of these groups; None: can't be told."""
+        """The JSON form for these groups; None: unknown."""
         return {group: self.owing.get(group, None if self.unknown else ()) for group in groups}
 
     @classmethod
     def read(cls, run: Invocation, books: LedgerReading, groups: Iterable[Group], *, on_page: bool) -> PendingCatchups:
-        """Of all groups at once. ``on_page``: what is shown to people has room for it."""
+        """Compute it for all groups at once. ``on_page``: the page has a place for it."""
         lost = {group.name: rows for group in groups if has_mark(group) and (rows := books.unledgered(group))}
         plans, unknown = books.open, books.unknown
         if not plans and not lost:
             return cls(unknown=unknown, on_page=on_page)
-        # Imported here: nearly no group has one.
+        # Imported here: very few groups have such a release.
         from kgroup.catchup.plan_state import owed_documents, owed_lines
 
         names = {*plans, *lost}
@@ -159,20 +159,20 @@ class PendingCatchups:
         return cls(notes=lines, unknown=unknown)
 
     def note(self, run: Invocation, groups: Iterable[str]) -> None:
-        """Say of these groups what the output has no place for."""
+        """Report for these groups what the output has no place for."""
         for group in groups:
             if lines := self.notes.get(group):
                 run.reporter.note(f"{group}: owed: {'; '.join(lines)}")
 
 
 class PendingCatchupsCache:
-    """What one look of ``--watch`` leaves for the next."""
+    """Caches the ledger between the refreshes of ``--watch``."""
 
     def __init__(self) -> None:
         self._read: tuple[float, LedgerReading] | None = None
 
     def read(self, run: Invocation, cluster: Cluster, groups: Iterable[Group], *, on_page: bool) -> PendingCatchups:
-        """What catch-ups owe, by the ledger as it was read last, or is read now."""
+        """The pending catch-ups, from the ledger as last read; it is read again after ``_EVERY_S``."""
         now_s = time.monotonic()
         if self._read is None or now_s - self._read[0] >= _EVERY_S:
             self._read = (now_s, read_books(run, cluster))

@@ -1,4 +1,4 @@
-"""What a verb that changes groups says of the catch-ups that are pending for them."""
+"""Warnings about pending catch-ups, for verbs that change groups."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kgroup.support.units import plural
 
 
 def warn_of_plans(run: Invocation, cluster: Cluster, plan: ChangePlan) -> None:
-    """Say of each group that is about to be changed what a catch-up still owes to it, or may owe."""
+    """Warn about what is pending, or may be, for each group that is about to be changed."""
     names = frozenset(plan.concerned)
     if not names:
         return

@@ -1,6 +1,6 @@
-"""Reading what a gap is made of: the group's commits, the logs behind them, and the consumer's last minutes.
+"""Reads what determines a gap: the group's commits, the partitions' logs, and the consumer's last minutes.
 
-A few requests for any number of partitions, but for the time of each partition's first record, which has to be read.
+A few requests serve any number of partitions; only the first record of each must be read, for its time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kgroup.support.errors import KgroupError, NotFound
 _PAST_BUDGET_S = 1.5
 _RATE_BUDGET_S = 1.0
 _RATE_RECORDS = 20_000
-"""How much of the log's end is looked at for the pace of a group's last commits: some megabytes."""
+"""How many records at the end of ``__consumer_offsets`` are read for the rate of the last commits: some megabytes."""
 
 _RATE_SPAN_MS = 60_000
 _GROWTH_SPAN_MS = 60_000
@@ -32,7 +32,7 @@ _COMPACTED = "compact"
 
 @dataclass(frozen=True, slots=True)
 class GapInput:
-    """A gap, and what it was made from; ``notes`` say what could not be read.
+    """A gap and what it was computed from; ``notes`` are about unreadable parts.
 
     ``faults`` are why the logs of partitions could not be read.
     """
@@ -45,15 +45,15 @@ class GapInput:
 
     @property
     def growth_per_s(self) -> float:
-        """Offsets that are written in a second to the partitions of the gap, as far as that is known."""
+        """Offsets per second written to the partitions of the gap; partitions with an unknown rate are left out."""
         facts = (self.logs.get(item.place) for item in self.gap.ranges)
         return sum(log.growth_per_s or 0.0 for log in facts if log is not None)
 
 
 def look(cluster: Cluster, group: Group | None, wish: GapRequest, now_ms: int) -> GapInput:
-    """The gap as it is now. ``group`` is None, or not looked at, where ranges are named.
+    """The gap now. ``group`` is None, or ignored, if ranges are named.
 
-    Raises what the questions to the cluster raise; what can't be read of one partition is a row of the gap.
+    Raises what requests to the cluster raise; an error of one partition is a row of the gap.
     """
     if wish.ranges:
         group = None
@@ -73,14 +73,14 @@ def look(cluster: Cluster, group: Group | None, wish: GapRequest, now_ms: int) -
 
 
 def log_starts(cluster: Cluster, places: Iterable[Place]) -> dict[Place, int]:
-    """Where the logs of these partitions begin now; one that can't be asked is left out."""
+    """The current log start offsets of these partitions; unreadable ones are left out."""
     wanted = sorted(set(places))
     found = cluster.positions(cluster.layouts({topic for topic, _ in wanted}), wanted) if wanted else {}
     return {place: log.start.offset for place, log in found.items() if not isinstance(log, KgroupError)}
 
 
 def topic_ids(cluster: Cluster, topics: Iterable[str]) -> dict[str, str | None]:
-    """The ids of topics as they are now, None where the broker gives none; topics that are gone are left out."""
+    """The current ids of topics, None if the broker has none; deleted topics are left out."""
     found = cluster.layouts(topics)
     return {topic: layout.id for topic, layout in found.items() if isinstance(layout, TopicLayout)}
 
@@ -94,10 +94,10 @@ def _topics(group: Group | None, wish: GapRequest) -> set[str]:
 
 
 def _require_named(layouts: Mapping[str, TopicLayout | KgroupError], wish: GapRequest) -> None:
-    """A range that was named has to be there, and a topic to be seen: raise what is the matter with it."""
+    """Raise the error of a topic that cannot be read, and of a named range that does not exist."""
     for choice in wish.topics:
         layout = layouts.get(choice.topic)
-        if isinstance(layout, KgroupError) and not isinstance(layout, NotFound):  # that may be a row beside others
+        if isinstance(layout, KgroupError) and not isinstance(layout, NotFound):  # NotFound may be a row among others
             raise type(layout)(f"--topic {choice.topic}: {layout.message}", hint=layout.hint, code=layout.code)
     for item in wish.ranges:
         layout = layouts.get(item.topic)
@@ -121,7 +121,7 @@ def _places(layouts: Mapping[str, TopicLayout | KgroupError], wish: GapRequest) 
 
 
 def _told(group: Group, faults: Mapping[Place, KgroupError]) -> Group:
-    """The same group, with why a partition's log could not be read."""
+    """The same group, with the errors of partitions whose logs could not be read."""
     partitions = tuple(
         replace(item, error=faults[item.topic, item.partition].message)
         if (item.topic, item.partition) in faults
@@ -133,7 +133,7 @@ def _told(group: Group, faults: Mapping[Place, KgroupError]) -> Group:
 
 @dataclass(frozen=True, slots=True)
 class _Past:
-    """What ``__consumer_offsets`` tells of a group that has stopped."""
+    """What ``__consumer_offsets`` shows about a group that has stopped."""
 
     stopped_ms: int | None = None
     commits: Mapping[Place, LastCommit] = field(default_factory=dict)
@@ -161,9 +161,9 @@ def _last_commits(cluster: Cluster, group: str) -> Sequence[CommitRecord]:
 
 
 def _rates(commits: Iterable[CommitRecord]) -> dict[Place, float]:
-    """Offsets a second between the last commits of each partition: those of its last minute.
+    """Offsets per second between the commits of the last minute of each partition.
 
-    What lies before a commit of kgroup's own is another life of the group.
+    Commits before one of kgroup's own are ignored: they are from before a release.
     """
     by_place: dict[Place, list[tuple[int, int]]] = {}
     for record in commits:
@@ -183,7 +183,7 @@ def _rates(commits: Iterable[CommitRecord]) -> dict[Place, float]:
 
 
 class _Reading:
-    """The logs of the partitions, and where the moments that matter lie in them."""
+    """The logs of the partitions, and their offsets at the relevant times."""
 
     def __init__(
         self,
@@ -207,7 +207,7 @@ class _Reading:
         }
         then: dict[Place, int] = {}
         for place, view in self._views.items() if past.stopped_ms is not None else ():
-            # The times of producers prove nothing: one clock that is ahead, and there was more than it seems.
+            # Times of producers prove nothing: a clock that is ahead makes the log end then look too low.
             by_broker = (keeping.settings.get(place[0]) or {}).get(_TIMES) == "LogAppendTime"
             there = self._at(place, past.stopped_ms) if by_broker else None
             then[place] = view.end if there is None else there
@@ -217,7 +217,7 @@ class _Reading:
         return None if moment_ms is None else self._views[place].at_times[self._columns[moment_ms]]
 
     def choice(self, wish: GapRequest) -> GapSelection:
-        """The wish, its moments found in the logs."""
+        """The request, with its times as offsets."""
         return GapSelection(
             wish.topics, wish.ranges, wish.missing, self._found(wish.skip_before_ms), self._found(wish.until_ms)
         )
@@ -230,7 +230,7 @@ class _Reading:
 
 
 def _without_log(layouts: Mapping[str, TopicLayout | KgroupError], group: Group | None) -> dict[Place, KgroupError]:
-    """Partitions that the group has committed, and that are not there (any more)."""
+    """Partitions that the group has committed and that do not exist (any more)."""
     found: dict[Place, KgroupError] = {}
     for item in () if group is None else group.partitions:
         layout = layouts.get(item.topic)

@@ -1,8 +1,8 @@
-"""Moving the offsets of a group that is held: to the head, and back into its gap.
+"""Moves the offsets of a group under exclusive membership: to the log end, and back into its gap.
 
-What is decided elsewhere (``kgroup.catchup.decisions``) is carried out here, in one order: the ledger says what will
-be done, and only when that is committed there is a commit sent, as the member that holds the group (DESIGN.md 4.3).
-Whoever is fenced, refused or no longer alone stops where it is: its successor finds out how far it came.
+``kgroup.catchup.decisions`` decides; this module executes, in a fixed order. First the planned state is committed to
+the ledger. Then the offsets are committed, as the only member of the group (DESIGN.md 4.3). A run that is fenced,
+refused or no longer the only member stops at once; the next runner finds out how far it came.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ _NAMED = 5
 
 
 class LedgerWriter(Protocol):
-    """Who works on a plan: has fenced its predecessors, and has its epoch in the ledger."""
+    """The runner of a plan: it has fenced the previous ones, and its epoch is in the ledger."""
 
     @property
     def epoch(self) -> RunnerEpoch:
-        """Its own."""
+        """The runner's own epoch."""
 
     def write(self, *values: StateRecord) -> None:
-        """Return when they are committed. Raises Refused [superseded] where another run has taken the plan over."""
+        """Write and return after the commit. Raises Refused [superseded] if another run has taken over the plan."""
 
 
 class StateWriter:
-    """The states of a plan, written one after the other; ``record`` is what the ledger says now.
+    """Writes the states of a plan one after the other; ``record`` is the current one in the ledger.
 
     ``now_ms`` is the clock.
     """
@@ -57,7 +57,7 @@ class StateWriter:
         moving: MoveBack | None = None,
         note: str | None = None,
     ) -> None:
-        """Let the ledger say ``state``. Raises Refused [superseded], and what the ledger does."""
+        """Write ``state`` to the ledger. Raises Refused [superseded], and what the ledger raises."""
         record = next_state(
             self.record,
             state,
@@ -72,42 +72,42 @@ class StateWriter:
         self.record = record
 
     def again(self) -> None:
-        """Let the ledger say what it says. Raises Refused [superseded], which is what this is for."""
+        """Write the current state again, to raise Refused [superseded] if another run has taken over."""
         self.write(self.record.state)
 
 
 def first_release(plan: CatchupPlan, epoch: int) -> Release:
-    """The release of a plan of which nothing was released yet: each partition from where it was to its end."""
+    """The first release of a plan: each partition from its commit to its end."""
     return Release(
         tuple(OffsetMove(*item.place, item.before, (at_end(plan, item, epoch),)) for item in plan.ranges), None
     )
 
 
 def release_plan(cluster: ChangingCluster, plan: CatchupPlan, states: StateWriter) -> None:
-    """Hold the plan's group, release all of it, leave; the time that this takes does not depend on the gap.
+    """Join the plan's group, release all partitions, and leave; the time does not depend on the size of the gap.
 
-    Raises what ``ChangingCluster.hold`` and ``release`` do.
+    Raises as ``ChangingCluster.hold`` and ``release``.
     """
     with hold(cluster, plan) as holding:
         release(cluster, holding, first_release(plan, states.epoch), states)
 
 
 def hold(cluster: ChangingCluster, plan: CatchupPlan, *, as_planned: bool = True) -> ExclusiveMembership:
-    """A block in which nobody else moves the offsets of the plan's group, nor reads its partitions as its member.
+    """Exclusive membership of the plan's group, as a block: no other client can move its offsets or read as its member.
 
-    ``as_planned`` is whether the group has to have the type that it had when the plan was made: one that goes on with a
-    plan takes it as it is, for the application may have come back with another protocol meanwhile.
+    ``as_planned`` is whether the group must have the type that it had when the plan was made. A resume passes False,
+    because the application may have returned with another protocol.
     """
     kind = type_of(plan) if as_planned else None
     return cluster.hold(group_of(plan), kind, [item.place for item in plan.ranges])
 
 
 def release(cluster: Cluster, holding: ExclusiveMembership, step: Release, states: StateWriter) -> None:
-    """Move partitions to the head, in a group that is held; the ledger says ``releasing``, then ``released``.
+    """Move partitions to their ends under exclusive membership; the ledger gets ``releasing``, then ``released``.
 
-    Raises Refused [moved-since] where a commit is not what the step was made for: nothing is changed then. Raises
-    Refused [superseded] or [not-empty], Unreachable [outcome-unknown], or what is wrong with one partition: then the
-    history of the group's commits tells what was moved.
+    Raises Refused [moved-since] if a commit differs from the one that the step expects; then nothing is changed. Raises
+    Refused [superseded] or [not-empty], Unreachable [outcome-unknown], or the error of one partition; then the history
+    of the group's commits shows what was moved.
     """
     check(holding, step.moves)
     noted = cluster.end_of_commits(holding.group) if step.log_position is None else step.log_position
@@ -117,10 +117,10 @@ def release(cluster: Cluster, holding: ExclusiveMembership, step: Release, state
 
 
 def move_back(holding: ExclusiveMembership, step: MoveBack, states: StateWriter) -> None:
-    """Move partitions back, in a group that is held; the ledger says ``cancelling``, then ``cancelled``.
+    """Move partitions back under exclusive membership; the ledger gets ``cancelling``, then ``cancelled``.
 
-    Raises as ``release``. ``cancelling`` is written even where the ledger says it already, and then with the targets
-    that it has: nothing is committed by whom the ledger has fenced.
+    Raises as ``release``. ``cancelling`` is written even if it is the current state, and then with the same targets: a
+    run that the ledger has fenced must not commit.
     """
     check(holding, step.moves)
     states.write(PlanState.CANCELLING, moving=step if step.write else None)
@@ -129,7 +129,7 @@ def move_back(holding: ExclusiveMembership, step: MoveBack, states: StateWriter)
 
 
 def check(holding: ExclusiveMembership, moves: Iterable[OffsetMove]) -> None:
-    """Raise Refused [moved-since] unless every partition stands where the step that was decided found it."""
+    """Raise Refused [moved-since] unless every partition has the commit that the decision was based on."""
     found = standing(holding)
     moved = [(move, found.get(move.place)) for move in moves if found.get(move.place) != move.stands]
     if not moved:
@@ -155,13 +155,13 @@ def _carry_out(holding: ExclusiveMembership, moves: Iterable[OffsetMove], states
     try:
         carry_out(holding, moves)
     except Refused as error:
-        if error.code == "moved-since":  # by another run of kgroup, if one has taken over
+        if error.code == "moved-since":  # moved by another kgroup run, if one has taken over
             states.again()
         raise
 
 
 def carry_out(holding: ExclusiveMembership, moves: Iterable[OffsetMove]) -> None:
-    """Commit, each partition's commits one after the other, and read back what stands then. Raises as ``release``."""
+    """Commit, each partition's commits one after the other, and read the result back. Raises as ``release``."""
     moves = tuple(moves)
     holding.alone()
     for turn in range(max((len(move.commits) for move in moves), default=0)):
@@ -177,15 +177,14 @@ def carry_out(holding: ExclusiveMembership, moves: Iterable[OffsetMove]) -> None
 
 
 def standing(holding: ExclusiveMembership) -> Mapping[Place, Commit | KgroupError]:
-    """What is committed now; a KgroupError where an open transaction is about to commit."""
+    """The current commits; a KgroupError for a partition with a pending transactional commit."""
     return holding.committed()
 
 
 def read_history(cluster: Cluster, plan: CatchupPlan, position: int | None, budget_s: float) -> ReleaseHistory:
-    """The commits of a plan's group since the position that ``releasing`` noted: evidence of what was moved.
+    """The commits of a plan's group since the position noted in ``releasing``: evidence of what was moved.
 
-    It is read for ``budget_s`` at most; why that is not all of it is in ``unread``. ``position`` None: nothing was
-    noted, hence nothing moved.
+    It reads for at most ``budget_s`` (then ``unread`` is set). ``position`` None: none was noted, so nothing moved.
     """
     if position is None:
         return ReleaseHistory(())
@@ -193,7 +192,7 @@ def read_history(cluster: Cluster, plan: CatchupPlan, position: int | None, budg
 
 
 def history_of(found: CommitHistory) -> ReleaseHistory:
-    """The same for those who judge it. A commit of an open transaction may still come: that makes it unreadable."""
+    """The same as a ReleaseHistory. A pending transactional commit makes it ``unread``, as it may still count."""
     unread = found.unread
     if unread is None and found.open:
         first = found.open[0]
@@ -202,7 +201,7 @@ def history_of(found: CommitHistory) -> ReleaseHistory:
 
 
 def group_of(plan: CatchupPlan) -> str:
-    """Whose offsets the plan moves. Raises ValueError for a plan that moves none."""
+    """The group whose offsets the plan moves. Raises ValueError if it moves none."""
     if plan.group is None:
         raise ValueError(f"{plan.id} moves no group")
     return plan.group

@@ -1,4 +1,4 @@
-"""A replay: where the records of a plan go, its tasks, and what came of them. Spark is imported where it is started."""
+"""A replay: its options, its delivery, its tasks and their results. Spark is imported only when it is started."""
 
 from __future__ import annotations
 
@@ -30,26 +30,25 @@ if TYPE_CHECKING:
     from kgroup.catchup.spark.session import DriverSession
 
 DEAD_LETTERS = "dead-letter-topic"
-"""The option of a Delivery that names it: whoever resumes need not say it again."""
+"""The option of a Delivery that names the dead-letter topic, so that a resume need not name it again."""
 
 WHERE = "where"
-"""The option of a Delivery that says in Spark SQL which records are wanted: it decides what is delivered."""
+"""The option of a Delivery with the filter in Spark SQL; it decides which records are delivered."""
 
 NO_RATE = "none"
-"""``--rate none``: no limit, where the plan keeps one."""
+"""``--rate none``: no limit, even if the plan has one."""
 
 HANDLERS = ("command", "python")
-"""Sinks that hand records to somebody else's code, several at a time where ``--lanes`` says so."""
+"""Sinks that pass records to the user's code, several at a time with ``--lanes``."""
 
 _SIGN_EVERY_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayOptions:
-    """What the user said of a replay.
+    """What the user specified about a replay.
 
-    ``sink`` and ``order`` are None where nothing was said: as the ledger has them, or with order ``partition``.
-    ``options`` are the sink's.
+    ``sink`` and ``order`` None: as in the ledger, else order ``partition``. ``options`` are the sink's.
     """
 
     sink: str | None = None
@@ -59,22 +58,22 @@ class ReplayOptions:
     rate: RateLimit | None = None
     spark: SparkSettings = field(default_factory=SparkSettings)
     latest: bool = False
-    """Only the newest record of each key (``--latest-per-key``); False where nothing was said."""
+    """Only the newest record of each key (``--latest-per-key``); False if not given."""
     tuning: Mapping[str, str] = field(default_factory=dict)
-    """What ``handling`` and ``rate`` were read from, as typed: kept with the plan (``Delivery.tuning``)."""
+    """The texts of ``handling`` and ``rate`` as the user typed them, kept with the plan (``Delivery.tuning``)."""
 
     @classmethod
     def tuned(cls, tuning: Mapping[str, str], **more: Any) -> ReplayOptions:
-        """With ``handling`` and ``rate`` as these texts say. Raises UsageError for what has no meaning."""
+        """Parses ``handling`` and ``rate`` from these texts. Raises UsageError for invalid values."""
         return cls(handling=_handling(tuning), rate=_rate(tuning), tuning=tuning, **more)
 
     def with_kept(self, delivery: Delivery) -> ReplayOptions:
-        """With what the plan keeps of how fast and how often, where this run says nothing else."""
+        """These options, with the plan's speed and retries where this run does not set them."""
         tuning = {**delivery.tuning, **self.tuning}
         return replace(self, handling=_handling(tuning), rate=_rate(tuning), tuning=tuning) if tuning else self
 
     def check_lanes(self) -> None:
-        """Raise UsageError for ``--lanes`` where handlers can't work at the same time: it would be ignored."""
+        """Raise UsageError for ``--lanes`` if handlers cannot work in parallel: it would be ignored."""
         if self.sink is None or self.handling.lanes == 1:
             return
         if self.sink not in HANDLERS:
@@ -87,7 +86,7 @@ class ReplayOptions:
 
     @property
     def where(self) -> str | None:
-        """Which records are wanted, in Spark SQL; None: all."""
+        """The filter in Spark SQL; None: all records."""
         return (self.options or {}).get(WHERE)
 
     @property
@@ -97,11 +96,11 @@ class ReplayOptions:
 
     @property
     def at_once(self) -> int:
-        """How many tasks run at a time, as far as that is known."""
+        """The number of tasks that run at the same time; 8 if unknown."""
         return self._slots or 8
 
     def share_of(self, tasks: int) -> RateLimit | None:
-        """The part of the rate that each of so many tasks may have: all of them may run where nothing limits that."""
+        """Each task's share of the rate. If the number of parallel tasks is unknown, all may run at once."""
         return share(self.rate, min(tasks, self._slots or tasks))
 
     @property
@@ -111,25 +110,25 @@ class ReplayOptions:
 
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
-    """What came of the tasks of one run: counted by them, refused, and why some have failed."""
+    """The results of the tasks of one run: their counts, the records that were refused, and failures."""
 
     counted: tuple[ChunkResult, ...]
     stopped: tuple[Stopped, ...]
     failures: tuple[KgroupError, ...]
     took_s: float
     progress: tuple[ChunkProgress, ...] = ()
-    """What the ledger has of the tasks' chunks, or has to get where a task can't write it itself."""
+    """The progress of the tasks' chunks: already in the ledger, or to be written if a task cannot write it itself."""
 
 
 _KEPT = (DEAD_LETTERS, WHERE)
-"""Options of every sink: another one has them too, where they are not said anew."""
+"""Options of every sink: they are kept for another sink, unless given again."""
 
 
 def delivery_of(found: PlanSnapshot, wanted: ReplayOptions, typed: str | None = None) -> Delivery:
-    """Where a plan's records go: as the ledger says, or as is wanted now, as long as nothing of it is delivered.
+    """The delivery of a plan: the ledger's, or as specified now if no record is delivered yet.
 
-    ``typed`` is the command line that a hint adds to. Raises Refused [no-sink] where nobody ever said, [sink-set] where
-    something else was said before.
+    ``typed`` is the command line that a hint extends. Raises Refused [no-sink] if no sink was ever given, [sink-set] if
+    it differs from the ledger's after records were delivered.
     """
     plan, known = found.plan, found.delivery
     if known is None:
@@ -163,7 +162,7 @@ def delivery_of(found: PlanSnapshot, wanted: ReplayOptions, typed: str | None = 
 
 
 def _fitting(tuning: Mapping[str, str], before: str, sink: str, order: Order, *, latest: bool) -> dict[str, str]:
-    """What of a plan's tuning still has a meaning where its records go elsewhere, or in another order."""
+    """The part of a plan's tuning that still applies after a change of the sink or the order."""
     kept = {name: text for name, text in tuning.items() if sink == before or name == "rate"}
     if order is Order.PARTITION and not latest:
         kept.pop("lanes", None)
@@ -171,7 +170,7 @@ def _fitting(tuning: Mapping[str, str], before: str, sink: str, order: Order, *,
 
 
 def new_delivery(plan: CatchupPlan, wanted: ReplayOptions) -> Delivery:
-    """Where the records of a plan go, of which nobody has said it before; ``wanted`` names a sink."""
+    """The delivery of a plan that has none yet; ``wanted`` names a sink."""
     assert wanted.sink is not None
     return _new(plan, wanted.sink, dict(wanted.options or {}), wanted)
 
@@ -216,7 +215,7 @@ def _duration(tuning: Mapping[str, str], name: str, usual: float) -> float:
 
 
 def _rate(tuning: Mapping[str, str]) -> RateLimit | None:
-    """None: no limit, which ``none`` says of a plan that keeps one."""
+    """The rate limit; None: no limit, also for the text ``none``."""
     text = tuning.get("rate", NO_RATE)
     return None if text == NO_RATE else parse_rate(text)
 
@@ -230,7 +229,7 @@ def specs(
     config: Mapping[str, Any],
     timeout_s: float,
 ) -> list[TaskSpec]:
-    """The tasks that have something left to do."""
+    """The tasks that are not finished."""
     plan = found.plan
     left = {chunk.number for chunk in unfinished(plan, found.progress)}
     left.update(unfinished_buckets(plan, delivery, found.progress))
@@ -261,7 +260,7 @@ def specs(
 
 
 def by_key(found: PlanSnapshot, delivery: Delivery, tasks: Sequence[TaskSpec], wanted: ReplayOptions) -> ByKey:
-    """What readers and tasks are told where only the newest record of each key is delivered."""
+    """The input of readers and tasks for ``--latest-per-key``."""
     plan = found.plan
     left = frozenset(unfinished_buckets(plan, delivery, found.progress))
     first = numbers(plan, delivery).start
@@ -269,7 +268,7 @@ def by_key(found: PlanSnapshot, delivery: Delivery, tasks: Sequence[TaskSpec], w
 
 
 class ReplayRun:
-    """One run of a plan's tasks, while its runner leaves signs of life; ``now_ms`` is the clock."""
+    """One run of a plan's tasks, with heartbeats of its runner; ``now_ms`` is the clock."""
 
     def __init__(self, runner: Runner, now_ms: Callable[[], int]) -> None:
         self._runner = runner
@@ -288,11 +287,9 @@ class ReplayRun:
         through: Through | None = None,
         in_vain: Callable[[], bool] | None = None,
     ) -> ReplayResult:
-        """Run them to the end, or until ``in_vain`` says that what they deliver is lost.
+        """Run the tasks to the end, or until ``in_vain`` returns True because delivered records get lost.
 
-        ``through`` is as ``job.run``'s.
-
-        Raises Refused [superseded] where another runner took over; what ``job.run`` does.
+        ``through`` is for ``job.run``. Raises Refused [superseded] if another runner took over, and as ``job.run``.
         """
         from kgroup.catchup.spark.failures import error_of
         from kgroup.catchup.spark.job import JobListeners, run
@@ -320,7 +317,7 @@ class ReplayRun:
         )
 
     def _stop(self) -> bool:
-        """Whether to end early: whoever is superseded has nothing more to do."""
+        """Whether to end early: because of ``in_vain``, or because another runner has taken over."""
         if self._superseded is None and time.monotonic() - self._signed_s >= _SIGN_EVERY_S:
             self._signed_s = time.monotonic()
             try:
@@ -328,7 +325,7 @@ class ReplayRun:
             except Refused as error:
                 self._superseded = error
             except KgroupError:
-                pass  # the ledger can't be reached for now; the tasks find out for themselves
+                pass  # the ledger is unreachable at the moment; the tasks notice it themselves
             if self._in_vain is not None and self._in_vain():
                 return True
         return self._superseded is not None

@@ -1,4 +1,4 @@
-"""The options of a replay: where records go, in which order, how fast, what becomes of refused ones, Spark."""
+"""The options of a replay: sink, order, speed, handling of refused records, and Spark."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class To:
-    """Where the records go."""
+    """Where the records are delivered: the options ``--to-...``."""
 
     to_topic: str | None = None
     timestamps: str | None = None
@@ -42,7 +42,7 @@ class To:
 
     @property
     def sink(self) -> str | None:
-        """Which one was named. Raises UsageError for several."""
+        """The name of the sink, None if none is given. Raises UsageError if several are given."""
         given = {
             "topic": self.to_topic,
             "files": self.to_files,
@@ -56,7 +56,7 @@ class To:
         return said[0] if said else None
 
     def options(self) -> dict[str, str]:
-        """The sink's settings, as the ledger keeps them. Raises UsageError for those of another sink."""
+        """The sink's settings in the form of the ledger. Raises UsageError for options of another sink."""
         sink, directory = self.sink, None if self.to_files is None else str(Path(self.to_files).resolve())
         own = {
             "topic": {"topic": self.to_topic, "timestamps": self.timestamps, "partitions": self.partitions},
@@ -83,7 +83,7 @@ class To:
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """In which order, how many at a time, how fast, and what becomes of what is refused."""
+    """The order, the parallelism, the speed, and the handling of refused records."""
 
     order: Order | None = None
     lanes: int | None = None
@@ -99,7 +99,7 @@ class Speed:
     report: Path | None = None
 
     def wanted(self, to: To) -> ReplayOptions:
-        """All of it, read. Raises UsageError for what has no meaning."""
+        """All options of a replay, parsed. Raises UsageError for invalid values and combinations."""
         sink, options = to.sink, to.options()
         if to.latest_per_key and self.order is not None:
             raise UsageError(f"--latest-per-key with --order {self.order}: each key comes once, in no order")
@@ -126,7 +126,7 @@ class Speed:
         )
 
     def check_released_only(self, to: To) -> None:
-        """Refuse beside ``--release-only`` what says how a gap is replayed: it would be ignored."""
+        """Raise UsageError for replay options given with ``--release-only``, which would ignore them."""
         for said in (to, self):
             for field in fields(said):
                 if getattr(said, field.name) not in (None, False):

@@ -1,4 +1,4 @@
-"""The replay of a plan: what is checked before anything moves, the run on Spark, its progress, and the proof."""
+"""The replay of a plan: the checks before anything moves, the run on Spark, its progress, and the verification."""
 
 from __future__ import annotations
 
@@ -77,25 +77,25 @@ _STARTING = "Spark is starting"
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Whether the replay can run at all: Spark is there, and what there is to say of the sink."""
+    """Whether the replay can run: the setup of Spark, and findings about the sink."""
 
     ready: DriverSetup
     findings: tuple[SinkFinding, ...]
 
     @property
     def checks(self) -> tuple[str, ...]:
-        """Facts that hold."""
+        """Checks that passed."""
         return tuple(item.message for item in self.findings if item.level is RiskLevel.READ)
 
     def of(self, plan: Planned) -> Planned:
-        """A plan with what is in the way of its replay, and what is not."""
+        """The plan, with what prevents its replay and what was checked."""
         said = {refusal.error.hint for refusal in plan.refusals if isinstance(refusal.error, NotAuthorized)}
         refusals = tuple(Refusal(None, error) for error in self.blocked if error.hint not in said or not error.hint)
         return replace(plan, refusals=(*plan.refusals, *refusals), checks=(*plan.checks, *self.checks))
 
     @property
     def blocked(self) -> tuple[KgroupError, ...]:
-        """What forbids it."""
+        """The errors that prevent the replay."""
         return tuple(
             NotAuthorized(item.message, hint=item.hint)
             if item.missing_right
@@ -105,7 +105,7 @@ class Fit:
         )
 
     def warn(self, run: Invocation) -> None:
-        """Say what may go wrong."""
+        """Print the warnings."""
         for item in self.findings:
             if item.level is RiskLevel.WARNING:
                 run.reporter.warn(item.message if item.hint is None else f"{item.message}; {item.hint}")
@@ -119,7 +119,7 @@ def fit(
     *,
     ledger: str | None = None,
 ) -> Fit:
-    """Look at Spark and at the sink, changing nothing; ``ledger`` is the plans' own topic, where nothing else may go.
+    """Check Spark and the sink, without changes; ``ledger`` is the ledger's topic, which is no valid sink.
 
     Raises Refused [no-pyspark], [no-java], [no-master], Unreachable [spark-master], UsageError for a sink's options.
     """
@@ -138,7 +138,7 @@ def fit(
             files.check(options)
             unit = "bucket of keys" if wanted.latest else "chunk"
             found.append(SinkFinding(RiskLevel.READ, f"sink: {options['dir']}, a file for each {unit}"))
-            # The workers of a cluster have their own disks, where nobody can look from here.
+            # The workers of a cluster have their own disks, which cannot be checked from here.
             if wanted.spark.is_local and (why := files.unwritable(options)):
                 found.append(SinkFinding(RiskLevel.BLOCKED, f"--to-files {options['dir']}: {why}"))
         case "command":
@@ -159,7 +159,7 @@ def fit(
 
 
 def _facts(admin: TopicAdmin, topic: str) -> TopicDescription | SinkFinding | None:
-    """What a topic is like that is to be written to; one that may not be described may not be written to either."""
+    """The description of a topic that is a sink; without DESCRIBE on it, this user may not write to it either."""
     try:
         return admin.facts(topic)
     except NotAuthorized:
@@ -177,7 +177,7 @@ def _loaded(function: str) -> tuple[SinkFinding, ...]:
 
 
 def where_of(wanted: ReplayOptions) -> str | None:
-    """``topic orders-backfill, exactly once``; None where nobody said."""
+    """``topic orders-backfill, exactly once``; None if no sink is given."""
     if wanted.sink is None:
         return None
     unit = "bucket of keys" if wanted.latest else "chunk"
@@ -192,7 +192,7 @@ def where_of(wanted: ReplayOptions) -> str | None:
 def spark(
     run: Invocation, wanted: ReplayOptions, ready: DriverSetup, *, log: bool, needed: bool = True
 ) -> Iterator[DriverSession | None]:
-    """Spark, started in the background: it is not waited for before the head is released. None: nothing to replay."""
+    """Spark, started in the background, so that the release does not wait for it. None: nothing to replay."""
     if not needed:
         yield None
         return
@@ -203,9 +203,9 @@ def spark(
 
 
 def tried(run: Invocation, session: DriverSession | None, wanted: ReplayOptions) -> None:
-    """What only Spark itself can tell of a replay, before anything moves: it is waited for here, some 6 s.
+    """Checks that only Spark itself can do, before anything moves: waits about 6 s for Spark.
 
-    Raises UsageError for a condition that Spark does not take, Refused [sink] for a writer that does not; what
+    Raises UsageError for a condition that Spark rejects, Refused [sink] for a writer that it rejects, and what
     ``DriverSession.context`` raises.
     """
     if session is None or (wanted.where is None and wanted.sink != "spark"):
@@ -225,17 +225,17 @@ def replayed(
     wanted: ReplayOptions,
     report: Path | None,
 ) -> Outcome:
-    """Replay what is left of a released plan, and prove it.
+    """Replay the rest of a released plan, and verify it.
 
-    Raises KeyboardInterrupt and Terminated when the tasks have ended what they had open, having said how to go on;
-    KgroupErrors of Spark and of the ledger.
+    Raises KeyboardInterrupt and Terminated after the tasks have ended their transactions and the resume command was
+    reported; KgroupErrors of Spark and of the ledger.
     """
     found = runner.found
     try:
         delivery = delivery_of(found, wanted)
         if delivery != found.delivery:
             runner.write(delivery)
-        _require_still_same_topics(engine, found)  # else what is gone cannot be delivered again
+        _require_still_same_topics(engine, found)  # else lost records cannot be delivered again
         freeze_dead_letters(engine, runner)
         loss = check_target_topic(run, engine, runner)
         found = runner.found
@@ -269,7 +269,7 @@ def _worked(
     wanted: ReplayOptions,
     delivery: Delivery,
 ) -> ReplayResult:
-    """Run the tasks that have something left to do; what a whole write of Spark's has done is written down here."""
+    """Run the unfinished tasks; with ``--to-spark``, their progress is written to the ledger here."""
     found, epoch, timeout_s = runner.found, runner.epoch.number, run.settings.timeout_s
     tasks = specs(found, delivery, wanted, engine.ledger.topic, epoch, librdkafka_config(run.settings), timeout_s)
     if not tasks or session is None:
@@ -299,9 +299,9 @@ def _worked(
 
 
 def _require_still_same_topics(engine: CatchupEngine, found: PlanSnapshot) -> None:
-    """Workers read by name and offset: a topic that was made anew beneath them looks the same to them.
+    """Raise Refused if a topic was recreated: workers read by name and offset, and would not notice.
 
-    So nothing is proved without looking, whichever run has read it: an earlier one may have ended before it could.
+    This is checked before every verification, because an earlier run may have ended before it could check.
     """
     try:
         engine.require_same_topics(found.plan)
@@ -313,7 +313,7 @@ def _require_still_same_topics(engine: CatchupEngine, found: PlanSnapshot) -> No
 def _on_spark(
     found: PlanSnapshot, delivery: Delivery, tasks: Sequence[TaskSpec], wanted: ReplayOptions
 ) -> tuple[Sequence[TaskEnvelope], Through | None]:
-    """The tasks as their progress is shown, and how Spark runs them where its SQL has a part in it."""
+    """The tasks as their progress is shown, and how Spark runs them if Spark SQL is used (None: it is not)."""
     condition = delivery.options.get(WHERE)
     if delivery.buckets:
         keyed = by_key(found, delivery, tasks, wanted)
@@ -346,14 +346,14 @@ def _proved(
     report: Path | None,
     loss: TargetLoss | None = None,
 ) -> Outcome:
-    """The proof, the plan's end in the ledger, and the report; ``loss`` is what is known already to be gone."""
+    """Verify, write the end of the plan to the ledger, and write the report; ``loss`` is an already known loss."""
     found = runner.read()
     _require_still_same_topics(engine, found)
     if loss is None:
         loss = check_target_topic(run, engine, runner)
         found = runner.found
         if loss is not None:
-            # What was counted is not what the ledger has any more.
+            # The counts of this run no longer match the ledger.
             came = replace(came, counted=())
             tell_of_loss(run, found, loss)
     since = engine.since(found)
@@ -361,12 +361,12 @@ def _proved(
     sentences = [missing_dead_letters(run, engine, found)]
     if loss is not None and loss.blocked is not None:
         sentences.append(f"{target_of(found.delivery)} has lost {few(loss.gone)}: {loss.why}")
-    known = "; ".join(proof.disputed)  # an earlier run may have written it down
+    known = "; ".join(proof.disputed)  # an earlier run may have written the same reason
     proof = replace(proof, disputed=(*proof.disputed, *(one for one in sentences if one and one not in known)))
     if since.unread is not None:
         run.reporter.note(f"whether {found.plan.group} was set back after its release can't be told: {since.unread}")
     if found.delivery is not None and found.delivery.sink == "files" and not proof.undelivered:
-        # It is looked here whether the files are there at all, so that comes before the plan is closed.
+        # This also checks that the files exist, so it comes before the plan is closed.
         files.write_manifest(found.delivery.options, found.plan, found.progress, numbers(found.plan, found.delivery))
     engine.finish(runner, proof)
     if runner.found.state.state.is_open:

@@ -1,4 +1,4 @@
-"""Plans as the ledger has them, for people and scripts."""
+"""Shows plans of the ledger, for display and for scripts."""
 
 from __future__ import annotations
 
@@ -28,17 +28,20 @@ _PATIENCE_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class PlanRow:
-    """A plan as a document."""
+    """A row with one plan."""
 
     state: VerifiedPlan
 
     def document(self) -> dict[str, Any]:
-        """Its JSON form."""
+        """The JSON form."""
         return plan_document(self.state.found, self.state.proof)
 
 
 def commands(run: Invocation, found: PlanSnapshot, *more: str) -> PlanCommands:
-    """The command lines for this plan; what it is replayed to has to be said once. ``more`` are options of resume."""
+    """The command lines for this plan; ``more`` are options of resume.
+
+    ``resume`` has ``--to-topic TOPIC`` as long as no sink is set.
+    """
     plan_id = found.plan.id
     where = () if found.delivery is not None else ("--to-topic", "TOPIC")
 
@@ -57,14 +60,14 @@ def commands(run: Invocation, found: PlanSnapshot, *more: str) -> PlanCommands:
 
 
 def going_on(run: Invocation, engine: CatchupEngine, found: PlanSnapshot) -> str:
-    """``nothing is lost; to go on: ...``, or what is left to do where the records are gone that were not delivered."""
+    """``nothing is lost; to go on: ...``, or how to end the plan if its undelivered records are gone."""
     if (gone := sources_gone(engine, found)) is not None:
         return f"{gone.message}; to end it: {commands(run, found).give_up}"
     return f"nothing is lost; to go on: {commands(run, found).resume}"
 
 
 def sources_gone(engine: CatchupEngine, found: PlanSnapshot) -> KgroupError | None:
-    """Why nothing more of an open plan can be delivered; None: it can, as far as is known."""
+    """Why no more records of an open plan can be delivered; None: they can, as far as is known."""
     if not found.state.state.is_open or not undelivered(found.plan, found.progress):
         return None
     try:
@@ -77,15 +80,15 @@ def sources_gone(engine: CatchupEngine, found: PlanSnapshot) -> KgroupError | No
 
 
 def stopped_text(run: Invocation, engine: CatchupEngine, found: PlanSnapshot, why: str | None = None) -> str:
-    """How to go on with a plan whose replay has ended early, or ``why`` it goes on elsewhere.
+    """How to resume a plan whose replay ended early; ``why`` replaces that, if another run continues it.
 
-    Where the ledger was lost, none of that is true.
+    If the ledger was lost, it shows instead how to deliver the undelivered ranges with a new plan.
     """
     plan = found.plan
     resume = f"{plan.id}: {why or going_on(run, engine, found)}"
     try:
         listing = engine.ledger.list(patience_s=_PATIENCE_S)
-    except KgroupError:  # a ledger that cannot be read now may still be there
+    except KgroupError:  # a ledger that cannot be read now may still exist
         return resume
     if listing.hidden is not None or listing.knows(plan.id):
         return resume
@@ -99,17 +102,16 @@ def stopped_text(run: Invocation, engine: CatchupEngine, found: PlanSnapshot, wh
 
 
 def _said_each_time(run: Invocation) -> Iterator[str]:
-    """What the ledger does not keep of a replay, where it was typed: where Spark runs, which is each machine's own."""
+    """The typed options that the ledger does not keep: where Spark runs, which depends on the machine."""
     for option, words in run.options.items():
         if option in _NOT_KEPT:
             yield from words
 
 
 def followed(run: Invocation, engine: CatchupEngine, text: str) -> str:
-    """Say how far a plan's replay is, each time that it is further, until nobody works on it any more; its id.
+    """Report the progress of a plan's replay, at each change, until no runner works on it; returns the plan id.
 
-    A group's name may mean several plans once this one is finished. Raises as ``found_plan``, and what reading the
-    ledger does.
+    The id is returned because the group may have several plans then. Raises as ``found_plan`` and ``Ledger.read``.
     """
     found = found_plan(run, engine, text, finished=True)
     said = ""
@@ -146,7 +148,7 @@ def list_outcome(run: Invocation, engine: CatchupEngine, groups: Sequence[str], 
 
 
 def show_outcome(run: Invocation, engine: CatchupEngine, text: str, *, verbose: bool) -> Outcome:
-    """One plan, with what is lost by now."""
+    """One plan, including records that are lost now."""
     found = found_plan(run, engine, text, finished=True)
     return state_outcome(run, engine, VerifiedPlan(found, engine.proof(found), utc_ms()), verbose=verbose)
 

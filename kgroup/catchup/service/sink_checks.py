@@ -1,4 +1,4 @@
-"""Whether a topic can take a gap without losing any of it again, looked at before a group is released. Pure."""
+"""Checks before a release whether a topic can store a gap without losing records. Pure."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 
 
 BROKERS_OWN = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
-"""Topics that a broker lets nobody else write to."""
+"""Topics that only brokers may write to."""
 
 _OLDEST_TAKEN = ("message.timestamp.before.max.ms", "message.timestamp.difference.max.ms")
-"""How old a record may be that a topic takes; the second one before Kafka 4."""
+"""The maximum age of a record that a topic accepts; the second name was used before Kafka 4."""
 
 _FOR_EVER_MS = 2**63 - 1
 _HEADERS_BYTES = 200
-"""About what a copy has more than its record: where it comes from."""
+"""About how many bytes the headers with its origin add to a copied record."""
 
 
 @dataclass(frozen=True, slots=True)
 class SinkFinding:
-    """READ is a fact that holds, WARNING may go wrong, BLOCKED would lose records or fail.
+    """READ is a fact, WARNING may go wrong, BLOCKED would lose records or fail.
 
-    ``missing_right``: it is BLOCKED for this user alone.
+    ``missing_right``: it is BLOCKED only because this user lacks a right.
     """
 
     level: RiskLevel
@@ -50,11 +50,10 @@ def check_target(
     replay_s: float | None,
     ledger: str | None = None,
 ) -> tuple[SinkFinding, ...]:
-    """What there is to say of ``--to-topic``; ``facts`` may be why they are unknown.
+    """Findings about ``--to-topic``; ``facts`` may be why they are unknown.
 
-    ``sources`` are the topics of the gap, ``ledger`` is the plans' own.
-
-    Kept timestamps can kill the copy: two-hour-old records in a topic with an hour of retention are gone in minutes.
+    ``sources`` are the topics of the gap, ``ledger`` is the ledger's topic. Kept timestamps can delete the copies:
+    two-hour-old records in a topic with one hour of retention are gone within minutes.
     """
     if isinstance(facts, SinkFinding):
         return (facts,)
@@ -71,7 +70,7 @@ def check_target(
 
 
 def check_sources(sources: Mapping[str, TopicDescription | None]) -> tuple[SinkFinding, ...]:
-    """Whether workers may read the topics of the gap, with the user's own rights."""
+    """Whether the workers may read the topics of the gap; they have the user's rights."""
     return tuple(
         SinkFinding(
             RiskLevel.BLOCKED, f"no READ on Topic {topic}", acl_hint("Read", "topic", topic), missing_right=True
@@ -84,7 +83,7 @@ def check_sources(sources: Mapping[str, TopicDescription | None]) -> tuple[SinkF
 def check_dead_letters(
     topic: str, facts: TopicDescription | SinkFinding | None, gap: Collection[str], ledger: str | None = None
 ) -> tuple[SinkFinding, ...]:
-    """What there is to say of ``--dead-letter-topic``; ``gap`` are the topics that the records come from."""
+    """Findings about ``--dead-letter-topic``; ``gap`` are the source topics."""
     named = f"--dead-letter-topic {topic}"
     if isinstance(facts, SinkFinding):
         return (facts,)
@@ -130,7 +129,7 @@ def _found(
 
 
 def may_not_write(topic: str) -> SinkFinding:
-    """The right to write to a topic is missing."""
+    """The finding that the right to write to a topic is missing."""
     return SinkFinding(
         RiskLevel.BLOCKED, f"no WRITE on Topic {topic}", acl_hint("Write", "topic", topic), missing_right=True
     )
@@ -199,7 +198,7 @@ def _room(
     ranges: tuple[GapRange, ...],
     options: Mapping[str, str],
 ) -> Iterator[SinkFinding]:
-    """What a partition keeps in bytes, beside the segment that is written to, against what it would get at once."""
+    """Whether a partition would get more bytes at once than ``retention.bytes`` keeps, plus the active segment."""
     text = config.get("retention.bytes", "-1")
     if "delete" not in config.get("cleanup.policy", "delete") or not text.isdigit():
         return

@@ -1,7 +1,8 @@
 """``kgroup catchup start --skipped-by CHANGE``: the gap is what a journaled change skipped.
 
-The journal says where each partition stood before the change and after it. What the change is known to have skipped is
-a range; what nobody can know, or the group reads all the same by now, is named and left out: it would come twice.
+The journal has the committed offset of each partition before and after the change. Ranges that the change is known to
+have skipped are replayed. Ranges that are uncertain, or that the group reads again itself, are reported and left out,
+because they would be delivered twice.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ _NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """What one change skipped of one group; all by topic and partition.
+    """What one change skipped of one group; everything is sorted by topic and partition.
 
-    ``ranges`` are [before, after) of what it is known to have moved forward; ``doubtful`` is where nobody knows whether
-    it did, or whether that was taken back; ``back`` what was taken back since, ``unbounded`` what had no commit before:
-    nobody knows where it stood.
+    ``ranges`` are the [before, after) that it is known to have moved forward. ``doubtful`` are those for which it is
+    unknown whether they were moved, or whether the move was undone. ``back`` are those undone since. ``unbounded`` are
+    partitions without a commit before, so the start of the skipped offsets is unknown.
     """
 
     ranges: tuple[OffsetRange, ...] = ()
@@ -45,10 +46,10 @@ class Skipped:
 
 
 def skipped_intent(run: Invocation, engine: CatchupEngine, intent: Intent, change_id: str) -> Intent:
-    """The same with the ranges that the change skipped, and no group to move; ``intent.group`` says whose are meant.
+    """The same intent with the skipped ranges, and no group to move; ``intent.group`` selects the group.
 
-    Raises NotFound for a change that is not in the journal of this machine and for a group that it did not move,
-    Refused ``other-cluster`` and ``topic-recreated``, UsageError where it skipped for several groups.
+    Raises NotFound for a change that is not in this machine's journal, and for a group that the change did not affect.
+    Raises Refused ``other-cluster`` and ``topic-recreated``, and UsageError if the change skipped for several groups.
     """
     journal, cluster_id = Journal(), engine.cluster.ref.cluster_id
     entry = journal.entry(change_id, cluster_id)
@@ -89,11 +90,10 @@ def skipped_of(
     back: Collection[Place],
     maybe_back: Collection[Place] = (),
 ) -> Skipped:
-    """What the change skipped of ``group``, on these topics where some are named. Pure.
+    """The offsets that the change skipped of ``group``, on these topics if any are named. Pure.
 
-    ``back`` was taken back since, ``maybe_back`` perhaps.
-
-    Worked example: moved from 70 to 120 is [70, 120); moved from 120 to 70, or to "no commit", skipped nothing.
+    ``back`` are partitions of which the change was undone since; for ``maybe_back`` this is unknown. Example: moved
+    from 70 to 120 is [70, 120). Moved from 120 to 70, or to "no commit", skipped nothing.
     """
     ranges, doubtful, returned, unbounded = [], [], [], []
     for row in sorted(entry.rows, key=lambda row: (row.topic, row.partition)):
@@ -127,13 +127,13 @@ def _named(row: JournalRow, topics: Sequence[TopicChoice]) -> bool:
 
 
 def _groups(entry: JournalEntry) -> tuple[str, ...]:
-    """The groups of which the change moved something forward, or tried to."""
+    """The groups that the change moved forward, or tried to."""
     moved = {row.group for row in entry.rows if may_be_done(entry, row.place) and _forward(row.before, row.after)}
     return tuple(sorted(moved))
 
 
 def _tell(run: Invocation, entry: JournalEntry, found: Skipped) -> None:
-    """Say what is left out, and why."""
+    """Report what is left out, and why."""
     if found.doubtful:
         run.reporter.warn(
             f"left out, nobody knows whether {entry.id} moved it and that stands: {_listed(found.doubtful)}; if the "
@@ -150,7 +150,7 @@ def _tell(run: Invocation, entry: JournalEntry, found: Skipped) -> None:
 
 
 def _warn_of_replays(run: Invocation, engine: CatchupEngine, entry: JournalEntry) -> None:
-    """Say which finished plans were about the same change; open ones that overlap are refused elsewhere."""
+    """Warn about finished plans for the same change; overlapping open plans are refused elsewhere."""
     for other in listed(run, engine).plans:
         made_of_it = other.plan.group is None and f" with {entry.id}: " in (other.plan.reason or "")
         if made_of_it and other.state.state is PlanState.DONE:
@@ -163,7 +163,7 @@ def _listed(ranges: Sequence[OffsetRange]) -> str:
 
 
 def _warn_of_group(run: Invocation, engine: CatchupEngine, group: str, ranges: Sequence[OffsetRange]) -> None:
-    """Say what the group reads by itself: somebody may have moved it back since, without ``kgroup undo``."""
+    """Warn about what the group reads itself, if its offset was moved back without ``kgroup undo``."""
     snapshot = engine.cluster.describe([group], COMMITS)
     now: Mapping[tuple[str, int], Commit] = next((committed(found) for found in snapshot.groups), {})
     for item in ranges:

@@ -1,4 +1,4 @@
-"""``kgroup catchup start`` and ``resume`` from the words typed to the proof."""
+"""``kgroup catchup start`` and ``resume``, from the parsed options to the verification."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from kgroup.support.signals import Terminated, put_off
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """How it is done: whether Spark's log is shown, and where the report goes."""
+    """Whether to execute, whether to show Spark's log, and the file for the report."""
 
     execute: bool
     spark_log: bool = False
@@ -52,7 +52,7 @@ class RunOptions:
 def start_outcome(
     run: Invocation, engine: CatchupEngine, intent: Intent, wanted: ReplayOptions, doing: RunOptions, *, verbose: bool
 ) -> Outcome:
-    """Plan, and with ``execute`` release and replay; without a sink it ends with the release."""
+    """Plan; with ``execute``, release and replay. Without a sink it ends after the release."""
     if wanted.sink is not None:
         intent = replace(
             intent,
@@ -85,13 +85,13 @@ def start_outcome(
 
 
 def _tried(run: Invocation, session: DriverSession | None, wanted: ReplayOptions, plan: Planned) -> Planned:
-    """The plan, once Spark has nothing against its replay. Raises as ``tried``."""
+    """The plan, after Spark has accepted its options. Raises as ``tried``."""
     tried(run, session, wanted)
     return plan
 
 
 def _fitted(run: Invocation, engine: CatchupEngine, plan: Planned, wanted: ReplayOptions) -> tuple[Planned, Fit | None]:
-    """The plan with what is in the way of its replay."""
+    """The plan, with what prevents its replay."""
     try:
         found = fit(run, wanted, plan.gap.ranges, plan.takes_s, ledger=engine.ledger.topic)
     except Refused as error:
@@ -103,7 +103,7 @@ def _fitted(run: Invocation, engine: CatchupEngine, plan: Planned, wanted: Repla
 def resume_outcome(
     run: Invocation, engine: CatchupEngine, text: str, wanted: ReplayOptions, assume: Sequence[str], doing: RunOptions
 ) -> Outcome:
-    """Go on with a plan, wherever it broke off, to its proof."""
+    """Continue a plan from its current state to its verification."""
     found = found_plan(run, engine, text, finished=True)
     assumed = parse_assumed(assume, found)
     would = engine.would(found, decisions.resume, assumed)
@@ -146,9 +146,9 @@ def _gone_on_with(
     assumed: Mapping[Place, bool],
     judged: Delivery,
 ) -> Iterator[Runner]:
-    """The runner of a plan that is released, for as long as the block runs. A signal waits until it is.
+    """The runner of a plan, which is released first if needed. A signal is deferred until the release is done.
 
-    ``judged`` is where the records were going when that was found to be possible.
+    ``judged`` is the delivery that was checked before.
     """
     with ExitStack() as stack:
         with put_off() as pending:
@@ -157,7 +157,7 @@ def _gone_on_with(
             run.result.touched = None
             state = runner.found.state.state
             if state in (PlanState.PLANNED, PlanState.RELEASING):
-                runner.write(judged)  # whoever goes on after a crash need not know it
+                runner.write(judged)  # a resume after a crash needs no sink options
             if state is not PlanState.RELEASED:
                 with half_released(run, runner):
                     engine.go_on(runner, assumed)
@@ -172,7 +172,7 @@ def _gone_on_with(
 
 
 def _require_same(runner: Runner, engine: CatchupEngine, wanted: ReplayOptions, judged: Delivery) -> None:
-    """Raise Refused where somebody has said anew where the records go, in the moment before this runner took over."""
+    """Raise Refused if another run changed the delivery just before this runner took over."""
     try:
         if delivery_of(runner.found, wanted) != judged:
             raise Refused(

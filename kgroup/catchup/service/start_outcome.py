@@ -1,4 +1,4 @@
-"""What came of ``kgroup catchup start``: the plan that was only shown, or the head that was released."""
+"""The outcome of ``kgroup catchup start``: a plan that was only shown, or a released group."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NAMED = 3
 def plan_outcome(
     run: Invocation, engine: CatchupEngine, plan: Planned, *, where: str | None = None, verbose: bool = False
 ) -> Outcome:
-    """The plan as it is shown; the exit code is that of its execution."""
+    """The page of a plan; its exit code is the one that the execution would have."""
     if not plan.gap.ranges and not plan.errors:
         run.reporter.note(f"{plan.gap.group or 'this'} {_nothing(plan)}: nothing to do")
     page = PlanPage(
@@ -64,7 +64,7 @@ def _nothing(plan: Planned) -> str:
 
 @contextmanager
 def half_released(run: Invocation, runner: Runner) -> Iterator[None]:
-    """What breaks off within the block says what it leaves behind: a plan that may have moved some partitions."""
+    """Add to an error within the block how to resume or cancel a plan that may be partly released."""
     try:
         yield
     except KgroupError as error:
@@ -95,11 +95,10 @@ def _left(run: Invocation, runner: Runner) -> tuple[str, ...]:
 def released(
     run: Invocation, engine: CatchupEngine, plan: Planned, reason: str | None, wanted: ReplayOptions | None = None
 ) -> Iterator[Runner]:
-    """Write the plan down and release its head; its runner, for as long as the block runs.
+    """Write the plan to the ledger and release its group; yields the runner.
 
-    Where its records go (``wanted``) is written with the plan: whoever goes on after a crash need not know it.
-    A signal is put off until the head is released, and raised then. Raises what ``CatchupEngine.create`` and
-    ``release_new`` do.
+    The delivery (``wanted``) is written with the plan, so a resume after a crash needs no sink options. A signal is
+    deferred until the group is released, and raised then. Raises as ``CatchupEngine.create`` and ``release_new``.
     """
     made = plan_of(run, engine, plan, reason)
     with ExitStack() as stack:
@@ -121,7 +120,7 @@ def released(
 
 
 def may_start(run: Invocation, found: PlanSnapshot, planned: Planned | None = None) -> None:
-    """The box that says so, in a terminal, while the replay begins."""
+    """Show in a terminal that the group may start, while the replay begins."""
     plan = found.plan
     if plan.group is None:
         return
@@ -135,7 +134,7 @@ def may_start(run: Invocation, found: PlanSnapshot, planned: Planned | None = No
 
 
 def _but(planned: Planned) -> Iterator[str]:
-    """The partitions of which that is not true."""
+    """The partitions that are released below the log end, or not at all."""
     below = [f"{risk.topic}:{risk.partition}" for risk in planned.risks if risk.code == "below-head"]
     if below:
         yield f"Below the head, for an open transaction: {_few(below)}."
@@ -160,7 +159,7 @@ def sizes(plan: Planned) -> str:
 
 
 def released_text(found: PlanSnapshot) -> str:
-    """What was released, for the event."""
+    """What was released, for the RELEASED event."""
     plan = found.plan
     if plan.group is None:
         return f"{plan.id}  no group is moved; {plural(len(plan.ranges), 'range')} may be replayed"
@@ -169,7 +168,7 @@ def released_text(found: PlanSnapshot) -> str:
 
 
 def released_outcome(run: Invocation, engine: CatchupEngine, found: PlanSnapshot, plan: Planned) -> Outcome:
-    """The head is released, the gap is owed."""
+    """The group is released, and the gap is pending."""
     state = VerifiedPlan(found, prove(found), utc_ms())
     left_out = plan.errors
     return Outcome(

@@ -1,4 +1,4 @@
-"""``kgroup catchup start``: the plan, all that stands in its way, and the release of the head."""
+"""``kgroup catchup start``: the plan, and everything that prevents or endangers it."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, NotFound
 from kgroup.support.units import plural
 
 ASSUMED = ReplayPace(records_per_s=100_000, bytes_per_s=100e6, startup_s=6.0, guessed=True)
-"""How fast a replay is where nobody has measured it."""
+"""The assumed speed of a replay if it was never measured."""
 
 _NAMED = 3
 _SOON_S = 2.0
 
 _PARALLELISM = 4
-"""For how many workers a gap is cut at least: it is frozen long before anybody says where it is replayed."""
+"""For how many workers a gap is cut if the replay's parallelism is unknown: chunks are frozen before the replay."""
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A plan that may be made, and what stands in its way."""
+    """A plan that may be executed, and what prevents it."""
 
     group: Group | None
     seen: GapInput
@@ -67,18 +67,18 @@ class Planned:
 
     @property
     def gap(self) -> Gap:
-        """What is to be caught up."""
+        """The gap."""
         return self.seen.gap
 
     @property
     def takes_s(self) -> float | None:
-        """What the replay is expected to take."""
+        """The expected seconds of the replay; None if unknown."""
         return duration_s(self.gap, self.pace)
 
     @property
     def errors(self) -> tuple[RowError, ...]:
-        """All that stands in the way, and rows that can't be caught up."""
-        better = {(error.topic, error.partition) for error in self.unread}  # they say why it could not be read
+        """Everything that prevents the plan, and the partitions that cannot be caught up."""
+        better = {(error.topic, error.partition) for error in self.unread}  # these errors say why it could not be read
         blocked = [
             RowError(risk.code, risk.message, self.gap.group, risk.topic, risk.partition, risk.hint, ExitCode.REFUSED)
             for risk in self.risks
@@ -88,7 +88,7 @@ class Planned:
         return (*(refusal.row for refusal in self.refusals), *blocked, *rows, *self.unread)
 
     def _row_error(self, row: NotMoved) -> RowError:
-        """That no broker answered, or that a right is missing, is not a refusal."""
+        """The error of a partition; an unreachable broker or a missing right keeps its own exit code."""
         why, hint = row.why, row.hint
         exit_code = ExitCode.NOT_FOUND if row.code == "not-found" else ExitCode.REFUSED
         fault = None if row.partition is None else self.seen.faults.get((row.topic, row.partition))
@@ -98,25 +98,25 @@ class Planned:
 
     @property
     def exit_code(self) -> ExitCode:
-        """What the command exits with before it has done anything, and would after."""
+        """The exit code of the plan, which the execution would have too."""
         if not self.errors:
             return ExitCode.DONE
         return ExitCode.PARTLY if self.possible else self.errors[0].exit_code
 
     @property
     def possible(self) -> bool:
-        """Whether it may be carried out."""
+        """Whether it may be executed."""
         hard = self.refusals or any(risk.level is RiskLevel.BLOCKED for risk in self.risks)
         return bool(self.gap.ranges) and not hard and (self.partial or not (self.gap.errors or self.unread))
 
     @property
     def may_pass(self) -> bool:
-        """Whether all that stands in the way goes away by itself, or is passed by ``--accept``."""
+        """Whether everything that prevents it may end by itself, or can be accepted with ``--accept``."""
         ours = [error for error in self.errors if error.code not in _PASSED]
         return bool(self.gap.ranges) and (self.possible or not ours)
 
     def document(self) -> dict[str, Any]:
-        """Its JSON form."""
+        """The JSON form."""
         return gap_document(self.gap, self.chunks, self.risks)
 
 
@@ -125,7 +125,7 @@ _PASSED = frozenset({"not-empty", "active-committer", "foreign-owner"})
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """What ``start`` was asked for; ``parallelism`` and ``rate`` are the replay's, None where nobody said."""
+    """The request of ``start``; ``parallelism`` and ``rate`` are those of the replay, None if not given."""
 
     group: str | None
     wish: GapRequest
@@ -133,12 +133,12 @@ class Intent:
     parallelism: int | None = None
     rate: RateLimit | None = None
     refusals: Sequence[Refusal] = field(default=())
-    """What was found to be in the way of the replay."""
+    """What prevents the replay."""
     checks: Sequence[str] = field(default=())
 
 
 def planned(run: Invocation, engine: CatchupEngine, intent: Intent) -> Planned:
-    """The plan as it stands now. Raises as ``kgroup.queries.snapshots`` does, and what reading raises."""
+    """The plan at this moment. Raises as ``kgroup.queries.snapshots``, and what reading raises."""
     cluster, how = engine.cluster, intent.how
     group, unread = _group(run, engine, intent)
     if group is not None and wait_empty(run, cluster, how, [group.name]):
@@ -187,7 +187,7 @@ def _group(run: Invocation, engine: CatchupEngine, intent: Intent) -> tuple[Grou
 
 
 def _unknown_topics(group: Group) -> Refused:
-    """A group without any commit: what it reads is not to be seen once its members are gone, yet has a gap."""
+    """The refusal for a group without commits: without members, the topics it reads are unknown."""
     return Refused(
         "it has no commit"
         + (" that you may see" if hidden_words(group.hidden_commits) else "")
@@ -199,7 +199,7 @@ def _unknown_topics(group: Group) -> Refused:
 
 
 def _as_raised(error: RowError) -> KgroupError:
-    """The error of the only group that there is, as the command's own."""
+    """The error of the only group of the command, as an exception."""
     kinds: tuple[type[KgroupError], ...] = (NotFound, NotAuthorized, Unreachable, Refused)
     kind = next((kind for kind in kinds if kind.exit_code is error.exit_code), KgroupError)
     message = error.message if error.group is None else f"{error.group}: {error.message}"
@@ -209,7 +209,7 @@ def _as_raised(error: RowError) -> KgroupError:
 def _refusals(
     run: Invocation, engine: CatchupEngine, intent: Intent, group: Group | None, gap: Gap
 ) -> tuple[list[Refusal], list[str], str | None]:
-    """(what is in the way beside the gap itself, what is not, why it is not known whether somebody commits)"""
+    """(what prevents the plan besides the gap itself, checks that passed, why active committers are unknown)"""
     how, checks = intent.how, []
     refusals = list(protected(run, how, backup=True))
     guarded = guard(run, engine.cluster, how, _rows(group, gap), "its offsets cannot be moved")
@@ -217,7 +217,7 @@ def _refusals(
     if gap.group is not None and gap.ranges:
         refusals += may_not_release(run, engine.cluster, gap.group, {item.topic for item in gap.ranges})
     if group is not None and not any(refusal.error.code in _PASSED for refusal in refusals):
-        # With --accept active-committer nobody looked whether somebody commits.
+        # With --accept active-committer there was no check for other clients that commit.
         looked = guarded.unknown is None and "active-committer" not in (how.accept or ())
         checks.append(f"{group.name} is {group.state}" + (", nobody commits" if looked else ""))
     if gap.skips and "skip" not in (how.accept or ()):
@@ -241,7 +241,7 @@ def _refusals(
 def _of_ledger(
     run: Invocation, engine: CatchupEngine, intent: Intent, group: Group | None, gap: Gap
 ) -> list[KgroupError]:
-    """Why the plan could not be written down, or must not be; with ``execute`` the first is tried in a moment."""
+    """Why the plan cannot, or must not, be written. With ``execute`` the write itself shows whether it can."""
     execute = intent.how.execute
     if gap.ranges and not execute:
         try:
@@ -252,7 +252,7 @@ def _of_ledger(
             run.reporter.warn(note)
         if not ledger.exists:
             return _unledgered(run, engine, intent, group, PlanListing(()))
-    # Where the plan is written in a moment, what an open transaction hides is waited for then.
+    # With --execute, the write of the plan waits for open transactions later.
     patience_s = _SOON_S if gap.ranges and execute else PATIENCE_S
     probe = _plan(run, engine, gap, (), None, "cu-none", 0)
     listing = listed(run, engine, patience_s)
@@ -264,7 +264,7 @@ def _of_ledger(
 def _unledgered(
     run: Invocation, engine: CatchupEngine, intent: Intent, group: Group | None, listing: PlanListing
 ) -> list[KgroupError]:
-    """What the group's commits show to be released, and the ledger does not have: a new release would hide it."""
+    """Releases that only the group's commits show, not the ledger: a new release would overwrite the tags."""
     if group is None or "not-in-ledger" in (intent.how.accept or ()):
         return []
     why = f"the ledger {engine.ledger.topic} does not have that plan: what of it was delivered is not known"
@@ -296,7 +296,7 @@ def _unledgered(
 
 
 def _beside(run: Invocation, intent: Intent, probe: CatchupPlan, other: PlanSnapshot) -> Refused | None:
-    """What another plan has against this one; what it only owes beside it is said."""
+    """Why another plan prevents this one; None: it does not. A permitted overlap is only reported."""
     plan, state = other.plan, other.state.state
     ours = plan.group == probe.group
     if not state.is_open or not (ours or plan.group is None or probe.group is None):
@@ -320,7 +320,10 @@ def _beside(run: Invocation, intent: Intent, probe: CatchupPlan, other: PlanSnap
 
 
 def _unsettled(run: Invocation, other: PlanSnapshot) -> Refused | None:
-    """Why a group's open plan has to be gone on with first: what it owes is not known. A released one is said."""
+    """Why the group's open plan must be resumed or cancelled first: what is pending is not known.
+
+    If that plan is released, it is only reported and None is returned.
+    """
     plan, state = other.plan, other.state.state
     typed = commands(run, other)
     if state is PlanState.RELEASED:
@@ -337,7 +340,7 @@ def _unsettled(run: Invocation, other: PlanSnapshot) -> Refused | None:
 
 
 def _rows(group: Group | None, gap: Gap) -> ChangePlan:
-    """The plan as the guards of all changes see it."""
+    """The plan in the form that the guards of all changes check."""
     rows = tuple(
         ChangeRow(
             gap.group or "",
@@ -360,7 +363,7 @@ def _paced(rate: RateLimit | None) -> ReplayPace:
 
 
 def plan_of(run: Invocation, engine: CatchupEngine, plan: Planned, reason: str | None) -> CatchupPlan:
-    """The plan as the ledger keeps it, with an id of its own."""
+    """The plan in the form of the ledger, with a new id."""
     return _plan(run, engine, plan.gap, plan.chunks, reason, new_plan_id(), utc_ms())
 
 
@@ -391,11 +394,11 @@ def _plan(
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A plan that was made, and the way it stands; ``planned`` is what it was made from."""
+    """A new plan as it is now; ``planned`` is what it was made from."""
 
     found: PlanSnapshot
     planned: Planned
 
     def document(self) -> dict[str, Any]:
-        """Its JSON form."""
+        """The JSON form."""
         return plan_document(self.found, None, self.planned.risks, self.planned.gap.not_moved)

@@ -1,11 +1,11 @@
-"""Whether the target topic of ``--to-topic`` still has what was delivered to it, and what has to be delivered again.
+"""Whether the target topic of ``--to-topic`` still has the delivered records, and which must be delivered again.
 
-The transaction that delivers proves that a record was written, not that it is still there: the topic may be deleted,
-recreated, or lose its oldest records while the replay runs. So the topic's id and its log end offsets are frozen in the
-plan's delivery before the first record, and compared before anything is verified. Neither ever returns to what it was:
-the id of a topic that was deleted is not used again, and a log start never moves back. So this one comparison finds
-whatever happened since the first record; those that are made while a replay runs only end it early. Where they differ,
-the headers of the records that are left say which ones are gone.
+A committed transaction proves that a record was written, not that it is still there. The topic may be deleted or
+recreated, or lose its oldest records during the replay. So the topic's id and log end offsets are frozen in the plan's
+delivery before the first record, and compared before anything is verified. Neither ever returns to an old value: a
+deleted topic's id is not reused, and a log start offset never moves back. So this one comparison finds every loss since
+the first record; comparisons during a replay only end it early. If they differ, the headers of the remaining records
+show which ones are gone.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kgroup.model.records import OffsetRange, merged
 from kgroup.support.errors import KgroupError, NotFound
 
 MOST_KEPT = 20_000
-"""How many ranges of offsets the progress of one chunk may list: it has to fit into a record of the ledger."""
+"""How many offset ranges the progress of one chunk may list, so that it fits into a record of the ledger."""
 
 _TIMEOUT_OF_SCAN_S = 60.0
 
@@ -33,19 +33,19 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class TopicNow:
-    """The target topic now: its id and, by partition number, where its logs start and end."""
+    """The target topic now: its id, and the log start and end offsets by partition number."""
 
     id: str | None
     starts: tuple[int, ...]
     ends: tuple[int, ...]
 
     def frozen(self) -> TargetTopic:
-        """For a delivery that has not delivered anything yet."""
+        """For a delivery that has not delivered any record yet."""
         return TargetTopic(self.id, self.ends)
 
 
 def read_target(cluster: Cluster, topic: str) -> TopicNow | None:
-    """The topic now; None where it does not exist. Raises what could not be read."""
+    """The topic now; None if it does not exist. Raises if it could not be read."""
     layout = cluster.layouts([topic])[topic]
     if isinstance(layout, NotFound):
         return None
@@ -68,9 +68,9 @@ def _named(name: str, error: KgroupError) -> KgroupError:
 
 
 def difference(topic: str, before: TargetTopic, now: TopicNow | None) -> str | None:
-    """Why records that were delivered may be gone; None: the topic is the same, and has them all.
+    """Why delivered records may be gone; None: the topic is the same and still has them all.
 
-    That its log start passed records that were there before the replay does not count.
+    Records that were in the topic before the replay do not count.
     """
     if now is None:
         return f"{topic} was deleted"
@@ -86,15 +86,15 @@ def difference(topic: str, before: TargetTopic, now: TopicNow | None) -> str | N
 
 @dataclass(slots=True)
 class DeliveredRanges:
-    """The source offsets of the plan's records that the target topic has, as ranges, and how many they are."""
+    """The source offsets, as ranges, of the plan's records that the target topic has, and the number of records."""
 
     spans: dict[Place, list[Span]] = field(default_factory=dict)
     records: int = 0
 
     def add(self, plan_id: str, batch: Batch) -> None:
-        """Take in the records of a batch that this plan has delivered."""
+        """Add the records of a batch that this plan has delivered."""
         for headers in batch.headers():
-            # The last ones count: a record that was replayed before has those of the other plan too.
+            # The last ones count: a record that was replayed before also has the headers of the other plan.
             own = dict(headers or ())
             if _text(own.get(provenance_headers.PLAN)) != plan_id:
                 continue
@@ -107,7 +107,7 @@ class DeliveredRanges:
             self.records += 1
 
     def within(self, chunk: Chunk) -> list[Span]:
-        """Those of a chunk, in order, each offset in one range alone."""
+        """The ranges within a chunk, in order and without overlaps."""
         ranges = (OffsetRange(chunk.topic, chunk.partition, *span) for span in self._sorted(chunk))
         return [(row.start, row.end) for row in merged(ranges)]
 
@@ -121,7 +121,7 @@ def _text(value: bytes | str | None) -> str:
 
 
 def find_delivered(config: Mapping[str, Any], topic: str, now: TopicNow, plan_id: str) -> DeliveredRanges:
-    """Read all of the target topic. Raises Refused [open-transaction] where a part of it is hidden, and as reading."""
+    """Read the whole target topic. Raises as reading, and Refused [open-transaction] if a part is hidden."""
     found = DeliveredRanges()
     with BatchReader(config, timeout_s=_TIMEOUT_OF_SCAN_S) as reader:
         for number, (start, end) in enumerate(zip(now.starts, now.ends, strict=True)):
@@ -135,8 +135,8 @@ def find_delivered(config: Mapping[str, Any], topic: str, now: TopicNow, plan_id
 class TargetLoss:
     """What the target topic has lost.
 
-    ``gone`` are the source offsets, which hold ``records`` records. ``values`` are what the ledger must have so that
-    they are delivered again. ``blocked`` is why they cannot be; then nothing may be verified.
+    ``gone`` are the source offsets, with ``records`` records. ``values`` must be written to the ledger so that they are
+    delivered again. ``blocked`` is why this is impossible; then the plan must not be verified.
     """
 
     why: str
@@ -148,7 +148,7 @@ class TargetLoss:
 
 
 def has_delivered(ledgered: PlanSnapshot) -> bool:
-    """Whether the ledger says that anything is in the target topic."""
+    """Whether the ledger shows that records were delivered to the target topic."""
     return any(_delivered(one) or one.kept for one in ledgered.progress.values())
 
 
@@ -163,9 +163,9 @@ def find_loss(
 ) -> TargetLoss:
     """What is gone, and how the ledger has to change. Pure.
 
-    ``keeps_partitions``: the records of a source partition lie in one partition of the target, so that what is gone is
-    the beginning of a chunk. Else offsets without a record (control records, compaction) cannot be told from a record
-    that is gone, and ``gone`` may hold some.
+    ``keeps_partitions``: the records of a source partition are in one target partition, so that a loss is the beginning
+    of a chunk. Otherwise offsets without a record (control records, compaction) are indistinguishable from lost
+    records, and ``gone`` may contain some.
     """
     delivery = ledgered.delivery
     assert delivery is not None
@@ -202,7 +202,7 @@ def find_loss(
 def _of_buckets(
     ledgered: PlanSnapshot, found: DeliveredRanges, now: TopicNow | None, why: str, target: Delivery
 ) -> TargetLoss:
-    """With buckets of keys, all of them are delivered again or none: which offsets are whose is not in the ledger."""
+    """With buckets of keys, all are delivered again or none: the ledger does not have the offsets of each bucket."""
     plan = ledgered.plan
     own = [ledgered.progress[number] for number in begun(plan, ledgered.progress)]
     missing = sum(map(_delivered, own)) - found.records
@@ -223,7 +223,7 @@ def _delivered(known: ChunkProgress) -> int:
 
 
 def _frozen_again(before: TargetTopic | None, now: TopicNow) -> TargetTopic:
-    """What is there lies above the log start; in a partition that lost nothing, above where it began."""
+    """The log start offset of each partition, or the frozen end if that is higher: own records are above it."""
     had = () if before is None else before.ends
     return TargetTopic(now.id, tuple(map(max, now.starts, (*had, *[0] * (len(now.starts) - len(had))))))
 

@@ -1,4 +1,4 @@
-"""The target topic of a replay: freeze what it is like, and find out what it has lost of what was delivered to it."""
+"""The target topic of a replay: freezes its id and log ends, and finds delivered records that it lost."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ _UNKNOWN = "the ledger does not say what the topic was like before"
 
 
 def target_of(delivery: Delivery | None) -> str | None:
-    """The name of the target topic; None where records go elsewhere."""
+    """The name of the target topic; None for other sinks."""
     return delivery.options.get("topic") if delivery is not None and delivery.sink == "topic" else None
 
 
 def target_differs(engine: CatchupEngine, delivery: Delivery) -> Callable[[], bool]:
-    """Whether the target topic differs now from the one that is frozen; a topic that cannot be read does not."""
+    """A function that checks whether the target topic differs from the frozen one; an unreadable one does not."""
     topic, before = target_of(delivery), delivery.target
 
     def differs() -> bool:
@@ -59,11 +59,11 @@ def target_differs(engine: CatchupEngine, delivery: Delivery) -> Callable[[], bo
 
 
 def check_target_topic(run: Invocation, engine: CatchupEngine, runner: Runner) -> TargetLoss | None:
-    """Freeze the target topic before the first record; later, what it has lost since. None: nothing.
+    """Freeze the target topic before the first record; later, return what it has lost since. None: nothing.
 
-    What can be delivered again is undelivered in the ledger when this returns, so that a replay goes on with it. Nobody
-    else may work on the plan, and its tasks have ended. Raises what reading the target topic or the ledger raises: what
-    could not be read is not verified.
+    Lost records that can be delivered again are undelivered in the ledger when this returns, so that a replay delivers
+    them. No other run may work on the plan, and its tasks must have ended. Raises what reading the target topic or the
+    ledger raises: a topic that could not be read is not verified.
     """
     found, delivery = runner.found, runner.found.delivery
     topic = target_of(delivery)
@@ -74,7 +74,7 @@ def check_target_topic(run: Invocation, engine: CatchupEngine, runner: Runner) -
     if why is None:
         return None
     if has_delivered(found):
-        # What a worker that was given up still has open must be decided before it is counted.
+        # Open transactions of abandoned workers must be decided before counting.
         engine.ledger.fence_tasks(found.plan.id, (task.number for task in delivery.tasks))
         found = runner.read()
         now = read_target(engine.cluster, topic)
@@ -89,7 +89,7 @@ def check_target_topic(run: Invocation, engine: CatchupEngine, runner: Runner) -
 
 
 def freeze_dead_letters(engine: CatchupEngine, runner: Runner) -> None:
-    """Keep in the ledger what the dead-letter topic is like before the first of them. Raises as reading it does."""
+    """Freeze the dead-letter topic in the ledger before the first dead letter. Raises what reading it raises."""
     delivery = runner.found.delivery
     name = delivery.options.get(DEAD_LETTERS) if delivery is not None else None
     if delivery is None or name is None or name in delivery.dead_letters:
@@ -99,9 +99,9 @@ def freeze_dead_letters(engine: CatchupEngine, runner: Runner) -> None:
 
 
 def missing_dead_letters(run: Invocation, engine: CatchupEngine, found: PlanSnapshot) -> str | None:
-    """What of the plan's dead letters is gone from their topics, so that they are nowhere; None: nothing.
+    """A sentence about the plan's dead letters that are gone from their topics; None: all are there.
 
-    Nothing delivers them again: only the run that they were refused in had them.
+    They cannot be delivered again: only the run that rejected them had them.
     """
     dead = sum(found.progress[chunk.number].dead for chunk in found.plan.chunks if chunk.number in found.progress)
     before = found.delivery.dead_letters if found.delivery is not None else {}
@@ -136,25 +136,25 @@ def _loss(
 
 
 def _policy(engine: CatchupEngine, topic: str) -> str:
-    """Its cleanup policy; one that may not be read may be any."""
+    """The cleanup policy; ``compact``, the worst case, if this user may not read it."""
     settings = engine.cluster.keeping(engine.cluster.layouts([topic]), [(topic, 0)]).settings.get(topic)
     return "compact" if settings is None else settings.get("cleanup.policy", "")
 
 
 def tell_of_loss(run: Invocation, found: PlanSnapshot, loss: TargetLoss) -> None:
-    """The event."""
+    """Report the loss as an event."""
     what = f"{plural(loss.records, 'record')} from {target_of(found.delivery)}: {few(loss.gone)}"
     run.reporter.event("GONE", f"{found.plan.id}  {what}: {loss.why}")
 
 
 def few(rows: tuple[OffsetRange, ...]) -> str:
-    """The first of them."""
+    """The first ranges, and how many more there are."""
     more = f" and {plural(len(rows) - _NAMED, 'more range')}" if len(rows) > _NAMED else ""
     return ", ".join(map(str, rows[:_NAMED])) + more
 
 
 def errors_of(run: Invocation, found: PlanSnapshot, loss: TargetLoss) -> tuple[RowError, ...]:
-    """A row for each range that is gone, with what to do."""
+    """A row for each range that is gone, with what to do next."""
     topic = target_of(found.delivery)
     hint = f"it is delivered again by  {commands(run, found).resume}"
     if loss.blocked is not None:
@@ -176,7 +176,7 @@ def errors_of(run: Invocation, found: PlanSnapshot, loss: TargetLoss) -> tuple[R
 
 
 def what_else(run: Invocation, found: PlanSnapshot, loss: TargetLoss) -> str:
-    """What can be done where this plan cannot deliver it again, nor what is left; loss.blocked says why."""
+    """What the user can do if this plan cannot deliver the lost and remaining records; loss.blocked is why."""
     assert found.delivery is not None
     rows = merged((*loss.gone, *undelivered(found.plan, found.progress)))
     if len(rows) > _MOST_RANGES:
@@ -191,7 +191,7 @@ def what_else(run: Invocation, found: PlanSnapshot, loss: TargetLoss) -> str:
 
 
 def _as_typed(delivery: Delivery) -> Iterator[str]:
-    """How records were delivered to the target topic, as the options of another plan."""
+    """The delivery's settings, as options for another plan."""
     if delivery.buckets:
         yield "--latest-per-key"
     elif delivery.order is not Order.PARTITION:
