@@ -1,8 +1,8 @@
-"""Who commits to a group while it is Empty: its latest commits in ``__consumer_offsets``, read backwards.
+"""Find clients that commit to an Empty group: its latest commits in ``__consumer_offsets``, read backwards.
 
-A consumer with ``assign()``, or a transactional producer, commits without being a member: no answer of the
-coordinator shows it. Its commits stand behind the record that made the group Empty, while those that members
-made when they closed stand before it. A group that only ever had commits has no such record.
+A consumer with ``assign()``, or a transactional producer, commits without being a member, so no response of the
+coordinator shows it. Its commits come after the record that made the group Empty. The commits that members made when
+they closed come before it. A group that never had members has no such record.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from kgroup.support.errors import KgroupError
 from kgroup.support.units import plural
 
 SPAN_MS = 3_600_000
-"""How far back is read of a group that has had members."""
+"""How far back to read for a group that has had members."""
 
 SIMPLE_SPAN_MS = 600_000
-"""How far back of one that has not: what matters there is a rhythm, not a single commit."""
+"""How far back for a group that never had members: there a rhythm of commits matters, not a single commit."""
 
 _TYPES = (RecordType.OFFSET_COMMIT, RecordType.GROUP_METADATA, RecordType.CONSUMER_GROUP_METADATA)
 
 
 def reading_since(groups: Iterable[Group], now_ms: int) -> dict[str, int]:
-    """From when on the commits of each Empty group are read, in ms; others are left out: members commit there."""
+    """The time in ms since which each Empty group is read. Other groups are left out: members commit to them."""
     return {
         group.name: now_ms - (SIMPLE_SPAN_MS if group.is_simple else SPAN_MS)
         for group in groups
@@ -75,7 +75,7 @@ def _note(unknown: int, groups: int, reasons: Iterable[str]) -> str:
 async def _scan(
     client: CoordinatorClient, place: Place, since_ms: Mapping[str, int], budget: Deadline
 ) -> tuple[dict[str, Activity], str | None]:
-    """(what one partition of the topic holds of its groups, why that is not all)."""
+    """(activities in one partition of the topic, why they are incomplete)."""
     traces = {group: _Trace(since_ms[group]) for group in place.groups}
     by_head = {key_prefix(kind, group): traces[group] for group in place.groups for kind in _TYPES}
     aborted: dict[int, bool] = {}
@@ -100,7 +100,7 @@ async def _scan(
 
 
 class _Trace:
-    """What has been read of one group, from the log's end backwards."""
+    """What a scan has found for one group, from the log end backwards."""
 
     def __init__(self, since_ms: int) -> None:
         self.complete = False
@@ -114,7 +114,7 @@ class _Trace:
         return Activity(self._emptied_at_ms, tuple(reversed(self._commits)), self.complete)
 
     def add(self, record: RawRecord) -> None:
-        """The next older record of the group."""
+        """Add the next older record of the group."""
         if self.complete:
             return
         try:
@@ -138,23 +138,23 @@ class _Trace:
             case GroupMetadata(value=group) if group is not None:
                 self.complete = True
                 if group.members:
-                    # The log is a moment behind or ahead of the coordinator's answer: these are a member's commits.
+                    # The log is a moment older or newer than the coordinator's answer: members made these commits.
                     self._commits.clear()
                 else:
                     self._emptied_at_ms = record.timestamp_ms
             case ConsumerGroupMetadata(value=epoch) if epoch is not None:
-                # Each member that joins or leaves raises the epoch, and the group is Empty: the last one left.
+                # Each member that joins or leaves raises the epoch, and the group is Empty: here the last one left.
                 self.complete = True
                 self._emptied_at_ms = record.timestamp_ms
             case GroupMetadata() | ConsumerGroupMetadata():
-                # Deleted then, so it is a new group of the same name. (One that changed its type has a record
-                # of the new type behind this one.)
+                # The group was deleted here; this is a new group of the same name. (If it had changed its type, a
+                # record of the new type would follow this one.)
                 self.complete = True
             case _:
-                # It may be the record that made the group Empty: what is older proves nothing.
+                # This may be the record that made the group Empty: older commits prove nothing.
                 self.complete = self.unreadable = True
 
     def reached(self, oldest_ms: int | None) -> None:
-        """The log has been read back to this moment."""
+        """Note that the log has been read back to this moment."""
         if oldest_ms is not None and oldest_ms < self._since_ms:
             self.complete = True

@@ -1,9 +1,9 @@
-"""A partition of ``__consumer_offsets`` read backwards from its end: windows that grow, within a time budget.
+"""Read a partition of ``__consumer_offsets`` backwards from its end, in growing windows, within a time budget.
 
-Windows of 64 offsets, then four times as many for as long as they hold few records (compaction leaves few of billions
-of offsets), until the reader has what it wants. The topic is read *uncommitted*: group records are never part of a
-transaction, and a hanging one would hide them. Commits may be part of one, so a window also tells how transactions
-ended.
+The first window has 64 offsets. Each next one is four times as long while windows hold few records, because
+compaction leaves few of billions of offsets. The read ends when the caller has what it needs. The topic is read
+*uncommitted*: group records are never part of a transaction, and a hanging one would hide them. Commits may be part of
+one, so a window also holds the markers that end transactions.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from kgroup.support.errors import KgroupError, Unreachable
 _FIRST_WINDOW = 64
 _WINDOW_GROWTH = 4
 _FULL_WINDOW = 16_384
-"""Records of a window behind which the next one is not longer: what a budget cuts off is lost."""
+"""A window with this many records does not grow further: a window cut off by the budget is lost."""
 
 _FETCH_BYTES = 1024 * 1024
 
 
 @dataclass(slots=True)
 class Window:
-    """The wanted records of a range of offsets and the ends of transactions there, in the log's order.
+    """The wanted records in a range of offsets, and the ends of transactions there, in log order.
 
-    ``oldest_ms`` is the time of the first batch; None where the range holds none (it was compacted away). ``records``
-    are all that it holds, wanted or not, and markers too: fewer than its offsets where it was compacted. From offset
-    ``whole_from`` on none is missing; ``following`` is the offset behind the last one that was read.
+    ``oldest_ms`` is the time of the first batch; None if compaction removed all batches. ``records`` counts all
+    records, wanted or not, and markers; compaction makes it less than the number of offsets. No record is missing from
+    offset ``whole_from`` on. ``following`` is the offset after the last record that was read.
     """
 
     offsets: LogRange
@@ -50,7 +50,7 @@ class Window:
         self.whole_from = self.following = self.offsets.start
 
     def add(self, found: BatchMatches) -> None:
-        """What the next batch holds."""
+        """Add the matches of the next batch."""
         self.entries += found.entries
         self.records += found.records
         self.following = found.following
@@ -60,7 +60,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A partition of the topic and the groups in it that are looked for; ``leader`` None: it has none now."""
+    """A partition of the topic and the groups to search in it; ``leader`` None: it has no leader now."""
 
     number: int
     leader: int | None
@@ -70,28 +70,28 @@ class Place:
 
 @dataclass(slots=True)
 class Bytes:
-    """How much may be fetched in all (None: anything), and how much was; shared by the partitions of one reading."""
+    """The limit on fetched bytes (None: no limit) and the bytes fetched; shared by all partitions of one scan."""
 
     most: int | None = None
     fetched: int = 0
 
     @property
     def spent(self) -> bool:
-        """Whether no more may be fetched."""
+        """Whether the limit is reached."""
         return self.most is not None and self.fetched >= self.most
 
 
 OUT_OF_TIME: Final = "out of time"
-"""What ``scan_backwards`` returns when the budget ended first."""
+"""What ``scan_backwards`` returns if the time budget ended first."""
 
 OUT_OF_BYTES: Final = "out of bytes"
-"""What ``read_backwards`` returns when no more bytes may be fetched."""
+"""What ``read_backwards`` returns if the limit on bytes was reached."""
 
 
 async def places_of(
     client: CoordinatorClient, layout: TopicLayout, groups: Iterable[str], budget: Deadline
 ) -> list[Place]:
-    """Where the groups are kept, as the topic is laid out now."""
+    """The partitions that hold the groups, with their present leaders and log bounds."""
     by_partition: dict[int, list[str]] = {}
     for group in groups:
         by_partition.setdefault(partition_of(group, len(layout.leaders)), []).append(group)
@@ -110,10 +110,10 @@ async def scan_backwards(
     budget: Deadline,
     visit: Callable[[Window], bool],
 ) -> str | None:
-    """Show ``visit`` one window after the other, the newest first, until it returns False or the log's start.
+    """Pass one window after the other to ``visit``, newest first, until it returns False or to the log start.
 
-    ``wanted`` are heads of keys, as of ``key_prefix``: type and group. Returns None at such an end, else why it
-    ended before: OUT_OF_TIME, or what the broker said. A window that could not be read whole is not shown.
+    ``wanted`` are key heads as made by ``key_prefix``: type and group. Returns None if it ended that way, else the
+    reason: OUT_OF_TIME, or the broker's error. A window that could not be read completely is not passed on.
     """
     if isinstance(place.log, KgroupError):
         return f"{OFFSETS_TOPIC}:{place.number} {place.log.message}"
@@ -131,7 +131,7 @@ async def read_backwards(
     visit: Callable[[Window], bool],
     allowed: Bytes | None = None,
 ) -> str | None:
-    """The same, but raises KgroupError for what the broker said; OUT_OF_BYTES when ``allowed`` is used up."""
+    """The same, but raises KgroupError for the broker's error; OUT_OF_BYTES if ``allowed`` is used up."""
     log = place.log
     if isinstance(log, KgroupError):
         raise log
@@ -157,7 +157,7 @@ async def _read_window(
     budget: Deadline,
     allowed: Bytes | None,
 ) -> str | None:
-    """Why it ended before the window's end; None: it did not."""
+    """Read the window. Returns why it ended early; None: it did not."""
     position, end = window.offsets.start, window.offsets.end
     while position < end:
         if budget.passed:
@@ -184,9 +184,9 @@ async def _fetch(
     window: Window,
     allowed: Bytes | None,
 ) -> int:
-    """Add to the window what one answer holds of it; returns the offset behind the last record.
+    """Add one response's records to the window; returns the offset after the last record.
 
-    Raises KgroupError where the partition can't be read, or not in time.
+    Raises KgroupError if the partition can't be read, or not in time.
     """
     if place.leader is None:
         raise Unreachable("has no leader now")

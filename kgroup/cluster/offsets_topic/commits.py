@@ -1,7 +1,7 @@
-"""All commits of a group since a position in ``__consumer_offsets``, with their metadata, in the log's order.
+"""All commits of a group since a position in ``__consumer_offsets``, with their metadata, in log order.
 
-Transactional commits count by the outcome of their transaction; where two commit the same partition, the one that
-stands later in the log wins, whenever its transaction ended (seen).
+A transactional commit counts only if its transaction was committed. If two commits are for the same partition, the
+later one in the log wins, whenever its transaction ended (seen).
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ _NEWER = f"{OFFSETS_TOPIC} holds records of a newer kind"
 
 @dataclass(frozen=True, slots=True)
 class CommitRecord:
-    """One commit; ``commit`` is None where it was deleted, or expired.
+    """One commit; ``commit`` is None if it was deleted or expired.
 
-    ``timestamp_ms`` is the broker's clock, ``log_offset`` where the record stands in its partition of the topic.
+    ``timestamp_ms`` is by the broker's clock. ``log_offset`` is the record's offset in its ``__consumer_offsets``
+    partition.
     """
 
     topic: str
@@ -39,10 +40,10 @@ class CommitRecord:
 
 @dataclass(frozen=True, slots=True)
 class CommitHistory:
-    """The commits from a position to ``end``, in the log's order; ``open`` are those of unfinished transactions.
+    """The commits from a position to ``end``, in log order; ``open`` are those of unfinished transactions.
 
-    ``compacted`` is whether records are missing in between: older commits of a partition may be gone then, the newest
-    one of each is always there. ``unread`` is why it could not be read to the position, None: it was.
+    ``compacted`` is whether compaction removed records in between: older commits of a partition may be missing then,
+    never its newest one. ``unread`` is why the log could not be read back to the position; None: it was.
     """
 
     commits: tuple[CommitRecord, ...]
@@ -53,14 +54,14 @@ class CommitHistory:
 
     @classmethod
     def unreadable(cls, why: str) -> CommitHistory:
-        """Nothing is known."""
+        """A history of which nothing is known, because of ``why``."""
         return cls((), (), None, False, why)
 
 
 async def end_of_log(client: CoordinatorClient, layout: TopicLayout | KgroupError, group: str) -> int:
-    """Where the next record of the group will stand, or lower: the end of its partition of ``__consumer_offsets``.
+    """The end of the group's partition of ``__consumer_offsets``: its next record is there or later.
 
-    Raises KgroupError where that can't be told.
+    Raises KgroupError if that can't be read.
     """
     place = await _place_of(client, layout, group, client.deadline)
     return _log_of(place).end
@@ -87,7 +88,7 @@ async def commits_since(
     stopped = await scan_backwards(client, wanted, {head}, budget, trace.add)
     unread = f"too much of {OFFSETS_TOPIC} to read in the time for it" if stopped is OUT_OF_TIME else stopped
     unread = unread or (_NEWER if trace.unknown else None)
-    # Each offset is a record's or a marker's, but for those that compaction has taken away.
+    # Each offset is that of a record or a marker, unless compaction removed it.
     compacted = start > position or (stopped is None and trace.records < log.end - start)
     return CommitHistory(_in_order(trace.commits), _in_order(trace.open), log.end, compacted, unread)
 
@@ -114,7 +115,7 @@ def _in_order(records: Sequence[CommitRecord]) -> tuple[CommitRecord, ...]:
 
 
 class _Trace:
-    """What has been read, from the log's end backwards."""
+    """What a scan has found, from the log end backwards."""
 
     def __init__(self) -> None:
         self.commits: list[CommitRecord] = []
@@ -124,7 +125,7 @@ class _Trace:
         self._aborted: dict[int, bool] = {}
 
     def add(self, window: Window) -> bool:
-        """The next older window; there is always more to read."""
+        """Add the next older window; returns True, since the scan always continues."""
         self.records += window.records
         for entry in reversed(window.entries):
             if isinstance(entry, Marker):

@@ -1,6 +1,6 @@
-"""Raw records of a group's log to the events that a history is made of. Pure; what can't be decoded is Unreadable.
+"""Convert raw records of a group's log to the events of a history. Pure; undecodable records become Unreadable.
 
-Transactional commits get the outcome of their transaction, from the markers among the entries; the topic is read
+Transactional commits get their transaction's outcome from the markers among the entries. The topic is read
 uncommitted, so a hanging transaction hides nothing.
 """
 
@@ -45,17 +45,17 @@ TYPES = (
     records.RecordType.REGULAR_EXPRESSION,
     *records.FOREIGN,
 )
-"""The types of records that a reader has to ask for, with ``key_prefix``."""
+"""The record types that a reader must select with ``key_prefix``."""
 
 WITH_TOPIC_IDS = frozenset({records.RecordType.TARGET_ASSIGNMENT_MEMBER, records.RecordType.CURRENT_MEMBER_ASSIGNMENT})
-"""Those in which topics go by their ids."""
+"""Record types that identify topics by id."""
 
 _FOREIGN: Mapping[int | None, str] = {kind.value: of for kind, of in records.FOREIGN.items()}
 _new = tuple.__new__
 
 
 def ending_of(raw: RawRecord, end: Marker | None) -> TransactionEnd:
-    """How the transaction of a record ended; ``end`` is the first marker of its producer behind it, None: none yet."""
+    """How a record's transaction ended. ``end`` is its producer's first marker after it; None: none so far."""
     if raw.producer_id is None:
         return TransactionEnd.PLAIN
     if end is None:
@@ -64,7 +64,7 @@ def ending_of(raw: RawRecord, end: Marker | None) -> TransactionEnd:
 
 
 def topic_ids(raws: Iterable[RawRecord]) -> set[str]:
-    """The ids by which the assignments among these records name topics. Never raises."""
+    """The topic ids in the assignments among these records. Never raises."""
     found: set[str] = set()
     for raw in raws:
         if _type_of(raw.key) not in WITH_TOPIC_IDS:
@@ -80,7 +80,7 @@ def topic_ids(raws: Iterable[RawRecord]) -> set[str]:
 def event_of(
     raw: RawRecord, ending: TransactionEnd, topics: Mapping[str, str], ended_ms: int | None = None
 ) -> Event | None:
-    """The event of one record; None for types that say nothing here (partition metadata, members of share groups).
+    """The event of one record; None for types that do not matter here (partition metadata, members of share groups).
 
     ``ended_ms`` is when its transaction ended.
     """
@@ -88,7 +88,7 @@ def event_of(
     if raw.value is not None and (usual := records.usual_commit(raw.key, raw.value)) is not None:
         topic, partition, offset, epoch, metadata, topic_id = usual
         fields = (at, time, topic, partition, offset, metadata, topic_id, raw.producer_id, ending, epoch, ended_ms)
-        return _new(CommitWritten, fields)  # as CommitWritten(...) does it, in half the time
+        return _new(CommitWritten, fields)  # same as CommitWritten(...), in half the time
     if (foreign := _FOREIGN.get(_type_of(raw.key))) is not None:
         return ForeignGroupWritten(at, time, foreign, raw.value is not None)
     try:
@@ -199,7 +199,7 @@ def _holding(has: records.CurrentMemberAssignmentValue, topics: Mapping[str, str
 
 
 def _named(assigned: Sequence[records.AssignedPartitions], topics: Mapping[str, str]) -> Partitions:
-    """Partitions by the name of their topic; by its id where the cluster does not know it (any more)."""
+    """Partitions by topic name; by topic id if the cluster does not know the topic (any more)."""
     return frozenset(
         (topics.get(topic.topic_id, topic.topic_id) if topic.topic_id is not None else "", partition)
         for topic in assigned

@@ -1,7 +1,7 @@
-"""All that ``__consumer_offsets`` holds of groups back to a moment, as events: what histories and rates are made of.
+"""All records of groups in ``__consumer_offsets`` back to a moment, as events: the source of histories and rates.
 
-One scan a partition, shared by the groups in it, bounded by time and bytes. Read *uncommitted*, so that a hanging
-transaction hides nothing; each commit gets the outcome of its transaction from the markers behind it.
+One scan per partition, shared by its groups, limited by time and bytes. It reads *uncommitted*, so that a hanging
+transaction hides nothing. Each commit gets its transaction's outcome from the markers after it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from kgroup.support.errors import KgroupError, NotAuthorized
 from kgroup.support.units import human_bytes
 
 Progress = Callable[[int, int], None]
-"""Told how many offsets were read, of how many there are likely to be."""
+"""Called with (offsets read, offsets expected)."""
 
 _STATES = frozenset({RecordType.GROUP_METADATA, RecordType.CONSUMER_GROUP_METADATA, *FOREIGN})
 _OF_MEMBERS = (
@@ -43,7 +43,7 @@ _OF_MEMBERS = (
 
 @dataclass(frozen=True, slots=True)
 class GroupLog:
-    """What was read of one group: its events of all kinds, oldest first, and how far that reaches."""
+    """The log of one group: its events of all kinds, oldest first, and how far back it was read."""
 
     events: tuple[Event, ...]
     reach: ScannedRange
@@ -51,9 +51,9 @@ class GroupLog:
 
 @dataclass(frozen=True, slots=True)
 class GroupLogs:
-    """What was read of each group, and why nothing could be read of the others.
+    """The logs by group, and why the others could not be read.
 
-    ``forbidden`` is whether that is for lack of a right on the topic.
+    ``forbidden`` is whether the reason is a missing right on the topic.
     """
 
     found: Mapping[str, GroupLog]
@@ -63,10 +63,10 @@ class GroupLogs:
 
 @dataclass(frozen=True, slots=True)
 class ReadDepth:
-    """How far back a group is read: to a moment (ms; None: to the log's start), but not below offset ``floor``.
+    """How far back to read a group: to a moment (ms; None: to the log start), but not below offset ``floor``.
 
-    ``to_last_state`` reads on beyond the moment until the group's state then is known; with ``newest``, only until that
-    of now is.
+    ``to_last_state`` reads on beyond the moment until the group's state at that time is known. With ``newest``, only
+    until its present state is known.
     """
 
     since_ms: int | None
@@ -85,9 +85,9 @@ async def read_group_logs(
     *,
     named: bool = True,
 ) -> GroupLogs:
-    """The logs of the groups, as far as they are read before ``budget`` ends and ``most`` is fetched.
+    """The logs of the groups, as far as they are read before ``budget`` ends or ``most`` is fetched.
 
-    Without ``named`` the topics of assignments go by their ids: for who looks at commits and epochs alone.
+    Without ``named`` topics in assignments are identified by id: for callers that only need commits and epochs.
     """
     if not depths:
         return GroupLogs({}, {})
@@ -98,7 +98,7 @@ async def read_group_logs(
     told = ScanTotals(progress, await _likely(client, layout, places, depths) if progress is not None else 0)
     scans = [_Scan(place, depths, told) for place in places]
     results = await client.gather(scan.run(client, budget, budget_s, most) for scan in scans)
-    # Without time for it topics go by their ids; asked too late, the connection would be given up.
+    # Without time left, topics keep their ids: a request after the deadline would cost the connection.
     ids = topic_ids(raw for scan in scans for raw in scan.assignments) if named and not client.deadline.passed else ()
     topics = await names_of_topics(client, ids)
     found: dict[str, GroupLog] = {}
@@ -116,7 +116,7 @@ async def read_group_logs(
 
 
 def why_stopped(stopped: str | None, budget_s: float, most: Bytes) -> str | None:
-    """Why a scan ended, in words: the bound that it met, or what a broker said; None: it was complete."""
+    """Why a scan ended, in words: the limit that it reached, or the broker's error; None: it was complete."""
     if stopped is OUT_OF_TIME:
         return f"the {budget_s:.3g} s for it were over"
     if stopped is OUT_OF_BYTES:
@@ -131,7 +131,7 @@ def _unread(groups: Iterable[str], error: KgroupError, why: str) -> GroupLogs:
 async def _likely(
     client: CoordinatorClient, layout: TopicLayout, places: Iterable[Place], depths: Mapping[str, ReadDepth]
 ) -> int:
-    """How many offsets are likely to be read."""
+    """Estimate how many offsets will be read."""
     logs = {place: place.log for place in places if isinstance(place.log, LogRange)}
     moments = [depth.since_ms for depth in depths.values()]
     since_ms = None if None in moments else min(moment for moment in moments if moment is not None)
@@ -150,7 +150,7 @@ async def _likely(
 
 
 class ScanTotals:
-    """Adds up what the scans of one reading have read."""
+    """Sums the offsets read by all scans, for progress reports."""
 
     def __init__(self, progress: Progress | None, total: int = 0) -> None:
         self._progress = progress
@@ -158,18 +158,18 @@ class ScanTotals:
         self._done = 0
 
     def expect(self, offsets: int) -> None:
-        """So many are still to be read."""
+        """Set how many offsets are still to be read."""
         self._total = self._done + offsets
 
     def add(self, offsets: int) -> None:
-        """So many more were."""
+        """Add offsets that were read, and report progress."""
         self._done += offsets
         if self._progress is not None:
             self._progress(self._done, max(self._done, self._total))
 
 
 class _Scan:
-    """The reading of one partition of the topic, from its end backwards."""
+    """Scans one partition of the topic, from its end backwards."""
 
     def __init__(self, place: Place, depths: Mapping[str, ReadDepth], told: ScanTotals) -> None:
         self.place = place
@@ -188,7 +188,7 @@ class _Scan:
     async def run(
         self, client: CoordinatorClient, budget: Deadline, budget_s: float, most: Bytes
     ) -> str | KgroupError | None:
-        """Why it was not read as far as was asked for; a KgroupError is why nothing was read."""
+        """Read the partition. Returns why it ended early; a KgroupError is why nothing was read; None: complete."""
         if isinstance(self.place.log, KgroupError):
             return self.place.log
         floor = max(self.place.log.start, min(trace.depth.floor for trace in self._traces.values()))
@@ -203,7 +203,7 @@ class _Scan:
         return why_stopped(stopped, budget_s, most)
 
     def logs(self, topics: Mapping[str, str], stopped: str | None) -> dict[str, GroupLog]:
-        """What was read of each group."""
+        """The log of each group."""
         assert isinstance(self.place.log, LogRange)
         start = self.place.log.end if self._start is None else self._start
         whole_from = start if self._whole_from is None else self._whole_from
@@ -229,11 +229,11 @@ class _Scan:
             if isinstance(entry, Marker):
                 self._ends[entry.producer_id] = entry
             else:
-                if not head or not entry.key.startswith(head):  # one group's records mostly follow each other
+                if not head or not entry.key.startswith(head):  # usually the previous record is of the same group
                     head = key_head(entry.key)
                     kind, trace = self._by_head[head]
                 trace.records.append((entry, None if entry.producer_id is None else self._ends.get(entry.producer_id)))
-                if kind is not RecordType.OFFSET_COMMIT:  # nearly all are: they must cost little
+                if kind is not RecordType.OFFSET_COMMIT:  # nearly all records are commits: they must cost little
                     if kind in WITH_TOPIC_IDS:
                         self.assignments.append(entry)
                     trace.noted(kind, entry)
@@ -251,7 +251,7 @@ class _Scan:
 
 @dataclass(slots=True)
 class _Trace:
-    """What has been read of one group, newest first; ``records`` each with the end of its transaction."""
+    """The records found for one group, newest first; each with the marker that ended its transaction."""
 
     depth: ReadDepth
     complete: bool = False
@@ -262,7 +262,7 @@ class _Trace:
     _had_state: bool = False
 
     def noted(self, kind: RecordType, raw: RawRecord) -> None:
-        """The next older record of the group that is not a commit."""
+        """Note the next older record of the group that is not a commit."""
         if not self.depth.to_last_state:
             return
         if kind in _STATES:
@@ -272,7 +272,7 @@ class _Trace:
             self._of_member(kind, raw)
 
     def _of_member(self, kind: RecordType, raw: RawRecord) -> None:
-        """A member that is there now has a record of each of these types; the newest of each is always in the log."""
+        """Track member records: a present member has one of each of these types, and the log keeps the newest."""
         self._seen.add(raw.key)
         self._unexplained.discard(raw.key)
         if raw.value is not None:
@@ -280,11 +280,11 @@ class _Trace:
             self._unexplained.update(key for key in others if key not in self._seen)
 
     def reached(self, window: Window, oldest_ms: int | None, *, compacted: bool) -> None:
-        """The log has been read back to this window's start."""
+        """Note that the log has been read back to this window's start."""
         since_ms = self.depth.since_ms
         in_time = since_ms is not None and oldest_ms is not None and oldest_ms < since_ms
         if self.depth.to_last_state:
-            # Where compaction has been, an older state than the newest one is not to be expected.
+            # After compaction, the log need not hold a state older than the newest one.
             known = self._had_state or (self._has_state and (compacted or self.depth.newest))
             in_time = in_time and known and not self._unexplained
         self.complete = self.complete or in_time or window.offsets.start <= self.depth.floor

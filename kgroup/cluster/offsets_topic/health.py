@@ -1,4 +1,4 @@
-"""How ``__consumer_offsets`` stands: leaders, replicas, who is in sync, and what a commit needs."""
+"""The health of ``__consumer_offsets``: leaders, replicas, in-sync replicas, and how many of these a commit needs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MIN_IN_SYNC = "min.insync.replicas"
 
 @dataclass(frozen=True, slots=True)
 class Replicas:
-    """One partition: its leader (None: none now), who is to have it (the first to lead), who is in sync. Broker ids."""
+    """One partition, in broker ids: leader (None: none now), replicas (the first is preferred), in-sync replicas."""
 
     partition: int
     leader: int | None
@@ -31,8 +31,9 @@ class Replicas:
 
 @dataclass(frozen=True, slots=True)
 class OffsetsTopic:
-    """All its partitions, or why they can't be told (NotFound: nobody has used a group yet), and how many replicas must
-    be in sync for a commit.
+    """All partitions, or why they are unknown, and how many replicas must be in sync for a commit.
+
+    NotFound: the topic does not exist, because no group has been used yet.
     """
 
     partitions: tuple[Replicas, ...] | KgroupError
@@ -40,7 +41,7 @@ class OffsetsTopic:
 
 
 async def offsets_topic(client: CoordinatorClient) -> OffsetsTopic:
-    """Both, side by side. Raises KgroupError where no broker answers."""
+    """Read partitions and setting in parallel. Raises KgroupError if no broker answers."""
     entry = DescribeConfigsRequest.DescribeConfigsResource
     resource = entry(resource_type=_TOPIC, resource_name=OFFSETS_TOPIC, configuration_keys=[_MIN_IN_SYNC])
     metadata, configs = await client.gather(
@@ -53,8 +54,8 @@ async def offsets_topic(client: CoordinatorClient) -> OffsetsTopic:
 
 
 async def keepers(client: CoordinatorClient) -> dict[int, Replicas]:
-    """Who keeps each partition, and with it the groups in it. Raises KgroupError where nobody can tell."""
-    found = _partitions(await client.send_any(metadata_request([OFFSETS_TOPIC])), "Read")  # their records come next
+    """The leader and replicas of each partition. Raises KgroupError if they can't be read."""
+    found = _partitions(await client.send_any(metadata_request([OFFSETS_TOPIC])), "Read")  # callers read records next
     if isinstance(found, KgroupError):
         found.message = f"{OFFSETS_TOPIC} {found.message}"
         raise found

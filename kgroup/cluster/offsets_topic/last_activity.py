@@ -1,6 +1,7 @@
-"""When groups last gave a sign of life: their newest commit or group record in ``__consumer_offsets``.
+"""When groups were last active: their newest commit or group record in ``__consumer_offsets``.
 
-Compaction keeps the newest record of each key, so what the log does not show back to a moment was not there since.
+Compaction keeps the newest record of each key. So if the log back to a moment has no record of a group, the group was
+not active since then.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ async def last_signs(
 async def _scan(
     client: CoordinatorClient, place: Place, since_ms: int, budget: Deadline
 ) -> tuple[Mapping[str, int | None], str | None]:
-    """(what one partition of the topic holds of its groups, why that is not all)."""
+    """(last sign of each group in one partition of the topic, why some are missing)."""
     by_head = {key_prefix(kind, group): group for group in place.groups for kind in _SIGNS}
     found: dict[str, int] = {}
 

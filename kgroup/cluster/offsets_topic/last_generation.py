@@ -1,8 +1,8 @@
-"""What a group was: its last members, when it committed; ``__consumer_offsets`` read backwards.
+"""The past of groups: their last members and the times of their commits, from ``__consumer_offsets`` read backwards.
 
-One scan for all groups. It ends as soon as all is found, at the log's start, or with the time for it. Compaction
-keeps the newest record of each key: the commits and the group's last record are always there, the generation before
-it for as long as it has not been cleaned away.
+One scan for all groups. It ends when all is found, at the log start, or at the end of the budget. Compaction keeps the
+newest record of each key. So the commits and the group's last record are always there; the generation before it only
+until compaction removes it.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _TYPES = (RecordType.OFFSET_COMMIT, RecordType.GROUP_METADATA, RecordType.CONSUM
 
 @dataclass(frozen=True, slots=True)
 class LastGenerationQuery:
-    """What there is to be found of a group: the commits that stand, None where that is not known.
+    """What to find for a group: ``commits`` are the partitions with a committed offset, None if unknown.
 
-    ``unread`` are partitions that have a commit, but not one that could be read.
-    ``had_members`` is False for a group that has only ever had commits: no record of it is looked for. ``has_members``
-    is whether it has some now, which may commit meanwhile.
+    ``unread`` are partitions that have a commit that could not be read. ``had_members`` is False for a group that never
+    had members: no group record is searched for. ``has_members`` is whether it has members now, which may commit during
+    the scan.
     """
 
     name: str
@@ -55,14 +55,14 @@ class LastGenerationQuery:
 
     @classmethod
     def of(cls, group: Group) -> LastGenerationQuery:
-        """A group that was read with its commits."""
+        """The query for a group that was read with its commits."""
         commits = frozenset((p.topic, p.partition) for p in group.partitions if p.commit is not None)
         unread = frozenset((p.topic, p.partition) for p in group.partitions if p.commit is None)
         return cls(group.name, commits, not group.is_simple, group.state != "Empty", unread)
 
     @classmethod
     def named(cls, name: str, committed: Committed | KgroupError | None) -> LastGenerationQuery:
-        """A group of which only the commits are known, or not even these."""
+        """The query for a group of which at most the commits are known."""
         if committed is None or isinstance(committed, KgroupError):
             return cls(name, None)
         return cls(name, frozenset(place for place, commit in committed.items() if isinstance(commit, Commit)))
@@ -76,9 +76,9 @@ async def read_pasts(
     *,
     to_start: bool = False,
 ) -> tuple[dict[str, GroupPast], str | None]:
-    """(the past of each group as far as it was read before ``budget`` ended, why that is not all of it).
+    """(the past of each group as far as it was read before ``budget`` ended, why it is incomplete).
 
-    ``to_start`` reads on where all that is known of is found: there may be commits that the broker hides.
+    ``to_start`` reads on to the log start after all known commits are found: the broker may hide others.
     """
     if not groups:
         return {}, None
@@ -112,7 +112,7 @@ async def _scan(
     *,
     to_start: bool,
 ) -> tuple[dict[str, GroupPast], str | None]:
-    """(what one partition of the topic holds of its groups, why that is not all)."""
+    """(the pasts of the groups in one partition of the topic, why they are incomplete)."""
     traces = {name: _Trace(wanted[name]) for name in place.groups}
     by_head = {key_prefix(kind, name): traces[name] for name in place.groups for kind in _TYPES}
     aborted: dict[int, bool] = {}
@@ -123,7 +123,7 @@ async def _scan(
             if isinstance(entry, Marker):
                 aborted[entry.producer_id] = entry.aborted
             elif entry.producer_id is not None and entry.producer_id not in aborted:
-                # Its end has not been met, so it is still open: what it commits does not stand.
+                # No marker follows, so the transaction is still open and its commits do not count.
                 by_head[key_head(entry.key)].pend(entry)
             elif entry.producer_id is None or not aborted[entry.producer_id]:
                 by_head[key_head(entry.key)].add(entry)
@@ -141,7 +141,7 @@ async def _scan(
 
 
 class _Trace:
-    """What has been read of one group, from the log's end backwards."""
+    """What a scan has found for one group, from the log end backwards."""
 
     def __init__(self, wanted: LastGenerationQuery) -> None:
         self._wanted = wanted
@@ -158,12 +158,12 @@ class _Trace:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing older can add to it."""
+        """Whether older records cannot add anything."""
         commits = self._wanted.commits
         return self._group_known and commits is not None and len(self._commits_ms) == len(commits)
 
     def past(self, *, at_start: bool) -> GroupPast:
-        """What it comes to; ``at_start`` says that the log was read to its start."""
+        """The result; ``at_start`` means that the log was read to its start."""
         return GroupPast(
             members=_members(self._last) if self._last else (),
             assignor=self._last.protocol if self._last else None,
@@ -177,7 +177,7 @@ class _Trace:
         )
 
     def pend(self, record: RawRecord) -> None:
-        """A commit of a transaction that is still open."""
+        """Note a commit of a transaction that is still open."""
         try:
             decoded = decode(record.key, record.value)
         except MalformedRecord:
@@ -187,7 +187,7 @@ class _Trace:
                 self._pending.add((topic, partition))
 
     def add(self, record: RawRecord) -> None:
-        """The next older record of the group."""
+        """Add the next older record of the group."""
         try:
             decoded = decode(record.key, record.value)
         except MalformedRecord:
@@ -203,13 +203,13 @@ class _Trace:
                 if place in _or(self._wanted.commits, {place}):
                     self._stands(place, commit)
                 elif not (self._wanted.has_members or place in self._wanted.unread):
-                    # (Of a group that has members, one may have made it since.)
+                    # (If the group has members, one of them may have committed since the broker's answer.)
                     self._hidden.add(place)
             case GroupMetadata(value=group):
                 self._classic(group, record.timestamp_ms)
             case ConsumerGroupMetadata(value=epoch):
-                # It is of the consumer protocol since: what lies before is another life. Each member that joins or
-                # leaves raises the epoch: of an Empty group, when the last one left.
+                # From here on the group uses the consumer protocol; older records belong to an earlier group. Each
+                # member that joins or leaves raises the epoch: for an Empty group, this is when the last one left.
                 if epoch is not None:
                     self._emptied(record.timestamp_ms)
                     self._group_known = True
@@ -225,7 +225,7 @@ class _Trace:
         if self._group_known:
             return
         if group is None:
-            # It was deleted then, or was of the other protocol from then on: what lies before is another life.
+            # The group was deleted here, or changed its protocol; older records belong to an earlier group.
             self._group_known = True
         elif group.members:
             self._no_group_record = False
@@ -235,7 +235,7 @@ class _Trace:
             self._emptied(group.state_timestamp_ms or at_ms)
 
     def _emptied(self, at_ms: int) -> None:
-        """A record that made the group Empty, if none that is newer tells otherwise."""
+        """Note when a record made the group Empty, unless a newer group record contradicts it."""
         if self._no_group_record:
             self._no_group_record = False
             self._emptied_at_ms = at_ms

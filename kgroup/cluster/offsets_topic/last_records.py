@@ -1,8 +1,8 @@
-"""The last record of each key in ``__consumer_offsets``, as of a moment: what a coordinator would make its groups of.
+"""The last record of each key in ``__consumer_offsets``, as of a moment: from these a coordinator loads its groups.
 
-No coordinator is asked, only the leaders of the topic's partitions, so it works while a group's coordinator is failed
-or loads. Each partition is read back to its start: the newest commit of a quiet partition may be as old as the log.
-One record a key is kept (two with a moment), however many there are.
+Only the leaders of the topic's partitions are asked, no coordinator. So it works while a group's coordinator has
+failed or is loading. Each partition is read back to its start, because the newest commit of a quiet partition may be
+as old as the log. One record per key is kept (two with a moment), however many there are.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from kgroup.support.errors import KgroupError, Unreachable
 _COMMITS = frozenset({RecordType.LEGACY_OFFSET_COMMIT.value, RecordType.OFFSET_COMMIT.value})
 _ANY = 1 << 30
 _LENGTHS = 4
-"""The bytes of a key's type and of its group's length."""
+"""The bytes of a key's type and of the length of its group id."""
 
 
 @dataclass(frozen=True, slots=True)
 class LastRecords:
-    """The last records of groups, and why partitions of the topic could not be read at all, by their number.
+    """The last records of groups; ``unread`` is why partitions of the topic could not be read at all, by number.
 
-    A group that was asked for by name is in ``found``, with no events where it has no records, unless its partition is
-    in ``unread``. ``stopped`` are the partitions that were not read to their start, and why: groups that were not asked
-    for by name may be missing.
+    A group requested by name is in ``found``, without events if it has no records, unless its partition is in
+    ``unread``. ``stopped`` are the partitions that were not read to their start, and why; groups not requested by name
+    may be missing.
     """
 
     found: Mapping[str, GroupLog]
@@ -53,11 +53,11 @@ async def read_last_records(
     most: Bytes,
     progress: Progress | None = None,
 ) -> LastRecords:
-    """The last records of the groups; of all groups (None) in these partitions of the topic (None: in all).
+    """The last records of the groups; of all groups (None) in the partitions ``numbers`` (None: in all).
 
-    ``at_ms`` (None: now) adds those that were the last ones then. The leaders are looked for until the connection's
-    deadline; the reading ends with ``budget``, or when ``most`` is fetched. Raises NotAuthorized, and KgroupError where
-    the topic can't be read at all.
+    ``at_ms`` (None: now) adds the records that were the last ones at that time. Leaders are searched for until the
+    connection's deadline. The scan ends with ``budget``, or when ``most`` is fetched. Raises NotAuthorized, and
+    KgroupError if the topic can't be read at all.
     """
     budget_s = budget.left_s
     layout = (await topic_layouts(client, {OFFSETS_TOPIC}))[OFFSETS_TOPIC]
@@ -78,7 +78,7 @@ async def read_last_records(
             scan.run(client, layout, logs[places[scan.number]], budget, most, told) for scan in pending
         )
         unread |= {scan.number: error for scan, error in zip(pending, failed, strict=True) if error is not None}
-        # A leader that has just moved is looked for again; a missing right does not come back.
+        # A leader that has just moved is searched for again; a missing right does not appear by itself.
         pending = [scans[number] for number, error in unread.items() if isinstance(error, Unreachable)]
         if not pending or patience.passed or budget.passed:
             break
@@ -101,7 +101,7 @@ async def read_last_records(
 def _chosen(
     count: int, groups: Collection[str] | None, numbers: Collection[int] | None
 ) -> dict[int, tuple[str, ...] | None]:
-    """The groups of each partition that is to be read; None: all that there are."""
+    """The groups of each partition to read; None: all groups."""
     if groups is None:
         return dict.fromkeys(sorted(range(count) if numbers is None else numbers))
     by_number: dict[int, tuple[str, ...]] = {}
@@ -112,7 +112,7 @@ def _chosen(
 
 
 class _AnyGroup(Collection[bytes]):
-    """The heads of the keys of all groups: more than anybody can list."""
+    """A set of the key heads of all groups, which cannot be listed."""
 
     _types: Container[bytes] = frozenset(kind.to_bytes(2) for kind in TYPES)
 
@@ -128,7 +128,7 @@ class _AnyGroup(Collection[bytes]):
 
 @dataclass(slots=True)
 class _Kept:
-    """A record, how its transaction ended, and when."""
+    """A record, how its transaction ended, and when (ms)."""
 
     raw: RawRecord
     ending: TransactionEnd
@@ -137,7 +137,7 @@ class _Kept:
 
 @dataclass(slots=True)
 class _Scan:
-    """The reading of one partition of the topic, from its end backwards."""
+    """Scans one partition of the topic, from its end backwards."""
 
     number: int
     names: tuple[str, ...] | None
@@ -161,7 +161,7 @@ class _Scan:
         most: Bytes,
         told: ScanTotals,
     ) -> KgroupError | None:
-        """Why nothing could be read; None where something was, and ``logs`` says how much."""
+        """Read the partition. Returns why nothing could be read; None if something was, see ``stopped``."""
         if isinstance(log, KgroupError):
             return log
         for kept in (self._last, self._then, self._undecided, self._ended):
@@ -186,7 +186,7 @@ class _Scan:
         return None
 
     def _take(self, window: Window) -> None:
-        """The next older window."""
+        """Add the next older window."""
         for entry in reversed(window.entries):
             if isinstance(entry, Marker):
                 self._ended[entry.producer_id] = entry
@@ -219,15 +219,15 @@ class _Scan:
             self._then.setdefault(raw.key, kept)
 
     def stopped(self, budget_s: float, most: Bytes) -> str | None:
-        """Why it was not read to its start; None: it was."""
+        """Why the partition was not read to its start; None: it was."""
         return why_stopped(self._stopped, budget_s, most)
 
     def topic_ids(self) -> set[str]:
-        """Of the topics that assignments name."""
+        """The ids of topics in assignments."""
         return topic_ids(kept.raw for kept in _each((self._last, self._then, self._undecided)))
 
     def logs(self, topics: Mapping[str, str], budget_s: float, most: Bytes) -> dict[str, GroupLog]:
-        """What was read of each group: events that ``groups.logged_state`` makes its state of."""
+        """The events of each group, from which ``groups.state_from_log`` makes its state."""
         reach = ScannedRange(
             self._start,
             self._log.end,
@@ -245,7 +245,7 @@ class _Scan:
 
 
 def _group_of(key: bytes) -> str | None:
-    """Whose key it is, though the rest of it may be broken; None where even that can't be told."""
+    """The group id in a key, even if the rest of the key is broken; None if the id can't be read."""
     name = key_head(key)[_LENGTHS:]
     if len(key) < _LENGTHS or len(name) != int.from_bytes(key[2:_LENGTHS]):
         return None

@@ -1,4 +1,4 @@
-"""What is asked of ``__consumer_offsets``. The readers are imported when they are needed: most questions need none."""
+"""A connection's questions about ``__consumer_offsets``. Readers are imported on use: most commands need none."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 _CLOCK_S = 2.0
 _ACTIVITY_BUDGET_S = 5.0
-"""Where it runs out, somebody who commits to a group may stay unseen: longer than a broker pauses now and then."""
+"""Longer than a broker's occasional pauses: if it runs out, a client that commits may stay undetected."""
 
 
 class OffsetsTopicConnection(ClusterConnection):
-    """The log of the groups, as far as it is read within a budget."""
+    """A connection that also reads the groups' log, each time within a budget."""
 
     def recent_activity(self, groups: Sequence[Group], now_ms: int) -> Activities:
-        """Who commits to those of the groups that are Empty; what can't be read in a moment is in the note."""
+        """The recent commits to those groups that are Empty; the note says what could not be read in time."""
         return self._ask(self._recent_activity, groups, now_ms)
 
     async def _recent_activity(self, groups: Sequence[Group], now_ms: int) -> Activities:
-        # Imported here for the same reason as in _generations.
+        # Imported here: it loads the decoders of all record types.
         from kgroup.cluster.offsets_topic.activity import reading_since, recent_activity
 
         since_ms = reading_since(groups, now_ms)
@@ -43,7 +43,7 @@ class OffsetsTopicConnection(ClusterConnection):
         return await recent_activity(self._client, layout, since_ms, budget)
 
     def last_signs(self, groups: Sequence[str], since_ms: int, budget_s: float) -> LastSigns:
-        """When the groups last committed or changed, back to a moment; the log is read for ``budget_s`` at most."""
+        """When the groups last committed or changed, back to ``since_ms``; reads the log for at most ``budget_s``."""
         from kgroup.cluster.offsets_topic.last_activity import last_signs
 
         async def read() -> LastSigns:
@@ -54,16 +54,16 @@ class OffsetsTopicConnection(ClusterConnection):
         return self._ask(read)
 
     def clocks(self) -> Clocks:
-        """This machine's clock and the brokers' at this moment, where they tell it soon."""
+        """This machine's clock and the brokers' at the same moment, if they report it within 2 s."""
         from kgroup.cluster.broker_clock import clocks
 
         with self.at_most(_CLOCK_S):
             return self._ask(clocks, self._client)
 
     def end_of_commits(self, group: str) -> int:
-        """Where the group's next record will stand in its partition of ``__consumer_offsets``, or a little lower.
+        """The end of the group's partition of ``__consumer_offsets``: its next record is there or later.
 
-        Raises KgroupError where that can't be told.
+        Raises KgroupError if that can't be read.
         """
         from kgroup.cluster.offsets_topic.commits import end_of_log
 
@@ -74,7 +74,7 @@ class OffsetsTopicConnection(ClusterConnection):
         return self._ask(read)
 
     def commits_since(self, group: str, position: int, budget_s: float) -> CommitHistory:
-        """All commits of a group from this position in its partition of the log on, read for ``budget_s`` at most."""
+        """All commits of a group from this position in its partition of the log; reads for at most ``budget_s``."""
         from kgroup.cluster.offsets_topic.commits import commits_since
 
         async def read() -> CommitHistory:
@@ -94,10 +94,10 @@ class OffsetsTopicConnection(ClusterConnection):
         floors: Mapping[str, int] | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> GroupLogs:
-        """All that ``__consumer_offsets`` holds of groups back to a moment each (None: to the log's start).
+        """All records of groups in ``__consumer_offsets``, each group back to a moment (None: to the log start).
 
-        ``to_last_state`` reads on to the state that each group was in then, never below the offsets in ``floors``. It
-        ends after ``budget_s`` or ``max_bytes``; ``progress`` is told offsets read, of how many.
+        ``to_last_state`` reads on to the group's state at that moment, but never below the offsets in ``floors``. The
+        scan ends after ``budget_s`` or ``max_bytes``. It calls ``progress`` with (offsets read, offsets expected).
         """
         from kgroup.cluster.offsets_topic.backwards import Bytes
         from kgroup.cluster.offsets_topic.group_log import ReadDepth, read_group_logs
@@ -107,7 +107,7 @@ class OffsetsTopicConnection(ClusterConnection):
 
         async def read() -> GroupLogs:
             layout = (await topic_layouts(self._client, {OFFSETS_TOPIC}))[OFFSETS_TOPIC]
-            # What is asked after the scan, the names of topics, has its own time.
+            # The lookup of topic names after the scan has a time limit of its own.
             self._client.deadline = Deadline.after(budget_s + self._timeout_s)
             return await read_group_logs(
                 self._client, layout, depths, Deadline.after(budget_s), Bytes(max_bytes), progress
@@ -125,10 +125,11 @@ class OffsetsTopicConnection(ClusterConnection):
         max_bytes: int | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> LastRecords:
-        """The last record of each key of the groups, as of a moment, without asking any coordinator.
+        """The last record of each key of the groups, as of a moment, without a request to any coordinator.
 
-        ``groups`` None: all, in these partitions of ``__consumer_offsets`` (None: in all). It ends after ``budget_s``
-        or ``max_bytes``; ``progress`` is told offsets read, of how many. Raises KgroupError.
+        ``groups`` None: all groups in the partitions ``numbers`` of ``__consumer_offsets`` (None: in all). The scan
+        ends after ``budget_s`` or ``max_bytes``. It calls ``progress`` with (offsets read, offsets expected). Raises
+        KgroupError.
         """
         from kgroup.cluster.offsets_topic.backwards import Bytes
         from kgroup.cluster.offsets_topic.last_records import read_last_records
@@ -141,7 +142,7 @@ class OffsetsTopicConnection(ClusterConnection):
         return self._ask(read)
 
     def log_keepers(self) -> dict[int, Replicas]:
-        """Which brokers keep each partition of ``__consumer_offsets``, and with it the groups in it."""
+        """The leader and replicas of each partition of ``__consumer_offsets``, by partition."""
         from kgroup.cluster.offsets_topic.health import keepers
 
         return self._ask(keepers, self._client)
@@ -149,10 +150,10 @@ class OffsetsTopicConnection(ClusterConnection):
     def pasts(
         self, groups: Sequence[Group | str], budget_s: float, *, to_start: bool = False
     ) -> tuple[dict[str, GroupPast], str | None]:
-        """What ``__consumer_offsets`` tells of the groups, read for ``budget_s`` at most; why that is not all.
+        """The past of the groups from ``__consumer_offsets``, read for at most ``budget_s``; and why it is incomplete.
 
-        A Group, with its commits, is found sooner than a mere name: it is known what there is to be found.
-        ``to_start`` reads on for what the broker does not show.
+        A Group, with its commits, is found sooner than a mere name, because the scan knows when it has all of them.
+        ``to_start`` reads on to the log start, to find commits that the broker does not show.
         """
         from kgroup.cluster.offsets_topic.last_generation import LastGenerationQuery, read_pasts
 

@@ -1,9 +1,9 @@
-"""Record batches of ``__consumer_offsets`` taken apart by hand: what is not wanted costs next to nothing.
+"""Parse record batches of ``__consumer_offsets`` directly, so that unwanted records cost almost nothing.
 
-A client's own parser makes an object of each record. Here a batch in which no wanted group's name stands is only
-counted (ten times as fast), and of the others a record's key head is compared before anything is copied. The
-layout is Kafka's magic 2 (KIP-98); batches from before Kafka 0.11, and codecs, are left to kafka-python. Checksums are
-not checked: TCP's and the broker's own have been.
+A client's own parser makes an object of each record. Here a batch that contains no wanted group's name is only
+counted (ten times as fast). In other batches, a record's key head is compared before anything is copied. The layout is
+Kafka's magic 2 (KIP-98). Batches from before Kafka 0.11, and codecs, are left to kafka-python. Checksums are not
+verified: TCP and the broker have verified theirs.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from kgroup.support.errors import KgroupError
 
 
 class RawRecord(NamedTuple):
-    """A record as it lies in the log; ``value`` None is a tombstone.
+    """A record as stored in the log; ``value`` None is a tombstone.
 
-    ``timestamp_ms`` is -1 where the record carries none (before Kafka 0.10). ``producer_id`` is whose transaction it
-    belongs to, None outside of one.
+    ``timestamp_ms`` is -1 if the record has none (before Kafka 0.10). ``producer_id`` is the producer whose transaction
+    it belongs to, None outside of a transaction.
     """
 
     offset: int
@@ -36,7 +36,7 @@ class RawRecord(NamedTuple):
 
 
 class Marker(NamedTuple):
-    """The end of a producer's transaction, and when that was written."""
+    """The end of a producer's transaction; ``at_ms`` is when it was written."""
 
     offset: int
     producer_id: int
@@ -45,7 +45,7 @@ class Marker(NamedTuple):
 
 
 class KeyFilter:
-    """The heads of keys that are looked for, as of ``key_prefix``: type and group."""
+    """The key heads to find, as made by ``key_prefix``: type and group."""
 
     def __init__(self, heads: Collection[bytes]) -> None:
         self.heads = heads
@@ -53,15 +53,16 @@ class KeyFilter:
         self._groups = tuple(groups) if 0 < len(groups) <= _SEARCHED_GROUPS else None
 
     def may_be_in(self, body: bytes) -> bool:
-        """Whether a wanted group's name stands somewhere in these bytes; True where looking would not pay."""
+        """Whether these bytes contain a wanted group's name; True if there are too many groups to search for."""
         return self._groups is None or any(group in body for group in self._groups)
 
 
 class RecordBatch(NamedTuple):
-    """A batch: offsets [base, end), of which compaction may have left few, and its records' bytes, as stored.
+    """A batch with offsets [base, end), of which compaction may have left few; ``body`` is its records as stored.
 
-    ``newest_ms`` is the time of its newest record, ``append_ms`` that of all where the broker's clock counts.
-    ``first_ms`` is what the records' times are told from; the first one's, or when its tombstones may go (KIP-534).
+    ``newest_ms`` is the time of its newest record. ``append_ms`` is the time of all its records with LogAppendTime,
+    else None. ``first_ms`` is the base of the records' relative times: the first record's time, or, for a batch with
+    tombstones, when these may be removed (KIP-534).
     """
 
     base: int
@@ -79,10 +80,10 @@ class RecordBatch(NamedTuple):
 
 
 class BatchMatches(NamedTuple):
-    """What a batch holds of a range of offsets: how many records, and the wanted ones and markers among them.
+    """A batch's records in a range of offsets: their number, and the wanted ones and markers among them.
 
-    ``following`` is the offset behind its last record there; ``gap_until`` the first one behind the last gap, None
-    where no record is missing.
+    ``following`` is the offset after its last record there. ``gap_until`` is the first offset after the last gap; None
+    if no record is missing.
     """
 
     records: int
@@ -113,7 +114,7 @@ _CODECS: dict[int, tuple[str, Callable[[], bool], Callable[[bytes], Any]]] = {
 
 
 def batches(data: bytes) -> Iterator[RecordBatch]:
-    """The whole batches of an answer; one that the broker cut off at the end is left out. Raises MalformedRecord."""
+    """The complete batches of a response, without one that the broker cut off at its end. Raises MalformedRecord."""
     at, size = 0, len(data)
     while size - at > _MAGIC_AT:
         base, length = _FRAME.unpack_from(data, at)
@@ -133,7 +134,7 @@ def batches(data: bytes) -> Iterator[RecordBatch]:
 
 def _batch(data: bytes, at: int, stop: int) -> RecordBatch:
     base, _, _, _, _, attributes, last, first_ms, newest_ms, producer_id, _, _, count = _HEADER.unpack_from(data, at)
-    # Each record takes seven bytes at least, unless it is compressed; a broken count must not make us loop.
+    # An uncompressed record has at least seven bytes. A broken count must not make us loop for long.
     if last < 0 or not 0 <= count <= last + 1:
         raise MalformedRecord(f"a batch of {count} records, the last one {last} behind offset {base}")
     return RecordBatch(
@@ -152,9 +153,9 @@ def _batch(data: bytes, at: int, stop: int) -> RecordBatch:
 
 
 def found_in(batch: RecordBatch, offsets: LogRange, wanted: KeyFilter, expected: int) -> BatchMatches:
-    """What the batch holds of these offsets; ``expected`` is the one behind the last record before it.
+    """The batch's records in these offsets; ``expected`` is the offset after the last record before it.
 
-    Raises MalformedRecord, or another KgroupError where its codec is not installed.
+    Raises MalformedRecord, or another KgroupError if its codec is not installed.
     """
     start, end = max(offsets.start, batch.base), min(offsets.end, batch.end)
     if start >= end:
@@ -173,7 +174,7 @@ def found_in(batch: RecordBatch, offsets: LogRange, wanted: KeyFilter, expected:
 def first_at(batch: RecordBatch, offset: int) -> tuple[int, int] | None:
     """(offset, time in ms or -1) of the batch's first record at this offset or above, with or without a key.
 
-    None where it has none. Raises as ``found_in`` does.
+    None if there is none. Raises what ``found_in`` raises.
     """
     if batch.legacy is not None:
         return next(((record.offset, record.timestamp_ms) for record in batch.legacy if record.offset >= offset), None)
@@ -208,7 +209,7 @@ def _read(batch: RecordBatch, body: bytes, offsets: LogRange, heads: Collection[
             number, position = _uvarint(body, position)
         key_end = position + (number >> 1)
         if number & 1 or key_end > stop:
-            continue  # no key: the coordinator writes no such record
+            continue  # no key: the coordinator does not write such records
         if control:
             if (marker := _marker(batch, offset, body[position:key_end])) is not None:
                 entries.append(marker)
@@ -220,15 +221,15 @@ def _read(batch: RecordBatch, body: bytes, offsets: LogRange, heads: Collection[
         if head_end <= key_end and body[position:head_end] in heads:
             time_ms = first_ms + ((elapsed >> 1) ^ -(elapsed & 1)) if append_ms is None else append_ms
             key, value = body[position:key_end], _value(body, key_end, stop)
-            # As RawRecord(...) does it, in half the time.
+            # Same as RawRecord(...), in half the time.
             entries.append(_new(RawRecord, (offset, time_ms, key, value, producer_id)))
     return BatchMatches(counted, expected, gap_until, entries)
 
 
 def _frames(body: bytes, base: int, count: int) -> Iterator[tuple[int, int, int, int]]:
-    """(offset, zigzag of its time, where its key begins, where it ends) of each record.
+    """(offset, zigzag of its relative time, start of its key, end of the record) of each record.
 
-    Varints of one and two bytes are read in place: a call costs more than all the rest.
+    Varints of one and two bytes are decoded inline: a call costs more than the rest.
     """
     position, size = 0, len(body)
     for _ in range(count):
@@ -240,7 +241,7 @@ def _frames(body: bytes, base: int, count: int) -> Iterator[tuple[int, int, int,
         else:
             length, position = _uvarint(body, position)
         stop = position + (length >> 1)
-        elapsed = body[position + 1]  # behind the attributes, of which a record has none
+        elapsed = body[position + 1]  # skips the attributes byte, which is unused
         if elapsed < 128:
             position += 2
         else:
@@ -273,7 +274,7 @@ def _value(body: bytes, position: int, stop: int) -> bytes | None:
 
 
 def _marker(batch: RecordBatch, offset: int, key: bytes) -> Marker | None:
-    """The key of a control record is its version and its type; other types than these are of no transaction."""
+    """The marker in a control record's key (version, type); None for control records that end no transaction."""
     if len(key) < _CONTROL_KEY.size:
         return None
     _, kind = _CONTROL_KEY.unpack_from(key)
@@ -281,7 +282,7 @@ def _marker(batch: RecordBatch, offset: int, key: bytes) -> Marker | None:
 
 
 def _uvarint(body: bytes, position: int) -> tuple[int, int]:
-    """(the number, where the next thing begins); at most 64 bits."""
+    """(the number, position after it); at most 64 bits."""
     number = 0
     for place in range(_MOST_VARINT_BYTES):
         byte = body[position]
@@ -301,17 +302,17 @@ def _unpacked(batch: RecordBatch) -> bytes:
         raise KgroupError(f"could not be decoded: libraries for {name} compression are not installed")
     try:
         return bytes(unpack(batch.body))
-    except Exception as error:  # each codec has errors of its own
+    except Exception as error:  # each codec raises its own types
         raise MalformedRecord(f"the batch at offset {batch.base} can't be unpacked ({name}): {error}") from error
 
 
 def _legacy(data: bytes, magic: int) -> RecordBatch:
-    """A message from before Kafka 0.11, or several compressed into one, whose offset is the last one's."""
+    """A message from before Kafka 0.11; or several compressed into one, which has the offset of the last one."""
     try:
         records = list(LegacyRecordBatch(data, magic))
     except KafkaError as error:
         raise KgroupError(f"could not be decoded: {error}") from error
-    except Exception as error:  # asserts, and what each codec raises
+    except Exception as error:  # AssertionError, and what each codec raises
         raise MalformedRecord(f"a message of format {magic} can't be decoded: {error}") from error
     if not records:
         raise MalformedRecord(f"a message of format {magic} holds nothing")
@@ -343,5 +344,5 @@ def _of_legacy(
 
 
 def key_head(key: bytes) -> bytes:
-    """The type and the group that a key begins with: what ``key_prefix`` makes of them."""
+    """The start of a key with type and group, as made by ``key_prefix``."""
     return key[: _KEY_HEAD_BYTES + int.from_bytes(key[_TYPE_BYTES:_KEY_HEAD_BYTES])]

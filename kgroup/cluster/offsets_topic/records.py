@@ -1,10 +1,9 @@
-"""The records of ``__consumer_offsets``, decoded: commits, classic groups, consumer groups.
+"""Decode the records of ``__consumer_offsets``: commits, classic groups, consumer groups.
 
-Pure, and without a Kafka client. Written out by hand rather than driven by Kafka's JSON schemas, because this
-is the hot path of everything that reads a group's past: a partition of the topic holds 10^5 records and more.
-Schema-driven decoding did 55 records a millisecond; ``tests/benchmarks/decode_records.py`` prints what this does.
-Commits, nearly all of what a busy topic holds, have a path of their own, and a key that was seen lately is
-not decoded again.
+Pure, and without a Kafka client. Written by hand instead of using Kafka's JSON schemas, because every read of a
+group's past decodes 10^5 records and more per partition. Schema-driven decoding did 55 records per millisecond;
+``tests/benchmarks/decode_records.py`` prints the present speed. Commits, nearly all records of a busy topic, have a
+fast path, and decoded keys are cached.
 
 Layouts: Kafka's ``group-coordinator/src/main/resources/common/message/*.json``, 4.0-4.4. Bytes after a
 complete key or value are ignored, as by Kafka's own reader.
@@ -12,10 +11,10 @@ complete key or value are ignored, as by Kafka's own reader.
 A reader filters raw keys with ``key_prefix`` or ``group_of`` first, then::
 
     match decode(key, value):
-        case None: ...                                   # a share or streams group's, or a type of the future
-        case OffsetCommit(value=None) as gone: ...       # the commit was deleted, or it expired
+        case None: ...                                   # of a share or streams group, or an unknown type
+        case OffsetCommit(value=None) as gone: ...       # the commit was deleted or expired
         case OffsetCommit(topic=topic, partition=partition, value=commit): ...
-        case UnknownVersion(record_type=kind): ...       # something newer than this program was written
+        case UnknownVersion(record_type=kind): ...       # a newer version than this program knows
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ from kgroup.cluster.primitives import FAULTS, ByteReader, MalformedRecord, topic
 
 
 class RecordType(IntEnum):
-    """The int16 that begins a key.
+    """The int16 at the start of a key.
 
-    Of share groups (10-15) and streams groups (17-23) only the record that says that there is one is known, by its key:
+    Of share groups (10-15) and streams groups (17-23) only the record that shows that the group exists is listed here,
     see ``FOREIGN``. ``decode`` has no layout for it.
     """
 
@@ -55,11 +54,11 @@ FOREIGN: Mapping[RecordType, str] = {
     RecordType.SHARE_GROUP_METADATA: "share",
     RecordType.STREAMS_GROUP_METADATA: "streams",
 }
-"""The type of group that a record of this type belongs to: without a value the group is gone, or of another type."""
+"""The group type of these record types. A record without a value: the group was deleted or changed its type."""
 
 
 class MemberState(IntEnum):
-    """Where a member of a consumer group stands in its reconciliation; a number we don't know is UNKNOWN."""
+    """A consumer group member's progress in its reconciliation; an unknown number is UNKNOWN."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -75,10 +74,9 @@ class MemberState(IntEnum):
 class OffsetCommitValue:
     """A committed offset.
 
-    ``leader_epoch`` is None where the committer gave none (or before value version 3),
-    ``expire_timestamp_ms`` where the broker's retention applies (always, but for version 1), ``topic_id``
-    before version 4 (Kafka 4.1) and where the coordinator did not know it. ``commit_timestamp_ms`` is the
-    broker's clock.
+    ``leader_epoch`` is None if the client gave none, and before value version 3. ``expire_timestamp_ms`` is None if the
+    broker's retention applies (always, except in version 1). ``topic_id`` is None before version 4 (Kafka 4.1), and if
+    the coordinator did not know it. ``commit_timestamp_ms`` is by the broker's clock.
     """
 
     offset: int
@@ -91,7 +89,7 @@ class OffsetCommitValue:
 
 @dataclass(frozen=True, slots=True)
 class OffsetCommit:
-    """Types 0 and 1: what a group committed for a partition, None when that was deleted or expired."""
+    """Types 0 and 1: a group's commit for a partition; ``value`` is None if it was deleted or expired."""
 
     group: str
     topic: str
@@ -101,11 +99,11 @@ class OffsetCommit:
 
 @dataclass(frozen=True, slots=True)
 class ClassicMember:
-    """A member of a classic group. ``subscription`` and ``assignment`` are opaque but for consumers.
+    """A member of a classic group. ``subscription`` and ``assignment`` can only be decoded for consumers.
 
-    ``instance_id`` is None for a dynamic member, ``rebalance_timeout_ms`` where version 0 did not store it.
-    ``client_host`` is as Kafka writes it, with a slash (``/10.0.0.1``). Both byte fields may be empty; decode
-    them with ``kgroup.cluster.consumer_protocol``.
+    ``instance_id`` is None for a dynamic member, ``rebalance_timeout_ms`` in version 0, which did not store it.
+    ``client_host`` is as Kafka writes it, with a slash (``/10.0.0.1``). Both byte fields may be empty; decode them with
+    ``kgroup.cluster.consumer_protocol``.
     """
 
     member_id: str
@@ -122,9 +120,8 @@ class ClassicMember:
 class GroupMetadataValue:
     """A generation of a classic group.
 
-    ``protocol_type`` is empty for a group that only ever had commits, ``protocol`` (the assignor) and
-    ``leader`` are None while it is empty. ``state_timestamp_ms`` is the last change of state; None before
-    version 2.
+    ``protocol_type`` is empty for a group that never had members. ``protocol`` (the assignor) and ``leader`` are None
+    while the group is empty. ``state_timestamp_ms`` is the last change of state; None before version 2.
     """
 
     protocol_type: str
@@ -137,7 +134,7 @@ class GroupMetadataValue:
 
 @dataclass(frozen=True, slots=True)
 class GroupMetadata:
-    """Type 2: a classic group, None when it was deleted (or became a consumer group)."""
+    """Type 2: a classic group; ``value`` is None if it was deleted or became a consumer group."""
 
     group: str
     value: GroupMetadataValue | None
@@ -153,7 +150,7 @@ class ConsumerGroupMetadataValue:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupMetadata:
-    """Type 3: a consumer group and its epoch, None when it was deleted (or became a classic group)."""
+    """Type 3: a consumer group and its epoch; ``value`` is None if it was deleted or became a classic group."""
 
     group: str
     value: ConsumerGroupMetadataValue | None
@@ -169,7 +166,7 @@ class PartitionRacks:
 
 @dataclass(frozen=True, slots=True)
 class TopicMetadata:
-    """What a consumer group knew of a subscribed topic; ``racks`` may be empty."""
+    """A consumer group's metadata of a subscribed topic; ``racks`` may be empty."""
 
     topic_id: str | None
     topic: str
@@ -186,7 +183,7 @@ class ConsumerGroupPartitionMetadataValue:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupPartitionMetadata:
-    """Type 4: the subscribed topics; values come from Kafka 4.0 only, later versions write None."""
+    """Type 4: the subscribed topics. Only Kafka 4.0 writes values; later versions write None."""
 
     group: str
     value: ConsumerGroupPartitionMetadataValue | None
@@ -202,7 +199,7 @@ class ClassicProtocol:
 
 @dataclass(frozen=True, slots=True)
 class ClassicMemberMetadata:
-    """What a member that speaks the classic protocol brought into a consumer group (online upgrade)."""
+    """The metadata of a member that uses the classic protocol in a consumer group (online upgrade)."""
 
     session_timeout_ms: int
     protocols: tuple[ClassicProtocol, ...]
@@ -210,11 +207,10 @@ class ClassicMemberMetadata:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupMemberValue:
-    """What a member of a consumer group said of itself.
+    """A consumer group member's description of itself.
 
-    None: ``instance_id`` of a dynamic member, ``rack`` and ``server_assignor`` that were not given,
-    ``topic_regex`` without a pattern, ``rebalance_timeout_ms`` unset, ``classic`` of a member that speaks the
-    consumer protocol.
+    None: ``instance_id`` of a dynamic member, ``rack`` and ``server_assignor`` if not given, ``topic_regex`` without a
+    pattern, ``rebalance_timeout_ms`` if unset, ``classic`` of a member that uses the consumer protocol.
     """
 
     instance_id: str | None
@@ -230,7 +226,7 @@ class ConsumerGroupMemberValue:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupMember:
-    """Type 5: a member of a consumer group, None when it left or was fenced."""
+    """Type 5: a member of a consumer group; ``value`` is None if it left or was fenced."""
 
     group: str
     member_id: str
@@ -239,7 +235,7 @@ class ConsumerGroupMember:
 
 @dataclass(frozen=True, slots=True)
 class TargetAssignmentMetadataValue:
-    """The epoch of the target assignment; ``timestamp_ms`` of its calculation is None before Kafka 4.3."""
+    """The epoch of the target assignment. ``timestamp_ms``, when it was computed, is None before Kafka 4.3."""
 
     epoch: int
     timestamp_ms: int | None
@@ -247,7 +243,7 @@ class TargetAssignmentMetadataValue:
 
 @dataclass(frozen=True, slots=True)
 class TargetAssignmentMetadata:
-    """Type 6: a consumer group's assignment epoch, None when the group was deleted."""
+    """Type 6: a consumer group's assignment epoch; ``value`` is None if the group was deleted."""
 
     group: str
     value: TargetAssignmentMetadataValue | None
@@ -255,7 +251,7 @@ class TargetAssignmentMetadata:
 
 @dataclass(frozen=True, slots=True)
 class AssignedPartitions:
-    """Partitions of one topic. ``epochs``, as many, say when each was assigned; None where not stored."""
+    """Partitions of one topic. ``epochs`` has the epoch of each partition's assignment; None if not stored."""
 
     topic_id: str | None
     partitions: tuple[int, ...]
@@ -264,14 +260,14 @@ class AssignedPartitions:
 
 @dataclass(frozen=True, slots=True)
 class TargetAssignmentMemberValue:
-    """What a member shall have."""
+    """The partitions that a member is to get."""
 
     partitions: tuple[AssignedPartitions, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class TargetAssignmentMember:
-    """Type 7: a member's target assignment, None when it left."""
+    """Type 7: a member's target assignment; ``value`` is None if it left."""
 
     group: str
     member_id: str
@@ -280,10 +276,9 @@ class TargetAssignmentMember:
 
 @dataclass(frozen=True, slots=True)
 class CurrentMemberAssignmentValue:
-    """What a member has, and what it still must give back.
+    """The partitions that a member owns, and those that it still must release.
 
-    ``member_epoch`` -2: a static member that left and may return. ``previous_member_epoch`` is None before
-    there was one.
+    ``member_epoch`` -2: a static member that left and may return. ``previous_member_epoch`` is None if there was none.
     """
 
     member_epoch: int
@@ -295,7 +290,7 @@ class CurrentMemberAssignmentValue:
 
 @dataclass(frozen=True, slots=True)
 class CurrentMemberAssignment:
-    """Type 8: a member's current assignment, None when it left or was fenced."""
+    """Type 8: a member's current assignment; ``value`` is None if it left or was fenced."""
 
     group: str
     member_id: str
@@ -313,7 +308,7 @@ class RegularExpressionValue:
 
 @dataclass(frozen=True, slots=True)
 class RegularExpression:
-    """Type 16: a subscribed pattern resolved by the broker, None when nobody uses it any more."""
+    """Type 16: a subscribed pattern as the broker resolved it; ``value`` is None if no member uses it any more."""
 
     group: str
     pattern: str
@@ -322,7 +317,7 @@ class RegularExpression:
 
 @dataclass(frozen=True, slots=True)
 class UnknownVersion:
-    """A record of a known type whose value has a version without a layout here: something was written."""
+    """A record of a known type whose value has a version that is unknown here."""
 
     record_type: RecordType
     group: str
@@ -345,9 +340,9 @@ Record: TypeAlias = (
 
 
 def decode(key: bytes, value: bytes | None) -> Record | None:
-    """The record that these bytes hold; None for types that aren't ours (share and streams groups, future).
+    """Decode a record; None for types that are not decoded here (share and streams groups, future types).
 
-    A value of a newer version than we know is an UnknownVersion, never a guess. Raises MalformedRecord.
+    A value of a newer version is an UnknownVersion, never a guess. Raises MalformedRecord.
     """
     try:
         found = _read_key(key)
@@ -367,8 +362,8 @@ def decode(key: bytes, value: bytes | None) -> Record | None:
 def usual_commit(key: bytes, value: bytes) -> tuple[str, int, int, int | None, str, str | None] | None:
     """(topic, partition, offset, leader epoch, metadata, topic id) of a commit, without the objects of ``decode``.
 
-    None for any other record, one in a layout that brokers of this decade do not write, or a broken one: ``decode`` is
-    to be asked. Nearly all records of a busy partition are commits, so this must cost little.
+    None for any other record, for versions that current brokers do not write, and for a broken record: then call
+    ``decode``. Nearly all records of a busy partition are commits, so this must cost little.
     """
     try:
         record_type, size = _KEY_HEAD.unpack_from(key)
@@ -376,7 +371,7 @@ def usual_commit(key: bytes, value: bytes) -> tuple[str, int, int, int | None, s
         if record_type != _COMMIT_TYPE or size < 0 or not _is_text(key[_KEY_HEAD.size : end]):
             return None
         topic, partition = _place(key[end:])
-        # In version 4 the metadata's length, plus one, is a varint: of one byte where it is short.
+        # In version 4 the metadata's length + 1 is a varint, one byte if it is short.
         version, offset, epoch, size = _COMMIT.unpack_from(value)
         if version == 3 and size >= 0:
             begin, end, tagged_id = _COMMIT.size, _COMMIT.size + size, None
@@ -403,10 +398,10 @@ def group_of(key: bytes) -> str | None:
 
 
 def key_prefix(record_type: int, group: str) -> bytes:
-    """How the keys of a group's records of this type begin; no other group's do, as the id's length is in it.
+    """The start of the keys of a group's records of this type. No other group's keys start so: the length is included.
 
-    For types 2, 3, 4 and 6 it is the whole key, otherwise topic and partition, member id or pattern follow.
-    Raises ValueError for an id that no group can have: over 32,767 bytes, or not expressible in UTF-8.
+    For types 2, 3, 4 and 6 it is the whole key; otherwise topic and partition, member id or pattern follow. Raises
+    ValueError for an id that no group can have: over 32,767 bytes, or not valid as UTF-8.
     """
     encoded = group.encode()
     if len(encoded) > 32767:
@@ -421,7 +416,7 @@ _COMMIT_TYPE = int(RecordType.OFFSET_COMMIT)
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """How a type is read: its key's fields after the group, the newest value version known, its value."""
+    """How to decode a type: its key's fields after the group, the newest known value version, its value."""
 
     record_type: RecordType
     record: Callable[..., Record]
@@ -430,7 +425,7 @@ class _Layout:
     value: Callable[[bytes, int], Any]
 
 
-# A group commits for the same partitions again and again, so most keys were seen a moment ago.
+# A group commits for the same partitions repeatedly, so most keys are in the cache.
 @lru_cache(maxsize=8192)
 def _read_key(key: bytes) -> tuple[_Layout, tuple[Any, ...]] | None:
     layout = _LAYOUTS.get(_VERSION.unpack_from(key)[0])
@@ -440,7 +435,7 @@ def _read_key(key: bytes) -> tuple[_Layout, tuple[Any, ...]] | None:
     return layout, (reader.string(), *layout.rest_of_key(reader))
 
 
-# Many groups commit to the same topics, so that these few answers serve for many more keys.
+# Many groups commit to the same topics, so these entries serve many keys.
 @lru_cache(maxsize=8192)
 def _place(rest_of_key: bytes) -> tuple[str, int]:
     return _topic_partition(ByteReader(rest_of_key))
@@ -448,7 +443,7 @@ def _place(rest_of_key: bytes) -> tuple[str, int]:
 
 @lru_cache(maxsize=8192)
 def _is_text(group: bytes) -> bool:
-    """True, or it raises."""
+    """Check that the id is UTF-8: returns True or raises."""
     return group.decode() is not None
 
 
@@ -530,7 +525,7 @@ def _consumer_group_metadata(data: bytes, version: int) -> ConsumerGroupMetadata
 
 
 def _tagged_i64(reader: ByteReader) -> int | None:
-    """The int64 of tag 0; None where it is absent, which is also how Kafka writes its default, 0."""
+    """The int64 of tag 0; None if absent, which is also how Kafka writes its default, 0."""
     raw = reader.tags().get(0)
     return None if raw is None else ByteReader(raw).i64() or None
 
@@ -572,7 +567,7 @@ def _classic_metadata(raw: bytes | None) -> ClassicMemberMetadata | None:
     if raw is None:
         return None
     reader = ByteReader(raw)
-    # A nullable struct in a tag begins with a varint, 0 for null, and brokers write the null one too.
+    # A nullable struct in a tag starts with a varint, 0 for null; brokers also write the null.
     if reader.uvarint() == 0:
         return None
 

@@ -1,8 +1,8 @@
-"""Reading ``__consumer_offsets`` backwards from its end, within a time budget.
+"""Find generations of classic groups in ``__consumer_offsets``, reading backwards from its end within a time limit.
 
-The generation and the leader of a classic group are in no answer of the coordinator, only in the last record
-that it wrote of the group. Windows of 64 offsets, then four times as many, are read from the end of the
-group's partition (``backwards``); all partitions side by side, one scan for all groups.
+No response of the coordinator has a classic group's generation and leader. They are only in the last record that it
+wrote for the group. Windows of 64 offsets, then four times as many, are read from the end of the group's partition
+(``backwards``). All partitions are read in parallel, with one scan for all groups.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from kgroup.support.errors import KgroupError
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """The newest generation that the log holds of a classic group; ``leader`` is None while it is empty.
+    """The newest generation of a classic group in the log; ``leader`` is None while the group is empty.
 
-    ``session_timeouts_ms`` are its members' own, by member id.
+    ``session_timeouts_ms`` are its members' own timeouts, by member id.
     """
 
     number: int
@@ -36,7 +36,7 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class Dated:
-    """A generation that was found, and up to which offset the group's partition was read for it."""
+    """A generation that was found, and the end offset up to which the group's partition was read."""
 
     generation: Generation
     end: int
@@ -44,7 +44,7 @@ class Dated:
 
 @dataclass(frozen=True, slots=True)
 class GenerationResults:
-    """What the log told about many groups; ``note`` says why some are missing, None if none is."""
+    """The generations of many groups; ``note`` says why some are missing, None if none is."""
 
     found: Mapping[str, Generation]
     note: str | None
@@ -57,10 +57,10 @@ async def latest_generations(
     budget: Deadline,
     known: dict[str, Dated] | None = None,
 ) -> GenerationResults:
-    """The generation and leader of each classic group, as far as they are found before ``budget`` ends.
+    """The generation and leader of each classic group that is found before ``budget`` ends.
 
-    ``known`` is what earlier calls found, for who looks again and again: only what was written since is read, and what
-    is found is added.
+    ``known`` holds results of earlier calls, for callers that ask repeatedly: only what was written since is read. New
+    results are added to it.
     """
     wanted = set(groups)
     if not wanted:
@@ -84,9 +84,9 @@ async def latest_generations(
 async def _scan(
     client: CoordinatorClient, place: Place, budget: Deadline, known: dict[str, Dated]
 ) -> tuple[dict[str, Generation], str | None]:
-    """(what was found, why the rest was not) in one partition, window by window towards its start.
+    """(generations found, why the rest was not) in one partition, window by window towards the log start.
 
-    Where all its groups are known, to the least of the offsets up to which they are.
+    If all its groups are known, the scan ends at the smallest offset up to which they are.
     """
     log, before = place.log, [known[group] for group in place.groups if group in known]
     if isinstance(log, LogRange) and len(before) == len(place.groups):
