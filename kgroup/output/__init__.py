@@ -1,1 +1,1 @@
-"""Drawing what commands return. The only place that knows formats, widths and colours."""
+"""Render what commands return. Only this package knows formats, widths and colours."""

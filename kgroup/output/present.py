@@ -1,4 +1,4 @@
-"""Showing what a command returned, in the format that was asked for; the exit code comes from the outcomes."""
+"""Write what a command returned in the requested format; the exit code comes from the outcomes."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def present(
 ) -> ExitCode:
     """Write the outcomes to stdout and their failed rows to stderr.
 
-    csv, kcg and tables are written as the outcomes arrive; a document in one piece (json, yaml, markdown) at the
-    end. Raises OutputError where stdout can't be written; where nobody reads any more, the rest is left out. What a
-    verb that goes on in lines of JSON ends with is a line too.
+    csv, kcg and tables are written as the outcomes arrive; json, yaml and markdown are one document, written at the
+    end. If a verb that writes JSON lines fails, the error is a JSON line too. Raises OutputError if stdout cannot be
+    written; if its reader is gone, the rest is not written.
     """
     if output in (Format.KCG, Format.PROMETHEUS):
         in_utf8()
@@ -76,7 +76,7 @@ def present(
 
 
 def present_error(verb: str, error: KgroupError, output: Format, remarks: Remarks = NO_REMARKS) -> None:
-    """The envelope of a failed command, where the format has one; the words for people go to stderr."""
+    """Write the envelope of a failed command, if the format has one; the caller writes the message to stderr."""
     if output is Format.JSON:
         write_json(of_error(verb, error, remarks), sys.stdout)
     elif output is Format.YAML:
@@ -84,9 +84,9 @@ def present_error(verb: str, error: KgroupError, output: Format, remarks: Remark
 
 
 def combined(codes: Sequence[ExitCode], *, any_data: bool = True) -> ExitCode:
-    """The exit code of several outcomes: theirs where they agree, else partly done.
+    """The exit code of several outcomes: their own if they agree, else PARTLY.
 
-    Where none of them had data, nothing was done even in part, and the first failure's code tells why.
+    If none had data, nothing was done even in part: the first failure's code. DONE with CHECK_FAILED is CHECK_FAILED.
     """
     distinct = set(codes)
     if len(distinct) <= 1:
@@ -113,7 +113,7 @@ def _write_kept(
 
 
 def _write_one(outcome: Outcome, output: Format, drawn: int) -> int:
-    """Write one outcome behind ``drawn`` others; 1 if there was anything to write, else 0."""
+    """Write one outcome after ``drawn`` others; returns 1 if there was anything to write, else 0."""
     if output is Format.PROMETHEUS:
         _write_metrics(outcome)
         return 1
@@ -132,7 +132,7 @@ def _write_one(outcome: Outcome, output: Format, drawn: int) -> int:
 
 
 def _write_line(verb: str, outcome: Outcome, output: Format, reporter: StderrReporter) -> None:
-    """Write one outcome of a verb that goes on: with those before it, but for json, which is a line of its own."""
+    """Write one outcome of a verb that continues; in JSON it is one line, in CSV rows without a header."""
     if output is Format.JSON:
         remarks = reporter.take_remarks()
         write_json_line(of_watched(verb, outcome.at, (outcome,), None, outcome.cluster, remarks), sys.stdout)
@@ -161,12 +161,12 @@ def _write_records(outcome: Outcome, *, with_header: bool) -> None:
     if with_header:
         plain.writerow(records.header)
     for row in records.rows:
-        # Unquoted, the empty id of a group would be a field left out, and U+FEFF the mark of an encoding.
+        # Unquoted, an empty group id would be a missing field, and a leading U+FEFF a byte order mark.
         (quoting if row[0] == "" or str(row[0]).startswith("\ufeff") else plain).writerow(row)
 
 
 class _UnixLines:
-    """Ends rows with a line feed alone. csv quotes a carriage return only where it is part of the row's end."""
+    """Ends rows with a line feed only; csv quotes a carriage return only if its line terminator contains one."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._write = stream.write

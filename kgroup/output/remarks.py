@@ -1,4 +1,4 @@
-"""What was said beside a result: it is part of the answer, also for who reads only json, yaml or markdown."""
+"""Warnings and notes about a result. They go to stderr, and into the JSON, YAML or markdown document."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class Remarks:
-    """Warnings and notes, each once, in the order in which they were said."""
+    """Warnings and notes, each once, in the order in which they were reported."""
 
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -26,7 +26,7 @@ class Remarks:
         return {"warnings": list(self.warnings), "notes": list(self.notes)}
 
     def lines(self) -> Iterator[str]:
-        """As stderr has them."""
+        """The lines as written to stderr."""
         yield from (f"WARNING {text}" for text in self.warnings)
         yield from (f"note: {text}" for text in self.notes)
 

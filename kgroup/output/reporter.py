@@ -1,4 +1,4 @@
-"""What is said on stderr while a command works: events, notes, warnings, progress."""
+"""Events, notes, warnings and progress on stderr while a command works."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class StderrReporter:
         self._line(text, "note:", "dim")
 
     def warn(self, text: str) -> None:
-        """Something that the user ought to change."""
+        """Something that the user should change."""
         self._remarks = self._remarks.and_warning(text)
         self._line(text, "WARNING", "warn")
 
@@ -62,11 +62,11 @@ class StderrReporter:
                 self._line(f"  {part}")
 
     def line(self, text: str) -> None:
-        """A line that another reporter made."""
+        """Write a finished line, such as one from another reporter."""
         self._line(text)
 
     def row_errors(self, errors: tuple[RowError, ...], limit: int = 10) -> None:
-        """The rows that failed, the first ``limit`` of each of as many kinds, with one hint a kind."""
+        """Write the failed rows: at most ``limit`` kinds of error, ``limit`` rows of each, and one hint per kind."""
         kinds: dict[tuple[str, str], list[RowError]] = {}
         for error in errors:
             kinds.setdefault((error.code, error.message), []).append(error)
@@ -94,7 +94,7 @@ class StderrReporter:
 
     @contextmanager
     def progress(self, label: str, total: int, unit: str, word: str | None = None) -> Iterator[Progress]:
-        """A bar, or lines that are drawn anew, in a terminal; a line each ten seconds elsewhere."""
+        """In a terminal a bar, or lines redrawn in place if ``word`` is given; elsewhere a line every ten seconds."""
         if not self._stream.isatty() or os.environ.get("TERM") == "dumb":
             yield _PlainProgress(self, label, total, unit, word)
             return
@@ -126,9 +126,9 @@ class StderrReporter:
             yield _Bar(bars, bars.add_task(label, total=total, text=""))
 
     def _line(self, text: str, head: str = "", style: Style | None = None) -> None:
-        """One line; what stands in it may be a group's name, and anybody may have chosen that."""
+        """Write one line. Unprintable characters are escaped: it may contain a group name that any client chose."""
         shown = f"{self._paint(head, style)} {visible(text)}" if head else visible(text)
-        with suppress(OSError):  # nobody listens; the exit code still tells
+        with suppress(OSError):  # stderr is closed; the exit code remains
             if (live := self._live) is not None:
                 live.above(shown)
                 return
@@ -143,7 +143,7 @@ class _PlainProgress:
         self._said_at = time.monotonic()
 
     def update(self, done: int, text: str = "", parts: Sequence[ProgressPart] = ()) -> None:
-        """Say how far it is, where the last word is long enough ago."""
+        """Write the progress, at most once every ten seconds."""
         if time.monotonic() - self._said_at >= _PLAIN_INTERVAL_S:
             self._said_at = time.monotonic()
             said = f"{done} of {self._total} {self._unit}{f'  {text}' if text else ''}"

@@ -1,4 +1,4 @@
-"""What may go wrong with stdout itself: nobody reads it any more, or it can't be written."""
+"""Failures of stdout itself: its reader is gone, or it cannot be written."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from kgroup.support.stdout_reader import NobodyReads
 
 
 class OutputError(KgroupError):
-    """stdout could not be written (a full disk behind ``>``): what is there is not the whole answer."""
+    """stdout could not be written (for example, the disk behind ``>`` is full); the output is incomplete."""
 
     code = "output"
 
 
 @contextmanager
 def writing() -> Iterator[None]:
-    """A block that does nothing but write to stdout; raises NobodyReads and OutputError."""
+    """A block that only writes to stdout; raises NobodyReads and OutputError."""
     try:
         yield
     except BrokenPipeError:
@@ -41,18 +41,18 @@ def say(text: str) -> None:
 
 
 def drop_stdout() -> None:
-    """Forget what is still to be written: Python would complain once more when it flushes at exit."""
+    """Discard what is still buffered; otherwise Python fails again when it flushes at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def in_utf8() -> None:
-    """From here on, stdout is a file in UTF-8, whatever the terminal is: another program reads it back."""
+    """Write stdout in UTF-8 from now on, whatever the terminal's encoding: another program reads it."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")
 
 
 def mend() -> None:
-    """Streams that are closed (``>&-``) swallow what is written; characters they lack are written as escapes."""
+    """Make writes to closed streams (``>&-``) have no effect; escape characters that the encoding lacks."""
     sys.stdout = sys.stdout or os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     sys.stderr = sys.stderr or os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     for stream in (sys.stdout, sys.stderr):

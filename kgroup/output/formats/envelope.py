@@ -1,4 +1,4 @@
-"""The versioned envelope of json and yaml: the same shape for success, part success and failure."""
+"""The versioned envelope of JSON and YAML output: the same shape for success, partial success and failure."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def of_outcomes(verb: str, outcomes: Sequence[Outcome], remarks: Remarks = NO_RE
 
 
 def of_error(verb: str, error: KgroupError, remarks: Remarks = NO_REMARKS) -> dict[str, Any]:
-    """The envelope of a command that came to nothing."""
+    """The envelope of a command that failed before it returned an outcome."""
     return {
         "kind": kind_of(verb),
         "cluster": _cluster(error.cluster),
@@ -56,9 +56,9 @@ def of_watched(
     cluster: ClusterRef | None,
     remarks: Remarks,
 ) -> dict[str, Any]:
-    """The envelope of one look of ``--watch``: with ``at``, the time of the look.
+    """The envelope of one ``--watch`` refresh, with ``at``, the time of the refresh.
 
-    ``cluster`` is for a look that says none: it failed, or chose nothing.
+    ``cluster`` is used if the refresh names no cluster: it failed, or no group was selected.
     """
     envelope = of_error(verb, error, remarks) if error else of_outcomes(verb, outcomes, remarks)
     envelope["cluster"] = envelope["cluster"] or _cluster(cluster)
@@ -66,10 +66,7 @@ def of_watched(
 
 
 def write_json(document: dict[str, Any], stream: IO[str]) -> None:
-    """Indented; many subjects are a line each, which is four times as quick to write.
-
-    Non-ASCII characters stand as they are where the stream can carry them.
-    """
+    """Write the document indented; more than 20 subjects one per line, four times as fast. Non-ASCII only in UTFs."""
     plain = _plain(stream)
     if len(document["data"]) <= _INDENTED_SUBJECTS:
         stream.write(plain(document, indent=2) + "\n")
@@ -82,7 +79,7 @@ def write_json(document: dict[str, Any], stream: IO[str]) -> None:
 
 
 def write_json_line(document: dict[str, Any], stream: IO[str]) -> None:
-    """In one line, for verbs that write one after the other."""
+    """Write the document on one line, for verbs that write one document after another."""
     stream.write(_plain(stream)(document) + "\n")
 
 
@@ -92,7 +89,7 @@ def _plain(stream: IO[str]) -> Callable[..., str]:
 
 
 def _dumped(document: Any, **how: Any) -> str:
-    """As it is, but for what a terminal would act upon, or not show: DEL, C1 and bidi characters are ``\\uXXXX``."""
+    """Serialize to JSON; ``\\uXXXX`` replaces what a terminal would interpret or hide: DEL, C1 and bidi characters."""
     text = json.dumps(document, **how)
     return re.sub(_NOT_ASCII, _shown, text)
 
@@ -105,11 +102,11 @@ def _shown(found: re.Match[str]) -> str:
 
 
 def write_yaml(document: dict[str, Any], stream: IO[str]) -> None:
-    """The same document as YAML, keys in the same order."""
+    """Write the same document as YAML, with the keys in the same order."""
     import yaml
 
     class Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
-        """The quicker one; a StrEnum is its text, as it is in JSON."""
+        """PyYAML's C dumper if it is installed. It writes a StrEnum as its text, as in JSON."""
 
     Dumper.add_multi_representer(str, lambda dumper, text: dumper.represent_str(str(text)))
     text = yaml.dump(document, Dumper=Dumper, sort_keys=False, allow_unicode=True)

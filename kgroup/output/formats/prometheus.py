@@ -1,7 +1,7 @@
 """Metrics in Prometheus' text format 0.0.4, for the textfile collector of node_exporter.
 
-The collector refuses a whole file for one bad line, so what would be one is an error here: a wrong name, the same
-series twice. No timestamps: the collector refuses those too. The file is written aside and renamed by who calls.
+The collector rejects a whole file for one bad line. A bad name or a duplicate series therefore raises an error here.
+There are no timestamps: the collector rejects those too. The caller writes a temporary file and renames it.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _LABEL = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*", re.ASCII)
 
 
 def exposition(metrics: Iterable[Metric]) -> str:
-    """All metrics as one text that ends with a line feed, in their order; "" where there is no sample at all.
+    """All metrics, in their order, as one text that ends with a line feed; "" if there is no sample.
 
-    Raises ValueError for a name that Prometheus does not allow, for a metric or a series that is there twice.
+    Raises ValueError for a name that Prometheus does not allow, and for a metric or series that occurs twice.
     """
     names: set[str] = set()
     lines: list[str] = []
@@ -58,17 +58,17 @@ def _help(text: str) -> str:
 
 
 def _value(text: str) -> str:
-    """Backslash, quote and line feed are escaped; every other character stands as it is, as the format has it."""
+    """Escape backslash, quote and line feed; the format allows every other character unescaped."""
     return _encodable(text).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
 def _encodable(text: str) -> str:
-    """A half of a surrogate pair has no UTF-8, and a file with it no reader."""
+    """Replace unpaired surrogates with ``?``: they cannot be encoded in UTF-8."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _number(value: float) -> str:
-    """Whole numbers plain (offsets beyond 2**53 are Prometheus' own loss), others as short as they are exact."""
+    """Whole numbers without a fraction, others in their shortest exact form; Prometheus itself rounds beyond 2**53."""
     if isinstance(value, int):
         return str(int(value))
     if math.isnan(value):

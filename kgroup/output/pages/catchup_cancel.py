@@ -1,4 +1,4 @@
-"""The page of a plan that is cancelled, or would be: what is moved back, what comes twice, what nobody gets."""
+"""The page of a plan to cancel: the offsets moved back, possible duplicates, and records that are never delivered."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HEADER = ("plan_id", "group", "topic", "partition", "from", "to")
 
 
 def ended_screen(ending: Cancellation, to_apply: str) -> Screen:
-    """What would be done, or was."""
+    """The page of ``catchup cancel``, before or after execution."""
     plan = ending.state.found.plan
     word = "DONE" if ending.executed else "PLAN"
     blocks: list[Block] = [Title(f"{word}  cancel {plan.id}, {ending.state.word}: {ending.state.name}")]
@@ -56,12 +56,12 @@ def _body(ending: Cancellation) -> Iterator[Block]:
                 what = f"{lost.topic}:{lost.partition} [{lost.start}, {lost.end})"
                 yield LabelledLine("NOBODY", f"gets {what}, {plural(lost.end - lost.start, 'offset')}", "warn")
         case Nothing(why=why):
-            yield Text((f"{why}: nothing to do",))  # it begins with the plan's id, which is pasted as it stands
+            yield Text((f"{why}: nothing to do",))  # starts with the plan id, which users paste: no capital
         case _:
             pass
 
 
 def ended_records(ending: Cancellation) -> Records:
-    """The moves in csv."""
+    """The moves as rows for CSV."""
     plan = ending.state.found.plan
     return Records(HEADER, [(plan.id, plan.group, *move) for move in ending.moves])

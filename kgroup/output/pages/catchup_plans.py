@@ -1,4 +1,4 @@
-"""The pages of plans in the ledger: what was released, what is owed, how far a replay is, whether it is proved."""
+"""The pages of plans in the ledger: what was released, what is pending, the progress of a replay, its verification."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _LOST = (Column("PARTITION", fold=True), Column("RANGE"), Column("OFFSETS", righ
 
 
 def released_screen(state: VerifiedPlan, typed: PlanCommands) -> Screen:
-    """The head is released, and nothing else is to be done now."""
+    """The page after the release: the group may start, and nothing else has to be done now."""
     plan = state.found.plan
     who = f"{plan.group} MAY START NOW" if plan.group else f"{plan.id} is in the ledger"
     blocks: list[Block] = [Title(f"DONE  {who}"), *owed(state)]
@@ -63,7 +63,7 @@ def released_screen(state: VerifiedPlan, typed: PlanCommands) -> Screen:
 
 
 def owed(state: VerifiedPlan) -> Iterator[Block]:
-    """What is owed, and until when."""
+    """Lines for what is pending, and when retention deletes the first of it."""
     plan = state.found.plan
     sizes = [item.size for item in plan.ranges]
     known = [size for size in sizes if size is not None]
@@ -76,7 +76,7 @@ def owed(state: VerifiedPlan) -> Iterator[Block]:
 
 
 def list_screen(states: Sequence[VerifiedPlan], *, verbose: bool) -> Screen:
-    """A row a plan: what is owed first, the earliest deadline first."""
+    """One row per plan in the given order; at most 20 unless ``verbose``."""
     if not states:
         return Screen(())
     shown = states if verbose else states[:ROWS_ON_A_PAGE]
@@ -107,7 +107,7 @@ def _list_row(state: VerifiedPlan) -> tuple[Cell, ...]:
 
 
 def list_records(states: Sequence[VerifiedPlan]) -> Records:
-    """The same in csv."""
+    """The same rows for CSV."""
     return Records(
         LIST_HEADER,
         [
@@ -128,9 +128,9 @@ def list_records(states: Sequence[VerifiedPlan]) -> Records:
 
 
 def show_screen(state: VerifiedPlan, typed: PlanCommands, *, verbose: bool, gone: KgroupError | None = None) -> Screen:
-    """One plan: who works on it, how far it is, what is lost, what comes next.
+    """One plan: its runner, its progress, what is lost, and the next command.
 
-    ``gone`` is why nothing more can be delivered.
+    ``gone`` is the error that makes further delivery impossible, or None.
     """
     found, proof = state.found, state.proof
     plan = found.plan
@@ -197,7 +197,7 @@ def _next(state: VerifiedPlan, typed: PlanCommands) -> str | None:
     match state.word:
         case "replaying":
             return f"{typed.stop}   stops it; nothing is lost"
-        case "stopped" if state.seen_s is not None:  # by its own clock, which need not be this one's
+        case "stopped" if state.seen_s is not None:  # the age uses the runner's clock, not ours
             return f"{typed.resume}   goes on with it, and ends whoever still works on it: nothing is lost"
         case "owed" | "stopped" | "planned" | "releasing":
             return f"{typed.resume}   goes on with it"
@@ -208,9 +208,9 @@ def _next(state: VerifiedPlan, typed: PlanCommands) -> str | None:
 
 
 def proof_screen(state: VerifiedPlan, took_s: float | None, *, untouched: bool) -> Screen:
-    """The end of a replay: all is proved, or what is lost in exact ranges.
+    """The page at the end of a replay: all is verified, or the exact ranges that are lost or not delivered.
 
-    ``untouched`` is whether it is known that nobody set the group back, but for what the proof has.
+    ``untouched`` is true if the group is known not to have been rewound, apart from the rewinds in the verification.
     """
     proof, plan = state.proof, state.found.plan
     totals = proof.totals()
@@ -251,7 +251,7 @@ def _twice(state: VerifiedPlan) -> Iterator[Block]:
 
 
 def _again(proof: Verification) -> Iterator[Block]:
-    """What comes to the readers of the target topic twice, where they had read it before it was gone."""
+    """Records gone from the target topic after delivery and delivered again: earlier readers get them twice."""
     if again := proof.totals()["delivered_again"]:
         said = (
             f"{plural(again, 'record')} gone from the target topic after they were delivered, and delivered once more"

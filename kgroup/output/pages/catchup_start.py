@@ -1,4 +1,4 @@
-"""The page of a catch-up that is planned: what would be done, the partitions, what has to be read before."""
+"""The page of a planned catch-up: the steps, the partitions, the risks and the checks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _COLUMNS = (
     Column("NOTE", fold=True),
 )
 _OF_RANGES = (Column("START", right=True), Column("END", right=True))
-"""In the place of COMMITTED and RELEASE AT where no group is moved."""
+"""Replace COMMITTED and RELEASE AT if no group is moved."""
 HEADER = (
     "group", "topic", "partition", "committed", "start", "end", "records_estimate", "bytes_estimate", "oldest",
     "maybe_processed_until", "retention_deadline", "error"
@@ -41,11 +41,12 @@ _INDENT = " " * 9
 
 @dataclass(frozen=True, slots=True)
 class PlanPage:
-    """What the page shows beside the gap.
+    """What the page shows in addition to the gap.
 
-    ``where`` says where the records go, None where nobody said. ``takes_s`` is what the replay is expected to take,
-    None where nothing tells; ``per_s`` the records a second that it was expected with. ``checks`` are facts that
-    hold. ``may_pass`` is whether the same command can be carried out, now or when the group is empty.
+    ``where`` is the destination of the records, None if the user has not chosen one. ``takes_s`` is the expected
+    duration of the replay, None if there is no basis for an estimate; ``per_s`` is the rate in records/s that the
+    estimate assumes. ``checks`` are the checks that passed. ``may_pass`` is true if the same command can be executed,
+    now or once the group is empty.
     """
 
     gap: Gap
@@ -65,7 +66,7 @@ class PlanPage:
 
 
 def plan_screen(page: PlanPage) -> Screen:
-    """The page; nothing where there is nothing to say."""
+    """The page; empty if there are no ranges, no excluded partitions and no refusals."""
     gap = page.gap
     if not gap.ranges and not gap.not_moved and not page.refusals:
         return Screen(())
@@ -205,7 +206,7 @@ def _release_only(typed: Sequence[str]) -> list[str]:
 
 
 def plan_records(gap: Gap) -> Records:
-    """The rows in csv."""
+    """The plan's rows for CSV."""
     rows: list[tuple[str | int | None, ...]] = [
         (
             gap.group,

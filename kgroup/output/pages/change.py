@@ -1,4 +1,4 @@
-"""The page of a change to offsets: the plan or what came of it, what stands in the way, what to type next."""
+"""The page of a change to offsets: the plan or its result, the refusals, and the next command."""
 
 from __future__ import annotations
 
@@ -51,11 +51,10 @@ HEADER = (
 class Wording:
     """What a verb adds to the page.
 
-    ``what`` and ``subject`` make its first line; ``command`` is what was typed. ``head`` goes above the table,
-    ``before_end`` between it and what stands in the way; ``instead`` is a line under the command to be typed.
-    ``told`` are the codes of the groups' refusals that the table tells already.
-    ``undo`` makes the command that takes back the change of an id, None where nothing does; ``restore`` the one
-    that does it with the backup.
+    ``what`` and ``subject`` form the first line; ``command`` is what the user typed. ``head`` goes above the table,
+    ``before_end`` between the table and the refusals; ``instead`` is a line below the command to run. ``told`` holds
+    refusal codes of groups that the table already shows. ``undo`` makes the command that undoes the change with the
+    given id; ``restore`` makes the command that restores the given backup. Either is None if there is no such command.
     """
 
     what: str
@@ -71,7 +70,7 @@ class Wording:
 
 
 def screen(result: Result, wording: Wording, table: Sequence[Block] | None = None) -> Screen:
-    """The page; ``table`` stands in the place of the table of partitions."""
+    """The page, empty if there are no rows and no errors; ``table`` replaces the table of partitions."""
     if not (result.plan.size or result.errors):
         return Screen(())
     blocks: list[Block] = [Title(f"{_word(result)}  {wording.what} {wording.subject}".rstrip()), *wording.head]
@@ -88,7 +87,7 @@ def screen(result: Result, wording: Wording, table: Sequence[Block] | None = Non
 
 
 def partition_table(result: Result, *, verbose: bool) -> list[Block]:
-    """A row a partition, the 20 that matter most unless ``verbose``; totals where there are several."""
+    """One row per partition, and totals; unless ``verbose`` only 20: errors first, then the largest moves."""
     rows = list(result.plan.rows)
     shown = rows if verbose else _weightiest(rows)
     if not shown:
@@ -110,7 +109,7 @@ def partition_table(result: Result, *, verbose: bool) -> list[Block]:
 
 
 def records(result: Result) -> Records:
-    """The rows as csv."""
+    """The rows for CSV."""
     return Records(
         HEADER,
         [
@@ -179,7 +178,7 @@ def _note(row: ChangeRow) -> Cell:
 
 
 def _hindrances(result: Result, told: frozenset[str]) -> Iterator[Block]:
-    """What stands in the way of the plan, or stood in the way of its execution."""
+    """The refusals and errors that block the plan, or blocked its execution."""
     groups = {group.name: group for group in result.plan.groups}
     refusals = [refusal for refusal in result.refusals if refusal.group is None or refusal.error.code not in told]
     shown = refusals[:_REFUSALS]
@@ -221,7 +220,7 @@ def _hindrance(refusal: Refusal, group: Group | None) -> Iterator[Block]:
 
 _PASSED = frozenset({"active-committer", "clock-skew", "foreign-owner", "hidden-commits", "moved-since"})
 _NOT_YET = frozenset({NOT_EMPTY, "subscribed"})
-"""What passes when the members are stopped."""
+"""Error codes that no longer apply once the members are stopped."""
 
 _BAD: Style = "bad"
 _WARN: Style = "warn"
@@ -267,6 +266,6 @@ def _records(count: int) -> str:
 
 
 def _may_pass(result: Result) -> bool:
-    """Whether all that stands in the way are groups that are not empty yet, or what ``--accept`` passes."""
+    """Whether all errors are groups that are not empty yet, or errors that ``--accept`` overrides."""
     ours = [error for error in result.errors if error.code not in _NOT_YET and error.code not in _PASSED]
     return not ours

@@ -25,9 +25,9 @@ def outcome(
     nothing: str | None,
     table: Callable[[], Sequence[Block]] | None = None,
 ) -> Outcome:
-    """What a verb returns; ``nothing`` is noted where there is nothing to do, ``table`` stands in for the usual one.
+    """The outcome of a change; ``nothing`` is noted if there is nothing to do, ``table`` replaces the usual table.
 
-    ``command`` makes a command line of words, with the connection as it was typed.
+    ``command`` makes a command line from words, with the connection options as the user typed them.
     """
     if nothing and not result.plan.size and not result.errors:
         reporter.note(nothing)
@@ -48,14 +48,14 @@ def outcome(
 
 
 def with_rows(outcome: Outcome, data: tuple[Document, ...], records: Callable[[], Records]) -> Outcome:
-    """The same, for a verb whose subjects are not partitions."""
+    """The same outcome with other data and rows, for a verb whose subjects are not partitions."""
     return replace(outcome, data=data, records=records)
 
 
 def _restore(result: Result, backup: str) -> tuple[str, ...]:
-    """The command that takes a change back with its backup; without a journal our own commits look foreign."""
+    """The command that restores the backup; without a journal, kgroup's own commits look like another client's."""
     names = result.plan.concerned
-    # Groups that are to come into being again have to be named.
+    # Groups that have to be created again must be named.
     groups = names if result.plan.deleted or len(names) <= _NAMED_GROUPS else ("--all-groups",)
     create = ("--create",) if result.plan.deleted else ()
     accept = ("--accept", "active-committer")

@@ -1,4 +1,4 @@
-"""What becomes of an application's configuration: a diff without its secrets, what it means, where it was written."""
+"""The changes to an application's configuration: a diff without secrets, notes, and the file it was written to."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def blocks(config: Rewritten, name: str, written: str | None) -> tuple[Block, ...]:
-    """The part of the page."""
+    """The blocks of the page for one configuration file."""
     diff = config.diff(name).splitlines()
     what = f"{name} ({config.kind})"
     told = f"written to {written}" if written else "--write FILE writes it"
@@ -24,7 +24,7 @@ def blocks(config: Rewritten, name: str, written: str | None) -> tuple[Block, ..
 
 
 def document(config: Rewritten, name: str, written: str | None) -> Mapping[str, Any]:
-    """Its JSON form, secrets masked."""
+    """Its JSON form, with secrets masked."""
     return {
         "file": name,
         "kind": config.kind,

@@ -1,4 +1,4 @@
-"""The page of a group: verdict lines, partitions, members, plumbing, in this order."""
+"""The page of a group: verdict lines, partitions, members, then one line about members, assignor and coordinator."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ _STATE_COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class LogSource:
-    """Where groups were read out of ``__consumer_offsets``: what it says of each, and when that was."""
+    """The states of groups that were read from ``__consumer_offsets``, by group, and the current time."""
 
     states: Mapping[str, LoggedState]
     now_ms: int
@@ -81,9 +81,9 @@ class LogSource:
 
 @dataclass(frozen=True, slots=True)
 class DescribedGroup:
-    """A group, what open catch-ups owe to it (None where nobody can tell), and its verdict (None if none was made).
+    """A group, its pending catch-ups (None if they are unknown), and its verdict (None if none was made).
 
-    ``logged`` is what ``__consumer_offsets`` says of it, None where its coordinator was asked.
+    ``logged`` is the group's state in ``__consumer_offsets``, None if the coordinator was asked instead.
     """
 
     group: Group
@@ -92,7 +92,7 @@ class DescribedGroup:
     logged: LoggedState | None = None
 
     def document(self) -> dict[str, Any]:
-        """Its JSON form; a verdict, and the log, fill in what the group alone leaves null."""
+        """Its JSON form; the verdict and the log fill in fields that are null without them."""
         plain = self.group.document() | {"owed": None if self.owed is None else list(self.owed)}
         plain |= {"source": "coordinator", "as_of": None} if self.logged is None else source_document(self.logged)
         if self.logged is not None:
@@ -112,7 +112,7 @@ _MEASURED = ("lag_ms", "last_commit")
 
 
 def source_document(state: LoggedState) -> dict[str, Any]:
-    """Where a group was read, and the time of the newest of its records."""
+    """Where the group was read, and the time of its newest record."""
     return {"source": "log", "as_of": rfc3339(state.newest_ms)}
 
 
@@ -128,10 +128,10 @@ def outcome(
     verdicts: Mapping[str, GroupVerdict] | None = None,
     source: LogSource | None = None,
 ) -> Outcome:
-    """Described groups as what a command returns.
+    """Described groups as the command's outcome.
 
-    What catch-ups owe to them is in ``owed``, in lines, and in ``owing`` in its JSON form, None where nobody can tell;
-    ``verdicts`` are those of the groups of which more was read; ``source`` is given where they come out of the log.
+    Pending catch-ups by group are in ``owed`` as lines, and in ``owing`` in JSON form, None if unknown. ``verdicts``
+    has the groups for which more was read. ``source`` is given if the groups were read from the log.
     """
     known = verdicts or {}
     logged = {} if source is None else source.states
@@ -161,7 +161,7 @@ def screen(
     verdicts: Mapping[str, GroupVerdict] | None = None,
     source: LogSource | None = None,
 ) -> Screen:
-    """The groups as a person sees them; ``verbose`` shows all rows and assignments."""
+    """The page of the groups; ``verbose`` shows all rows and assignments."""
     if part is DescribePart.STATE:
         table = Table(_STATE_COLUMNS, [_state_row(group) for group in groups])
         title_of_all = Title(plural(len(groups), "group"), in_terminal_only=True)
@@ -185,7 +185,7 @@ def _page(
     yield Title(title(group, None if verdict is None else verdict.state))
     ages: Mapping[tuple[str, int], str] = {}
     if source is not None:
-        # Imported here: what is read from the log is the exception.
+        # Imported here: groups are rarely read from the log.
         from kgroup.groups.state_from_log import log_line
 
         yield LabelledLine("SOURCE", log_line(source.states[group.name], source.now_ms), "warn")
@@ -202,7 +202,7 @@ def _page(
 
 
 def title(group: Group, state: str | None = None) -> str:
-    """``orders-enrich  Stable for 41m  classic  generation 112``; ``state`` has since when, where that is known."""
+    """``orders-enrich  Stable for 41m  classic  generation 112``; ``state`` includes the duration if it is known."""
     known = _age(group)
     age = f"{'epoch' if group.type == 'consumer' else 'generation'} {'-' if known is None else known}"
     kind = group.type
@@ -251,7 +251,7 @@ def plumbing(group: Group) -> str:
 
 
 def _commit_ages(state: LoggedState, now_ms: int) -> dict[tuple[str, int], str]:
-    """How long ago the commit of each partition was made, as the log has it."""
+    """The age of each partition's commit, according to the log."""
     return {
         place: format_duration(max(0, now_ms - stood.at_ms) // 1000)
         for place, stood in state.partitions.items()
@@ -323,7 +323,7 @@ def _partition_row(
 
 
 def _measured(row: PartitionLag, verdict: GroupVerdict) -> tuple[Cell, Cell, Cell]:
-    # Imported here: whoever has a verdict has it loaded, and nobody else pays for it.
+    # Imported here: it is already loaded if there is a verdict, and not needed otherwise.
     from kgroup.output.pages.lag_cells import commit_age, status_cell
 
     now_ms = verdict.report.now_ms
@@ -378,7 +378,7 @@ def _member_row(
 
 
 def stuck_partitions(verdict: GroupVerdict, member: Member) -> int | None:
-    """How many of the member's partitions are not read; None where no status is known of any."""
+    """How many of the member's partitions are stuck; None if the status of none is known."""
     owners = [(row.partition.owner, row.status) for row in verdict.report.partitions]
     known = [status for owner, status in owners if status and owner and owner.member_id == member.member_id]
     return sum(status.is_stuck for status in known) if known else None
@@ -389,7 +389,7 @@ def _duration(length_ms: int | None) -> str | None:
 
 
 def _widened(columns: Sequence[Column], only: str | None) -> tuple[Column, ...]:
-    """The columns, ``only`` (None: each) of those for ``-o wide`` shown in any case, as far as there is room."""
+    """Show the wide column ``only`` (None: all wide columns) without ``-o wide`` too, as far as there is room."""
     return tuple(
         replace(column, wide=False, drop=_FIRST_TO_GO) if column.wide and only in (None, column.title) else column
         for column in columns
@@ -413,7 +413,7 @@ def _state_row(group: Group) -> tuple[Cell, ...]:
 
 
 def _age(group: Group) -> str | int | None:
-    """The generation, or the group epoch with the epoch of the assignment where that lags behind."""
+    """The generation, or the group epoch; with the assignment epoch if that lags behind."""
     if group.type != "consumer" or group.group_epoch == group.assignment_epoch:
         return group.group_epoch if group.type == "consumer" else group.generation
     return f"{group.group_epoch} (assigned {group.assignment_epoch})"

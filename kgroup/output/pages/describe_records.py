@@ -1,4 +1,4 @@
-"""Groups as flat tables, for csv: partitions, members, states. Which of them is asked for is a ``DescribePart``."""
+"""Groups as flat tables for CSV: partitions, members or states, selected by ``DescribePart``."""
 
 from __future__ import annotations
 
@@ -76,14 +76,14 @@ def records(part: DescribePart, groups: Sequence[Group]) -> Records:
 
 
 def assignment_text(assignment: Assignment | None) -> str | None:
-    """``orders:0,1;clicks:3``, the form of kafka-consumer-groups.sh; None where it is not known."""
+    """``orders:0,1;clicks:3``, the form of kafka-consumer-groups.sh; None if unknown."""
     if assignment is None:
         return None
     return ";".join(f"{item.topic}:{','.join(map(str, item.partitions))}" for item in assignment)
 
 
 def coordinator_text(at: Coordinator | None) -> str | None:
-    """``2 (b2:9092)``; None where it is not known."""
+    """``2 (b2:9092)``; None if unknown."""
     return f"{at.id} ({at.host}:{at.port})" if at else None
 
 

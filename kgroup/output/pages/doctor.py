@@ -1,4 +1,4 @@
-"""The pages of the doctor: one subject with its findings, many in a summary, and one rule in full."""
+"""The pages of ``kgroup doctor``: one subject with its findings, a summary of several, and one rule in full."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def outcome(
     check_failed: bool = False,
     verbose: bool = False,
 ) -> Outcome:
-    """Diagnoses as what the command returns, worst first."""
+    """Diagnoses as the command's outcome, worst first."""
     ordered = worst_first(diagnoses)
     return Outcome(
         data=ordered,
@@ -70,7 +70,7 @@ def outcome(
 
 
 def screen(diagnoses: Sequence[Diagnosis], *, verbose: bool = False) -> Screen:
-    """One subject in full, several as a summary; with ``verbose`` the summary and then each in full."""
+    """One subject in full, several as a summary; with ``verbose`` the summary and then each subject in full."""
     if not diagnoses:
         return Screen(())
     if len(diagnoses) == 1:
@@ -113,7 +113,7 @@ def _subject(diagnosis: Diagnosis, *, verbose: bool) -> Iterator[Block]:
 
 
 def _remedy(finding: Finding, *, verbose: bool) -> Iterator[str]:
-    """What to do, and the finished commands, each on a line of its own: they get pasted."""
+    """What to do, then the commands, each on its own line so that it can be pasted."""
     yield from wrapped(f"{finding.rule}: {finding.remedy}", "    ")
     yield from (f"  {command}" for command in finding.commands)
     if verbose:
@@ -123,7 +123,7 @@ def _remedy(finding: Finding, *, verbose: bool) -> Iterator[str]:
 
 
 def _not_looked(diagnosis: Diagnosis, *, verbose: bool) -> Iterator[Block]:
-    """By reason: one missing right costs several rules, and is one line."""
+    """The unchecked rules by reason (one missing right affects several); partly checked ones only if ``verbose``."""
     missing = [item for item in diagnosis.not_looked if verbose or not item.partly]
     parts = sum(item.partly for item in diagnosis.not_looked) - sum(item.partly for item in missing)
     reasons: dict[str, list[str]] = {}
@@ -169,7 +169,7 @@ def _many(diagnoses: Sequence[Diagnosis], *, verbose: bool) -> Iterator[Block]:
 
 
 def _unlooked_by_many(diagnoses: Sequence[Diagnosis], *, verbose: bool) -> Iterator[Block]:
-    """By reason, the commonest first."""
+    """The rules that were not checked, grouped by reason, the most frequent reason first."""
     rows = unlooked_summary(diagnoses, partly=verbose)
     if not rows:
         return
@@ -193,7 +193,7 @@ def _row(diagnosis: Diagnosis) -> tuple[Cell, ...]:
 
 
 def records(diagnoses: Sequence[Diagnosis]) -> Records:
-    """A row a finding for csv; ``group`` is empty for the cluster. Lists are separated by ``; ``."""
+    """One row per finding for CSV; ``group`` is empty for the cluster. Lists are separated by ``; ``."""
     rows = [
         (
             diagnosis.group,
@@ -240,7 +240,7 @@ def _explanation(explanation: Explanation) -> Screen:
 
 
 def rules_outcome(explanations: Sequence[Explanation]) -> Outcome:
-    """``--rules``: all rules, a line each: what ``--explain`` takes."""
+    """``--rules``: all rules, one line each; ``--explain`` accepts their ids."""
     return Outcome(
         data=tuple(explanations),
         screen=rules_screen,
@@ -251,6 +251,6 @@ def rules_outcome(explanations: Sequence[Explanation]) -> Outcome:
 
 
 def rules_screen() -> Screen:
-    """All rules, a line each."""
+    """All rules, one line each."""
     rows = [(rule.id, rule.scope, rule.meaning) for rule in RULES]
     return Screen((Title(plural(len(RULES), "rule")), Table(_RULES, rows)))

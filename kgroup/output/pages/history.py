@@ -1,4 +1,4 @@
-"""The page of a history: is it over, totals, causes, moves; the picture; offsets over time; what the log can't tell."""
+"""The page of a history: whether it is over, totals, causes, moves, the picture, offsets, and the log's limits."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def outcome(
     verbose: bool = False,
     limit: int | None = None,
 ) -> Outcome:
-    """Histories as what a command returns."""
+    """Histories as the command's outcome."""
     return Outcome(
         data=tuple(histories),
         screen=lambda: screen(histories, verbose=verbose, limit=limit),
@@ -61,7 +61,7 @@ def outcome(
 
 
 def quiet_outcome(histories: Sequence[GroupHistory], cluster: ClusterRef, errors: tuple[RowError, ...]) -> Outcome:
-    """Groups to which nothing happened, in one line; in another those of which that is not known."""
+    """Groups without a rebalance in one line; in another, groups for which the log does not reach back far enough."""
     lines = tuple(line for sentence in _quiet_lines(histories) for line in wrapped(sentence))
     return Outcome(
         data=tuple(histories),
@@ -86,7 +86,7 @@ def _quiet_lines(histories: Sequence[GroupHistory]) -> Iterator[str]:
 
 
 def followed(news: HistoryDelta, cluster: ClusterRef) -> Outcome:
-    """What ``--follow`` has to say at one moment: a line for each thing that happened."""
+    """What ``--follow`` reports at one moment: one line per event."""
     return Outcome(
         data=(news.history,),
         screen=lambda: Screen((Text(tuple(news_lines(news))),)),
@@ -97,7 +97,7 @@ def followed(news: HistoryDelta, cluster: ClusterRef) -> Outcome:
 
 
 def news_lines(news: HistoryDelta) -> Iterator[str]:
-    """``03:14:11Z  orders-svc  generation 148: leave enrich-3; 11 members, ...``, oldest first."""
+    """One line per event, oldest first: ``03:14:11Z  orders-svc  generation 148: leave enrich-3; 11 members, ...``."""
     one = news.history
     lines = [(step.at_ms, step_line(step)) for step in one.steps]
     if one.commits is not None:
@@ -109,7 +109,7 @@ def news_lines(news: HistoryDelta) -> Iterator[str]:
 
 
 def screen(histories: Sequence[GroupHistory], *, verbose: bool = False, limit: int | None = None) -> Screen:
-    """The histories as a person sees them; ``limit`` columns of the picture (0: all), None: what a page holds."""
+    """The page of the histories; ``limit`` is the number of columns of the picture (0: all, None: what fits a page)."""
     blocks: list[Block] = []
     for history in histories:
         blocks += [BlankLine()] if blocks else []
@@ -153,7 +153,7 @@ def _ago(history: GroupHistory, at_ms: int) -> str:
 
 
 def total_line(history: GroupHistory) -> str:
-    """``41 rebalances in 30m, 82 an hour, 5m36s quiet in all, longest 9s``."""
+    """``41 rebalances in 30m, 82 an hour, 5m36s without commits in all, longest 9s``."""
     totals, asked = history.totals, history.asked
     span = format_duration(max(0, asked.until_ms - asked.since_ms) / 1000)
     parts = [f"{plural(totals.rebalances, 'rebalance')} {'' if history.covered else 'known '}in {span}"]
@@ -177,7 +177,7 @@ def total_line(history: GroupHistory) -> str:
 
 
 def cause_lines(history: GroupHistory) -> Iterator[str]:
-    """What is recognised, then what the rest of the steps say, the commonest first: ``9  poll ...: enrich-3 (9)``."""
+    """Recognised patterns, then the causes of the other steps, most frequent first: ``9  poll ...: enrich-3 (9)``."""
     rest = list(history.steps)
     for one in history.signatures:
         span = _span(one.from_ms, one.to_ms)
@@ -204,7 +204,7 @@ def cause_lines(history: GroupHistory) -> Iterator[str]:
 
 
 def _span(from_ms: int, to_ms: int) -> str:
-    """``03:02-03:06Z``; with seconds where it is within a minute."""
+    """``03:02-03:06Z``; with seconds if it is shorter than a minute."""
     seconds = to_ms - from_ms < 60_000
     return f"{clock(from_ms, seconds=seconds).removesuffix('Z')}-{clock(to_ms, seconds=seconds)}"
 
@@ -229,7 +229,7 @@ def moved_line(history: GroupHistory) -> str:
 
 
 def next_line(history: GroupHistory) -> str | None:
-    """What to look at next: members that cause most and differ from the others in a timeout; None: nothing is odd."""
+    """What to check next: members that cause most rebalances and have an unusual timeout; None if there are none."""
     filled = [step for step in history.steps if len(step.members) > 1]
     worst = [one.name for one in history.totals.by_member if one.rebalances > 1][:_NAMED]
     if not filled or not worst:
@@ -248,7 +248,7 @@ def next_line(history: GroupHistory) -> str | None:
 
 
 def log_lines(history: GroupHistory) -> Iterator[str]:
-    """How far back the log reaches, and what may be missing of it."""
+    """How far back the log reaches, and which records may be missing."""
     reach = history.reach
     back = rfc3339(reach.oldest_ms)
     back = "an unknown time" if back is None else f"{back[:16]}Z"
@@ -271,12 +271,12 @@ def log_lines(history: GroupHistory) -> Iterator[str]:
 
 
 def stopped_text(reach: ScannedRange) -> str | None:
-    """Why no more of the log was read, and what lets more be read; None: it was not needed."""
+    """Why the scan stopped early, and the option that lets it read more; None if it did not stop early."""
     return None if reach.stopped is None else f"{reach.stopped} (--log-budget)"
 
 
 def records(histories: Sequence[GroupHistory]) -> Records:
-    """A row a step, oldest first; where commits were asked for, a row for each partition of each jump."""
+    """One row per step, oldest first; if commits were requested, one row per partition of each jump."""
     if any(history.commits is not None for history in histories):
         return Records(COMMITS_HEADER, commits_rows(histories))
     return Records(HEADER, (_record(history.group, step) for history in histories for step in history.steps))
@@ -302,7 +302,7 @@ def _record(group: str, step: HistoryStep) -> tuple[str | int | None, ...]:
 
 
 def reason_text(reason: Reason) -> str:
-    """``leave enrich-3 enrich-7``; also a line of ``--follow``."""
+    """``leave enrich-3 enrich-7``; also part of the lines of ``--follow``."""
     return " ".join((reason.cause.value, *reason.members))
 
 

@@ -1,4 +1,4 @@
-"""Offsets over time, of a history: what jumped, who did it, beside which rebalance; the rate of each partition."""
+"""Offsets over time in a history: each jump, who made it, the rebalance near it; and the rate of each partition."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def commits_blocks(history: GroupHistory, commits: CommitReport, verbose: bool) 
 
 
 def _rows(jumps: Sequence[OffsetJump]) -> list[list[OffsetJump]]:
-    """Those of several members at the same time in one row, as after a rebalance."""
+    """One row per jump; jumps of several members within a second share a row, as after a rebalance."""
     rows: list[list[OffsetJump]] = []
     for jump in jumps:
         first = rows[-1][0] if rows else None
@@ -106,7 +106,7 @@ def jump_line(jump: OffsetJump) -> str:
 
 
 def commits_rows(histories: Sequence[GroupHistory]) -> Iterator[tuple[str | int | None, ...]]:
-    """A row for each partition of each jump, oldest first."""
+    """One row per partition of each jump, oldest first."""
     for history in histories:
         for jump in history.commits.jumps if history.commits is not None else ():
             for topic, partition, old, new in jump.changes:
@@ -145,7 +145,7 @@ def what(jump: OffsetJump) -> str:
 
 
 def beside(jump: OffsetJump) -> str:
-    """``Empty since 03:06:40Z``, ``3s after generation 88``."""
+    """What happened near the jump: ``Empty since 03:06:40Z``, ``3s after a rebalance (now 88)``, ``generation 88``."""
     if jump.empty_since_ms is not None:
         return f"Empty since {clock(jump.empty_since_ms, seconds=True)}"
     if jump.beside_ms is not None:
@@ -177,12 +177,12 @@ def _digits(rates: Sequence[float | None]) -> str:
 
 
 def duration(milliseconds: int | None) -> str:
-    """``8s``; unknown where it is."""
+    """``8s``, or ``unknown`` for None."""
     return "unknown" if milliseconds is None else format_duration(milliseconds / 1000)
 
 
 def clock(timestamp_ms: int, *, seconds: bool = False) -> str:
-    """``03:02Z``, ``03:02:11Z``; unknown where no calendar has it."""
+    """``03:02Z``, ``03:02:11Z``; ``unknown`` for a time outside the calendar."""
     found = moment(timestamp_ms)
     if found is None:
         return "unknown"

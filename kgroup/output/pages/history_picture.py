@@ -53,9 +53,10 @@ _MEANING = {
 
 
 def picture(steps: Sequence[HistoryStep], *, verbose: bool = False, limit: int | None = None) -> Iterator[Block]:
-    """The newest steps that a page of 80 columns holds (``limit``: so many, 0: all), and the lanes that changed.
+    """The newest steps that fit on a page of 80 columns, and one lane per member; members that changed come first.
 
-    ``verbose`` draws every lane. A narrower terminal drops the oldest columns.
+    ``limit`` sets the number of steps instead (0: all). ``verbose`` draws every lane, otherwise 12 are drawn. A
+    narrower terminal drops the oldest columns.
     """
     if not steps:
         return
@@ -88,7 +89,7 @@ def _newest(steps: Sequence[HistoryStep], limit: int | None) -> Sequence[History
 
 
 def _title(step: HistoryStep) -> str:
-    """The number; with a mark where it is the same as the one before it."""
+    """The step's number; with a ``'`` if it is the same as the number before it."""
     return f"{step.number}'" if step.kind is StepKind.REWRITTEN else str(step.number)
 
 
@@ -113,7 +114,7 @@ def _heads(steps: Sequence[HistoryStep]) -> Iterator[list[Cell]]:
 
 
 def _why(step: HistoryStep) -> str:
-    """The first cause, and a plus where there are more."""
+    """The first cause, with a plus if there are more."""
     if step.kind is StepKind.DELETED:
         return "deleted"
     if step.kind is StepKind.EMPTY and not step.reasons:
@@ -124,7 +125,7 @@ def _why(step: HistoryStep) -> str:
 
 
 def _spans(step: HistoryStep) -> tuple[str, str]:
-    """How long it took (consumer), how long nothing had been committed (classic); empty where unknown."""
+    """How long the rebalance took (consumer), and how long no commit was made (classic); empty if unknown."""
     exact = step.protocol is RebalanceProtocol.CONSUMER and step.took_ms is not None
     took = format_duration((step.took_ms or 0) / 1000) if exact else ""
     classic = step.protocol is RebalanceProtocol.CLASSIC and step.quiet_ms is not None
@@ -138,7 +139,7 @@ def _not_done(step: HistoryStep) -> Cell:
 
 
 def _lanes(steps: Sequence[HistoryStep]) -> list[str]:
-    """The names of all members, those first that were not there throughout."""
+    """The names of all members; those that were not present throughout come first."""
     seen: dict[str, int] = {}
     concerned: dict[str, int] = {}
     for step in steps:
@@ -154,7 +155,7 @@ def _lanes(steps: Sequence[HistoryStep]) -> list[str]:
 
 
 def _as_read(name: str) -> list[tuple[int, str]]:
-    """app-2 before app-10."""
+    """A sort key that puts app-2 before app-10."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(?a)(\d{1,9})", name)]
 
 
@@ -195,7 +196,7 @@ def _beside(hidden: Sequence[str], shown: Sequence[HistoryStep], earlier: int) -
 
 
 def _legend(shown: Sequence[HistoryStep], drawn: Sequence[str]) -> Iterator[str]:
-    """What the marks mean, of those that are drawn."""
+    """The meaning of the marks that are drawn."""
     present = [one for step in shown for one in step.members if one.name in drawn]
     marks = ["4 = partitions held"]
     if any(one.other for one in present):

@@ -1,4 +1,4 @@
-"""The pages of ``kgroup lag``: a row a group, a topic or a partition, worst first; below them, what breaks a bound."""
+"""The pages of ``kgroup lag``: one row per group, topic or partition, worst first; then the bounds that do not hold."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ _HEADER = (
 
 @dataclass(frozen=True, slots=True)
 class LagView:
-    """How the rows are shown: what a row is, the order, how many of them (None: all); ``steps`` draw the sparklines."""
+    """How the rows are shown: ``top`` is how many (None: all), ``steps`` the characters of the sparklines."""
 
     level: RowLevel = RowLevel.GROUP
     sort: SortBy = SortBy.STATUS
@@ -80,11 +80,11 @@ class LagView:
 
 @dataclass(frozen=True, slots=True)
 class LagRows:
-    """What there is to show: measurements, what breaks its bounds, and what else is known.
+    """The data to show: measurements, bounds that do not hold, and what else is known.
 
-    ``verdicts`` are by group, for those whose verdict was asked for. ``looks`` are of the rows' names, over the last
-    ticks of ``--watch``; without it there is one look, and no sparkline. ``owed`` is what catch-ups owe, in lines by
-    group, and ``owing`` the same in its JSON form, None where nobody can tell.
+    ``verdicts`` has the groups whose verdict was requested. ``looks`` has the values of the last refreshes of
+    ``--watch`` by row name; without ``--watch`` there is one refresh and no sparkline. ``owed`` has the pending
+    catch-ups by group as lines, ``owing`` the same in JSON form, None if unknown.
     """
 
     reports: Sequence[GroupLag]
@@ -97,7 +97,7 @@ class LagRows:
 
 @dataclass(frozen=True, slots=True)
 class _Subject:
-    """A group of the answer; all its rows, whatever is shown."""
+    """A group in the result, with all its rows even if the page shows fewer."""
 
     report: GroupLag
     violations: tuple[Violation, ...]
@@ -115,7 +115,7 @@ class _Subject:
 
 
 def outcome(found: LagRows, view: LagView, cluster: ClusterRef, errors: tuple[RowError, ...] = ()) -> Outcome:
-    """Measured groups as what a command returns; exit 8 where a bound does not hold."""
+    """Measured groups as the command's outcome; exit code 8 if a bound does not hold."""
     names = {report.group for report in found.reports}
     of = {name: tuple(v for v in found.violations if v.group == name) for name in names}
     owing = found.owing
@@ -138,7 +138,7 @@ def outcome(found: LagRows, view: LagView, cluster: ClusterRef, errors: tuple[Ro
 
 
 def screen(found: LagRows, view: LagView) -> Screen:
-    """The page. One group has its verdict above its rows, several a line that counts the stuck ones below them."""
+    """The page. A single group has its verdict above its rows; several have a count of the stuck ones below."""
     reports = found.reports
     if not reports:
         return Screen(())
@@ -259,7 +259,7 @@ def _foot(found: LagRows, alone: GroupVerdict | None) -> Iterator[Block]:
 
 
 def records(found: LagRows, view: LagView) -> Records:
-    """The rows of the level as a flat table: all of them, in the order that was asked for."""
+    """The rows of the level as a flat table, in the requested order, at most ``view.top``."""
     of = {report.group: report for report in found.reports}
     rows = ordered(rows_of(found.reports, view.level), view.sort, view.top)
     return Records(_HEADER, (_record(row, of) for row in rows))

@@ -1,4 +1,4 @@
-"""The cells of lag that other pages show too."""
+"""Cells about lag that several pages show."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _STYLES: Mapping[LagStatus, Style] = {
 
 
 def status_cell(judged: Judged, now_ms: int) -> Cell:
-    """``STOP 38m`` in its colour; None where the status is unknown."""
+    """``STOP 38m`` in its colour; None if the status is unknown."""
     words = status_words(judged, now_ms)
     return None if words is None or judged.status is None else Styled(words, _STYLES[judged.status])
 
 
 def commit_age(row: PartitionLag, now_ms: int) -> str | None:
-    """How long ago its last commit was; None where that is unknown."""
+    """The age of the last commit; None if unknown."""
     return None if row.last_commit_ms is None else age_words(max(0, now_ms - row.last_commit_ms))
 
 
 def age_words(age_ms: int | None) -> str | None:
-    """``38m``; None where it is unknown."""
+    """``38m``; None if unknown."""
     return None if age_ms is None else format_duration(age_ms // 1000)

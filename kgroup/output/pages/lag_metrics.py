@@ -1,7 +1,7 @@
-"""Lag as metrics, under the names and labels of klag-exporter, so that its dashboards and alerts fit.
+"""Lag as metrics, with the names and labels of klag-exporter, so that its dashboards and alerts work.
 
-https://github.com/softwaremill/klag-exporter (README, "Metrics"). Two are ours: ``kgroup_consumergroup_status`` and
-``kgroup_last_success_timestamp_seconds``. What is unknown has no sample: 0 would be taken for all is well.
+See https://github.com/softwaremill/klag-exporter (README, "Metrics"). ``kgroup_consumergroup_status`` and
+``kgroup_last_success_timestamp_seconds`` are kgroup's own. An unknown value has no sample: 0 would look healthy.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _STATUSES = ", ".join(f"{status.severity}={status}" for status in LagStatus)
 def lag_metrics(reports: Sequence[GroupLag], cluster: str, succeeded_at_ms: int | None) -> tuple[Metric, ...]:
     """Every metric, some without samples. ``cluster`` is the context's name, or the cluster's id.
 
-    ``succeeded_at_ms`` is when all was read last, None where that is not known. An alert on its age finds what looks
-    healthy otherwise: an old file that nobody writes any more, and one that lacks what could not be read.
+    ``succeeded_at_ms`` is when everything was last read, None if unknown. An alert on its age finds two cases that look
+    healthy otherwise: a file that is no longer updated, and a file that lacks what could not be read.
     """
     at: Labels = (("cluster_name", cluster),)
     logs = {(p.partition.topic, p.partition.partition): p for r in reports for p in r.partitions if p.partition.log}
@@ -86,13 +86,13 @@ def lag_metrics(reports: Sequence[GroupLag], cluster: str, succeeded_at_ms: int 
 
 
 def last_success_ms(text: str) -> int | None:
-    """When all was read last, from what was written before; None where that does not say."""
+    """When everything was last read, according to an earlier file's text; None if it has no such metric."""
     found = re.search(rf"^{_LAST_SUCCESS}\{{[^\n]*\}} ([0-9]+(?:\.[0-9]+)?)$", text, re.MULTILINE)
     return None if found is None else round(float(found[1]) * 1000)
 
 
 def _gauges(at: Labels, rows: Sequence[PartitionLag]) -> list[Metric]:
-    """What klag-exporter has for each partition of a group."""
+    """The metrics that klag-exporter has for each partition of a group."""
 
     def gauge(name: str, text: str, values: Iterable[tuple[PartitionLag, float | None]]) -> Metric:
         flagged = name == "lag_seconds"
@@ -145,7 +145,7 @@ def _log(at: Labels, row: PartitionLag) -> Labels:
 
 
 def _place(at: Labels, row: PartitionLag) -> Labels:
-    """Labels are the same whether somebody owns the partition or not: a label that comes and goes is a new series."""
+    """The labels are the same with or without an owner: a label that comes and goes makes a new series."""
     owner = row.partition.owner
     return (
         *at,
@@ -170,7 +170,7 @@ def _committed(row: PartitionLag) -> int | None:
 
 
 def _is_above(row: PartitionLag) -> bool:
-    """Committed to a log that is gone: how much of it was read, nobody knows."""
+    """Whether the commit is above the log end: it belongs to a log that is gone, so what was read is unknown."""
     return row.partition.out_of_range == "ABOVE_END"
 
 
@@ -185,7 +185,7 @@ def _lost(row: PartitionLag) -> int | None:
 
 
 def _ratio(row: PartitionLag) -> float | None:
-    """By klag-exporter's formula: end - committed, in percent of end - start; None where the log is empty."""
+    """klag-exporter's formula: end - committed, in percent of end - start; None if the log is empty or replaced."""
     commit, log = row.partition.commit, row.partition.log
     if commit is None or log is None or log.end <= log.start or _is_above(row):
         return None

@@ -1,4 +1,4 @@
-"""The page of a migration: how fit each group is, what came of it, what the application has to do next."""
+"""The page of a migration: the readiness of each group, the result, and what the application has to do next."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HEADER = (
 )  # fmt: skip
 
 TOLD = frozenset({"blocked", NOT_EMPTY})
-"""The refusals that the table of many groups tells already."""
+"""The refusals that the table of several groups already shows."""
 
 _STYLES: dict[str, Style] = {
     ReadinessResult.DONE: "good",
@@ -63,11 +63,11 @@ _ACCORDING_TO_KIP_848 = {
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What the page of a migration shows beside its plan.
+    """What the page of a migration shows in addition to its plan.
 
-    ``watch`` is the command that follows the rollout, ``why`` the one that shows the checks of one group. ``steps``
-    are those of a rollout, ``facts`` what is true of all groups alike, ``config`` what becomes of the application's
-    configuration; all may be empty. ``cleared`` is whether members that a killed run had left were removed.
+    ``watch`` is the command that follows the rollout, ``why`` the one that shows the checks of one group. ``steps`` are
+    those of a rollout, ``facts`` hold for all groups, ``config`` shows the changes to the application's configuration;
+    all may be empty. ``cleared`` is true if members left by a killed kgroup run were removed.
     """
 
     watch: str
@@ -89,7 +89,7 @@ def about(judged: Sequence[Readiness], types: Sequence[str], target: str) -> str
 
 
 def table(rows: Sequence[Migrated], page: Page, *, executed: bool) -> list[Block]:
-    """What stands between the title and what is in the way."""
+    """The blocks between the title and the refusals."""
     if len(rows) == 1:
         blocks = list(_after(rows[0], page) if rows[0].converted else _one(rows[0], page, executed=executed))
     else:
@@ -98,7 +98,7 @@ def table(rows: Sequence[Migrated], page: Page, *, executed: bool) -> list[Block
 
 
 def nothing_to_do(rows: Sequence[Migrated], subject: str, page: Page) -> Screen:
-    """The page where nothing is left to be converted."""
+    """The page if no group is left to convert."""
     there = all(row.readiness.verdict is ReadinessResult.DONE for row in rows)
     title = Title(f"{'DONE' if there else 'PLAN'}  migrate {subject}")
     end = "Done: kgroup's own member was removed." if page.cleared else "Nothing was changed: nothing is to do."
@@ -106,12 +106,12 @@ def nothing_to_do(rows: Sequence[Migrated], subject: str, page: Page) -> Screen:
 
 
 def ready_now(rows: Sequence[Migrated]) -> int:
-    """How many groups can be converted at once without a word of warning."""
+    """How many groups can be converted at once, without a warning."""
     return sum(row.ready_now for row in rows)
 
 
 def record(row: Migrated) -> tuple[str | int | None, ...]:
-    """A group in csv."""
+    """A group as a row for CSV."""
     document = row.document()
     converted = None if row.converted is None else str(row.converted).lower()
     named = {**document, "converted": converted}
@@ -163,7 +163,7 @@ def _in_words(row: Migrated) -> str:
 
 
 def _checks(checks: Sequence[Check], *, verbose: bool) -> Iterator[Block]:
-    """The checks that say something, or every one; what is to do about them follows the table."""
+    """The checks with a finding (``verbose``: all checks), then what to do about them."""
     shown = [check for check in checks if verbose or check.status not in _SILENT]
     if shown:
         yield Table(_CHECKS, [(check.id, _styled(check.status), check.evidence) for check in shown])
@@ -230,7 +230,7 @@ def _group(row: Migrated, *, executed: bool) -> tuple[Cell, ...]:
 
 
 def _after(row: Migrated, page: Page) -> Iterator[Block]:
-    """One group that was converted."""
+    """The blocks for one group that was converted."""
     yield Line("OFFSETS", _offsets((row,)))
     for moved in [r for r in row.rows if r.note][:ROWS_ON_A_PAGE]:
         yield Text((f"         {moved.name}: {moved.note}",))

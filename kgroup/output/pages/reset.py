@@ -1,4 +1,4 @@
-"""What only the page of a reset has: its first line, the moment that was meant, the form that may be repeated."""
+"""What only the page of a reset has: its first line, the time that was understood, and a command safe to repeat."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SHOWN_INSTEAD = 5
 
 
 def moment_meant(scenario: ResetScenario | None, now: datetime) -> tuple[Block, ...]:
-    """The moment that was meant: nobody sees from a time alone which zone and which day it was taken for."""
+    """The time that was understood: what the user typed does not show the assumed day and time zone."""
     if not isinstance(scenario, ToTime):
         return ()
     moment = datetime.fromtimestamp(scenario.timestamp_ms / 1000, UTC)
@@ -44,7 +44,7 @@ def subject(plan: ChangePlan) -> str:
 
 
 def repeatable(plan: ChangePlan, scenario: ResetScenario | None, command: Callable[..., str]) -> str | None:
-    """``--shift-by`` twice by accident skips twice; this form does not."""
+    """The equivalent ``--to-offset`` of a small ``--shift-by``: repeated by accident, ``--shift-by`` skips twice."""
     rows = [row for row in plan.rows if row.new and not row.error]
     names = {row.group for row in rows}
     if not isinstance(scenario, ShiftBy) or len(names) != 1 or not 0 < len(rows) <= _SHOWN_INSTEAD:

@@ -1,4 +1,4 @@
-"""The page of a rollout that was followed, made of the documents of its groups."""
+"""The page of a rollout that was followed, made from the documents of its groups."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Documents = Sequence[Mapping[str, Any]]
 
 
 def page(groups: Documents, target: str) -> Screen:
-    """A row a group, those that are not finished first."""
+    """One row per group, unfinished groups first."""
     if not groups:
         return Screen(())
     missing = sum(not group["finished"] for group in groups)
@@ -73,7 +73,7 @@ def _again(name: str, target: str) -> str:
 
 
 def records(groups: Documents) -> Records:
-    """The same in csv."""
+    """The same rows for CSV."""
     rows = []
     for group in groups:
         counts = {protocol: group["members_by_protocol"].get(protocol, 0) for protocol in ("classic", "consumer")}

@@ -1,4 +1,4 @@
-"""The page of a simulation: the ways that were compared, who has what before and after, what was assumed."""
+"""The page of a simulation: the scenarios compared, each member's partitions before and after, the assumptions."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _HEADER = (
 
 
 def outcome(reports: Sequence[Report], errors: tuple[RowError, ...], cluster: ClusterRef | None) -> Outcome:
-    """Simulated groups as what a command returns; ``cluster`` is None where none was asked."""
+    """Simulated groups as the command's outcome; ``cluster`` is None if no cluster was asked."""
     return Outcome(
         data=tuple(reports),
         screen=lambda: screen(reports),
@@ -72,7 +72,7 @@ def outcome(reports: Sequence[Report], errors: tuple[RowError, ...], cluster: Cl
 
 
 def screen(reports: Sequence[Report]) -> Screen:
-    """The groups as a person sees them, a page each."""
+    """The groups, one page each."""
     blocks: list[Block] = []
     for report in reports:
         blocks += [BlankLine()] if blocks else []
@@ -132,7 +132,7 @@ def _way(played: Played) -> tuple[Cell, ...]:
 
 
 def balance_text(balance: Balance) -> str:
-    """``4 each``, ``3 to 4``, ``0 to 1, 2 idle``; what members have in the end."""
+    """Partitions per member at the end: ``4 each``, ``3 to 4``, ``0 to 1, 2 idle``."""
     if not balance.members:
         return "nobody"
     idle = f", {balance.idle} idle" if balance.idle else ""
@@ -140,7 +140,7 @@ def balance_text(balance: Balance) -> str:
 
 
 def stands_still(played: Played) -> str | None:
-    """``all 48 for 8s, 24 times``; several kinds one after the other, None where nothing does, or nobody can tell."""
+    """``all 48 for 8s, 24 times`` (several joined by ``;``), ``nothing``, or None for a switch of assignor: unknown."""
     if played.scenario.switched_from:
         return None
     every = sum(len(partitions) for partitions in played.first.before.values())
@@ -178,7 +178,7 @@ def _member(line: MemberChange) -> tuple[Cell, ...]:
 
 
 def places_text(places: Sequence[TopicPartition] | None) -> str | None:
-    """``orders:0-3,7;clicks:1``; None where there is no member."""
+    """``orders:0-3,7;clicks:1``; None if the member does not exist."""
     if places is None:
         return None
     by_topic: dict[str, list[int]] = {}
@@ -209,7 +209,7 @@ def _notes(report: Report) -> Iterator[str]:
 
 
 def _facts(report: Report) -> Iterator[str]:
-    """How the numbers are to be read."""
+    """How to interpret the numbers."""
     played = report.shown
     if any(line.gets or line.gives for line in lines(report.group, played)) and len(report.played) > 1:
         yield f"members under {played.scenario.title}"

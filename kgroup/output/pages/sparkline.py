@@ -1,4 +1,4 @@
-"""A row of numbers in a few characters: how a lag went over the last looks of ``--watch``."""
+"""A row of numbers in a few characters: how a lag changed over the last refreshes of ``--watch``."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 PLAIN = "_.-=+*%#"
-"""For a terminal that has no block characters."""
+"""For a terminal without block characters."""
 
 LOOKS = 20
 
 
 def sparkline(values: Sequence[int | None], width: int = LOOKS, steps: str = BLOCKS) -> str:
-    """The last ``width`` values, the newest at the right; a blank is a value that was unknown.
+    """The last ``width`` values, the newest at the right; a blank is an unknown value.
 
-    Between the smallest and the largest of them, so that movement shows however large the lag; all equal is the
-    lowest line. ``sparkline([0, 5, 10])`` is ``▁▅█``.
+    The scale runs from the smallest to the largest of them, so that movement is visible however large the lag is. If
+    all are equal, each is the lowest step. ``sparkline([0, 5, 10])`` is ``▁▅█``.
     """
     shown = list(values)[-width:] if width > 0 else []
     known = [value for value in shown if value is not None]
@@ -33,13 +33,13 @@ def sparkline(values: Sequence[int | None], width: int = LOOKS, steps: str = BLO
 
 @dataclass(frozen=True, slots=True)
 class Looks:
-    """The values of the last looks under their names, oldest first; None where a name was not seen."""
+    """The values of the last refreshes by name, oldest first; None where the name was absent."""
 
     count: int = 0
     values: Mapping[str, tuple[int | None, ...]] = field(default_factory=dict)
 
     def and_then(self, now: Mapping[str, int | None], most: int = LOOKS) -> Looks:
-        """With one look more, the oldest forgotten; names that were not seen at any look that is kept are dropped."""
+        """Add a refresh and drop the oldest; names that are absent from all remaining refreshes are dropped too."""
         count = min(self.count + 1, most)
         found = {}
         for name in {**self.values, **now}:
@@ -50,6 +50,6 @@ class Looks:
         return Looks(count, found)
 
     def line(self, name: str, steps: str = BLOCKS) -> str | None:
-        """The sparkline of one name; None where nothing was seen of it, or only one look was made."""
+        """The sparkline of one name; None if the name is unknown, or there was only one refresh."""
         row = self.values.get(name)
         return sparkline(row, steps=steps) if row and self.count > 1 else None

@@ -1,4 +1,4 @@
-"""What only the page of an undo has: the change that is taken back, before, after and now, and the other changes."""
+"""What only the page of an undo has: offsets before, after and now, groups that change type, and other changes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OTHERS = 10
 
 
 def before_after_now(result: Result, traces: Sequence[Trace], *, verbose: bool) -> list[Block]:
-    """Before, after and now of each partition that is put back."""
+    """The offsets before, after and now of each partition that is restored."""
     by_place = {trace.place: trace for trace in traces}
     rows = list(result.plan.rows)
     shown = rows if verbose else sorted(rows, key=lambda row: row.error is None)[:ROWS_ON_A_PAGE]
@@ -47,7 +47,7 @@ def _cells(row: ChangeRow, trace: Trace) -> tuple[Cell, ...]:
 
 
 def types_table(types: Sequence[TypeBack], *, verbose: bool) -> list[Block]:
-    """The groups that change their type."""
+    """The groups whose type changes."""
     shown = types if verbose else types[:ROWS_ON_A_PAGE]
     if not shown:
         return []
@@ -78,13 +78,13 @@ def types_table(types: Sequence[TypeBack], *, verbose: bool) -> list[Block]:
 
 
 def put_back(result: Result, *, verbose: bool) -> list[Block]:
-    """The commits that a migration had lost sight of, and that are made again."""
+    """The commits that are gone since a migration and are made again."""
     rows = [row for row in result.plan.rows if row.old is None]
     return partition_table(replace(result, plan=result.plan.with_rows(rows)), verbose=verbose) if rows else []
 
 
 def types_records(types: Sequence[TypeBack]) -> Records:
-    """The same in csv."""
+    """The same rows for CSV."""
     header = ("group", "type", "target", "commits", "converted", "change_id", "error")
     rows = []
     for item in types:
@@ -95,7 +95,7 @@ def types_records(types: Sequence[TypeBack]) -> Records:
 
 
 def other_changes(changes: Sequence[tuple[str, ...]]) -> tuple[Block, ...]:
-    """The list of (id, time, who, what, state), the newest first; nothing where there are none."""
+    """A table of (id, time, who, what, state), newest first; empty if there are no other changes."""
     if not changes:
         return ()
     columns = (Column("ID"), Column("AT (Z)"), Column("WHO", drop=1), Column("WHAT", fold=True), Column("STATE"))

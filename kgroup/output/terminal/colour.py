@@ -1,4 +1,4 @@
-"""How wide and how colourful the place is that a stream goes to."""
+"""The width and the colours that a stream's terminal supports."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Paint = Callable[[str, Style | None], str]
 
 
 def terminal_width(stream: IO[str]) -> int | None:
-    """Columns of the terminal behind the stream; None where lines may be as long as they like."""
+    """Columns of the terminal behind the stream, or of COLUMNS if it is none; None if lines may have any length."""
     if not stream.isatty():
         columns = os.environ.get("COLUMNS", "")
         return int(columns) if columns.isdigit() and int(columns) > 0 else None
@@ -25,7 +25,7 @@ def terminal_width(stream: IO[str]) -> int | None:
 
 
 def painter(stream: IO[str]) -> Paint:
-    """How a text gets its colour there: not at all in a pipe, with NO_COLOR, or in a dumb terminal."""
+    """A function that colours text; it changes nothing in a pipe, with NO_COLOR, or in a dumb terminal."""
     if not stream.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return lambda text, style: text
     from rich.color import ColorSystem

@@ -1,4 +1,4 @@
-"""A screen in a terminal or a pipe: colour and width follow where it goes."""
+"""Write a screen to a terminal or a pipe, with the colours and the width that it supports."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def draw(outcome: Outcome, stream: IO[str] | None = None, *, wide: bool = False)
 
 
 def page_lines(outcome: Outcome, screen: Screen, width: int | None, paint: Paint, *, wide: bool) -> Iterator[str]:
-    """The lines of the outcome's screen, or of one made of it; ``width`` None is a pipe."""
+    """The lines of ``screen``, the outcome's own or one derived from it; ``width`` is None for a pipe."""
     for block in screen.blocks:
         yield from _lines(block, outcome, width, wide, paint)
 
@@ -39,7 +39,7 @@ def page_lines(outcome: Outcome, screen: Screen, width: int | None, paint: Paint
 def title_lines(title: Title, outcome: Outcome, width: int) -> list[str]:
     """Subject at the left, context and UTC time at the right edge of the first line.
 
-    What of the subject does not fit beside them goes on in further lines.
+    A subject that does not fit continues on further lines.
     """
     left = visible(title.text)
     place = f"{outcome.cluster.label}  " if outcome.cluster else ""
@@ -75,7 +75,7 @@ def _lines(block: Block, outcome: Outcome, width: int | None, wide: bool, paint:
 
 
 def _wrapped(text: str, width: int | None, indent: int) -> list[str]:
-    """The text in lines of ``width``, broken at blanks alone: an id in two parts can't be pasted."""
+    """The text in lines of ``width``, broken only at blanks: an id in two parts cannot be pasted."""
     if width is None or cell_len(text) <= width:
         return [text]
     return textwrap.wrap(text, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)
