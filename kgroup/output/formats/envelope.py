@@ -66,7 +66,10 @@ def of_watched(
 
 
 def write_json(document: dict[str, Any], stream: IO[str]) -> None:
-    """Write the document indented; more than 20 subjects one per line, four times as fast. Non-ASCII only in UTFs."""
+    """Write the document indented; with more than 20 subjects, one line per subject, which is four times as fast.
+
+    Non-ASCII characters are written unescaped if the stream's encoding is a UTF.
+    """
     plain = _plain(stream)
     if len(document["data"]) <= _INDENTED_SUBJECTS:
         stream.write(plain(document, indent=2) + "\n")

@@ -1,7 +1,7 @@
-"""Laying out a table of cells in a given width: which columns stay, how wide they are, where long ids fold.
+"""The layout of a table in a given width: which columns are shown, how wide they are, where long ids are folded.
 
-rich's own Table needs 1.4 s for 5,000 rows, which is more than asking the cluster; so rows are padded here,
-with rich measuring the cells (wide and combining characters) and making the colours.
+rich's own Table needs 1.4 s for 5,000 rows, more than the requests to the cluster. So rows are padded here; rich
+measures the cells (wide and combining characters) and makes the colours.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kgroup.output.terminal.text import visible
 
 GAP = "  "
 _FOLDED = 40
-"""So wide a column of ids stays while other columns can go."""
+"""The width that a column of ids keeps as long as other columns can be dropped."""
 
 _NARROWEST = 12
 
@@ -24,7 +24,7 @@ _SEPARATORS = re.compile(r"(?<=[-._/:,;@ ])")
 
 
 def text_of(cell: Cell) -> str:
-    """What a cell shows: ``-`` for what is unknown; control characters are escaped, they move the cursor."""
+    """The text of a cell: ``-`` if it is unknown; control characters are escaped, because they move the cursor."""
     if cell is None:
         return "-"
     text = cell.text if isinstance(cell, Styled) else str(cell)
@@ -32,8 +32,9 @@ def text_of(cell: Cell) -> str:
 
 
 def fold(text: str, width: int) -> list[str]:
-    """The text in lines of at most ``width`` cells, broken behind a blank; within a word that is longer than a line
-    behind another separator, where there is one in reach.
+    """The text in lines of at most ``width`` cells, broken after a blank.
+
+    A word that is longer than a line is broken after another separator, if there is one in reach.
     """
     lines, line = [], ""
     for word in re.split(r"(?<= )(?! )", text):
@@ -66,7 +67,7 @@ def shown_columns(table: Table, widths: Sequence[int], width: int | None, wide: 
         and not (column.title in table.sparse and all(row[index] is None for row in table.rows))
     ]
     droppable = sorted((i for i in shown if table.columns[i].drop), key=lambda i: -table.columns[i].drop)
-    # A long id is folded before a column goes: one of them must not cost all rows a column.
+    # Fold long ids before dropping a column: one long id must not cost all rows a column.
     least = [min(size, _FOLDED) if column.fold else size for column, size in zip(table.columns, widths, strict=True)]
     while width is not None and droppable and _total(shown, least) > width:
         shown.remove(droppable.pop(0))
@@ -80,7 +81,7 @@ def _total(shown: Sequence[int], widths: Sequence[int]) -> int:
 def _folded_widths(
     columns: Sequence[Column], shown: Sequence[int], widths: Sequence[int], width: int | None
 ) -> dict[int, int]:
-    """Column widths after long ids have been narrowed to what the others leave, widest first."""
+    """Column widths after long ids are narrowed to the room that the other columns leave, widest first."""
     result = {index: widths[index] for index in shown}
     foldable = [index for index in shown if columns[index].fold]
     while width is not None and foldable:
@@ -97,7 +98,7 @@ def _folded_widths(
 def draw_table(table: Table, width: int | None, wide: bool, paint: Callable[[str, Style | None], str]) -> Iterator[str]:
     """The table's lines; ``paint`` colours a text that is already padded.
 
-    Who asks for ``wide`` gets every column, however narrow the terminal.
+    ``wide`` shows every column, however narrow the terminal is.
     """
     width = None if wide else width
     cells = [[text_of(cell) for cell in row] for row in table.rows]

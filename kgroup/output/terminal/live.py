@@ -1,4 +1,4 @@
-"""Several lines that are drawn anew while something runs: how far it is in all, and a bar for each of its parts."""
+"""Lines that are redrawn in place while something runs: the total progress, and a bar for each part."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LABEL_WIDTH, _BAR_WIDTH, _SHORTEST_BAR = 30, 60, 10
 
 
 def head_lines(label: str, done: int, total: int, facts: Sequence[str], width: int) -> list[str]:
-    """``replay   61%   6.12M records   142k/s   28s left``; facts that do not fit go on below."""
+    """``replay   61%   6.12M records   142k/s   28s left``; facts that do not fit continue on further lines."""
     first = f"{visible(label)}{_GAP}"
     lines = [first + (percent(done, total) if total else "-")]
     for fact in facts:
@@ -33,7 +33,7 @@ def head_lines(label: str, done: int, total: int, facts: Sequence[str], width: i
 
 
 def part_lines(parts: Sequence[ProgressPart], width: int) -> list[str]:
-    """``clicks   [########----]   61%   6.12M of 10.0M``, one for each; of many those with the most left to do."""
+    """``clicks   [########----]   61%   6.12M of 10.0M`` per part; if there are many, those with the most left."""
     shown = list(parts)
     if len(parts) > PARTS_SHOWN:
         slowest = sorted(parts, key=lambda part: (part.done - part.total, part.label))[:PARTS_SHOWN]
@@ -65,14 +65,14 @@ def _cut(label: str) -> str:
 
 
 class LiveProgress:
-    """A Progress in a terminal; what else is said goes above it. A context manager: nothing of it stays."""
+    """A Progress in a terminal; messages are written above it. A context manager that removes its lines at the end."""
 
     def __init__(self, stream: IO[str], label: str, total: int) -> None:
         self._label, self._total = label, total
         self._done = 0
         self._facts: tuple[str, ...] = ()
         self._parts: tuple[ProgressPart, ...] = ()
-        # Nothing of rich's own colours and line breaks: lines are as wide as the terminal is when they are drawn.
+        # No colours or line breaks by rich: lines are cut to the terminal's width when they are drawn.
         self._console = Console(file=stream, highlight=False, markup=False)
         self._live = Live(
             self,
@@ -91,14 +91,14 @@ class LiveProgress:
         self._live.stop()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        width = max(1, options.max_width - 1)  # a full line would be followed by an empty one in some terminals
+        width = max(1, options.max_width - 1)  # some terminals add an empty line after a full one
         lines = head_lines(self._label, self._done, self._total, self._facts, width) + part_lines(self._parts, width)
         yield Text("\n".join(lines[: max(1, options.size.height - 1)]), no_wrap=True)
 
     def update(self, done: int, text: str = "", parts: Sequence[ProgressPart] = ()) -> None:
-        """Say how far it is; it is drawn some times a second, however often this is called."""
+        """Set the progress; it is drawn four times a second, however often this is called."""
         self._done, self._facts, self._parts = done, tuple(fact for fact in text.split("  ") if fact), tuple(parts)
 
     def above(self, line: str) -> None:
-        """Write a line that stays, above the others."""
+        """Write a permanent line above the progress."""
         self._console.print(Text.from_ansi(line), soft_wrap=True)

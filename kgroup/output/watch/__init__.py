@@ -1,1 +1,1 @@
-"""``--watch``: the same page again and again, in a terminal or as lines of JSON."""
+"""``--watch``: the same page, refreshed in a terminal or written as one line of JSON per refresh."""

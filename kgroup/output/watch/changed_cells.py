@@ -1,4 +1,4 @@
-"""A page of ``--watch`` beside the one before it: cells that changed are marked."""
+"""Mark the cells of a ``--watch`` page that changed since the previous refresh."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from kgroup.model.blocks import Cell, Column, Screen, Styled, Table
 
 _KEYS = frozenset({"GROUP", "TOPIC", "PARTITION", "MEMBER", "MEMBER-ID"})
 _AGES = frozenset({"BEHIND", "CAUGHT-UP", "COMMIT", "LOOKS", "STUCK"})
-"""Columns that change at every tick: marking them would mark everything."""
+"""Columns that change at every refresh: marking them would mark everything."""
 
 
 def mark_changes(before: Screen | None, now: Screen) -> Screen:
-    """The page of now, with each cell in yellow whose text is another than under the same row of the page before.
+    """The page ``now``, with each cell in yellow whose text differs from the same row of the page before.
 
-    Rows are the same where their names are; they may stand elsewhere. A new row is not marked, nor a cell that has a
-    colour already: that one says more.
+    Rows are the same if their key columns are, wherever they are in the table. New rows are not marked, nor cells that
+    have a colour already: that colour means more.
     """
     if before is None:
         return now

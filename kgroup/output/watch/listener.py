@@ -1,4 +1,4 @@
-"""One look of ``--watch``: what it brought, and what was said beside it, which must not be written across a page."""
+"""One refresh of ``--watch``: its result, and its messages, which must not be written across the page."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from kgroup.support.errors import KgroupError
 
 
 class RefreshListener:
-    """Looks, and keeps what is said meanwhile."""
+    """Does the refreshes, and collects the messages of each."""
 
     def __init__(self) -> None:
         self._heard = io.StringIO()
         self.reporter = StderrReporter(self._heard)
 
     def take(self, look: Look) -> RefreshResult:
-        """One look. Only a KgroupError is a look that failed; a bug keeps its traceback."""
+        """Do one refresh. A KgroupError makes it a failed refresh; a bug keeps its traceback."""
         outcomes: tuple[Outcome, ...] = ()
         error: KgroupError | None = None
         try:
@@ -34,7 +34,7 @@ class RefreshListener:
         return RefreshResult(at, outcomes, self.heard(), error, self.reporter.take_remarks())
 
     def heard(self) -> tuple[str, ...]:
-        """The lines since this was last asked."""
+        """The lines since the last call."""
         lines = tuple(self._heard.getvalue().splitlines())
         self._heard.seek(0)
         self._heard.truncate()

@@ -1,4 +1,4 @@
-"""Showing what ``--watch`` sees: a page that is drawn anew in a terminal, a line of JSON a look elsewhere."""
+"""Show the refreshes of ``--watch``: a page redrawn in a terminal, elsewhere one line of JSON per refresh."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _WORD = "WATCH"
 
 
 def watch(verb: str, watched: WatchedVerb, reporter: StderrReporter) -> ExitCode:
-    """Look until somebody has seen enough.
+    """Refresh until the user quits or stdout has no reader (DONE), or until a refresh fails for good.
 
-    That is DONE: ``q``, or the end of a pipe that nobody reads any more. Else it is why the first look showed nothing,
-    or a later one never will. Raises KgroupError for that too, where no line of JSON has it.
+    A failure for good returns its exit code, or raises its KgroupError if no line of JSON reports it. The first refresh
+    fails for good if it shows nothing, a later one only if the error cannot go away.
     """
     if watched.form is Format.JSON:
         return _in_lines(watched, reporter, _Json(verb))
@@ -40,14 +40,14 @@ def watch(verb: str, watched: WatchedVerb, reporter: StderrReporter) -> ExitCode
 
 
 class _Json:
-    """A line a look, the same envelope as without ``--watch``, and ``at``: when it was."""
+    """One line per refresh: the same envelope as without ``--watch``, and ``at``, the time of the refresh."""
 
     def __init__(self, verb: str) -> None:
         self._verb = verb
         self._cluster: ClusterRef | None = None
 
     def __call__(self, seen: RefreshResult) -> None:
-        """Write it, also where the look failed."""
+        """Write the line, also for a failed refresh."""
         self._cluster = next((outcome.cluster for outcome in seen.outcomes if outcome.cluster), self._cluster)
         write_json_line(
             of_watched(self._verb, seen.at, seen.outcomes, seen.error, self._cluster, seen.remarks), sys.stdout
@@ -55,14 +55,14 @@ class _Json:
 
 
 class _Pages:
-    """Page below page, where nothing can be drawn anew; a look that failed is said on stderr alone."""
+    """Page below page, where nothing can be redrawn; a failed refresh is reported only on stderr."""
 
     def __init__(self, *, wide: bool) -> None:
         self._wide = wide
         self._drawn = False
 
     def __call__(self, seen: RefreshResult) -> None:
-        """Write the pages of a look."""
+        """Write the pages of a refresh."""
         for outcome in seen.outcomes:
             if outcome.screen().blocks:
                 sys.stdout.write("\n" if self._drawn else "")
@@ -71,7 +71,7 @@ class _Pages:
 
 
 def _in_lines(watched: WatchedVerb, reporter: StderrReporter, write: _Json | _Pages) -> ExitCode:
-    """Look and write until nobody reads any more, or a look fails for good."""
+    """Refresh and write until stdout has no reader, or a refresh fails for good."""
     listener = RefreshListener()
     try:
         with ExitStack() as stack:
@@ -112,7 +112,7 @@ def _write(write: _Json | _Pages, seen: RefreshResult) -> None:
 
 
 def _say(reporter: StderrReporter, seen: RefreshResult, before: RefreshResult | None) -> None:
-    """What is news of what was said; that it is over, where looks failed and do not any more."""
+    """Report the messages that are new, and when refreshes start or cease to fail."""
     if before is not None and (before.failure is None) != (seen.failure is None):
         reporter.event(_WORD, "answered again" if seen.failure is None else "a look failed; it is tried again")
     known = frozenset(before.said) if before else frozenset()

@@ -1,4 +1,4 @@
-"""The page of ``--watch``: the last look that showed something, what changed in it, how old it is, what goes wrong."""
+"""The page of ``--watch``: the last refresh that showed something, what changed in it, its age, and what fails."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ _AGE_FROM_S = 3.0
 
 @dataclass(frozen=True, slots=True)
 class RefreshResult:
-    """What a look brought: outcomes, or the error that it ended in.
+    """The result of a refresh: outcomes, or the error that ended it.
 
-    ``said`` are the lines that go beside them: notes, and what could not be read; ``remarks`` the notes alone.
+    ``said`` are the lines shown with them: notes, and what could not be read. ``remarks`` are only the warnings and
+    notes.
     """
 
     at: datetime
@@ -38,7 +39,7 @@ class RefreshResult:
 
     @property
     def failure(self) -> ExitCode | None:
-        """Why nothing is shown of it; None where something is, or there is nothing to be shown."""
+        """The exit code if the refresh shows nothing; None if it shows something, or there is nothing to show."""
         if self.error is not None:
             return self.error.exit_code
         if any(outcome.data or not outcome.errors for outcome in self.outcomes):
@@ -48,9 +49,9 @@ class RefreshResult:
 
 @dataclass(frozen=True, slots=True)
 class ScreenState:
-    """What is on the screen: a look, its pages with what changed in them, and since when looks fail (None: they don't).
+    """The screen: a refresh, its pages with marked changes, and since when refreshes fail (None: they do not).
 
-    ``plain`` are the pages by their first title's subject, as they were read: what the next look is compared with.
+    ``plain`` has the unmarked pages by the subject of their first title; the next refresh is compared with them.
     """
 
     look: RefreshResult
@@ -61,11 +62,11 @@ class ScreenState:
 
     @classmethod
     def first(cls, look: RefreshResult) -> ScreenState:
-        """The first look: nothing has changed yet."""
+        """The first refresh: nothing has changed yet."""
         return _shown(look, {})
 
     def and_then(self, look: RefreshResult) -> ScreenState:
-        """With the next look; one that failed is told above the page that is there."""
+        """The state after the next refresh; a failure is shown above the page that is there."""
         if look.failure is None:
             return _shown(look, self.plain)
         return ScreenState(self.look, self.pages, self.plain, look, self.failing_since or look.at)
@@ -82,12 +83,12 @@ def _shown(look: RefreshResult, before: Mapping[str, Screen]) -> ScreenState:
 
 
 def _subject(screen: Screen) -> str:
-    """Whose page it is: ``orders-svc`` of ``orders-svc  Stable  classic``."""
+    """The subject of a page: ``orders-svc`` of ``orders-svc  Stable  classic``."""
     return next((block.text.split("  ")[0] for block in screen.blocks if isinstance(block, Title)), "")
 
 
 def body_lines(shown: ScreenState, width: int, paint: Paint, *, wide: bool) -> list[str]:
-    """The pages of all outcomes, an empty line between two of them."""
+    """The pages of all outcomes, separated by empty lines."""
     lines: list[str] = []
     for outcome, screen in shown.pages:
         if screen.blocks:
@@ -97,9 +98,9 @@ def body_lines(shown: ScreenState, width: int, paint: Paint, *, wide: bool) -> l
 
 
 def fitted(shown: ScreenState, body: Sequence[str], status: str, height: int, now: datetime, paint: Paint) -> list[str]:
-    """The lines of a screen that is ``height`` lines high: what fails, the page, notes, and the status at the end.
+    """The lines of a screen of ``height`` lines: the failure, the page, notes, and the status line at the end.
 
-    What does not fit of the page is left out, with a line that says so.
+    A page that does not fit is cut, with a line that shows how many lines are missing.
     """
     head: list[str] = []
     notes = list(shown.look.said[:_NOTES_SHOWN])

@@ -1,4 +1,4 @@
-"""``--watch``: a verb that looks at the cluster again and again over one connection. ``output.watch`` shows it."""
+"""The request for ``--watch``: a verb that reads the cluster repeatedly over one connection."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from kgroup.support.errors import UsageError
 
 DEFAULT_EVERY = "2s"
 SHORTEST_EVERY_S = 0.5
-"""A look may be a request to each broker, and many people may watch at the same time."""
+"""A refresh may send a request to each broker, and many people may watch at the same time."""
 
 _FORMS = (Format.TABLE, Format.WIDE, Format.JSON)
 
 Look = Callable[[], Iterable[Outcome]]
-"""One look at the cluster; raises KgroupError where it fails. Never called while it is running."""
+"""One refresh from the cluster; raises KgroupError if it fails. Calls never overlap."""
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """Whether a verb that looks goes on looking, and how often: a duration as it was typed."""
+    """Whether a reading verb refreshes, and how often: a duration as the user typed it."""
 
     watch: bool = False
     every: str | None = None
@@ -36,8 +36,8 @@ class Watch:
 class WatchedVerb:
     """What a verb returns for ``--watch``, instead of outcomes.
 
-    ``opened`` connects, and says things to the reporter that it is given. ``form`` is TABLE or WIDE for pages, JSON for
-    a line a look.
+    ``opened`` connects, and reports to the reporter that it is given. ``form`` is TABLE or WIDE for pages, JSON for one
+    line per refresh.
     """
 
     every_s: float
@@ -48,10 +48,10 @@ class WatchedVerb:
 def watched(
     run: Invocation, watch: Watch, opened: Callable[[Invocation], AbstractContextManager[Look]]
 ) -> WatchedVerb | None:
-    """The verb as it is to be watched; None without ``--watch``.
+    """The verb to be watched; None without ``--watch``.
 
-    ``opened`` is given a Run whose format and reporter are the watch's own. Pages are for a terminal, or for who says
-    ``-o table``; whatever else reads gets JSON. Raises UsageError for a format that tells no look from the next.
+    ``opened`` gets an Invocation with the watch's own format and reporter. A terminal, or an explicit ``-o table``,
+    gets pages; everything else gets JSON. Raises UsageError for a format whose rows do not show their refresh.
     """
     if not watch.watch:
         if watch.every is not None:
@@ -62,7 +62,7 @@ def watched(
 
 
 def draws_blocks() -> bool:
-    """Whether stdout has the characters of sparklines; others are written as escapes."""
+    """Whether stdout's encoding has the characters of sparklines; if not, they would be written as escapes."""
     return (getattr(sys.stdout, "encoding", None) or "utf-8").lower().startswith("utf")
 
 

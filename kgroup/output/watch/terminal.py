@@ -1,6 +1,6 @@
-"""``--watch`` in a terminal: the alternate screen, its keys, and the terminal as it was before, however it ends.
+"""``--watch`` in a terminal: the alternate screen and its keys; the terminal is restored however the watch ends.
 
-The look at the cluster has a thread of its own, so that keys are answered while a broker does not.
+Refreshes run in a thread of their own, so that keys work while a broker does not answer.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ _LOCAL_FLAGS, _CONTROL_CHARACTERS = 3, 6
 
 
 def in_terminal(watched: WatchedVerb, reporter: StderrReporter) -> ExitCode:
-    """Draw until ``q``. Connecting and the first look come before the alternate screen, as without ``--watch``.
+    """Draw until ``q``. Connecting and the first refresh come before the alternate screen, as without ``--watch``.
 
-    Raises the KgroupError of a look that is the end.
+    Raises the KgroupError of a refresh that ends the watch.
     """
     listener = RefreshListener()
     with watched.opened(listener.reporter) as look:
@@ -59,7 +59,7 @@ def in_terminal(watched: WatchedVerb, reporter: StderrReporter) -> ExitCode:
 
 
 class _Wakes:
-    """A pipe that ends the wait for keys: a signal arrived, or a look is over."""
+    """A pipe that ends the wait for keys when a signal arrives or a refresh ends."""
 
     def __init__(self) -> None:
         self.fd, self._write_fd = os.pipe()
@@ -68,17 +68,17 @@ class _Wakes:
         self.signals: set[int] = set()
 
     def note(self, number: int, frame: FrameType | None) -> None:
-        """The handler of the signals."""
+        """The signal handler."""
         self.signals.add(number)
         self.wake()
 
     def wake(self) -> None:
-        """End the wait, now or the next one; a full pipe does that already, a closed one has nobody waiting."""
+        """End the current or the next wait; a full pipe does that already, and after close() there is none."""
         with suppress(OSError):
             os.write(self._write_fd, b".")
 
     def taken(self) -> frozenset[int]:
-        """The signals since this was last asked."""
+        """The signals since the last call."""
         with suppress(BlockingIOError):
             while os.read(self.fd, _KEYS_AT_ONCE):
                 pass
@@ -108,15 +108,15 @@ def _woken_by(numbers: Sequence[signal.Signals]) -> Iterator[_Wakes]:
 
 
 class _Looks:
-    """Looks one after the other, each in a thread: what it brought waits to be taken."""
+    """Refreshes one after the other, each in a thread; the result waits in a queue."""
 
     def __init__(self, look: Look, listener: RefreshListener, wakes: _Wakes) -> None:
         self._look, self._listener, self._wakes = look, listener, wakes
         self._brought: SimpleQueue[RefreshResult | BaseException] = SimpleQueue()
 
     def begin(self) -> None:
-        """Begin one; never while another is under way."""
-        # A daemon: who quits does not wait for a broker that does not answer.
+        """Start a refresh; not to be called while another one is running."""
+        # A daemon thread: quitting does not wait for a broker that does not answer.
         threading.Thread(target=self._run, name="look", daemon=True).start()
 
     def _run(self) -> None:
@@ -127,7 +127,7 @@ class _Looks:
         self._wakes.wake()
 
     def take(self) -> RefreshResult | None:
-        """What was brought; None while the look is under way. Raises what a bug raised in it."""
+        """The result; None while the refresh is running. Raises the exception if a bug raised one in it."""
         if self._brought.empty():
             return None
         brought = self._brought.get()
@@ -137,7 +137,7 @@ class _Looks:
 
 
 class _Terminal:
-    """stdout as the alternate screen and stdin as keys without an Enter; a context manager that puts all of it back."""
+    """stdout as the alternate screen and stdin as keys without Enter; a context manager that restores both."""
 
     def __init__(self) -> None:
         self._console = Console(
@@ -160,12 +160,12 @@ class _Terminal:
         self.leave()
 
     def enter(self) -> None:
-        """Begin to draw and to read keys, or go on with it."""
+        """Start, or start again, to draw and to read keys."""
         if self._keys_fd is not None:
             self._before = termios.tcgetattr(self._keys_fd)
             changed = termios.tcgetattr(self._keys_fd)
             changed[_LOCAL_FLAGS] &= ~(termios.ICANON | termios.ECHO)
-            # ctrl-\ would end it with the terminal as it is now.
+            # ctrl-\ would end kgroup and leave the terminal in this state.
             changed[_CONTROL_CHARACTERS][termios.VQUIT] = b"\0"
             changed[_CONTROL_CHARACTERS][termios.VMIN] = 1
             changed[_CONTROL_CHARACTERS][termios.VTIME] = 0
@@ -177,8 +177,8 @@ class _Terminal:
         self._live.start()
 
     def leave(self) -> None:
-        """Put everything back; what is typed ahead stays for the shell."""
-        with put_off():  # a second ctrl-C must not leave half of it
+        """Restore the terminal; keys that were typed ahead stay for the shell."""
+        with put_off():  # a second ctrl-C must not interrupt this
             if self._live is not None:
                 with suppress(OSError):  # the terminal itself is gone
                     self._live.stop()
@@ -190,7 +190,7 @@ class _Terminal:
                 self._before = None
 
     def suspended(self) -> None:
-        """What ctrl-Z does: stop, with the terminal as the shell wants it, until somebody says ``fg``."""
+        """Do what ctrl-Z does: stop, with the terminal restored for the shell, until ``fg``."""
         self.leave()
         handler = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         try:
@@ -200,7 +200,7 @@ class _Terminal:
         self.enter()
 
     def continued(self) -> None:
-        """After a SIGSTOP, which nobody can see coming: the shell may have changed everything meanwhile."""
+        """Set the terminal again after a SIGSTOP, which cannot be caught: the shell may have changed all settings."""
         before = self._before
         self.leave()
         self.enter()
@@ -208,7 +208,7 @@ class _Terminal:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Columns and lines, as they are now."""
+        """Columns and lines now; 80 and 24 if they are unknown."""
         try:
             columns, lines = os.get_terminal_size(sys.stdout.fileno())
         except OSError:
@@ -216,7 +216,7 @@ class _Terminal:
         return columns or _SIZE_UNKNOWN[0], lines or _SIZE_UNKNOWN[1]
 
     def draw(self, lines: list[str], size: tuple[int, int]) -> None:
-        """Show these lines, where they are others than those that stand there."""
+        """Show these lines, unless they are on the screen already."""
         if self._drawn == (size, lines) or self._live is None:
             return
         self._console.width, self._console.height = size
@@ -227,7 +227,7 @@ class _Terminal:
         self._drawn = (size, lines)
 
     def keys(self, wakes: _Wakes, within_s: float) -> str:
-        """What was typed, as soon as it is; "" when the time is over or something else happened."""
+        """The keys, as soon as some are typed; "" after ``within_s``, or if a signal or a refresh ends the wait."""
         fds = [wakes.fd] if self._keys_fd is None else [wakes.fd, self._keys_fd]
         ready, _, _ = select.select(fds, [], [], within_s)
         if self._keys_fd is None or self._keys_fd not in ready:
@@ -243,7 +243,7 @@ class _Terminal:
 
 @dataclass(frozen=True, slots=True)
 class _Body:
-    """The page laid out for a width, kept until one of them changes."""
+    """The page laid out for a width, kept until the page or the width changes."""
 
     shown: ScreenState
     width: int
@@ -251,7 +251,7 @@ class _Body:
 
 
 class _Watching:
-    """The loop: looks, keys and signals in, pages out."""
+    """The loop: it takes refreshes, keys and signals, and draws pages."""
 
     def __init__(self, watched: WatchedVerb, terminal: _Terminal, wakes: _Wakes, looks: _Looks) -> None:
         self._terminal, self._wakes, self._looks = terminal, wakes, looks
@@ -261,7 +261,7 @@ class _Watching:
         self._body: _Body | None = None
 
     def until_the_end(self, first: RefreshResult) -> RefreshResult:
-        """Until ``q``, or a look that is the end; returns the last look that was shown, or the one that is the end."""
+        """Run until ``q`` or a refresh that ends the watch; returns that refresh, or the last one that was shown."""
         shown = ScreenState.first(first)
         pace = RefreshPace(self._every_s, due_s=time.monotonic() + self._every_s)
         while not pace.quit:
@@ -299,7 +299,7 @@ class _Watching:
 
 
 def _is_terminal(stream: Any) -> bool:
-    """stdin may be closed, or a terminal that is not read by anybody (``</dev/null``)."""
+    """Whether the stream is a terminal; stdin may be missing or closed."""
     try:
         return bool(stream is not None and stream.isatty())
     except ValueError:
