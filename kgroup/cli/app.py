@@ -1,6 +1,6 @@
-"""The command line: the static table of verbs, lazily loaded, and errors turned into exit codes.
+"""The command line: the static table of verbs, which are imported lazily, and errors turned into exit codes.
 
-Importing this module imports no Kafka client and no verb; ``--help`` reads the table alone.
+Importing this module imports no Kafka client and no verb; ``--help`` reads only the table.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from kgroup.support.signals import Terminated, terminate
 from kgroup.support.stdout_reader import NobodyReads
 
 ParseError: type[Exception] = typer.BadParameter.__bases__[0]
-"""What Typer's parser raises; it keeps the base of its errors to itself, but not this one."""
+"""What Typer's parser raises: the base class of its errors, which Typer does not export, unlike this subclass."""
 
 
 class UnknownVerb(UsageError):
-    """A verb that is not there, below ``path`` (``kgroup``, ``kgroup context``)."""
+    """A verb that does not exist below ``path`` (``kgroup``, ``kgroup context``)."""
 
     def __init__(self, path: str, word: str, verbs: Sequence[str]) -> None:
         (shown,) = redact_words((word,))
@@ -60,10 +60,10 @@ class VerbCommand(TyperCommand):
 
 
 class VerbGroup(TyperGroup):
-    """A verb that has verbs of its own."""
+    """A verb with verbs of its own."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The verb that was typed; raises UsageError with the one that comes near."""
+        """The verb that was typed; raises UnknownVerb, with the nearest name as its hint."""
         if args[0] not in self.list_commands(ctx) and not args[0].startswith("-"):
             raise UnknownVerb(ctx.command_path, args[0], self.list_commands(ctx))
         return super().resolve_command(ctx, args)
@@ -76,14 +76,14 @@ class VerbGroup(TyperGroup):
 
 
 class Root(VerbGroup):
-    """The table of verbs; a verb's module is imported when it is typed."""
+    """The table of verbs; a verb's module is imported when the verb is typed."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The verbs in the order of the help page."""
         return [verb.name for verb in VERBS]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The verb, imported now; None where there is none of that name."""
+        """The verb, imported now; None if there is no verb of that name."""
         verb = BY_NAME.get(cmd_name)
         if verb is None:
             return None
@@ -107,7 +107,7 @@ def kgroup_options(
     presentation: Presentation,
     version: Annotated[bool, typer.Option("--version", help="Versions of kgroup and its clients.")] = False,
 ) -> None:
-    """What may stand before the verb; the verb's own options go before these."""
+    """The options that may precede the verb; the same options after the verb override them."""
     if version:
         streams.say(_versions())
         raise typer.Exit
@@ -118,8 +118,8 @@ def kgroup_options(
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """The entry point: run the command line and exit with the status of README's table."""
-    # A hundred thousand rows of a large cluster are no garbage; looking through them costs a fifth of the time.
+    """The entry point: run the command line and exit with a status of README's table."""
+    # The 100,000 rows of a large cluster are not garbage; scanning them takes a fifth of the time.
     gc.set_threshold(100_000, 50, 100)
     handlers = {
         signal.SIGINT: signal.default_int_handler,
@@ -135,7 +135,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def run(arguments: Sequence[str]) -> ExitCode:
-    """Parse and do; returns the exit code and never raises what a user can cause."""
+    """Parse and execute; returns the exit code and never raises an error that a user can cause."""
     try:
         command_line = root(Root, kgroup_options)
         result = command_line.main(list(arguments), prog_name="kgroup", standalone_mode=False, obj=list(arguments))
@@ -156,13 +156,13 @@ def run(arguments: Sequence[str]) -> ExitCode:
         failure = streams.OutputError(f"the output could not be written: {error.strerror}")
         return _fail("kgroup", failure, Format.TABLE, StderrReporter(sys.stderr))
     except SystemExit:
-        # Typer's way out when it writes a help page and nobody reads it; there is no other here.
+        # Typer exits like this if a help page has no reader; nothing else here raises SystemExit.
         streams.drop_stdout()
         return ExitCode.DONE
 
 
 def _execute(verb: str, run: Invocation, call: Callable[[Invocation], Result]) -> ExitCode:
-    """Do what the verb does and show what it returns; the one place where errors become exit codes."""
+    """Run the verb and show its result; the only place where errors become exit codes."""
     from kgroup.model.outcome import Outcome
     from kgroup.output.present import present
     from kgroup.output.watch.request import WatchedVerb
@@ -184,7 +184,8 @@ def _execute(verb: str, run: Invocation, call: Callable[[Invocation], Result]) -
             with _where_it_belongs(run):
                 if isinstance(result, Outcome):
                     return present(verb, (result,), output, run.typed, reporter)
-                # However it ends: Python 3.13 waits for ever for the thread of a connection that is closed at its exit.
+                # Always close: Python 3.13 waits forever for the thread of a connection that is closed at interpreter
+                # exit.
                 with closing(result):
                     return present(verb, result, output, run.typed, reporter)
     except KgroupError as error:
@@ -192,35 +193,35 @@ def _execute(verb: str, run: Invocation, call: Callable[[Invocation], Result]) -
             error.details += (f"The change was made: {change}. To take it back:  {run.command('undo', change)}",)
         with _where_it_belongs(run):
             return _fail(path, error, output, reporter)
-    except NobodyReads:  # of a verb that follows, and shows its result at the end
+    except NobodyReads:  # from a verb that follows and shows its result at the end
         streams.drop_stdout()
         return ExitCode.DONE
     except (KeyboardInterrupt, Terminated) as error:
-        warnings.simplefilter("ignore")  # of coroutines that nobody waits for any more
+        warnings.simplefilter("ignore")  # about coroutines that are no longer awaited
         interrupted = isinstance(error, KeyboardInterrupt)
         reporter.note(f"{verb}: {'interrupted' if interrupted else 'terminated'}{_so_far(run)}")
         return ExitCode.INTERRUPTED if interrupted else ExitCode.TERMINATED
     except OSError as error:
-        # What a cluster does wrong, and stdout, have become a KgroupError where it happened; this is a file.
+        # Errors of the cluster and of stdout are KgroupErrors already; this one is about a file.
         what = error.strerror or str(error) or type(error).__name__
         where = "" if error.filename is None else f"{error.filename}: "
         return _fail(path, KgroupError(f"{where}{what}", code="file"), output, reporter)
 
 
 def _so_far(run: Invocation) -> str:
-    """What somebody who interrupts a change wants to know."""
+    """What a user who interrupts a change needs to know."""
     if run.result.touched is None:
         return ""
     return "; what was done is in the journal: kgroup undo" if run.result.touched else "; nothing was changed"
 
 
 def _where_it_belongs(run: Invocation) -> AbstractContextManager[object]:
-    """stdout, unless the verb has put something else there."""
+    """A redirection of stdout to stderr if the verb writes something else to stdout, such as a backup."""
     return redirect_stdout(sys.stderr) if run.result.to_stderr else nullcontext()
 
 
 def _fail(path: str, error: KgroupError, output: Format, reporter: StderrReporter) -> ExitCode:
-    """Say what went wrong, in words on stderr and, where the format has one, in the envelope on stdout."""
+    """Report the error: as text on stderr and, if the format has one, as an envelope on stdout."""
     from kgroup.output.present import present_error
 
     reporter.error(error)
@@ -231,7 +232,7 @@ def _fail(path: str, error: KgroupError, output: Format, reporter: StderrReporte
 
 
 def _usage_error(error: Any, arguments: Sequence[str]) -> UsageError:
-    """The parser's complaint, with the kgroup form of a habit from another tool as the hint."""
+    """The parser's error; the hint is the kgroup form if the user typed another tool's syntax."""
     context = getattr(error, "ctx", None)
     shown = redact_words(arguments)
     if form := hints.kcg_form(shown, BY_NAME):
@@ -245,7 +246,7 @@ def _usage_error(error: Any, arguments: Sequence[str]) -> UsageError:
 
 
 def _format_in(arguments: Sequence[str]) -> Format:
-    """The output format that a command line asks for which could not be parsed, or the environment's."""
+    """The output format of a command line that could not be parsed: its own, or the environment's."""
     found = os.environ.get("KGROUP_OUTPUT", "")
     for word, following in pairwise([*arguments, ""]):
         if word in ("-o", "--output"):

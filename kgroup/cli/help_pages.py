@@ -1,4 +1,4 @@
-"""Help texts: the page of all verbs from the static table, a verb's page with its examples first."""
+"""Help pages: the overview of all verbs from the static table, and a verb's page with its examples first."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def overview(sections: Iterable[tuple[str, Iterable[tuple[str, str]]]]) -> str:
 
 
 def group_page(usage: str, text: str, verbs: Sequence[tuple[str, str]]) -> str:
-    """The page of a verb that has verbs of its own."""
+    """The page of a verb with verbs of its own."""
     rows = [f"  {name:<11} {line}" for name, line in verbs]
     return "\n".join([f"Usage: {usage}", "", text, "", *rows]) + "\n"
 
 
 def verb_page(usage: str, docstring: str, ctx: Any) -> str:
-    """One line, the examples, what else the docstring says, then the options under their headings."""
+    """One line, the examples, the rest of the docstring, then the options under their headings."""
     params = ctx.command.get_params(ctx)
     summary, body, examples, codes = _parts(docstring)
     lines = [summary, "", *(f"  {example}" for example in examples), "", f"Usage: {usage}"]

@@ -1,4 +1,4 @@
-"""What the help pages of several verbs have in common: the headings of their options, and a sentence."""
+"""What the help pages of several verbs share: the headings of their options, and a sentence."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ SAFETY = "Safety"
 
 
 def accept_help(codes: Sequence[str]) -> str:
-    """What ``--accept`` says of itself."""
+    """The help of ``--accept``."""
     return "|".join(codes) + ": pass this refusal and no other; may be repeated."

@@ -1,4 +1,4 @@
-"""What ``kgroup help TOPIC`` says: what does not belong to one verb alone."""
+"""The texts of ``kgroup help TOPIC``: what is not about one verb alone."""
 
 from __future__ import annotations
 

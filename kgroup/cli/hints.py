@@ -1,6 +1,6 @@
-"""Words that other tools taught people, and the kgroup form of each. Hints only: no hidden aliases.
+"""Words that users know from other tools, and the kgroup form of each. Hints only: no hidden aliases.
 
-No hint ever carries ``--execute``: a pasted hint must not change anything.
+No hint contains ``--execute``: a pasted hint must not change anything.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ FLAGS = {
 
 
 def verb_hint(word: str, verbs: Collection[str], path: str = "kgroup") -> str | None:
-    """What ``word`` is called below ``path`` (``kgroup``, ``kgroup context``), None where nothing comes near."""
+    """The verb that ``word`` means below ``path`` (``kgroup``, ``kgroup context``); None if no verb is similar."""
     meant = VERBS.get(word) if path == "kgroup" else None
     if meant is not None and meant.split()[0] in verbs:
         return f"{path} {meant}"
@@ -69,10 +69,10 @@ def verb_hint(word: str, verbs: Collection[str], path: str = "kgroup") -> str | 
 
 
 def kcg_form(arguments: Sequence[str], verbs: Collection[str]) -> str | None:
-    """The kgroup form of a kafka-consumer-groups.sh command line, None where none of ``verbs`` is in it.
+    """The kgroup form of a kafka-consumer-groups.sh command line; None if it contains none of ``verbs``.
 
-    ``--reset-offsets --group pay --topic t --to-earliest --execute`` becomes
-    ``kgroup reset --group pay --topic t --to-earliest``.
+    ``--reset-offsets --group pay --topic t --to-earliest --execute`` becomes ``kgroup reset --group pay --topic t
+    --to-earliest``.
     """
     found = [KCG_VERBS[word] for word in arguments if word in KCG_VERBS]
     known = [verb for verb in found if verb.split()[0] in verbs]

@@ -1,6 +1,6 @@
-"""Which rights each verb needs: the table of ``kgroup help rights`` and of the README; tested on a secured broker.
+"""The rights that each verb needs: the table of ``kgroup help rights`` and README; tested on a secured broker.
 
-G stands for the group, T for its topics. READ, WRITE and DELETE imply DESCRIBE.
+G is the group, T its topics. READ, WRITE and DELETE imply DESCRIBE.
 """
 
 from __future__ import annotations
@@ -56,4 +56,4 @@ RIGHTS: tuple[tuple[str, str, str], ...] = (
     ),
     ("catchup list, show", "READ ledger", ""),
 )
-"""(verbs, the least that they need, what more rights add)."""
+"""(verbs, the rights that they need at least, what further rights add)."""

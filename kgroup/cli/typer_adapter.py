@@ -1,8 +1,8 @@
-"""From a verb's function to its command: each dataclass among the parameters becomes its options.
+"""Make a Typer command from a verb's function: each dataclass among the parameters becomes its options.
 
-``def describe(run: Invocation, which: Selection, show: DescribeView) -> Outcome`` is given one command with the
-options of ``Selection`` and ``DescribeView``, and with those of ``Connection`` and ``Presentation``, which
-every verb has. How a field is typed, ``cli_options`` says.
+``def describe(run: Invocation, which: Selection, show: DescribeView) -> Outcome`` becomes one command with the options
+of ``Selection`` and ``DescribeView``, and with those of ``Connection`` and ``Presentation``, which every verb has.
+``kgroup.cli.options`` has the option of each field.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Result: TypeAlias = "Outcome | Outcomes | WatchedVerb"
 Execute = Callable[[str, Invocation, Callable[[Invocation], Result]], ExitCode]
-"""Runs a verb (its full name, the run, what calls it) and shows what it returns."""
+"""Runs a verb (its full name, the invocation, a function that calls it) and shows what it returns."""
 
 _UNSET = "Is a variable of the script not set?"
 _COMMON: dict[str, type] = {"connection": Connection, "presentation": Presentation}
@@ -36,7 +36,7 @@ _COMMON: dict[str, type] = {"connection": Connection, "presentation": Presentati
 
 @cache
 def command(name: str, verb: Callable[..., Result], cls: type[TyperCommand], execute: Execute) -> Any:
-    """The Typer command ``name`` that calls ``verb``; made once, which takes as long as asking the cluster."""
+    """The Typer command ``name`` that calls ``verb``; cached, because making it takes as long as asking the cluster."""
     app = _app()
     app.command(verb_name(verb), cls=cls)(_flat(name, verb, execute))
     return typer.main.get_command(app)
@@ -60,14 +60,14 @@ def group(
 
 @cache
 def root(cls: type[TyperGroup], main: Callable[..., None]) -> Any:
-    """The command line itself: a group whose options are those that every verb has, and ``main``'s own."""
+    """The command line itself: a group with the options that every verb has, and ``main``'s own."""
     app = _app(cls=cls, invoke_without_command=True, name="kgroup")
     app.callback()(_flat_root(main))
     return typer.main.get_command(app)
 
 
 def verb_name(verb: Callable[..., Any]) -> str:
-    """``list_`` is typed ``list``, ``delete_offsets`` is typed ``delete-offsets``."""
+    """The name to type: ``list`` for ``list_``, ``delete-offsets`` for ``delete_offsets``."""
     return verb.__name__.strip("_").replace("_", "-")
 
 
@@ -82,7 +82,7 @@ def _app(**settings: Any) -> typer.Typer:
 
 
 def _flat(name: str, verb: Callable[..., Result], execute: Execute) -> Callable[..., ExitCode]:
-    """``verb`` as a function of single options, as Typer wants it."""
+    """``verb`` as a function with one parameter per option, as Typer requires."""
     hints = get_type_hints(verb, include_extras=True)
     own = {key: hint for key, hint in hints.items() if key != "return" and hint is not Invocation}
     bundles: dict[str, Any] = {key: hint for key, hint in own.items() if is_dataclass(hint)} | _COMMON
@@ -117,9 +117,9 @@ def _flat(name: str, verb: Callable[..., Result], execute: Execute) -> Callable[
 
 
 def _check_values(ctx: typer.Context, values: dict[str, Any]) -> None:
-    """Raise UsageError for what a variable that is not set does to a command line.
+    """Raise UsageError for the usual effects of an unset variable in a command line.
 
-    ``--reason $UNSET --execute`` would take ``--execute`` for the reason, and do nothing.
+    ``--reason $UNSET --execute`` would use ``--execute`` as the reason, and execute nothing.
     """
     options = {name for param in ctx.command.params if param.param_type_name == "option" for name in param.opts}
     for param in ctx.command.params:
@@ -136,7 +136,7 @@ def _check_values(ctx: typer.Context, values: dict[str, Any]) -> None:
 
 
 def _options_as_words(ctx: typer.Context, values: dict[str, Any]) -> dict[str, tuple[str, ...]]:
-    """The options that were typed, in that order, each as it is typed again; the last word counts, as for the verb."""
+    """The typed options in order, each as words to type again; if one was repeated, the value that the verb gets."""
     params = {param.name: param for param in ctx.command.params if param.param_type_name == "option"}
     found = {}
     for key in ctx.params:
@@ -149,17 +149,17 @@ def _options_as_words(ctx: typer.Context, values: dict[str, Any]) -> dict[str, t
 
 
 def _typed(name: str, value: str) -> tuple[str, ...]:
-    """An option with its value; one that begins with a dash would be taken for an option itself."""
+    """An option with its value; joined by ``=`` if the value begins with a dash and would be taken for an option."""
     return (f"{name}={value}",) if value.startswith("-") else (name, value)
 
 
 def _take_common(ctx: typer.Context, connection: Connection, presentation: Presentation) -> None:
-    """Flags between a verb and the verb below it (``kgroup sandbox -o json status``)."""
+    """Take options between a verb and the verb below it (``kgroup sandbox -o json status``)."""
     ctx.obj = _with_common(ctx.obj, connection, presentation)
 
 
 def _with_common(run: Invocation, connection: Connection, presentation: Presentation) -> Invocation:
-    """The run with what was said further to the right, which goes first."""
+    """The invocation with these options, which override those typed further left."""
     return replace(run, connection=connection.over(run.connection), presentation=presentation.over(run.presentation))
 
 

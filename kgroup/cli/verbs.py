@@ -1,4 +1,4 @@
-"""The static table of verbs: help, completions and errors read it without importing any verb."""
+"""The static table of verbs; help, completion and errors read it without importing any verb."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """A line of the table: what is typed, where its body lives, its one-line help, its section of the help.
+    """A row of the table: the name, the function, the one-line help, and the section of the overview.
 
-    ``target`` is ``module:function``, or a module whose SUBCOMMANDS are the verbs below this one. A verb
-    without a section is not on the help page.
+    ``target`` is ``module:function``, or a module whose SUBCOMMANDS are the verbs below this one. A verb without a
+    section is not in the overview.
     """
 
     name: str

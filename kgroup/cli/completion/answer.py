@@ -1,8 +1,8 @@
-"""``kgroup __complete KIND [bash BREAKS]``: what the completion scripts ask, at every key.
+"""``kgroup __complete KIND [bash BREAKS]``: the request of the completion scripts, at every key.
 
-KIND is groups, topics or contexts. The line typed so far, up to the cursor, is in KGROUP_LINE rather than among
-the arguments, where all users of the machine could read a password that stands in it. Prints one name a line; with
-``bash``, as bash has to insert it at the cursor. Never says anything else, and always exits 0, within 0.3 seconds.
+KIND is groups, topics or contexts. The line up to the cursor is in KGROUP_LINE, not in the arguments, where all users
+of the machine could read a password in it. Prints one name per line; with ``bash``, in the form that bash has to insert
+at the cursor. Prints nothing else, and always exits with 0, within 0.3 seconds.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from kgroup.model.reporter import NullReporter
 
 LINE_VARIABLE = "KGROUP_LINE"
 _PATIENCE_S = 0.24
-"""From the start of the process; what remains of the 0.3 s is for its end, and for a machine that is busy."""
+"""From the start of the process; the rest of the 0.3 s is for its exit, and for a busy machine."""
 
 
 def run(arguments: Sequence[str]) -> NoReturn:
-    """Answer, and leave without Python's own farewell, which takes longer than the answer may."""
+    """Answer, and exit without Python's own shutdown, which takes longer than the answer may."""
     until = time.monotonic() + _PATIENCE_S - time.process_time()
     output = b""
     try:
-        # Whatever hangs (a home directory on the network, a file that is a pipe) is left alone.
+        # Give up on anything that hangs: a home directory on the network, a file that is a pipe.
         signal.signal(signal.SIGALRM, lambda number, frame: os._exit(0))
         signal.setitimer(signal.ITIMER_REAL, max(0.001, until - time.monotonic() + 0.02))
         found = answer(arguments, os.environ, until)
@@ -35,19 +35,19 @@ def run(arguments: Sequence[str]) -> NoReturn:
         while output:
             output = output[os.write(1, output) :]
     except BaseException:
-        pass  # At a prompt nothing can be said: no cluster, a broken file and a bug all look like no names.
+        pass  # A prompt has no place for errors: no cluster, a broken file and a bug all give no names.
     os._exit(0)
 
 
 def answer(arguments: Sequence[str], environ: Mapping[str, str], until: float) -> list[str]:
-    """The names that go on from what is typed; ``until`` is on the monotonic clock."""
+    """The names that continue what is typed; ``until`` is on the monotonic clock."""
     kind, *shell = arguments
     breaks = shell[1] if len(shell) > 1 else ""
     line = lines.parse(environ.get(LINE_VARIABLE, ""), environ, breaks)
     _, typed = lines.value_typed(line.current)
     found = _contexts() if kind == "contexts" else _of_cluster(kind, line, typed, until)
     if not shell:
-        return found  # zsh and fish choose by their own rules, and quote by themselves
+        return found  # zsh and fish filter and quote by themselves
     return [lines.for_bash(name, line.current) for name in found if name.startswith(typed)]
 
 
@@ -60,7 +60,7 @@ def _contexts() -> list[str]:
 
 def _of_cluster(kind: str, line: lines.TypedLine, typed: str, until: float) -> list[str]:
     given = lines.connection(line.words)
-    # Imported here: a line whose connection is not known yet needs none of it.
+    # Imported here: not needed if the connection is not known yet.
     from kgroup.cli.completion import names
     from kgroup.settings import paths
     from kgroup.settings.sources import resolve

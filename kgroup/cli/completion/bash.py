@@ -143,7 +143,7 @@ def _words_case(verb: str, words: Iterable[str]) -> str:
 
 
 def _takes(verbs: list[VerbTree]) -> Iterator[str]:
-    """A case for each option that takes something; one for all verbs where it takes the same everywhere."""
+    """One case per option with a value; a single case for all verbs if the value is the same in all."""
     found: dict[tuple[str, ...], dict[Value | None, list[str]]] = {}
     for verb in verbs:
         for option in verb.options:
@@ -167,6 +167,6 @@ def _taken(value: Value) -> str:
 
 
 def _quoted(word: str) -> str:
-    """Shell quotes, where they are needed: the words are ours, and plain."""
+    """Add shell quotes if they are needed. The words are kgroup's own, and plain."""
     plain = word and all(each.isalnum() or each in "-_./" for each in word)
     return word if plain else "'" + word.replace("'", "'\\''") + "'"

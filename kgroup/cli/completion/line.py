@@ -26,12 +26,12 @@ _VARIABLE: Final = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
 
 
 class NotYetKnown(Exception):
-    """The connection depends on what only the shell can say, such as a command's output."""
+    """The connection depends on something that only the shell knows, such as a command's output."""
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One word without its quotes; ``known`` is False where the shell would put something else there."""
+    """One word without its quotes; ``known`` is False if the shell would expand it to something else."""
 
     text: str
     known: bool = True
@@ -39,9 +39,9 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Current:
-    """The word at the cursor: ``text`` without quotes, the quote that is open ("" for none).
+    """The word at the cursor: ``text`` without quotes, and ``quote``, the open quote ("" for none).
 
-    ``kept`` is how much of ``text`` the shell leaves alone when it inserts: up to the last word break.
+    ``kept`` is the length of the part of ``text`` that the shell does not replace: up to the last word break.
     """
 
     text: str
@@ -51,14 +51,14 @@ class Current:
 
 @dataclass(frozen=True, slots=True)
 class TypedLine:
-    """The words before the cursor's, and that one."""
+    """The words before the cursor, and the word at the cursor."""
 
     words: tuple[Word, ...]
     current: Current
 
 
 def parse(line: str, environ: Mapping[str, str], breaks: str = "") -> TypedLine:
-    """``line`` up to the cursor in words, as a POSIX shell splits them.
+    """The words of ``line``, which ends at the cursor, split as by a POSIX shell.
 
     Variables are looked up in ``environ``; a word with any other expansion is not ``known``. ``breaks`` are the
     characters at which bash's line editor begins a new word (COMP_WORDBREAKS).
@@ -69,7 +69,7 @@ def parse(line: str, environ: Mapping[str, str], breaks: str = "") -> TypedLine:
 
 
 def connection(words: Sequence[Word]) -> Connection:
-    """The connection flags among the words, later ones winning. Raises NotYetKnown."""
+    """The connection options among the words; later ones win. Raises NotYetKnown."""
     found: dict[str, str] = {}
     properties: list[str] = []
     rest = iter(words)
@@ -95,7 +95,7 @@ def connection(words: Sequence[Word]) -> Connection:
 
 
 def _flag(word: Word, rest: Iterator[Word]) -> tuple[str | None, Word | None]:
-    """The connection flag that a word is, and its value: the word's own part, or the next of ``rest``."""
+    """The connection option that a word is, and its value: the rest of the word, or the next of ``rest``."""
     name, equals, value = word.text.partition("=")
     if word.text.startswith("--"):
         if name not in _CONNECTION:
@@ -108,7 +108,7 @@ def _flag(word: Word, rest: Iterator[Word]) -> tuple[str | None, Word | None]:
 
 
 def value_typed(current: Current) -> tuple[str, str]:
-    """What stands before the value in the current word (``--group=``, else nothing), and the value so far."""
+    """What precedes the value in the current word (``--group=``, else nothing), and the value so far."""
     if current.text.startswith("--") and "=" in current.text:
         flag, _, value = current.text.partition("=")
         return f"{flag}=", value
@@ -116,20 +116,20 @@ def value_typed(current: Current) -> tuple[str, str]:
 
 
 def for_bash(name: str, current: Current) -> str:
-    """What bash has to put in place of the current word, or of its part behind the last word break."""
+    """What bash has to insert in place of the current word, or of its part after the last word break."""
     before, _ = value_typed(current)
     piece = (before + name)[current.kept :]
     if current.quote == "'":
         return piece.replace("'", "'\\''")
     if current.quote:
-        # An exclamation mark is history even here, and a backslash before it would stay.
+        # An exclamation mark expands history even in quotes, and a backslash before it would remain.
         escaped = "".join("\\" + each if each in '$`"\\' else each for each in piece)
         return escaped.replace("!", "\"'!'\"")
     return "".join(each if _BARE.fullmatch(each) or not each.isascii() else "\\" + each for each in piece)
 
 
 class _Lexer:
-    """Reads quotes and backslashes as POSIX shells and fish agree on them."""
+    """Reads quotes and backslashes where POSIX shells and fish agree."""
 
     def __init__(self, line: str, environ: Mapping[str, str], breaks: str) -> None:
         self.words: list[Word] = []
@@ -143,7 +143,7 @@ class _Lexer:
             at = self._step(at)
 
     def _step(self, at: int) -> int:
-        """Take what stands at ``at``; returns where the next thing begins."""
+        """Consume the text at ``at``; returns the position of the next text."""
         char = self._line[at]
         if self.quote:
             return self._quoted(at, char)
@@ -157,7 +157,7 @@ class _Lexer:
             return at + 2
         elif char in "'\"":
             self.quote, self._begun = char, True
-            # Bash inserts behind a quote that is open; one that is closed is replaced with the rest of its word.
+            # Bash inserts after an open quote; it replaces a closed one with the rest of its word.
             self.kept, self._kept_outside = len(self.text), self.kept
         elif char == "$":
             return self._variable(at)

@@ -1,7 +1,7 @@
-"""Names of groups and topics for completion, asked for in the background and kept for a moment.
+"""Names of groups and topics for completion, requested in the background and cached.
 
-A key at a prompt must not wait for a cluster. So the cluster is asked by a process of its own, which outlives
-the one that the shell waits for and leaves what it found in the cache.
+A key at a prompt must not wait for a cluster. So a separate process asks the cluster and writes to the cache. It
+outlives the process that the shell waits for.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from kgroup.settings.model import Settings
 
 FRESH_S = 60.0
-"""So long names are given without asking again."""
+"""Up to this age cached names are used without asking again."""
 STALE_S = 8 * 3600.0
-"""So long they are better than none, when the cluster does not answer in time."""
+"""Up to this age cached names are used if the cluster does not answer in time."""
 
 _TRY_EVERY_S = 10.0
 _TIMEOUT_S = 5.0
@@ -44,8 +44,8 @@ class Cache:
 
     @classmethod
     def of(cls, folder: Path, settings: Settings) -> Cache:
-        """The cache of a connection. Secrets are no part of its key, not even hashed."""
-        # Imported here: the module loads OpenSSL unless it is asked for just this.
+        """The cache of a connection. Its key contains no secrets, not even hashed."""
+        # Imported from here: hashlib would load OpenSSL.
         from _blake2 import blake2b
 
         from kgroup.support.redact import is_secret
@@ -55,24 +55,24 @@ class Cache:
         return cls(folder, digest.hexdigest())
 
     def file(self, kind: str) -> Path:
-        """Where the names of this kind are kept, one a line."""
+        """The file with the names of this kind, one per line."""
         return self.folder / f"{self.key}.{kind}"
 
     def age_s(self, kind: str) -> float | None:
-        """How old the names are; None where there are none (or they come from the future)."""
+        """The age of the names; None if there are none, or if their time is in the future."""
         with suppress(OSError):
             age = time.time() - self.file(kind).stat().st_mtime
             return age if age >= 0 else None
         return None
 
     def read(self, kind: str) -> list[str]:
-        """The names, none where there is no file."""
+        """The names; empty if there is no file."""
         with suppress(OSError):
             return self.file(kind).read_text(encoding="utf-8", errors="surrogateescape").split("\n")[:-1]
         return []
 
     def write(self, kind: str, names: Iterable[str]) -> None:
-        """Replace the names; those with control characters are left out, since no shell can show them."""
+        """Replace the names, without those that have unprintable characters: no shell can show them."""
         aside = self.folder / f"{self.key}.{kind}.{os.getpid()}"
         aside.unlink(missing_ok=True)
         descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
@@ -82,12 +82,12 @@ class Cache:
 
 
 def is_plain(name: str) -> bool:
-    """Whether a name can stand at a prompt: not empty, and nothing in it steers the terminal or is unseen."""
+    """Whether a name can be shown at a prompt: not empty, and all characters printable."""
     return bool(name) and all(each.isprintable() for each in name)
 
 
 def names(cache: Cache, settings: Settings, kind: str, until: float) -> list[str]:
-    """The names of ``kind``: from the cache while fresh, else what the cluster says before ``until``, else stale ones.
+    """The names of ``kind``: from the cache while fresh, else from the cluster before ``until``, else stale ones.
 
     ``until`` is on the monotonic clock.
     """
@@ -110,31 +110,31 @@ def _identity(file: Path) -> tuple[int, int] | None:
 
 
 def _start_asking(cache: Cache, settings: Settings, kind: str) -> Callable[[], bool]:
-    """Have the cluster asked in the background, one at a time; returns whether an answer may still come."""
+    """Ask the cluster in a background process, one at a time; returns a check whether an answer may still come."""
     lock = os.open(cache.folder / f"{cache.key}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(lock)
-        return lambda: True  # another key at another prompt has begun it
+        return lambda: True  # a process for another key is asking already
     if not _may_try(lock):
         os.close(lock)
         return lambda: False
     child = os.fork()
     if child == 0:
         _ask(lock, cache, settings, kind)
-    os.close(lock)  # the child holds it on
+    os.close(lock)  # the child still holds it
     return lambda: _is_running(child)
 
 
 def _is_running(child: int) -> bool:
-    with suppress(ChildProcessError):  # there is none to wait for where the shell ignores SIGCHLD
+    with suppress(ChildProcessError):  # no child to wait for if the shell ignores SIGCHLD
         return os.waitpid(child, os.WNOHANG) == (0, 0)
     return False
 
 
 def _may_try(lock: int) -> bool:
-    """Whether the last try is long enough ago; a wrong password must not lock an account key by key."""
+    """Whether the last try is 10 s ago; a wrong password must not lock an account key by key."""
     now = time.time()
     with suppress(ValueError):
         if 0 <= now - float(os.pread(lock, 32, 0)) < _TRY_EVERY_S:
@@ -149,11 +149,11 @@ def _ask(lock: int, cache: Cache, settings: Settings, kind: str) -> None:
     try:
         os.setsid()
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(_LIFE_S)  # whatever hangs
+        signal.alarm(_LIFE_S)  # in case anything hangs
         nowhere = os.open(os.devnull, os.O_RDWR)
         for standard in (0, 1, 2):
             os.dup2(nowhere, standard)
-        # The shell waits until nobody holds its pipe, and more than one may have been handed down.
+        # The shell waits until all copies of its pipe are closed; this process may have inherited several.
         os.closerange(3, lock)
         os.closerange(lock + 1, os.sysconf("SC_OPEN_MAX"))
         _fill(cache, settings, kind)
@@ -170,7 +170,7 @@ def _fill(cache: Cache, settings: Settings, kind: str) -> None:
     with Cluster(replace(settings, timeout_s=min(settings.timeout_s, _TIMEOUT_S))) as cluster:
         asks = {GROUPS: _fill_groups, TOPICS: _fill_topics}
         for each in sorted(asks, key=lambda other: other != kind):
-            with suppress(KgroupError):  # who may not see the groups may still see topics
+            with suppress(KgroupError):  # a user who may not see groups may still see topics
                 asks[each](cache, cluster)
     _tidy(cache.folder)
 
@@ -186,7 +186,7 @@ def _fill_topics(cache: Cache, cluster: Cluster) -> None:
 
 
 def _tidy(folder: Path) -> None:
-    """Remove what nobody has asked for in a week."""
+    """Remove files that were not written for a week."""
     for file in folder.iterdir():
         with suppress(OSError):
             if time.time() - file.stat().st_mtime > _KEEP_S:

@@ -1,4 +1,4 @@
-"""What can be typed, as values: verbs, options, arguments, and what each takes; read from the commands themselves."""
+"""The command line as values: verbs, options, arguments and what each accepts; read from the commands themselves."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Kind = Literal["words", "groups", "topics", "contexts", "files", "directories", 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """What an option or argument takes: one of ``words``, a name of the cluster, a path, or any text.
+    """What an option or argument accepts: one of ``words``, a name in the cluster, a path, or any text.
 
-    A word that ends in ``=`` is one to go on with.
+    After a word that ends in ``=`` the user continues to type.
     """
 
     kind: Kind
@@ -28,7 +28,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An option under all its names; ``value`` is None where it takes none."""
+    """An option with all its names; ``value`` is None for a flag."""
 
     names: tuple[str, ...]
     help: str
@@ -38,7 +38,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """A word by its place; ``many`` where more of them may follow."""
+    """A positional argument; ``many`` if it may be repeated."""
 
     value: Value
     many: bool
@@ -46,7 +46,7 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class VerbTree:
-    """A verb by its full name (``context use``; "" is kgroup itself) and all that may follow it."""
+    """A verb by its full name (``context use``; "" is kgroup itself), its options, arguments and the verbs below it."""
 
     name: str
     help: str
@@ -56,11 +56,11 @@ class VerbTree:
 
     @property
     def last_name(self) -> str:
-        """The word that is typed for it."""
+        """The last word of its name."""
         return self.name.rpartition(" ")[2]
 
     def walk(self) -> Iterator[VerbTree]:
-        """This one and all below it."""
+        """This verb and all below it."""
         yield self
         for verb in self.verbs:
             yield from verb.walk()
@@ -91,7 +91,7 @@ _ONLY_CHOICE = r"[a-z-]+"
 
 
 def read_tree(root: Any, helps: Sequence[tuple[str, str]]) -> VerbTree:
-    """The verbs below Typer's ``root`` command; ``helps`` are those at the top, with their one line."""
+    """The verbs below Typer's ``root`` command; ``helps`` has the name and one line of help of each top verb."""
     ctx = _context(root, "kgroup", None)
     verbs = (_verb(root.get_command(ctx, name), name, text, ctx) for name, text in helps)
     return VerbTree("", "", _options(root, ctx, ""), (), tuple(verbs))
@@ -135,15 +135,15 @@ def _argument(param: Any, verb: str) -> Argument:
 
 
 def _value(param: Any, verb: str) -> Value:
-    """What a parameter takes, as its choices, its help and its metavar say."""
+    """What a parameter accepts, according to its choices, its help and its metavar."""
     metavar = param.metavar or param.name.upper()
     if optional := re.fullmatch(r"\[(.*)\](?:\.\.\.)?", metavar):
         metavar = optional[1]
-    # The help goes before the type: an output format may be there for some verbs only.
+    # The help comes before the type: some output formats exist only for some verbs.
     said = (
         re.match(_CHOICE, metavar + " ") or re.match(_CHOICE, param.help or "") or re.fullmatch(_ONLY_CHOICE, metavar)
     )
-    # Capitals stand for something, as in FILE|topic:NAME, and are not what is typed.
+    # Capitals are placeholders, as in FILE|topic:NAME, and are not typed.
     words: tuple[str, ...] = tuple(said[0].split("|")) if said else _WORDS_BY_METAVAR.get(metavar) or _choices(param)
     if any(word.isupper() for word in words if said):
         words = ()

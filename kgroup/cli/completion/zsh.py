@@ -1,4 +1,4 @@
-"""The script for zsh, through its own ``_arguments``, which knows how to quote names and how the user wants them."""
+"""The script for zsh. It uses zsh's ``_arguments``, which quotes names and follows the user's completion settings."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _arguments(verb: VerbTree) -> Iterator[str]:
 
 
 def _taken(value: Value) -> str:
-    """Message and action. A blank before the action has it called as it stands."""
+    """Message and action. With a blank before it, zsh calls the action without adding arguments."""
     match value.kind:
         case "words" if any(word.endswith("=") for word in value.words):
             action = f" _kgroup_words {' '.join(value.words)}"

@@ -1,8 +1,8 @@
-"""How the fields of the shared option bundles are typed: flags, value names, help; the only place that knows.
+"""The options of the shared option bundles: flags, value names, help. Only this package defines them.
 
-The bundles themselves (``Connection``, ``Selection``, ``Change`` ...) are plain values of the layer that uses
-them. Each module here has a table ``OPTIONS``: for a bundle's class, the Typer option of each field that the class
-declares. It is imported when a verb takes such a bundle. Bundles that one command has for itself are annotated there.
+The bundles (``Connection``, ``Selection``, ``Change`` ...) are plain values of the layer that uses them. Each module
+here has a table ``OPTIONS``: for a bundle's class, the Typer option of each field that the class declares. A module is
+imported when a verb takes such a bundle. A bundle of a single command is annotated in that command.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ MODULE_OF = {
     "To": "replay",
     "Speed": "replay",
 }
-"""In which module of this package a bundle's options are, by the name of its class."""
+"""The module of this package that has a bundle's options, by the name of the bundle's class."""
 
 
 def field_annotations(bundle: type) -> dict[str, Any]:
-    """The types of the bundle's fields, each annotated with its option, as Typer wants them.
+    """The types of the bundle's fields, each annotated with its option, as Typer requires.
 
-    Raises TypeError for a field that has none.
+    Raises TypeError for a field without an option.
     """
     hints = get_type_hints(bundle, include_extras=True)
     return {field.name: _annotated(bundle, field.name, hints[field.name]) for field in fields(bundle)}
@@ -44,7 +44,7 @@ def field_annotations(bundle: type) -> dict[str, Any]:
 def _annotated(bundle: type, field: str, hint: Any) -> Any:
     if get_origin(hint) is Annotated:
         return hint
-    for owner in bundle.__mro__:  # a bundle has the options of those that it is derived from
+    for owner in bundle.__mro__:  # a bundle inherits the options of its bases
         if module := MODULE_OF.get(owner.__name__):
             options = import_module(f"{__name__}.{module}").OPTIONS.get(owner, {})
             if field in options:

@@ -1,4 +1,4 @@
-"""The options of a catch-up: which part of a gap, how carefully, which ledger."""
+"""The options of a catch-up: which part of a gap, the safety of its execution, the ledger."""
 
 from __future__ import annotations
 

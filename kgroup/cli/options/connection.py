@@ -1,4 +1,4 @@
-"""The options that every verb has: how to connect, how to show."""
+"""The options that every verb has: connection and output."""
 
 from __future__ import annotations
 

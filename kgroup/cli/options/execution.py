@@ -1,4 +1,4 @@
-"""The options of verbs that change something: whether they do it, and how they go about it."""
+"""The options of verbs that change something: whether to execute, and under which conditions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options of verbs that only read: again and again, and out of the group coordinator's log."""
+"""The options of verbs that only read: repeatedly, and from ``__consumer_offsets``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options of a replay: where records go, in which order, how fast, what becomes of refused ones, Spark."""
+"""The options of a replay: the destination, order and speed, refused records, Spark."""
 
 from __future__ import annotations
 
