@@ -1,4 +1,4 @@
-"""The entry point, also as ``python -m kgroup``. Small: it decides what ctrl-C does while the rest is imported."""
+"""The entry point, also of ``python -m kgroup``. It is small, to handle ctrl-C while the rest is imported."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from types import FrameType
 
 
 def _leave(number: int, frame: FrameType | None) -> None:
-    """Nothing has begun yet, so nothing is to be undone."""
+    """Exit at once: nothing has begun, so nothing has to be undone."""
     os._exit(128 + number if number == signal.SIGINT else 143)
 
 

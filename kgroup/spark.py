@@ -1,7 +1,7 @@
-"""For a notebook: ``from kgroup.spark import register``, then ``spark.read.format("kgroup")``.
+"""For notebooks: ``from kgroup.spark import register``, then ``spark.read.format("kgroup")``.
 
-It reads as the command line does: the same settings, contexts and environment variables, committed records only, and a
-range to its proven end.
+It reads as the command line does: the same settings, contexts and environment variables, only committed records, and
+each range to its verified end.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 class _Warning(NullReporter):
     def warn(self, text: str) -> None:
-        """Python's own way to say so."""
+        """Issue a Python warning."""
         warnings.warn(text, stacklevel=2)
 
 
@@ -37,11 +37,11 @@ def register(
     timeout: str | None = None,
     name: str = FORMAT,
 ) -> None:
-    """Make ``spark.read.format("kgroup")`` known to a session; once more, for another cluster, under another ``name``.
+    """Register ``spark.read.format("kgroup")`` in a session; again under another ``name`` for another cluster.
 
-    The arguments are the command line's ``-b``, ``--command-config``, ``--context``, ``-X`` and ``--timeout``; where
-    one is not given, its variable (``KGROUP_...``) or the context in use counts. Passwords stay out of Spark's
-    options, pages and logs. Raises UsageError without any address, ConfigError for settings that can't be honoured.
+    The arguments are the command line's ``-b``, ``--command-config``, ``--context``, ``-X`` and ``--timeout``. If one
+    is not given, its variable (``KGROUP_...``) or the context in use applies. Passwords do not appear in Spark's
+    options, pages and logs. Raises UsageError without any address, ConfigError for settings that cannot be honoured.
     """
     connection = Connection(
         bootstrap_server=bootstrap_server,

@@ -1,1 +1,1 @@
-"""One file a verb: parse, read, decide, act, return an Outcome."""
+"""One file per verb: parse, read, decide, act, return an Outcome."""

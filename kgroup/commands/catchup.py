@@ -1,4 +1,4 @@
-"""``kgroup catchup``: the head of a group is free at once, and its gap is replayed beside it."""
+"""``kgroup catchup``: release a group at the log end at once, and replay its gap in parallel."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def start(
 
 
 def _check_report(speed: Speed) -> None:
-    """A report that can't be written is found out before anything moves."""
+    """Raise before anything moves if the report cannot be written."""
     if speed.report is not None:
         AtomicFile(speed.report, "--report").check()
 

@@ -1,4 +1,4 @@
-"""``kgroup completion SHELL``: the completion script of a shell, made from the verbs as they are."""
+"""``kgroup completion SHELL``: the completion script for a shell, generated from the verbs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Script:
 
 
 def _write(ctx: typer.Context, shell: str) -> str:
-    """The script in place of the shell's name; here, because only here the tree of commands is at hand."""
+    """The script in place of the shell's name; made in this callback because only here the command tree is known."""
     if shell not in SHELLS:
         raise UsageError(f"there is no completion for {shell!r}", hint=f"one of {', '.join(SHELLS)}")
     tree = read_tree(ctx.find_root().command, [(verb.name, verb.help) for verb in VERBS])

@@ -27,31 +27,31 @@ _PLAINTEXT = "PLAINTEXT"
 
 @dataclass(frozen=True, slots=True)
 class ContextRow:
-    """A context as the list shows it; ``chosen`` is what commands take when no cluster is named."""
+    """A context as listed; ``chosen`` is true for the one that commands use if no cluster is named."""
 
     context: Context
     chosen: bool
 
     @property
     def bootstrap_servers(self) -> str | None:
-        """Addresses as the file has them, None where the context gives none."""
+        """The addresses as in the file, hidden if they contain ``@``; None if the context has none."""
         given = self.context.get("bootstrap.servers") or self.context.get("metadata.broker.list")
         return HIDDEN if given and "@" in given else given
 
     @property
     def security_protocol(self) -> str:
-        """As the file has it."""
+        """As in the file, else PLAINTEXT."""
         return (self.context.get("security.protocol") or _PLAINTEXT).upper()
 
     @property
     def user(self) -> str | None:
-        """The user name where it stands in the file, by itself or in sasl.jaas.config."""
+        """The user name, if the file has it in sasl.username or sasl.jaas.config."""
         jaas = re.search(r"""\busername\s*=\s*["']?([^"';\s]+)""", self.context.get("sasl.jaas.config") or "")
         return self.context.get("sasl.username") or (jaas[1] if jaas else None)
 
     @property
     def limits(self) -> str | None:
-        """What keeps this context from being changed by accident."""
+        """The settings that protect this context from accidental changes; None if there are none."""
         named = (("read-only", self.context.read_only), ("explicit", self.context.explicit))
         return " ".join(word for word, holds in named if holds) or None
 
@@ -132,7 +132,7 @@ def list_(run: Invocation) -> Outcome:
 
 @dataclass(frozen=True, slots=True)
 class ContextChoice:
-    """What was chosen, and before."""
+    """The context that was chosen now, and the one before."""
 
     name: str
     previous: str | None
@@ -175,12 +175,12 @@ def use(run: Invocation, name: Annotated[str, typer.Argument(metavar="NAME", hel
 
 @dataclass(frozen=True, slots=True)
 class ShownSettings:
-    """Resolved settings, for human eyes: secrets are hidden."""
+    """Resolved settings for display: secrets are hidden."""
 
     settings: Settings
 
     def rows(self) -> list[tuple[str, str, str]]:
-        """Key, value and source of everything that is in force."""
+        """Key, value and source of each setting in force."""
         settings = self.settings
         rows = [(entry.key, entry.shown, entry.source) for entry in settings.entries.values()]
         rows.append(("timeout", f"{settings.timeout_s:g}s", settings.timeout_source))

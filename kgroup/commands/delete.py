@@ -1,4 +1,4 @@
-"""``kgroup delete``: delete groups with all that they have committed."""
+"""``kgroup delete``: delete groups with all their committed offsets."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """A group that is to go. ``last_sign_ms`` is its newest commit or change, None where that was not looked for.
+    """A group to delete. ``last_sign_ms`` is its newest commit or change; None if none was read.
 
-    ``deleted`` is None before it was tried, ``error`` the code of what stands in the way; ``change_id`` is the
-    change's in the journal, None where nothing was changed.
+    ``deleted`` is None before the attempt, ``error`` the code of what prevents it. ``change_id`` is the change's id in
+    the journal, None if nothing was changed.
     """
 
     group: Group
@@ -74,12 +74,12 @@ class Deletion:
 
     @property
     def last_sign(self) -> datetime | None:
-        """When that was."""
+        """The time of ``last_sign_ms``."""
         return None if self.last_sign_ms is None else datetime.fromtimestamp(self.last_sign_ms / 1000, UTC)
 
     @property
     def record(self) -> tuple[str | int | None, ...]:
-        """Its row in csv."""
+        """Its row for CSV."""
         document = self.document()
         deleted = None if self.deleted is None else str(self.deleted).lower()
         return (*(document[name] for name in _HEADER[:5]), deleted, self.error)
@@ -133,7 +133,7 @@ def delete(
             found = replace(found, groups=tuple(group for group in found.groups if group.is_empty))
             found, signs, doubtful = _idle(run, cluster, found, idle_s)
         found = again(run, cluster, found, waited=wait_empty(run, cluster, how, found.names))
-        # A group some of whose commits can't be read could not be brought back as it was.
+        # A group with unreadable commits could not be restored completely.
         unread = {group for group, _, _ in found.unread}
         found = replace(found, groups=tuple(group for group in found.groups if group.name not in unread))
         rows = [
@@ -167,8 +167,9 @@ def delete(
 def _idle(
     run: Invocation, cluster: ChangingCluster, found: SelectedGroups, idle_s: float
 ) -> tuple[SelectedGroups, Mapping[str, int | None], Mapping[str, Refused]]:
-    """Those of the groups that gave no sign of life for so long, as far as that can be told; their last signs; and
-    those that did so by this machine's clock alone.
+    """The groups that were idle for so long, as far as known; the last signs of all; refusals for uncertain ones.
+
+    A group is uncertain if it was idle for so long only by this machine's clock.
     """
     names = [group.name for group in found.groups]
     clocks = cluster.clocks()

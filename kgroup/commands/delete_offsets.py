@@ -1,4 +1,4 @@
-"""``kgroup delete-offsets``: forget what groups have committed on a topic."""
+"""``kgroup delete-offsets``: delete what groups have committed on a topic."""
 
 from __future__ import annotations
 
@@ -88,9 +88,9 @@ def delete_offsets(
 
 
 def _rows(group: Group, topics: Sequence[TopicChoice], named: Collection[str]) -> Iterator[ChangeRow]:
-    """A row for each commit that is to be forgotten; with an error where a live member reads the topic.
+    """One row per commit to delete; with an error if a live member is subscribed to the topic.
 
-    A partition that was named, of a group that was named, has one too where there is no commit.
+    In a named group that has such commits, a named partition without a commit is a row with an error.
     """
     commits = committed(group)
     members = () if group.is_empty else group.members or ()
@@ -120,7 +120,7 @@ def _subscribed(group: Group, topic: str, readers: Sequence[Member]) -> Refused:
 def _nothing_there(
     groups: Sequence[Group], named: Sequence[str], topics: Sequence[TopicChoice], rows: Sequence[ChangeRow]
 ) -> Iterator[RowError]:
-    """An error for each named group that has no such commit: a typo in the topic looks like that."""
+    """An error for each named group without such a commit: the topic may be mistyped."""
     with_rows = {row.group for row in rows}
     for group in groups:
         if group.name in named and group.name not in with_rows:

@@ -1,4 +1,4 @@
-"""``kgroup describe``: what a group is doing now: state, generation or epochs, members, partitions, lag."""
+"""``kgroup describe``: the current state of a group: generation or epochs, members, partitions, lag."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _DEFAULT_BUDGET = "1s"
 
 @dataclass(frozen=True, slots=True)
 class DescribeView:
-    """What of a group is shown, and how long its generation may be searched for."""
+    """The part of a group that is shown, and the limits of the search for its generation."""
 
     members: Annotated[bool, typer.Option("--members", rich_help_panel=WHAT, help="Only the members.")] = False
     offsets: Annotated[
@@ -67,7 +67,7 @@ class DescribeView:
 
     @property
     def part(self) -> DescribePart:
-        """The part that was asked for. Raises UsageError where two were."""
+        """The part that was requested. Raises UsageError for two parts."""
         asked = [
             part for part in (DescribePart.MEMBERS, DescribePart.OFFSETS, DescribePart.STATE) if getattr(self, part)
         ]
@@ -78,13 +78,13 @@ class DescribeView:
     def want(self, output: Format) -> Want:
         """What has to be read to show it."""
         offsets = self.part in (DescribePart.PAGE, DescribePart.OFFSETS) or output in (Format.JSON, Format.YAML)
-        # A flat table of partitions or members has no column for it.
+        # CSV of partitions or members has no column for the generation.
         dated = not self.no_generation and not (output is Format.CSV and self.part is not DescribePart.STATE)
         budget = parse_duration(self.generation_budget, "--generation-budget") if dated else 0
         return Want(offsets=offsets, logs=offsets, generation_budget_s=budget)
 
     def judges(self, output: Format) -> bool:
-        """Whether what is shown has a place for a verdict."""
+        """Whether the output has a place for a verdict."""
         if output in (Format.JSON, Format.YAML):
             return True
         return self.part is DescribePart.PAGE and output in (Format.TABLE, Format.WIDE, Format.MARKDOWN)
@@ -118,14 +118,14 @@ def describe(
 
 
 def _reading(run: Invocation, view: DescribeView) -> Want:
-    """What is read with the groups; where a verdict is made, the log is read for that, and once."""
+    """What to read with the groups. For a verdict the log is read anyway, so it is not searched here."""
     want = view.want(run.format)
     return replace(want, generation_budget_s=0) if view.judges(run.format) else want
 
 
 def _from_log(run: Invocation, which: Selection, view: DescribeView, source: FromLog) -> Outcomes:
-    """The groups as ``__consumer_offsets`` tells them: a page each for people, all at once otherwise."""
-    # Imported here: few look at a group this way.
+    """The groups according to ``__consumer_offsets``: one page each for people, otherwise all at once."""
+    # Imported here: rarely used.
     from kgroup.groups.state_from_log import log_line
     from kgroup.queries.from_log import check_bounds, logged_snapshot
 
@@ -159,14 +159,14 @@ def _from_log(run: Invocation, which: Selection, view: DescribeView, source: Fro
 def _once(run: Invocation, which: Selection, view: DescribeView) -> Outcomes:
     want = _reading(run, view)
     with Cluster(run.settings) as cluster:
-        # Many rows are written as they come; what is asked once for all groups is not asked in parts.
+        # CSV is written in batches. Otherwise the requests that cover all groups are sent once, not per batch.
         at_a_time = _GROUPS_AT_A_TIME if run.format is Format.CSV and want.offsets else None
         yield from _outcomes(run, view, cluster, snapshots(run, cluster, which, want, at_a_time), _Kept())
 
 
 @contextmanager
 def _opened(run: Invocation, which: Selection, view: DescribeView) -> Iterator[Look]:
-    # Imported here: who looks once has nothing to remember.
+    # Imported here: only --watch needs a cache.
     from kgroup.queries.lag_cache import LagCache
 
     want, kept = _reading(run, view), _Kept(LagCache())
@@ -177,7 +177,7 @@ def _opened(run: Invocation, which: Selection, view: DescribeView) -> Iterator[L
 def _outcomes(
     run: Invocation, view: DescribeView, cluster: Cluster, found: Iterable[Snapshot], kept: _Kept
 ) -> Outcomes:
-    """One outcome for each batch of groups; for people, one for each group, worst first."""
+    """One outcome per batch of groups; for people one per group, the largest lag first."""
     something = False
     said: set[str] = set()
     for snapshot in found:
@@ -215,7 +215,7 @@ def _outcomes(
 def _owed(
     run: Invocation, view: DescribeView, cluster: Cluster, groups: Sequence[Group], kept: _Kept
 ) -> PendingCatchups:
-    """What catch-ups owe, where it is shown at all."""
+    """The pending catch-ups, if they are shown at all."""
     if run.format not in (Format.JSON, Format.YAML) and view.part not in (DescribePart.PAGE, DescribePart.OFFSETS):
         return PendingCatchups()
     return kept.owed.read(run, cluster, groups, on_page=view.part is DescribePart.PAGE)
@@ -223,7 +223,7 @@ def _owed(
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """What one look leaves for the next, under ``--watch``; ``memory`` is None for a single look."""
+    """What one refresh of ``--watch`` keeps for the next; ``memory`` is None without ``--watch``."""
 
     memory: LagCache | None = None
     owed: PendingCatchupsCache = field(default_factory=PendingCatchupsCache)

@@ -1,4 +1,4 @@
-"""``kgroup doctor``: what is wrong with groups or the cluster, how it is seen, what to do."""
+"""``kgroup doctor``: what is wrong with groups or the cluster, the evidence, and the remedy."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _OWN = "kgroup "
 
 @dataclass(frozen=True, slots=True)
 class Looking:
-    """What is looked at, how far back, and what fails."""
+    """What is checked, how far back, and what makes the check fail."""
 
     cluster: Annotated[
         bool, typer.Option("--cluster", rich_help_panel=WHAT, help="Only what concerns every group, no group.")
@@ -71,7 +71,7 @@ class Looking:
 
     @property
     def severity(self) -> Severity | None:
-        """From which severity on the check fails. Raises UsageError."""
+        """The lowest severity that fails the check, None if none does. Raises UsageError."""
         if self.fail_on is None:
             return None
         if self.fail_on not in tuple(Severity):
@@ -80,7 +80,7 @@ class Looking:
 
     @property
     def depth(self) -> ScanDepth:
-        """How far back. Raises UsageError."""
+        """How far back to read, and for how long. Raises UsageError."""
         since_s = parse_duration(self.since or _SINCE, "--since")
         budget_s = parse_duration(self.log_budget or _BUDGET, "--log-budget")
         return ScanDepth(round((utc_now().timestamp() - since_s) * 1000), budget_s)
@@ -131,7 +131,7 @@ def doctor(
     for line in decision.lines:
         run.reporter.warn(f"FAILED  {line}")
     if not diagnoses and not errors:
-        if fail_on is not None:  # a typo in --topic must not be a check that always holds
+        if fail_on is not None:  # a typo in --topic must not make a check that always holds
             raise NotFound("no group is chosen, so nothing was checked", hint="kgroup list")
         run.reporter.note("no group is chosen: nothing to do")
     finished = [_finished(run, diagnosis) for diagnosis in diagnoses]
@@ -149,7 +149,7 @@ def _explained(which: Selection, looking: Looking, rule: str | None, *, rules: b
 
 
 def _found(run: Invocation, cluster: Cluster, which: Selection) -> Snapshot:
-    """All chosen groups in one; notes are said."""
+    """All chosen groups in one snapshot; notes are reported."""
     parts = list(snapshots(run, cluster, which, _WANT))
     for note in dict.fromkeys(note for part in parts for note in part.notes):
         run.reporter.note(note)
@@ -159,12 +159,12 @@ def _found(run: Invocation, cluster: Cluster, which: Selection) -> Snapshot:
 
 
 def _failures(errors: Sequence[RowError]) -> tuple[RowError, ...]:
-    """Without topics that do not exist any more: that is a finding."""
+    """Leave out unknown topics and pending transactions: those are findings."""
     return tuple(error for error in errors if error.code not in ("unknown-topic", "pending-transaction"))
 
 
 def _consumers(run: Invocation, found: Snapshot) -> Snapshot:
-    """Without the groups of other frameworks, whose members and offsets follow rules of their own."""
+    """Leave out the groups of other frameworks: their members and offsets follow other rules."""
     others = [group for group in found.groups if not is_of_consumers(group.protocol_type)]
     if others:
         kinds = ", ".join(sorted({group.protocol_type or "" for group in others}))
@@ -173,7 +173,7 @@ def _consumers(run: Invocation, found: Snapshot) -> Snapshot:
 
 
 def _finished(run: Invocation, diagnosis: Diagnosis) -> Diagnosis:
-    """With commands that reach this cluster as they stand."""
+    """The diagnosis with commands that reach this cluster when they are pasted."""
     return replace(diagnosis, findings=tuple(_with_connection(run, finding) for finding in diagnosis.findings))
 
 

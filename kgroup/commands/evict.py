@@ -1,4 +1,4 @@
-"""``kgroup evict``: remove members from a group: static ones that left without leaving, or stuck ones."""
+"""``kgroup evict``: remove members from a group: static ones that stopped without leaving, or stuck ones."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """A member that is to go; ``removed`` is None before it was tried, ``error`` why it could not be."""
+    """A member to remove; ``removed`` is None before the attempt, ``error`` is why it failed."""
 
     group: str
     member: Member
@@ -66,7 +66,7 @@ class Eviction:
 
     @property
     def leaver(self) -> Leaver:
-        """How the coordinator is told: an instance id names one member for good, so it goes first."""
+        """How LeaveGroup names the member: by its instance id if it has one, because that does not change."""
         member = self.member
         return Leaver(None if member.instance_id is not None else member.member_id, member.instance_id)
 
@@ -85,7 +85,7 @@ class Eviction:
 
     @property
     def record(self) -> tuple[str | int | None, ...]:
-        """Its row in csv."""
+        """Its row for CSV."""
         document = self.document()
         removed = None if self.removed is None else str(self.removed).lower()
         return (*(document[name] for name in _HEADER[:6]), removed, self.error.code if self.error else None)
@@ -155,7 +155,7 @@ def evict(
 
 
 def _survivors(cluster: ChangingCluster, group: str) -> Group | KgroupError | None:
-    """The group after it, None where there is none any more, or why it could not be looked at."""
+    """The group afterwards, None if it no longer exists, or the error if it could not be read."""
     try:
         snapshot = cluster.describe([group], COMMITS)
     except KgroupError as error:
@@ -167,12 +167,12 @@ def _survivors(cluster: ChangingCluster, group: str) -> Group | KgroupError | No
 
 
 def _unseen(cluster: ChangingCluster, errors: tuple[RowError, ...]) -> Outcome:
-    """The group could not be read at all; the errors say why."""
+    """The outcome if the group could not be read; the errors say why."""
     return Outcome((), lambda: Screen(()), lambda: Records(_HEADER, []), cluster.ref, errors)
 
 
 def _plan(group: Group, instances: Sequence[str], members: Sequence[str]) -> tuple[Eviction, ...]:
-    """The members that are meant. Raises NotFound for an id that no member has, NotAuthorized where none is seen."""
+    """The members to remove. Raises NotFound for an unknown id, NotAuthorized if members may not be seen."""
     if group.members is None:
         raise NotAuthorized(f"the members of {group.name} may not be seen", hint="it takes DESCRIBE on the Group")
     there = {m.instance_id: m for m in group.members if m.instance_id is not None}
@@ -205,7 +205,7 @@ def _refusal(run: Invocation, group: Group, plan: Sequence[Eviction], how: Execu
 def _executed(
     run: Invocation, cluster: ChangingCluster, how: Execution, group: Group, plan: tuple[Eviction, ...]
 ) -> tuple[tuple[Eviction, ...], ExitCode | None]:
-    """What came of it, and the exit code of the signal that arrived meanwhile, None where none did."""
+    """The members with their results, and the exit code of a signal that arrived meanwhile, else None."""
     doing = ChangeContext("evict", f"{group.name}, {', '.join(str(eviction.leaver) for eviction in plan[:3])}")
     with journaling(run) as journal, put_off() as pending:
         assert journal
@@ -219,7 +219,7 @@ def _executed(
     ended = []
     for eviction in plan:
         error = results[eviction.leaver]
-        if isinstance(error, Unreachable):  # the request may have been carried out, or will be
+        if isinstance(error, Unreachable):  # it may have been executed, or may still be
             error = Unreachable(
                 f"it is unknown whether {eviction.leaver} was removed: {error.message}",
                 code=UNKNOWN,
@@ -298,7 +298,7 @@ def _headline(evictions: Sequence[Eviction]) -> str:
 
 
 def _left(before: Group, evictions: Sequence[Eviction], after: Group | KgroupError | None) -> str:
-    """What the group is right after it, and who has come back already."""
+    """The group's state right after the eviction, and the members that are back already."""
     if isinstance(after, KgroupError):
         return f"What {before.name} is now could not be looked at: {after.message}."
     if after is None or not after.members:

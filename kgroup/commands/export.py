@@ -58,7 +58,7 @@ def export(run: Invocation, which: Selection, when: AsOf, source: FromLog) -> Ou
         yield from _from_log(run, which, when, source)
         return
     one = names_only(which) and len(names_of(which)) == 1
-    # Many rows are written as they come; a screen or a document is one piece.
+    # Rows are written in batches; a screen or a document is one piece.
     at_a_time = _GROUPS_AT_A_TIME if run.format in (Format.KCG, Format.CSV) else None
     notes = _Notes(run)
     with Cluster(run.settings) as cluster:
@@ -74,8 +74,8 @@ def export(run: Invocation, which: Selection, when: AsOf, source: FromLog) -> Ou
 
 
 def _from_log(run: Invocation, which: Selection, when: AsOf, source: FromLog) -> Outcomes:
-    """The same out of ``__consumer_offsets``, all groups at once."""
-    # Imported here: few export groups this way.
+    """The same from ``__consumer_offsets``, all groups at once."""
+    # Imported here: rarely used.
     from kgroup.queries.clock_check import warn_of_clocks
     from kgroup.queries.from_log import check_bounds, choose_logged, moment_of, say_open, stood_at, without_stale
 
@@ -97,7 +97,7 @@ def _from_log(run: Invocation, which: Selection, when: AsOf, source: FromLog) ->
 
 
 class _Notes:
-    """What the file will not show, said on stderr: at once where it is about rights, else when all is written."""
+    """Notes on stderr about what the file does not show: notes on rights at once, the others at the end."""
 
     def __init__(self, run: Invocation) -> None:
         self._run = run
@@ -108,7 +108,7 @@ class _Notes:
         self._rich = 0
 
     def take(self, snapshot: Snapshot, groups: Sequence[GroupOffsets]) -> None:
-        """Note what is in one snapshot."""
+        """Collect the notes of one snapshot."""
         for note in snapshot.notes:
             if note not in self._said:
                 self._said.add(note)
@@ -119,7 +119,7 @@ class _Notes:
         self._rich += sum(_carries_more(commit) for group in groups for _, _, commit in group.offsets)
 
     def say_last(self) -> None:
-        """Say what is known only in the end."""
+        """Report what is known only at the end."""
         reporter = self._run.reporter
         if not self._groups and not self._failed:
             reporter.note("no group is chosen: nothing to export")
@@ -139,7 +139,7 @@ def _carries_more(commit: Commit | None) -> bool:
 
 
 def _exported(snapshot: Snapshot, topics: Sequence[str] | None) -> tuple[GroupOffsets, ...]:
-    """What is known of each group's commits; a group whose offsets could not be read must not look empty."""
+    """The known commits of each group, without groups whose offsets could not be read: they must not look empty."""
     failed = {error.group for error in snapshot.errors if error.topic is None}
     groups = (_offsets(group, topics) for group in snapshot.groups)
     return tuple(group for group in groups if group.offsets or group.group not in failed)
@@ -148,7 +148,7 @@ def _exported(snapshot: Snapshot, topics: Sequence[str] | None) -> tuple[GroupOf
 def _offsets(group: Group, topics: Sequence[str] | None) -> GroupOffsets:
     rows = tuple((p.topic, p.partition, p.commit) for p in group.partitions if p.commit)
     wanted = rows if not topics else tuple(row for row in rows if row[0] in topics)
-    # A topic that is named may be described, else it was refused: nothing of it is hidden.
+    # A named topic without DESCRIBE was refused before, so no commits on it are hidden.
     hidden = () if topics else group.hidden_commits
     return GroupOffsets(group.name, group.type, group.state, wanted, hidden_commits=hidden)
 
@@ -174,7 +174,7 @@ def _has_nul(row: Iterable[str | int | None]) -> bool:
 
 
 def _unwritable(row: _Row, output: Format) -> RowError:
-    """A file with a NUL is no text for whoever reads it, kgroup and Kafka's tool among them."""
+    """The error for a row with a NUL: neither kgroup nor Kafka's tool could read such a file as text."""
     group, topic, partition = str(row[0]), str(row[1]), int(row[2] or 0)
     what = "its group id" if "\0" in group else "its metadata"
     return RowError(

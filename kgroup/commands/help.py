@@ -1,4 +1,4 @@
-"""``kgroup help TOPIC``: what does not belong to one verb alone."""
+"""``kgroup help TOPIC``: help that is not about one verb alone."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class HistoryFilter(Groups):
     ] = None
 
     def selection(self, topics: Sequence[TopicChoice]) -> Selection:
-        """The same as other verbs have it."""
+        """The same as the Selection of other verbs."""
         kept = {field.name: getattr(self, field.name) for field in fields(Groups)}
         return Selection(**kept, topic=[choice.topic for choice in topics] or None, expect=self.expect)
 
@@ -87,7 +87,7 @@ class HistorySpan:
     ] = "10s"
 
     def wish(self, topics: Sequence[TopicChoice], *, commits: bool) -> HistoryRequest:
-        """What is to be read. Raises UsageError."""
+        """What to read. Raises UsageError."""
         now = utc_now()
         since_ms = _moment(self.since, now, "--since")
         until_ms = None if self.until is None else _moment(self.until, now, "--until")
@@ -103,7 +103,7 @@ class HistorySpan:
 
 @dataclass(frozen=True, slots=True)
 class HistoryView:
-    """What of it is shown."""
+    """Which parts of a history are shown."""
 
     commits: Annotated[
         bool,
@@ -173,7 +173,7 @@ def history(run: Invocation, which: HistoryFilter, span: HistorySpan, view: Hist
 
 
 def _unknown(listed: Sequence[ListedGroup], cluster: Cluster, missing: Sequence[str], *, all_of_them: bool) -> RowError:
-    """Neither the coordinator nor the log knows these. Raises where there is nothing else to show."""
+    """The error for names that neither the coordinator nor the log knows; raised if they are all there is."""
     error = unknown_groups(missing, listed, cluster.ref.label)
     if all_of_them:
         raise error
@@ -181,7 +181,7 @@ def _unknown(listed: Sequence[ListedGroup], cluster: Cluster, missing: Sequence[
 
 
 def _not_found(name: str, why: str) -> RowError:
-    """It may be in what was not read: a group that was deleted."""
+    """The error for a name that may be a deleted group, in the part of the log that was not read."""
     return RowError(
         LOG_INCOMPLETE,
         f"no coordinator knows it, and {OFFSETS_TOPIC} was not read to its start: {why}",
@@ -217,7 +217,7 @@ def _chosen_by(topics: Sequence[TopicChoice]) -> Callable[[str, int], bool]:
 def _states(
     run: Invocation, cluster: Cluster, selection: Selection
 ) -> tuple[dict[str, str | None], tuple[RowError, ...]]:
-    """The state of each chosen group; None: the coordinator knows none of that name, but the log may."""
+    """The state of each chosen group; None if the coordinator does not know the name, but the log may."""
     if names_only(selection) and not selection.topic:
         names = names_of(selection)
         snapshot = cluster.describe(names, STATE_ONLY)
@@ -237,7 +237,7 @@ def _states(
 
 
 def _note_bounds(run: Invocation, found: Sequence[GroupHistory]) -> None:
-    """A page says by itself how far the log was read; rows do not."""
+    """In CSV output, note how far the log was read; pages show that themselves."""
     if run.format is Format.CSV:
         for stopped in dict.fromkeys(one.reach.stopped for one in found if one.reach.stopped):
             run.reporter.note(f"the log was not read as far back as was asked for: {stopped} (--log-budget)")
@@ -251,7 +251,7 @@ def _pages(
     found: Sequence[GroupHistory],
     errors: tuple[RowError, ...],
 ) -> Outcomes:
-    """For people an outcome for each group, the most restless first; those that were not named and did nothing last."""
+    """For people one outcome per group, the most active first; unnamed groups without events share the last one."""
     if run.format not in _PAGES:
         whole = outcome(found, cluster.ref, errors, verbose=view.verbose, limit=view.limit)
         yield replace(whole, going_on=view.follow and run.format is Format.JSON)
@@ -271,7 +271,7 @@ def _jumped(one: GroupHistory) -> bool:
 
 
 def _follow(run: Invocation, cluster: Cluster, histories: Histories, found: Sequence[GroupHistory]) -> Outcomes:
-    """What happens from now on, until ctrl-C; a cluster that does not answer for a while is waited for."""
+    """What happens from now on, until ctrl-C; if the cluster does not answer, it is asked again."""
     told = {one.group: FollowCursor(one) for one in found}
     failing = False
     while True:

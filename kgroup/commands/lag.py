@@ -1,4 +1,4 @@
-"""``kgroup lag``: how far groups are behind, in records and in time, whether that gets better, and as a check."""
+"""``kgroup lag``: the lag of groups in records and in time, its trend, and checks of it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _WITHOUT_VIOLATIONS = (Format.CSV, Format.PROMETHEUS)
 
 @dataclass(frozen=True, slots=True)
 class Measuring:
-    """What is measured, and which rows are shown in what order."""
+    """What is measured, and which rows are shown in which order."""
 
     by: Annotated[
         RowLevel | None,
@@ -105,7 +105,7 @@ class Measuring:
     ] = None
 
     def ask(self, *, alone: bool) -> Ask:
-        """What has to be read. Raises UsageError for what is no duration."""
+        """What has to be read. Raises UsageError if the budget is not a duration."""
         budget_s = parse_duration(self.log_budget, "--log-budget")
         return Ask(
             log_budget_s=budget_s,
@@ -119,7 +119,7 @@ class Measuring:
 
 @dataclass(frozen=True, slots=True)
 class Checks:
-    """What must hold; each row that breaks it is a line, and the exit code is 8."""
+    """The bounds; each row that violates one is reported, and the exit code is 8."""
 
     max_lag: Annotated[
         int | None,
@@ -145,7 +145,7 @@ class Checks:
     ] = None
 
     def bounds(self, measuring: Measuring) -> LagBounds:
-        """The same, parsed. Raises UsageError."""
+        """The bounds, parsed. Raises UsageError."""
         if self.max_lag_time is not None and measuring.no_time:
             raise UsageError("--max-lag-time and --no-time: one of them", hint="the age is read from the records")
         return LagBounds(
@@ -192,7 +192,7 @@ def _check_file(run: Invocation, measuring: Measuring) -> None:
 
 @contextmanager
 def _opened(run: Invocation, looking: _Looking) -> Iterator[Look]:
-    # Imported here: who looks once has nothing to remember.
+    # Imported here: only --watch needs a cache.
     from kgroup.queries.lag_cache import LagCache
 
     looking.memory = LagCache()
@@ -203,7 +203,7 @@ def _opened(run: Invocation, looking: _Looking) -> Iterator[Look]:
 
 @dataclass(slots=True)
 class _Looking:
-    """What is looked at, and what the last looks leave for the next, for ``--watch``."""
+    """What is measured, and what a refresh of ``--watch`` keeps for the next one."""
 
     which: Selection
     measuring: Measuring
@@ -213,21 +213,21 @@ class _Looking:
     owed: PendingCatchupsCache = field(default_factory=PendingCatchupsCache)
 
     def compare_clocks(self, run: Invocation, cluster: Cluster) -> None:
-        """Warn where ages would be wrong, unless none is shown."""
+        """Warn if clocks would make ages wrong, unless no age is shown."""
         if not self.measuring.no_time:
             warn_of_clocks(run.reporter, cluster)
 
     def look(self, run: Invocation, cluster: Cluster) -> Outcome:
-        """The chosen groups as they are now."""
+        """Measure the chosen groups as they are now."""
         alone = names_only(self.which) and len(names_of(self.which)) == 1
         ask = self.measuring.ask(alone=alone and run.format in _WITH_VERDICT)
-        # Topics that are named may be described, else they were refused: only their commits count then.
+        # A named topic without DESCRIBE was refused before; with named topics only their commits count.
         want = replace(_WANT, hidden_budget_s=0) if self.which.topic else _WANT
         snapshot = _joined(run, list(snapshots(run, cluster, self.which, want)))
         groups = [_of_topics(group, self.which.topic) for group in snapshot.groups]
         read = read_evidence(cluster, groups, ask, utc_ms(), self.memory) if groups else {}
         if not groups and not snapshot.errors:
-            if self.bounds.is_set:  # a typo in --topic must not be a check that always holds
+            if self.bounds.is_set:  # a typo in --topic must not make a check that always holds
                 raise NotFound("no group is chosen, so nothing was checked", hint="kgroup list")
             run.reporter.note("no group is chosen: nothing to do")
         _note_unread(run, read)
@@ -242,7 +242,7 @@ class _Looking:
         if run.format in _WITHOUT_VIOLATIONS:
             for violation in violations:
                 run.reporter.warn(f"FAILED  {violation}")
-        # A group that was released shows no lag; what is owed to it is unread all the same.
+        # A released group shows no lag, but its pending records are still unread.
         owed = self.owed.read(run, cluster, groups, on_page=ask.surroundings) if groups else PendingCatchups()
         owed.note(run, (report.group for report in reports))
         verdicts = _verdicts(groups, by_name, read) if ask.surroundings else {}
@@ -257,7 +257,7 @@ class _Looking:
         if not self.bounds.is_set or not reports:
             return ()
         level = self.measuring.by or RowLevel.GROUP
-        # A group without a partition is a row all the same: what has nothing to show must not pass unseen.
+        # A group without partitions is checked as a row too: it must not pass unnoticed.
         rows = [row for report in reports for row in rows_of([report], level) or [report.total]]
         found = check(rows, self.bounds, reports[0].now_ms)
         said = {violation.subject for violation in found}
@@ -275,14 +275,14 @@ def _joined(run: Invocation, found: Sequence[Snapshot]) -> Snapshot:
 
 
 def _of_topics(group: Group, topics: Sequence[str] | None) -> Group:
-    """The group with the partitions of these topics alone: another topic's lag would hide what was asked for."""
+    """The group with only the partitions of these topics: the lag of other topics would hide theirs."""
     if not topics:
         return group
     return replace(group, partitions=tuple(p for p in group.partitions if p.topic in topics))
 
 
 def _note_unread(run: Invocation, read: dict[str, Read]) -> None:
-    """Whose commits could not be read, or not as far back as they should, in a line each."""
+    """Note the groups whose commits were not read, and those not read far enough back, in one line each."""
     for reasons, what in (
         ({name: each.unread for name, each in read.items() if each.unread}, "status and rates are unknown"),
         ({name: each.stopped for name, each in read.items() if each.stopped}, "commits were not read an hour back"),
@@ -293,7 +293,7 @@ def _note_unread(run: Invocation, read: dict[str, Read]) -> None:
 
 
 def _verdicts(groups: Sequence[Group], reports: dict[str, GroupLag], read: dict[str, Read]) -> dict[str, GroupVerdict]:
-    # Imported here: many groups have none.
+    # Imported here: with many groups there are no verdicts.
     from kgroup.groups.verdict.group import verdict
 
     return {group.name: verdict(group, read[group.name].evidence, reports[group.name]) for group in groups}
@@ -301,13 +301,13 @@ def _verdicts(groups: Sequence[Group], reports: dict[str, GroupLag], read: dict[
 
 def _exported(path: str | None, reports: Sequence[GroupLag], cluster: ClusterRef, made: Outcome) -> Exported:
     def metrics() -> tuple[Metric, ...]:
-        # Imported here: nobody else writes them.
+        # Imported here: only -o prometheus needs it.
         from kgroup.output.pages.lag_metrics import lag_metrics, last_success_ms
 
         whole = not made.errors and not any(report.total.hidden for report in reports)
         succeeded_ms = round(made.at.timestamp() * 1000) if whole else None
         if succeeded_ms is None and path is not None:
-            # The last success is still the last: without it, an alert on its age would have nothing to compare.
+            # Keep the previous time of success: without it, an alert on its age would have nothing to compare.
             with suppress(OSError):
                 succeeded_ms = last_success_ms(Path(path).read_text(encoding="utf-8", errors="replace"))
         return lag_metrics(reports, cluster.context or cluster.cluster_id or cluster.label, succeeded_ms)

@@ -1,4 +1,4 @@
-"""``kgroup list``: every group the cluster knows, of every kind."""
+"""``kgroup list``: every group that the cluster knows, of every type."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _HEADER = ("group", "type", "state", "protocol_type", "coordinator", "members")
 
 @dataclass(frozen=True, slots=True)
 class Keeper:
-    """Whose groups are listed."""
+    """The broker whose groups are listed."""
 
     coordinator: Annotated[
         int | None,
@@ -54,7 +54,7 @@ class Keeper:
 
 @dataclass(frozen=True, slots=True)
 class ListRow:
-    """A group of the list; ``at_ms`` is the time of its newest record where it was read out of the log, else None."""
+    """A listed group; ``at_ms`` is the time of its newest record if it was read from the log, else None."""
 
     group: ListedGroup
     at_ms: int | None = None
@@ -92,12 +92,12 @@ def list_(run: Invocation, which: Selection, keeper: Keeper, source: FromLog) ->
             kept = tuple(group for group in kept if group.coordinator and group.coordinator.id == keeper.coordinator)
         check_expected(which, len(kept))
         groups, failed = cluster.member_counts(kept)
-        # Members that may not be seen are found out twice: when a topic's groups are chosen, and when they are counted.
+        # Both steps may report the same missing right: choosing a topic's groups, and counting members.
         return _outcome([ListRow(group) for group in groups], cluster, tuple(dict.fromkeys(chosen.errors + failed)))
 
 
 def _from_log(run: Invocation, which: Selection, broker: int | None, source: FromLog) -> Outcome:
-    # Imported here: few list groups this way.
+    # Imported here: rarely used.
     from kgroup.queries.from_log import check_bounds, choose_logged, coordinators_of, kept_by, listed_group
 
     check_bounds(source, reads=source.from_log)

@@ -1,4 +1,4 @@
-"""``kgroup migrate``: groups to the consumer protocol (KIP-848), or back to the classic one."""
+"""``kgroup migrate``: convert groups to the consumer protocol (KIP-848), or back to the classic one."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class TargetProtocol(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ApplicationOptions:
-    """What the application uses, and what its own configuration becomes."""
+    """The clients that the application uses, and how its configuration has to change."""
 
     client: Annotated[
         list[str] | None,
@@ -91,7 +91,7 @@ class ApplicationOptions:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """Where the groups are to go."""
+    """The target protocol, and the group's own timeouts."""
 
     protocol: Annotated[
         TargetProtocol,
@@ -117,7 +117,7 @@ class Goal:
     ] = None
 
     def wanted(self, how: Change) -> MigrationRequest:
-        """The same in ms. Raises UsageError for what has no meaning."""
+        """The request, in ms. Raises UsageError for values that make no sense."""
         given = {"--session-timeout": self.session_timeout, "--heartbeat-interval": self.heartbeat_interval}
         said = {option: parse_duration(text, option) for option, text in given.items() if text is not None}
         for option, seconds in said.items():
@@ -186,7 +186,7 @@ def migrate(
     )
     with ChangingCluster(run.settings) as cluster:
         migration = migration_of(run, cluster, how, groups, intention)
-        # Written before anything is changed: what becomes of the groups must not be hidden by a full disk.
+        # Written before anything is changed: a full disk must not hide the result of the migration.
         config = configuration.rewritten(migration.of_judged[0]) if configuration and migration.judged else None
         subject = about(migration.judged, [item.kind for item in migration.of_judged], wanted.target)
         hindered = "it can't be converted now"
@@ -234,14 +234,14 @@ def _outcome(
     if rows and not result.plan.size and not result.errors:
         made = replace(made, screen=lambda: nothing_to_do(rows, subject, shown))
     if made.decided in _UNSEEN and any(row.readiness.verdict is ReadinessResult.DONE for row in rows):
-        made = replace(made, decided=ExitCode.PARTLY)  # what could be looked at is there already
+        made = replace(made, decided=ExitCode.PARTLY)  # groups that could be read are migrated already
     return with_rows(made, rows, lambda: Records(HEADER, [record(row) for row in rows]))
 
 
 def _facts(
     rows: Sequence[Migrated], clients: Clients, wanted: MigrationRequest, rules: MigrationRules
 ) -> tuple[str, ...]:
-    """What is to be known of groups that can move: which clients are needed, which defects their brokers have."""
+    """What to know about groups that can move: the client versions they need, and defects of their brokers."""
     fit = [row for row in rows if row.readiness.verdict in (ReadinessResult.READY, ReadinessResult.WARNING)]
     if not fit:
         return ()
@@ -255,7 +255,7 @@ def _facts(
 
 
 def _ready_only(run: Invocation, rows: Sequence[Migrated]) -> str | None:
-    """The command that converts what can be converted at once, where something else is in the way of the others."""
+    """The command that converts only the ready groups, if others are not ready; else None."""
     count = ready_now(rows)
     hindered = sum(row.readiness.verdict is not ReadinessResult.DONE for row in rows) - count
     if not (count and hindered) or "--only" in run.options:
@@ -265,7 +265,7 @@ def _ready_only(run: Invocation, rows: Sequence[Migrated]) -> str | None:
 
 
 def _again(typed: Sequence[str]) -> list[str]:
-    """What was typed, without ``--write``: that file is there by now, and is not overwritten."""
+    """The typed command without ``--write``: that file exists now, and is not overwritten."""
     words = [word for word in typed if not word.startswith("--write=")]
     at = words.index("--write") if "--write" in words else len(words)
     return words[:at] + words[at + 2 :]
@@ -277,7 +277,7 @@ def _some_names(rows: Sequence[Migrated]) -> tuple[str, ...]:
 
 
 def _check_watching(how: Change, goal: Goal, application: ApplicationOptions, only: str | None) -> None:
-    """Refuse what has no meaning beside ``--watch``: a setting is never ignored."""
+    """Refuse options that have no meaning with ``--watch``: no option is silently ignored."""
     given = {
         "--execute": how.execute,
         "--wait-empty": how.wait_empty,
@@ -295,7 +295,7 @@ def _check_watching(how: Change, goal: Goal, application: ApplicationOptions, on
 
 
 def _refuse_unavailable(cluster: ChangingCluster, groups: Sequence[Group], wanted: MigrationRequest) -> None:
-    """Raise Refused [blocked] where the brokers do not speak the protocol: the rollout can never come."""
+    """Raise Refused [blocked] if the brokers do not support the protocol: the rollout could never finish."""
     facts = cluster.broker_facts({group.coordinator.id for group in groups if group.coordinator})
     rules = load_rules()
     for group in groups:
@@ -308,7 +308,7 @@ def _refuse_unavailable(cluster: ChangingCluster, groups: Sequence[Group], wante
 
 
 def _watched(run: Invocation, groups: Groups, how: Change, wanted: MigrationRequest) -> Outcome:
-    """Follow a rollout; nothing is changed."""
+    """Follow a rollout without changing anything."""
     within_s = parse_duration(how.within, "--within") if how.within is not None else None
     with ChangingCluster(run.settings) as cluster:
         chosen = choose(run, cluster, groups).chosen.groups

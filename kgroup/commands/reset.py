@@ -1,4 +1,4 @@
-"""``kgroup reset``: move committed offsets: old and new are shown first, and nothing is done without --execute."""
+"""``kgroup reset``: move committed offsets; the plan is shown first, and only --execute changes anything."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ WHERE = "Where to"
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Where the offsets go; one of these."""
+    """Where the offsets go: exactly one of these."""
 
     to_earliest: Annotated[bool, typer.Option("--to-earliest", rich_help_panel=WHERE, help="To the log start.")] = False
     to_latest: Annotated[bool, typer.Option("--to-latest", rich_help_panel=WHERE, help="To the log end.")] = False
@@ -108,7 +108,7 @@ class Where:
     ] = None
 
     def scenario(self) -> ResetScenario | None:
-        """Where to, None where a file or a group is to say it. Raises UsageError unless just one was said."""
+        """The target; None if none is given, or if a file or a group defines it. Raises UsageError for several."""
         given = {
             "--to-earliest": self.to_earliest,
             "--to-latest": self.to_latest,
@@ -220,7 +220,7 @@ def reset(
 
 
 def _without_offsets(plan: ChangePlan, named: Collection[str]) -> list[Refusal]:
-    """A refusal for each named group of a framework that has nothing to be moved, such as Connect's workers."""
+    """A refusal for each named group of a framework without offsets to move, such as Connect's workers."""
     concerned = {*plan.concerned, *(group.name for group in plan.groups if committed(group))}
     idle = (group for group in plan.groups if group.name in named and group.name not in concerned)
     owned = ((group.name, foreign_owner(group)) for group in idle)
@@ -228,7 +228,7 @@ def _without_offsets(plan: ChangePlan, named: Collection[str]) -> list[Refusal]:
 
 
 def _checked(where: Where, which: PartitionSelection) -> ResetRequest:
-    """Raise UsageError for what has no meaning, before the cluster is asked."""
+    """The request. Raises UsageError for options that make no sense, before the cluster is asked."""
     scenario = where.scenario()
     topics = parse_topics(which.topic) if which.topic else None
     check_topics(choice.topic for choice in topics or ())
@@ -300,7 +300,7 @@ def _nothing(request: ResetRequest) -> str:
 
 
 def _preview(run: Invocation, result: Result, target: str | None) -> tuple[Block, ...]:
-    """The few records that are skipped, to be looked at."""
+    """The skipped records, if they are few enough to show."""
     ranges = result.plan.skipped_ranges
     few = preview(run.settings, ranges) if ranges else None
     if not few:

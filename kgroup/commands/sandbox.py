@@ -1,4 +1,4 @@
-"""``kgroup sandbox``: a real Kafka on this machine, started, shown, stopped, and crashed on for a demo."""
+"""``kgroup sandbox``: a real Kafka on this machine: start, status, stop, and a demo of a crash."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _STYLES: Mapping[ProcessState, Style] = {
 
 @dataclass(frozen=True, slots=True)
 class SandboxOptions:
-    """What to start. None: as the sandbox was before, else the default."""
+    """What to start. None means as the sandbox was before, else the default."""
 
     brokers: Annotated[int | None, typer.Option("--brokers", metavar="1|3", help="How many brokers; 1 by default.")] = (
         None
@@ -151,7 +151,7 @@ SUBCOMMANDS = (up, status, down, demo)
 
 
 def _properties(assignments: list[str] | None) -> dict[str, str] | None:
-    """``KEY=VALUE`` words as a mapping, None where none were given."""
+    """``KEY=VALUE`` words as a mapping, None if there are none."""
     if assignments is None:
         return None
     pairs = [word.partition("=") for word in assignments]

@@ -1,4 +1,4 @@
-"""``kgroup simulate``: what a change of members, partitions or assignor would do to a group."""
+"""``kgroup simulate``: the effect of a change of members, partitions or assignor on a group."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _LOG_BACK_MS = 24 * 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """What is done to the group, and what is assumed."""
+    """The changes to simulate, and the assumptions."""
 
     add: Annotated[
         int | None,
@@ -139,7 +139,7 @@ class WhatIf:
     ] = None
 
     def change(self) -> GroupChange:
-        """What is done, as far as the command line tells. Raises UsageError."""
+        """The changes, as far as the command line defines them. Raises UsageError."""
         count, names = removed(self.remove or ())
         more, grown = growth(self.partitions or ())
         if self.static and not self.restart_rolling:
@@ -165,7 +165,7 @@ class WhatIf:
         )
 
     def durations(self) -> Durations:
-        """The durations that were given. Raises UsageError."""
+        """The durations that the user gave. Raises UsageError."""
         return Durations(
             restart_s=_seconds(self.restart_time, "--restart-time"),
             session_s=_seconds(self.session_timeout, "--session-timeout"),
@@ -190,7 +190,7 @@ def simulate(run: Invocation, which: Selection, what_if: WhatIf) -> Outcomes:
     Exit codes: 0 2 3 4 5 6 7
     """
     check(which)
-    what_if.change()  # what is wrong with it is said before anybody is asked
+    what_if.change()  # usage errors come before any request
     durations = what_if.durations()
     if what_if.from_file is not None:
         groups = _worth(run, which, _from_file(which, what_if.from_file))
@@ -208,7 +208,7 @@ def simulate(run: Invocation, which: Selection, what_if: WhatIf) -> Outcomes:
             topics, errors = _topics(cluster, groups)
             known = [(group, topics[group.name]) for group in groups if group.name in topics]
             times = _times(run, cluster, [group for group, _ in known], durations)
-            # What can't be read of the offsets of a group matters only where they alone tell its topics.
+            # Unreadable offsets matter only for groups without members, whose topics only the offsets show.
             told = {group.name for group, _ in known if group.members}
             all_errors = (*(error for error in snapshot.errors if error.group not in told), *errors)
             yield from _outcomes(run, what_if, _Subjects(known, True, times, cluster.ref, all_errors))
@@ -218,7 +218,7 @@ def simulate(run: Invocation, which: Selection, what_if: WhatIf) -> Outcomes:
 
 @dataclass(frozen=True, slots=True)
 class _Subjects:
-    """Groups with their topics, and what is known of them; ``cluster`` is None where they come from a file."""
+    """Groups with their topics and durations; ``cluster`` is None if the groups come from a file."""
 
     found: Sequence[tuple[Group, Sequence[AssignorTopic]]]
     exact_ids: bool
@@ -228,7 +228,7 @@ class _Subjects:
 
 
 def _outcomes(run: Invocation, what_if: WhatIf, subjects: _Subjects) -> Outcomes:
-    """One outcome for each group, and one for what failed."""
+    """One outcome per group, and one for the errors."""
     change, given, errors = what_if.change(), what_if.durations(), subjects.errors
     for group, topics in subjects.found:
         timing = timed(group.type, given, subjects.times.get(group.name, Durations()))
@@ -249,7 +249,7 @@ def _outcomes(run: Invocation, what_if: WhatIf, subjects: _Subjects) -> Outcomes
 def _ways(
     group: Group, topics: Sequence[AssignorTopic], change: GroupChange, assignor: str | None
 ) -> tuple[GroupChange, tuple[SimulationScenario, ...]]:
-    """The change with the members that are meant, and the ways to compare. Raises what makes it impossible."""
+    """The change with its members resolved, and the scenarios to compare. Raises if the change is impossible."""
     subject = subject_of(group, topics, assignor)
     if not subject.members and (_needs_members(change) or not change.add):
         raise nobody_there(group)
@@ -264,7 +264,7 @@ def _ways(
 
 
 def _play(run: Invocation, group: Group, ways: Sequence[SimulationScenario], timing: Timed) -> tuple[Played, ...]:
-    """Each way played through, with progress where that takes seconds."""
+    """Play each scenario, with progress if that takes seconds."""
     slow = sum(work(way) for way in ways) > _SLOW
     shows = run.reporter.progress(f"simulating {group.name}", len(ways), "ways") if slow else nullcontext()
     played = []
@@ -285,7 +285,7 @@ def _is_known(group: Group, subject: SimulatedGroup) -> bool:
 
 
 def _worth(run: Invocation, which: Selection, groups: Sequence[Group]) -> list[Group]:
-    """The groups, but for those without members where they are not named: nobody could be restarted there."""
+    """The groups, without unnamed ones that have no members: there is no member to restart."""
     if names_only(which):
         return list(groups)
     there = [group for group in groups if not group.is_empty or group.name in names_of(which)]
@@ -295,7 +295,7 @@ def _worth(run: Invocation, which: Selection, groups: Sequence[Group]) -> list[G
 
 
 def _topics(cluster: Cluster, groups: Iterable[Group]) -> tuple[dict[str, list[AssignorTopic]], tuple[RowError, ...]]:
-    """The topics of each group; a group of which one may not be seen is left out, with an error."""
+    """The topics of each group; a group with a topic that may not be seen is left out, with an error."""
     wanted = {group.name: topics_of(group) for group in groups}
     shapes = cluster.topic_shapes({topic for topics in wanted.values() for topic in topics})
     found: dict[str, list[AssignorTopic]] = {}
@@ -318,7 +318,7 @@ def _topics(cluster: Cluster, groups: Iterable[Group]) -> tuple[dict[str, list[A
 
 
 def _times(run: Invocation, cluster: Cluster, groups: Sequence[Group], given: Durations) -> dict[str, Durations]:
-    """What the cluster tells of durations, by group; a session timeout or a rebalance that was given is not read."""
+    """Durations measured in the cluster, by group; a session timeout or rebalance time that was given is not read."""
     from kgroup.groups.history.summary import HistoryQuery, history
     from kgroup.groups.simulation.durations import of_history
     from kgroup.support.clock import utc_ms

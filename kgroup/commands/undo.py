@@ -1,4 +1,4 @@
-"""``kgroup undo``: take back a change that was made from this machine, as its journal has it."""
+"""``kgroup undo``: undo a change that was made from this machine, according to its journal."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def undo(
 
 
 def _as_of(run: Invocation, how: Change, group: str | None, when: AsOf, bounds: LogBounds, verbose: bool) -> Outcome:
-    """Put a group's offsets back as they stood at a moment."""
+    """Restore a group's offsets to those of a given time."""
     # Imported here: most changes are in the journal.
     from kgroup.changes.undo_as_of import plan_as_of
     from kgroup.queries.from_log import check_bounds, moment_of

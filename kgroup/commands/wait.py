@@ -53,7 +53,7 @@ _HEADER = ("group", "type", "state", "members", "lag", "condition", "holds", "se
 
 @dataclass(frozen=True, slots=True)
 class Until:
-    """What is waited for, and how long."""
+    """What to wait for, and how long."""
 
     conditions: Annotated[
         list[str] | None,
@@ -120,7 +120,7 @@ def wait(run: Invocation, which: Selection, until: Until) -> Outcome:
 
 
 def _check_choice(which: Selection, conditions: Sequence[Condition], *, new: bool) -> None:
-    """Waiting for all groups of a cluster has to be asked for."""
+    """Raise UsageError if no groups are chosen (all must be explicit), or if ``--new`` makes no sense."""
     if not (names_of(which) or which.regex is not None or which.all_groups):
         raise UsageError("no group is chosen", hint="kgroup wait GROUP --for ..., or --regex, or --all-groups")
     if new and (not names_only(which) or which.topic or which.expect is not None):
@@ -131,7 +131,7 @@ def _check_choice(which: Selection, conditions: Sequence[Condition], *, new: boo
 
 
 def _names(run: Invocation, cluster: Cluster, which: Selection, *, new: bool) -> tuple[str, ...]:
-    """The groups that are waited for, from now on. Raises NotFound for one that is named and does not exist."""
+    """The groups to wait for, fixed from now on. Raises NotFound for a named group that does not exist."""
     try:
         chosen = list(snapshots(run, cluster, which, _STATE_ONLY))
     except NotFound:
@@ -146,7 +146,7 @@ def _names(run: Invocation, cluster: Cluster, which: Selection, *, new: bool) ->
             listed = cluster.list_groups().groups
             missing = set(names_of(which)) - found.keys()
             raise unknown_groups(sorted(missing), listed, cluster.ref.label)
-        if error.group not in found:  # of the others the wait itself finds out what it needs to know
+        if error.group not in found:  # the wait reads the groups that were found again
             raise raised(error)
     return tuple(found)
 
@@ -193,7 +193,7 @@ def _group_row(group: WaitedFor) -> tuple[Cell, ...]:
 
 
 def _member_blocks(waited: Waited) -> Iterator[Block]:
-    """Who is still there, and how to remove static members that may be gone."""
+    """The members that remain, and how to evict static members that may be gone."""
     rows: list[tuple[Cell, ...]] = []
     evicting: list[str] = []
     for found in waited.missing:
