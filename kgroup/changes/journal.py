@@ -339,7 +339,7 @@ def whoami() -> str:
 def our_commits(
     journal: Journal, cluster_id: str | None, groups: Collection[str], since: datetime
 ) -> dict[str, set[tuple[str, int, int]]]:
-    """The (topic, partition, offset) that kgroup has committed since then, by group; they are not another client's."""
+    """The (topic, partition, offset) that kgroup has committed since then, or tried to, by group."""
     found: dict[str, set[tuple[str, int, int]]] = {}
     for path in journal.files(since):
         try:

@@ -55,10 +55,10 @@ def save_skipped(settings: Settings, ranges: Sequence[OffsetRange], target: str,
     """Save every visible record of the ranges in ``target``, a file or ``topic:NAME``; returns their number.
 
     It returns only when all records are safe: the file is synced and renamed, or all in-sync replicas have acknowledged
-    each record. Before it reads a record it raises UsageError for a file that is not empty or a topic that the records
-    come from, and NotFound for a missing topic. Refused (``retention``) is raised for a record that the topic would
-    delete at once. Raises also what ``read_ranges`` and ``TopicWriter`` raise. Then no file is left, but a topic may
-    have some of the records (the error states how many).
+    each record. Before it reads a record it checks the target. It raises UsageError for a file that is not empty or a
+    topic that the records come from, and NotFound for a missing topic. Refused (``retention``) is raised for a record
+    that the topic would delete at once. Raises also what ``read_ranges`` and ``TopicWriter`` raise. Then no file is
+    left, but a topic may have some of the records (the error states how many).
     """
     wanted = merged(ranges)
     with _place(settings, wanted, target, reporter) as place:

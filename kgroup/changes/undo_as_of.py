@@ -31,8 +31,8 @@ class AsOfPlan:
 def plan_as_of(run: Invocation, cluster: ChangingCluster, group: str, at_ms: int, bounds: LogBounds) -> AsOfPlan:
     """The partitions whose commits differ from those at ``at_ms`` (ms since 1970).
 
-    A group that was deleted since is created again. Raises NotFound if the log has nothing of the group up to then, and
-    Refused for a group that is or was of type share or streams. Raises KgroupError if the log or the current group
+    A group that was deleted since is created again. Raises NotFound if the log has nothing of the group up to then.
+    Raises Refused if the group is or was of type share or streams, and KgroupError if the log or the current group
     cannot be read.
     """
     warn_of_clocks(run.reporter, cluster)
