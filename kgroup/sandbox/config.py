@@ -1,7 +1,7 @@
 """A sandbox's layout and its brokers' settings, as pure values.
 
-A single broker is its own controller. Three brokers get a separate controller, so that any broker can be killed without
-affecting the quorum (and stops in 1 s instead of 6).
+A single broker is its own controller. Three brokers get a separate one: any broker can be killed without affecting the
+quorum, and stops in 1 s instead of 6.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Layout:
 
 
 def roles(brokers: int) -> dict[int, Role]:
-    """Node ids and roles for so many brokers."""
+    """Node ids and roles of a sandbox with this many brokers."""
     if brokers == 1:
         return {1: Role.COMBINED}
     return {CONTROLLER_ID: Role.CONTROLLER} | dict.fromkeys(range(1, brokers + 1), Role.BROKER)

@@ -28,7 +28,7 @@ _LOOK_EVERY_S = 0.1
 _MOST_WORDS = 5
 _IVYS_FRAME = re.compile(r"\.\.|--|==|problems summary|WARNINGS|ERRORS|UNRESOLVED|USE VERBOSE")
 _REQUEST_COSTS_BYTES = 400_000
-"""A request takes as long as transferring so many bytes; used to balance the shares."""
+"""A request takes as long as transferring this many bytes; used to balance the shares."""
 
 
 def are_whole(manifest: Manifest, directory: Path) -> bool:

@@ -1,7 +1,6 @@
 """What is made once per Kafka and Java: the bootstrap checkpoint (by StorageTool) and the class data archive.
 
-The archive has the classes that a start, a group request and a clean stop load. It takes 5 s to make, and halves the
-time of each later start.
+The archive has the classes that a start, a group request and a clean stop load. It takes 5 s and halves later starts.
 """
 
 from __future__ import annotations

@@ -190,8 +190,7 @@ class _Batches(_Command):
     def _feed(self, process: subprocess.Popen[bytes], into: IO[bytes], data: bytes) -> int:
         """Write everything and wait for the process to end; returns how many bytes never fitted into the pipe.
 
-        kgroup keeps the reading end open, to see what is left in the pipe; so it gets no error when the process stops
-        reading.
+        kgroup keeps the reading end open to see what is left. So it gets no error when the process stops reading.
         """
         os.set_blocking(into.fileno(), False)
         until, left = time.monotonic() + self._timeout_s, memoryview(data)

@@ -38,13 +38,13 @@ def run_task(
 ) -> TaskResult:
     """Deliver a task's chunks and commit their progress, until all are delivered.
 
-    It first takes the task's transactional id, which ends an earlier attempt, and checks that the runner that sent it
-    is still the plan's. ``tell`` is called with the progress. ``stop`` is called every 0.1 s; when it returns True,
-    records under way are committed and the result is ``interrupted``. ``sifter`` replaces the reader if not all records
-    are wanted. Offsets below the log start are counted as lost, and reading continues after them. A record that was
-    refused for good stops its partition. Raises Refused with code ``superseded``, the errors of reading
-    (``BatchReader.batches``) and of the ledger (``TaskLedger``), those of a handler that cannot run at all
-    (``handler-missing``, ``handler-timeout``), and of files (``file``, ``disk-full``).
+    It first takes the task's transactional id, which ends an earlier attempt, and checks that its runner is still the
+    plan's. ``tell`` is called with the progress. ``stop`` is called every 0.1 s; when it returns True, records under
+    way are committed and the result is ``interrupted``. ``sifter`` replaces the reader if not all records are wanted.
+    Offsets below the log start are counted as lost, and reading continues after them. A record that was refused for
+    good stops its partition. Raises Refused with code ``superseded``, and errors of reading (``BatchReader.batches``),
+    of the ledger (``TaskLedger``), of a handler that cannot run at all (``handler-missing``, ``handler-timeout``) and
+    of files (``file``, ``disk-full``).
     """
     deliver = _WAYS.get(spec.sink)
     if deliver is None:

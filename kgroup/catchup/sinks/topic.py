@@ -48,7 +48,7 @@ class TopicSink:
         self._spec = spec
 
     def keeps_partitions(self, own: int, targets: int) -> bool:
-        """Whether records keep their partition, for so many partitions in the source and in the target."""
+        """Whether records keep their partition, with ``own`` partitions in the source and ``targets`` in the target."""
         return keeps_partitions(self._partitions, own, targets)
 
     def rows(self, batch: Batch, keep_partition: bool) -> Iterator[Row]:
@@ -118,7 +118,7 @@ class _Copy:
         self._told_at = 0.0
         self._limit = run.spec.bounds.records
         self._suspects = 0
-        """The broker refuses one of the next so many records: they are sent in smaller transactions."""
+        """The broker refuses one of this many next records: they are sent in smaller transactions."""
         self._failures = 0
         self._fitted = False
         self._newest: tuple[str, int, int] | None = None

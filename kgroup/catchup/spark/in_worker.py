@@ -78,8 +78,7 @@ class ProgressSender:
     """Sends the latest progress each quarter of a second and receives whether to stop; without ``ear`` it does nothing.
 
     ``tell`` never blocks and never fails: another thread does the network, and nothing depends on it. Entering waits up
-    to a second for the first answer. Many tasks may be waiting when the job is stopped, and a busy driver answers
-    slowly.
+    to a second for the first answer: many tasks may wait when the job is stopped, and a busy driver answers slowly.
     """
 
     def __init__(self, ear: ProgressEndpoint | None, task: int, attempt: int) -> None:

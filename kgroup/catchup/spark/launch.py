@@ -101,7 +101,7 @@ class Jvm:
         return self.process.poll() is None
 
     def has_ended(self, within_s: float) -> bool:
-        """Whether the process ends within so many seconds, or has ended."""
+        """Whether the process has ended, or ends within ``within_s``."""
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(within_s)
         return not self.is_running

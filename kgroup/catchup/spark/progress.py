@@ -34,8 +34,7 @@ class ProgressTotals:
     """Progress of all tasks. Offsets are those of the ranges; records are the visible ones in them.
 
     ``records`` includes ``filtered`` and ``dead``; ``size`` is in bytes. Rates are of the last ten seconds, None until
-    one second has passed. ``left_s`` is None if nothing moves. ``heard_s`` is how long ago a task last reported, None
-    if none has.
+    one second has passed. ``left_s`` is None if nothing moves. ``heard_s`` is the time since the last report, or None.
     """
 
     offsets: int

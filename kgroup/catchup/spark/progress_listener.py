@@ -1,7 +1,6 @@
 """The driver's side of progress reports: each task sends a datagram every 0.25 s; the answer is whether to stop.
 
-The next datagram replaces a lost one. If none gets through, progress comes from the ledger, and Spark kills the tasks
-instead.
+The next datagram replaces a lost one. If none gets through, progress comes from the ledger and Spark ends the tasks.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ class DriverSession:
     def context(self) -> Any:
         """Wait for the SparkContext and return it.
 
-        Raises KgroupError with code ``spark-start`` and the last lines of Spark's log, or Unreachable with code
+        Raises KgroupError with code ``spark-start`` and the last lines of Spark's log. Raises Unreachable with code
         ``spark-master`` if the master does not accept the application in time.
         """
         while not self._started.wait(_LOOK_EVERY_S):
@@ -108,7 +108,7 @@ class DriverSession:
         return self._jvm is not None and self._jvm.is_running
 
     def has_ended(self, within_s: float) -> bool:
-        """Whether the JVM ends within so many seconds, or has ended."""
+        """Whether the JVM has ended, or ends within ``within_s``."""
         return self._jvm is not None and self._jvm.has_ended(within_s)
 
     def ending(self) -> str:

@@ -55,8 +55,7 @@ class SourcePlan:
 
     ``config`` is from ``librdkafka_config`` and contains secrets. ``timeout_s`` is how long no broker may answer at
     all. With ``headers`` that column is filled, otherwise null. With ``books`` the columns of ``BOOKS_DDL`` are added:
-    they report offsets below the log start, and reading continues. Without, such offsets raise, unless ``loses`` is
-    True.
+    they report offsets below the log start, and reading continues. Without, these raise unless ``loses`` is True.
     """
 
     parts: tuple[tuple[SourceRange, ...], ...]

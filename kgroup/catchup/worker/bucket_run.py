@@ -140,8 +140,7 @@ class BucketRun:
     def pieces(self, batches: Iterable[RowBatch], *, within_s: float | None = TRANSACTION_S) -> Iterator[RowBatch]:
         """Yield the batches in pieces at the allowed rate, but all of them within ``within_s``.
 
-        A transaction may not last longer; ``rest`` then waits for the time saved. Ends early if the task is asked to
-        stop.
+        A transaction may not last longer; ``rest`` waits for the time saved. Ends early if the task is asked to stop.
         """
         until_s = None if within_s is None else time.monotonic() + within_s
         for batch in batches:

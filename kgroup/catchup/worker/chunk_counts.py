@@ -95,7 +95,7 @@ class ChunkCount:
         return replace(self, records=records, filtered=records - wanted, visible=visible, filtered_now=visible - passed)
 
     def again(self, records: int) -> ChunkCount:
-        """A copy with so many more records that may have been received twice."""
+        """A copy that counts ``records`` more as possibly received twice."""
         return replace(self, repeated=self.repeated + records)
 
     def handled(self, since: ChunkCount) -> int:
@@ -150,8 +150,7 @@ class VisibleRecords(Protocol):
 class RecordTally:
     """Counts records by offset where they are read, independently of how a sink batches them.
 
-    ``visible`` is how many were read before. ``at`` forgets what is below its offset, so call it with ascending
-    offsets.
+    ``visible`` is how many were read before. ``at`` forgets what is below its offset: call it with ascending ones.
     """
 
     def __init__(self, visible: int = 0) -> None:

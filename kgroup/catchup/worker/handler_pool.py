@@ -74,10 +74,10 @@ class HandlerOutcome:
 
 
 class _Turn:
-    """What the lanes hand over until ``halt``. Later outcomes are ignored: the pool has a new turn by then.
+    """What the lanes hand over until ``halt``. Outcomes after that are ignored: the pool has a new turn.
 
-    A record that was given before is given again only after ``allow``: the caller has recorded in the ledger by then
-    that it may be received twice. ``news`` is set when a lane waits for that.
+    A record that was given before is given again only after ``allow``: the ledger records first that it may be received
+    twice. ``news`` is set when a lane waits for that.
     """
 
     def __init__(self, news: threading.Event) -> None:
@@ -232,8 +232,7 @@ class HandlerPool:
     def end(self) -> KgroupError | None:
         """End the handlers. Returns an error if a handler's answers were wrong, which may be known only at its end.
 
-        A handler that has not ended in time counts as wrong too. None also after any other fault; ``outcomes`` raises
-        those.
+        A handler that does not end in time counts as wrong. None also for other faults: ``outcomes`` raises those.
         """
         self._turn.halt()
         for lane in self._lanes:

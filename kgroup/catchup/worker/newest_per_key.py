@@ -22,7 +22,7 @@ from kgroup.cluster.reader.batches import MOST, Batch, HeaderList
 from kgroup.support.errors import KgroupError
 
 KEPT_BYTES = 64 * 2**20
-"""A reader sends its records when they exceed this. A higher limit means fewer superseded records are sent."""
+"""A reader sends its records when they exceed this. With a higher limit it sends fewer outdated records."""
 
 _PIECE_BYTES = 2**20
 _ROW_BYTES = 250

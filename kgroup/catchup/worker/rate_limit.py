@@ -11,7 +11,7 @@ _CREDIT_S = 1.0
 
 
 def share(rate: RateLimit | None, tasks_at_once: int) -> RateLimit | None:
-    """The rate of each task when so many run at once: 500/s over 4 tasks are 125/s each."""
+    """The rate of each task when ``tasks_at_once`` run: 500/s over 4 tasks are 125/s each."""
     if rate is None:
         return None
     parts = max(1, tasks_at_once)

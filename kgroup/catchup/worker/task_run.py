@@ -76,8 +76,7 @@ class TaskRun:
         """Yield the rest of a chunk in pieces at the allowed rate; a piece is empty while no record is due or has come.
 
         ``most`` is called for each piece and returns how many records it may have. Lost offsets are counted here. The
-        sink moves the count to a piece's position after everything below is delivered. Ends early if the task is asked
-        to stop.
+        sink moves the count to a piece's position when all below is delivered. Ends early if the task is asked to stop.
         """
         number = chunk.number
         self._read[number] = read = RecordTally(self.counts[number].visible)
@@ -154,7 +153,7 @@ class TaskRun:
         )
 
     def note(self, chunk: Chunk, may_repeat: int) -> None:
-        """Record in the ledger, in advance, that so many records from the committed position on may be handed over."""
+        """Record in advance that ``may_repeat`` records from the committed position on may be handed over."""
         self.ledger.commit(self.committed[chunk.number].progress(self.spec.work.epoch, _now_ms(), may_repeat))
 
     def commit(self, may_repeat: Mapping[int, int] | None = None) -> None:

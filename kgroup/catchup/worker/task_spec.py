@@ -28,8 +28,7 @@ class Handling:
     ``lanes`` handlers work in parallel; with order ``partition`` it is one. Each gets up to ``batch`` records at once,
     if it accepts several. A refused record is retried ``retries`` times: first after ``backoff_s``, then after twice
     that, and so on, at most a minute. ``timeout_s`` is how long a handler may take for the records it was given.
-    ``window`` is how many records may be handed over before the progress is recorded: so many may be received again
-    after a crash.
+    ``window`` limits the records handed over before progress is recorded: they may be received again after a crash.
     """
 
     lanes: int = 1
