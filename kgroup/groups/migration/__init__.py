@@ -1,1 +1,1 @@
-"""Whether a group can move to the other rebalance protocol, and how: checks over what was read of it. Pure."""
+"""Checks whether and how a group can migrate to the other rebalance protocol, from facts already read. Pure."""

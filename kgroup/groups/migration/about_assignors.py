@@ -1,4 +1,4 @@
-"""Checks of what deals out the partitions."""
+"""Checks of the assignor."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _DEFAULT_OF_CLIENTS = "range, or what the client is set to"
 
 
 def assignors(case: Case) -> Check | None:
-    """The members' now, or those of the last generation; a custom one can't move."""
+    """Whether the assignor of the members, or of the last generation, has a counterpart; BLOCKED for a custom one."""
     if not case.to_consumer:
         return _back(case)
     if case.group.type == "consumer":
         now = case.group.assignor
         return ASSIGNORS.ok(f"the brokers' own: {server_name(now)}") if now else None
-    custom = next(iter(case.evidence.configured), None)  # the first of a list is the one that members vote for
+    custom = next(iter(case.evidence.configured), None)  # members vote for the first of the list
     if custom and server_assignor(custom) is None:
         return ASSIGNORS.blocked(
             f"custom assignor {custom} (the configuration)", brief=f"assignor {custom}", remedy=_INSTEAD
@@ -73,7 +73,7 @@ def _compared(case: Case, said: str, mapped: str) -> Check:
 
 
 def _back(case: Case) -> Check | None:
-    """On the way back the clients choose."""
+    """The check for a migration to the classic protocol, where the clients choose the assignor."""
     now = case.group.assignor
     if not now:
         return ASSIGNORS.unknown(f"the clients choose theirs: {_DEFAULT_OF_CLIENTS}")
@@ -88,7 +88,7 @@ def _back(case: Case) -> Check | None:
 
 
 def user_data(case: Case) -> Check | None:
-    """Only a live classic group's counts: the broker refuses to convert it, as the data would be lost."""
+    """Whether assignments carry userData; the broker refuses to convert such a live classic group, to keep the data."""
     if not case.to_consumer or case.empty or case.group.type != "classic":
         return None
     past = case.past

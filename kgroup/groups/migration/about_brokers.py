@@ -1,4 +1,4 @@
-"""Checks of the brokers: whether they speak the protocol, let a live group move, and have known defects."""
+"""Checks of the brokers: whether they speak the protocol, allow a live group to migrate, and have known defects."""
 
 from __future__ import annotations
 
@@ -47,7 +47,11 @@ _ALL = "all of "
 
 
 def protocol_available(case: Case) -> Check | None:
-    """For the consumer protocol a probe tells, and feature and setting say why not; classic is always there."""
+    """Whether the brokers serve the target protocol.
+
+    For the consumer protocol a probe decides; the feature and the setting explain a refusal. For the classic protocol
+    only the setting can say no.
+    """
     if not case.to_consumer:
         return _classic(case)
     broker = case.broker
@@ -71,7 +75,7 @@ def protocol_available(case: Case) -> Check | None:
 
 
 def _capped(case: Case) -> Check:
-    """An old broker knows version 0 of the heartbeat and no other; before a newer one it is a proxy that says so."""
+    """The check for a heartbeat offered only as version 0: by an old broker, or by a proxy before a newer one."""
     known = f" ({some_of([proxy.name for proxy in case.rules.proxies])} does so)" if case.rules.proxies else ""
     where = (
         f"the brokers are of {case.broker.release}, so it is a proxy" if case.release else "an old broker or a proxy"
@@ -83,12 +87,12 @@ def _capped(case: Case) -> Check:
 
 
 def _hindrance(case: Case) -> tuple[str, str] | None:
-    """What keeps the brokers from speaking it, as far as release and settings tell; with what to do."""
+    """Why release and settings exclude the consumer protocol, and the remedy; None if they do not exclude it."""
     broker = case.broker
     if case.release and case.release < FIRST_RELEASE:
         return f"brokers of {broker.release}; the protocol came with 4.0", "upgrade the brokers to 4.0 or newer"
     if broker.kraft is False and broker.group_version == 0:
-        # Its remedy, kafka-features.sh, fails there: such a cluster has no feature to switch on.
+        # Do not suggest kafka-features.sh: it fails there, because such a cluster has no feature to switch on.
         return (
             "brokers of 3.x on ZooKeeper (they name no metadata.version); the protocol came with 4.0, on KRaft",
             "move the cluster to KRaft, and upgrade the brokers to 4.0 or newer",
@@ -140,7 +144,7 @@ def _classic(case: Case) -> Check:
 
 
 def migration_policy(case: Case) -> Check | None:
-    """What is not allowed online can still be done offline; where it can't be read, offline is what surely works."""
+    """Whether a live group may convert online; if not, or if the policy is unknown, it can convert offline."""
     policy = case.broker.policy
     said = f"policy {policy}" if policy else "policy not known" + case.why("policy")
     if case.empty:
@@ -177,7 +181,10 @@ def _what_it_does(case: Case, policy: str) -> str:
 
 
 def broker_defects(case: Case) -> Check | None:
-    """A release that has a defect at every patch level is a warning; one that has it at some can't be judged."""
+    """Known defects of the brokers' release.
+
+    WARNING if all patch levels have a serious defect; UNKNOWN if only some have it: the patch level cannot be read.
+    """
     if case.release is None:
         return DEFECTS.unknown("the brokers' release is not known" + case.why("release"))
     found = [(defect, levels) for defect in case.rules.broker_defects if (levels := _levels(case, defect))]
@@ -195,7 +202,7 @@ def broker_defects(case: Case) -> Check | None:
 
 
 def _levels(case: Case, defect: BrokerDefect) -> str | None:
-    """Which patch levels of the brokers' release have the defect (``4.1.0 and 4.1.1``); None where it is no matter."""
+    """The patch levels of the brokers' release with the defect (``4.1.0 and 4.1.1``); None if it does not matter."""
     release, since = case.release, parse_version(defect.since)
     if release is None or since is None or release < since[:2] or not _concerns(case, defect):
         return None
@@ -232,7 +239,7 @@ def _fixes(defect: BrokerDefect) -> str:
 
 
 def topic_describe(case: Case) -> Check | None:
-    """The coordinator asks for DESCRIBE on every topic that a member names."""
+    """Whether all principals may DESCRIBE the group's topics: the coordinator checks every topic of a member."""
     if not case.to_consumer:
         return None
     access = case.evidence.access
@@ -254,14 +261,14 @@ def topic_describe(case: Case) -> Check | None:
 
 
 def monitors(case: Case) -> Check | None:
-    """Of no weight for the group; whoever watches it should know."""
+    """A remark about monitoring tools; it does not change the readiness."""
     if not case.to_consumer or not case.rules.monitors:
         return None
     return MONITORS.info(_products(case.rules.monitors))
 
 
 def defect_notes(case: Case) -> Iterator[str]:
-    """What is known of the brokers' release, a line each: for all groups of a cluster it is the same."""
+    """One line for each known defect of the brokers' release that affects this case."""
     for defect in case.rules.broker_defects:
         if levels := _levels(case, defect):
             yield f"brokers {levels}: {defect.what}; {_fixes(defect)}"

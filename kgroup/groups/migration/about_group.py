@@ -1,4 +1,4 @@
-"""Checks of the group itself: what it is, who is in it, how its members subscribe."""
+"""Checks of the group itself: its kind, its members, and their subscriptions."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _INSTEAD = {
 
 
 def kind(case: Case) -> Check | None:
-    """BLOCKED for what is no consumer group; a name alone may be passed with ``--accept foreign-owner``."""
+    """BLOCKED if it is not a consumer group; ``--accept foreign-owner`` overrides this if only its name suggests so."""
     group = case.group
     if group.state == "Dead":
         return KIND.blocked(
@@ -74,7 +74,7 @@ def kind(case: Case) -> Check | None:
         )
     owner = _owner(case)
     if owner is not None:
-        # "a share group", "a framework ..." are what it is; the others are somebody's.
+        # "a share group" and "a framework ..." are kinds of groups; the others are names of owners.
         brief = owner.framework if owner.framework.startswith("a ") else f"owned by {owner.framework}"
         evidence = f"{brief} {owner.evidence}"
         remedy = _INSTEAD.get(owner.framework, "only the framework knows what its groups need")
@@ -99,12 +99,12 @@ def _owner(case: Case) -> Owner | None:
 
 
 def _is_certain(case: Case) -> bool:
-    """Whether the broker says whose it is, rather than a name."""
+    """Whether the owner is known from the broker, not only from the group's name."""
     return case.evidence.kind in _OWN_KINDS or not is_of_consumers(case.group.protocol_type)
 
 
 def members(case: Case) -> Check | None:
-    """Who would have to go before kgroup can convert it."""
+    """The members that have to stop before kgroup can convert the group."""
     if case.empty:
         return MEMBERS.ok("Empty")
     if not case.members:
@@ -114,7 +114,7 @@ def members(case: Case) -> Check | None:
 
 
 def already_there(case: Case) -> Check | None:
-    """OK where nothing is left to do; a rollout that is under way is not that."""
+    """OK if the group is on the target protocol; INFO or UNKNOWN if not, or while a rollout is under way."""
     kind, target = case.group.type, case.wanted.target
     if case.arrived:
         return ALREADY.ok(f"on the {target} protocol already")
@@ -131,7 +131,11 @@ def already_there(case: Case) -> Check | None:
 
 
 def group_size(case: Case) -> Check | None:
-    """A group that is too large is refused as a whole (online), or those that come last are."""
+    """Whether the group exceeds the brokers' limit.
+
+    Brokers refuse to convert a live group that is too large. In a stopped group they refuse the members over the
+    limit, those that join last.
+    """
     setting, limit = (
         ("group.consumer.max.size", case.broker.consumer_max_size)
         if case.to_consumer
@@ -162,7 +166,7 @@ def _size_now(case: Case, setting: str, limit: int) -> Check:
     if now > limit:
         return SIZE.blocked(seen, brief=f"{now} members > {limit}", remedy=f"raise {setting} on the brokers")
     if now == limit and case.to_consumer and case.instances:
-        # The coordinator counts before it sees whose place the newcomer takes: fixed after 4.3.1.
+        # The coordinator counts members before it sees which member the newcomer replaces: fixed after 4.3.1.
         return SIZE.info(
             f"{seen}: full, so a static member's successor is refused (KAFKA-20601, open in 4.3.1)",
             brief="full, with static members: offline only",
@@ -173,9 +177,9 @@ def _size_now(case: Case, setting: str, limit: int) -> Check:
 
 
 def static_members(case: Case) -> Check | None:
-    """Under the consumer protocol the older of two members with one instance id stays, and the newcomer is fenced.
+    """WARNING for static members: the consumer protocol fences the newer of two members with one instance id.
 
-    While the group moves, a consumer member does take the place of a classic one; it is later rollouts that break.
+    During the migration a consumer member does replace a classic one; later rollouts fail.
     """
     found = case.instances
     if found is None:
@@ -196,7 +200,7 @@ def static_members(case: Case) -> Check | None:
 
 
 def regex(case: Case) -> Check | None:
-    """Classic members send the topics that they matched, so a pattern shows only with the consumer protocol."""
+    """Subscriptions by pattern; classic members send only matched topics, so only consumer members show a pattern."""
     patterns = _patterns(case)
     if case.to_consumer:
         if patterns:
@@ -220,7 +224,7 @@ def _patterns(case: Case) -> Sequence[str]:
 
 
 def rack(case: Case) -> Check | None:
-    """Range and sticky assignors of the client prefer replicas in the member's rack; those of the server do not."""
+    """Members with racks: the client's range and sticky assignors prefer replicas in them, server-side ones do not."""
     if not case.to_consumer:
         return None
     found = case.racks

@@ -1,4 +1,4 @@
-"""Checks of the commits: that they outlive the conversion."""
+"""Checks whether the committed offsets survive the conversion."""
 
 from __future__ import annotations
 
@@ -42,9 +42,10 @@ _KEPT = "kgroup commits all of them again just before it converts the group"
 
 
 def offsets_expiry(case: Case) -> Check | None:
-    """An Empty classic group's commits count from when it became Empty; after a conversion from their own time.
+    """When the commits would expire after the conversion.
 
-    A live group's do not expire while it is subscribed to their topics.
+    The retention of an Empty classic group's commits counts from when it became Empty; after a conversion it counts
+    from each commit. Commits of a live group do not expire while it is subscribed to their topics: None.
     """
     if case.live:
         return None
@@ -77,7 +78,7 @@ def offsets_expiry(case: Case) -> Check | None:
 
 
 def gone_topics(case: Case) -> Check | None:
-    """Nothing can be committed on them, so these commits are left to expire."""
+    """Commits on deleted topics: kgroup cannot commit them again, so they are left to expire."""
     gone = case.evidence.gone
     if not gone:
         return GONE.ok("none")
@@ -94,7 +95,7 @@ def gone_topics(case: Case) -> Check | None:
 
 
 def hidden_commits(case: Case) -> Check | None:
-    """What the broker does not show would expire after the conversion: only the log tells of it."""
+    """Commits that the broker hides from this user; only the log shows them, and they would expire after conversion."""
     if case.live:
         return None
     past, may_hide = case.past, case.evidence.may_hide
@@ -120,7 +121,7 @@ def hidden_commits(case: Case) -> Check | None:
 
 
 def pending_transactions(case: Case) -> Check | None:
-    """What a transaction is about to commit would come after the commits that kgroup makes; a live group goes on."""
+    """Open transactions: their offsets would come after the commits that kgroup makes; a live group is not blocked."""
     pending = case.evidence.pending
     if not pending and not any(p.commit for p in case.group.partitions) and not case.live:
         return PENDING.unknown("none can be seen; but a partition with only a pending commit is shown by no request")

@@ -1,4 +1,4 @@
-"""Checks of session timeout and heartbeat interval: the members' own so far, the group's on the consumer protocol."""
+"""Checks of session timeout and heartbeat interval: set by each classic client, by group or broker for consumers."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _HEARTBEATS_IN_A_SESSION = 3
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """A timeout that will be in force, and where it comes from."""
+    """A timeout that will apply, and where it comes from."""
 
     ms: int
     origin: str
 
 
 def session(case: Case) -> Check | None:
-    """A change that nobody asked for is a warning: dead members are noticed later, or slow ones thrown out earlier."""
+    """WARNING if the session timeout changes unasked: dead members are detected later, or slow ones removed earlier."""
     wanted, bounds = case.wanted.session_timeout_ms, case.broker.session
     if not case.to_consumer:
         return _classic_session(case)
@@ -93,7 +93,7 @@ def _keeps(ms: int) -> str:
 
 
 def heartbeat(case: Case) -> Check | None:
-    """The broker refuses group configs with an interval that is not below the session timeout."""
+    """Whether the interval fits the session timeout; the broker refuses group configs where it is not below that."""
     if not case.to_consumer:
         return None
     wanted, bounds = case.wanted.heartbeat_interval_ms, case.broker.heartbeat
@@ -120,7 +120,10 @@ def heartbeat(case: Case) -> Check | None:
 
 
 def _classic_session(case: Case) -> Check:
-    """Each member of a classic group has its own again; group configs have no meaning there."""
+    """The check for a migration to the classic protocol: each client has its own timeout, group configs do not count.
+
+    BLOCKED if the user asks for a group's timeouts.
+    """
     if case.wanted.session_timeout_ms is not None or case.wanted.heartbeat_interval_ms is not None:
         return SESSION.blocked(
             "a classic group has no timeouts of its own: its members bring theirs",
@@ -149,7 +152,7 @@ def _heartbeat_of(case: Case) -> _Value | None:
 
 
 def _value(case: Case, wanted: int | None, config: str, bounds: ConfigBounds | None) -> _Value | None:
-    """What is asked for, else the group's own, else the brokers' default; None where the group's own is not known."""
+    """The value asked for, else the group's own, else the brokers' default; None if the one that applies is unknown."""
     if wanted is not None:
         return _Value(wanted, "as asked for")
     configs = case.evidence.configs
@@ -162,7 +165,7 @@ def _value(case: Case, wanted: int | None, config: str, bounds: ConfigBounds | N
 
 
 def _old(case: Case) -> tuple[int, ...]:
-    """The members' session timeouts so far, each once, ascending; none where they are not known."""
+    """The members' different session timeouts so far, ascending; empty if unknown."""
     return tuple(sorted({member.session_timeout_ms for member in case.past.members})) if case.past else ()
 
 
@@ -190,5 +193,5 @@ def _out_of_bounds(subject: Subject, option: str, ms: int, bounds: ConfigBounds,
 
 
 def _text(ms: int) -> str:
-    # 44999ms would be drawn as 45s, and be below 45s.
+    # 44999 ms would be shown as 45s, though it is below 45s.
     return f"{ms}ms" if ms % 1000 else format_duration(ms / 1000)

@@ -1,4 +1,4 @@
-"""Assignors of the one protocol and what stands for them in the other."""
+"""The assignors of one protocol and their counterparts in the other."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ _OF_SERVER = {"UniformAssignor": "uniform", "RangeAssignor": "range"}
 
 
 def server_assignor(client_assignor: str) -> str | None:
-    """The server-side assignor that does what a client's does: its name, its Java class, or a list of them.
+    """The server-side counterpart of a client's assignor, which is given as a name, a Java class or a list of them.
 
-    range -> range; roundrobin, sticky, cooperative-sticky -> uniform. Of a list the first decides: it is the one that
-    the members vote for. None for a custom one, and for nothing. Source: Kafka's documentation of the protocol.
+    range -> range; roundrobin, sticky, cooperative-sticky -> uniform. In a list the first decides: members vote for
+    it. None for a custom assignor or an empty text. Source: Kafka's documentation of the protocol.
     """
     first = client_assignor.strip().strip("[]").split(",")[0].strip().strip("\"'")
     return _TO_SERVER.get(first.removeprefix(_CLIENT_PACKAGE))
 
 
 def client_assignors(server_assignor: str) -> tuple[str, ...]:
-    """The client's for one of the server's: uniform -> cooperative-sticky, range -> range; none for a custom one."""
+    """The client's counterpart: uniform -> cooperative-sticky, range -> range; empty for a custom assignor."""
     found = _TO_CLIENT.get(server_name(server_assignor))
     return (found,) if found else ()
 
 
 def server_name(assignor: str) -> str:
-    """What members call it: brokers may be given a built-in assignor by its class."""
+    """The short name of a server-side assignor; brokers may be configured with the class of a built-in one."""
     return _OF_SERVER.get(assignor.removeprefix(_SERVER_PACKAGE), assignor)

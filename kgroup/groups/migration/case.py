@@ -1,4 +1,4 @@
-"""One group before one migration: what the checks are asked about."""
+"""One group before one migration: the input of the checks."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from kgroup.model.groups import Group, Member
 from kgroup.model.migration_facts import BrokerFacts, GroupPast, PastMember
 
 FIRST_RELEASE = (4, 0)
-"""The first broker release whose consumer protocol is not an early access."""
+"""The first broker release whose consumer protocol is not early access."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """The evidence, what is wanted and the tables; what several checks derive from them."""
+    """The evidence, the user's request and the rules, with values that several checks derive from them."""
 
     evidence: MigrationEvidence
     wanted: MigrationRequest
@@ -25,51 +25,51 @@ class Case:
 
     @property
     def group(self) -> Group:
-        """The group as it is now."""
+        """The group now."""
         return self.evidence.group
 
     @property
     def broker(self) -> BrokerFacts:
-        """What its coordinator says of itself."""
+        """Facts about the group's coordinator."""
         return self.evidence.broker
 
     @property
     def past(self) -> GroupPast | None:
-        """What ``__consumer_offsets`` tells of it."""
+        """The group's past from ``__consumer_offsets``; None if it was not read."""
         return self.evidence.past
 
     @property
     def to_consumer(self) -> bool:
-        """Whether it is to move to the consumer protocol."""
+        """Whether the target is the consumer protocol."""
         return self.wanted.target == "consumer"
 
     @property
     def empty(self) -> bool:
-        """Whether nobody is a member."""
+        """Whether the group has no members."""
         return self.group.is_empty
 
     @property
     def live(self) -> bool:
-        """Whether somebody is."""
+        """Whether the group has members."""
         return not self.empty
 
     @property
     def members(self) -> tuple[Member, ...]:
-        """Its members, none where they may not be seen."""
+        """The group's members; empty if this user may not see them."""
         return self.group.members or ()
 
     @property
     def classic_left(self) -> tuple[Member, ...]:
-        """Members of the classic protocol in a group of the consumer type: a rollout that is under way."""
+        """Members on the classic protocol in a group of the consumer type: a rollout is under way."""
         if self.group.type != "consumer":
             return ()
         return tuple(member for member in self.members if member.protocol == "classic")
 
     @property
     def arrived(self) -> bool:
-        """Whether the group is of the wanted type, and nobody in it speaks the other protocol.
+        """Whether the group has the wanted type and no member speaks the other protocol.
 
-        One whose members may not be seen may have some left, unless it is Empty.
+        If this user may not see the members of a consumer group, it is False unless the group is Empty.
         """
         if self.group.type != self.wanted.target:
             return False
@@ -77,19 +77,19 @@ class Case:
 
     @property
     def rolls_out(self) -> bool:
-        """Whether a rollout to the consumer protocol is under way, as far as can be seen."""
+        """Whether the target is the consumer protocol, and the group has that type and members already."""
         return self.to_consumer and self.group.type == "consumer" and self.live
 
     @property
     def instances(self) -> tuple[str, ...] | None:
-        """The instance ids of its static members, now or else last; None where neither can be told."""
+        """Instance ids of the static members, or of the last generation's if there are no members; None if unknown."""
         if self.members:
             return _distinct(member.instance_id for member in self.members)
         return self._of_past(member.instance_id for member in self._last)
 
     @property
     def racks(self) -> tuple[str, ...] | None:
-        """The racks of its members; None where it can't be told. A classic group shows them only while Stable."""
+        """The members' racks, else the last generation's; None if unknown. Classic groups show them only if Stable."""
         now = _distinct(member.rack for member in self.members)
         return now or self._of_past(member.rack for member in self._last)
 
@@ -98,23 +98,23 @@ class Case:
         return self.past.members if self.past else ()
 
     def _of_past(self, values: Iterable[str | None]) -> tuple[str, ...] | None:
-        """None where no generation was found, unless nothing more can be there."""
+        """The values of the last generation; None if none was found and the log was not read completely."""
         known = self.past is not None and (bool(self.past.members) or self.past.complete)
         return _distinct(values) if known else None
 
     @property
     def assignor(self) -> str | None:
-        """What its members use, or used last; None where neither can be told."""
+        """The assignor that the members use, or used last; None if unknown."""
         return self.group.assignor or (self.past.assignor if self.past else None)
 
     @property
     def release(self) -> tuple[int, ...] | None:
-        """The brokers' minor release; None where it is not known."""
+        """The brokers' minor release, like (4, 3); None if unknown."""
         version = parse_version(self.broker.release) if self.broker.release else None
         return version[:2] if version else None
 
     def why(self, *fields: str) -> str:
-        """`` (no DESCRIBE ...)``: why a field of the evidence or of the brokers is None, "" where nobody said."""
+        """`` (no DESCRIBE ...)``: the reason why one of these fields is None; "" if there is none."""
         reasons = (self.evidence.unread.get(field) or self.broker.unread.get(field) for field in fields)
         return next((f" ({reason})" for reason in reasons if reason), "")
 

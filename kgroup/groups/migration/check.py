@@ -1,4 +1,4 @@
-"""A check and what all checks of a group come to."""
+"""A check, and the result of all checks of a group."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class CheckStatus(StrEnum):
-    """How a check ended. INFO is worth saying, UNKNOWN could not be told; neither changes the verdict."""
+    """The result of a check. INFO is a remark, UNKNOWN means not determined; neither changes the readiness."""
 
     OK = "ok"
     INFO = "info"
@@ -19,7 +19,7 @@ class CheckStatus(StrEnum):
 
 
 class ReadinessResult(StrEnum):
-    """Whether a group is fit to move."""
+    """Whether a group is ready to migrate; DONE if it has migrated already."""
 
     DONE = "DONE"
     READY = "READY"
@@ -28,7 +28,7 @@ class ReadinessResult(StrEnum):
 
 
 class How(StrEnum):
-    """How it moves: now (it is Empty), rolling (online, instance by instance), stop (offline only)."""
+    """How a group migrates: now (it is Empty), rolling (online, instance by instance), stop (offline only)."""
 
     NOW = "now"
     ROLLING = "rolling"
@@ -40,10 +40,9 @@ class How(StrEnum):
 class Check:
     """One check of one group.
 
-    ``id`` is stable and kebab-case. ``evidence`` is what was seen, ``brief`` the same in a few words for a table of
-    many groups (None where it is not worth a place there). ``remedy`` is what to do, None where there is nothing to do.
-    ``source`` is where the rule comes from (a KIP, a Kafka issue). ``offline_only`` says that the group can move, but
-    not while it runs.
+    ``id`` is stable and kebab-case. ``evidence`` is what was found, ``brief`` the same in a few words for a table of
+    many groups, None if it is not shown there. ``remedy`` is what to do, None if nothing. ``source`` is where the rule
+    comes from (a KIP, a Kafka issue). ``offline_only``: the group can migrate, but not while it runs.
     """
 
     id: str
@@ -68,7 +67,10 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """What the checks of a group come to; ``reason`` is the weightiest in a few words, ``more`` how many others."""
+    """The result of a group's checks.
+
+    ``reason`` is the main reason in a few words; ``more`` counts the other checks that block or warn.
+    """
 
     group: str
     checks: tuple[Check, ...]

@@ -1,4 +1,4 @@
-"""All checks, in the order in which they are shown and weigh."""
+"""All checks, in the order in which they are shown; of equal status the first is the main reason."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ _ALL: tuple[tuple[Subject, Function], ...] = (
     (about_brokers.MONITORS, about_brokers.monitors),
 )
 CHECKS: tuple[Subject, ...] = tuple(subject for subject, _ in _ALL)
-"""The table of checks: id, what is looked at, source, and what it is called where groups are counted."""
+"""The table of checks: id, meaning, source, and the label under which groups are counted."""
 
 _OF_ONE_THAT_IS_THERE = (about_group.already_there, about_sessions.session, about_sessions.heartbeat)
 
 
 def run_checks(case: Case) -> tuple[Check, ...]:
-    """What there is to say of a group, in order.
+    """Run the checks of a group, in order.
 
-    Of a group of another kind nothing else is said. Of one that is there already only whether the timeouts that are
-    asked for can be had.
+    A group of another kind gets only that check. A group already on the target protocol gets only ``already-there``
+    and, if the user asks for timeouts, the checks of these.
     """
     kind = about_group.kind(case)
     if kind is not None and kind.status is CheckStatus.BLOCKED:

@@ -1,4 +1,4 @@
-"""What the applications use: it can't be read from outside, so ``--client`` says it, and a table tells what it can."""
+"""Check of the applications' clients: brokers do not report them, so ``--client`` names them and a table rates them."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _HEAVY = (CheckStatus.OK, CheckStatus.INFO, CheckStatus.UNKNOWN, CheckStatus.WAR
 
 
 def parse_clients(texts: Sequence[str]) -> tuple[tuple[str | None, ApplicationClient], ...]:
-    """``[GROUP=]NAME:VERSION`` as (group, client), each once; the group is None where it is for all.
+    """``[GROUP=]NAME:VERSION`` as (group, client), each once; the group is None if the client is for all groups.
 
-    Raises UsageError for another form, and for what is no version. The name is not looked up.
+    Raises UsageError for another form or an invalid version. The name is not checked against the table.
     """
     return tuple(dict.fromkeys(_parse(text) for text in texts))
 
 
 def _parse(text: str) -> tuple[str | None, ApplicationClient]:
-    # Groups may be called anything, so the last separators count; neither a client nor a version has one.
+    # Group names may have any character, so the last separators count; clients and versions contain none.
     group, equals, rest = text.strip().rpartition("=")
     name, colon, version = rest.rpartition(":")
     if not colon or not name.strip() or not version.strip() or (equals and not group.strip()):
@@ -49,9 +49,9 @@ def _parse(text: str) -> tuple[str | None, ApplicationClient]:
 
 
 def known_client(name: str, rules: MigrationRules) -> ClientRow:
-    """The row of a client by one of its names; case, ``_`` and ``-`` don't matter.
+    """The row of a client by one of its names; upper or lower case, ``_`` or ``-`` make no difference.
 
-    Raises UsageError, with near names and all that are known, for one that is not in the table.
+    Raises UsageError, with similar names and all known ones, for a name that is not in the table.
     """
     row = _row(name, rules)
     if row is not None:
@@ -68,7 +68,7 @@ def known_client(name: str, rules: MigrationRules) -> ClientRow:
 
 
 def minimum_versions(rules: MigrationRules) -> str:
-    """What is needed at least, in a sentence: ``Needed: Java 4.0 (4.3.1 advised), ...; not usable: ...``."""
+    """The minimum versions in a sentence: ``Needed: Java 4.0 (4.3.1 advised), ...; not usable: ...``."""
     needed = [_needed(row) for row in rules.clients if row.support is Support.FULL and row.usable_from]
     lacking = [row.title for row in rules.clients if row.support is Support.NONE]
     text = f"Needed: {', '.join(needed)}" if needed else "No client is known"
@@ -81,7 +81,7 @@ def _needed(row: ClientRow) -> str:
 
 
 def clients(case: Case) -> Check | None:
-    """The heaviest of what the table says about the clients that were named."""
+    """The worst result among the named clients, with the evidence and remedies of all of them."""
     if not case.to_consumer:
         return None
     named = case.evidence.clients

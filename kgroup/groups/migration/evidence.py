@@ -1,4 +1,4 @@
-"""What the checks of a migration look at: the group, its past, the brokers, the clients, what is wanted."""
+"""The input of the migration checks: the group, its past, the brokers, the clients, and the user's request."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Protocol = Literal["classic", "consumer"]
 
 @dataclass(frozen=True, slots=True)
 class ApplicationClient:
-    """What an application uses, as ``--client`` said: it can't be read from outside. ``java``, ``4.3.1``."""
+    """The client of an application, from ``--client`` because brokers do not report it: ``java``, ``4.3.1``."""
 
     name: str
     version: str
@@ -22,9 +22,10 @@ class ApplicationClient:
 
 @dataclass(frozen=True, slots=True)
 class MigrationRequest:
-    """What the user asked for: the protocol, and the group's own timeouts (None: left as they are).
+    """The user's request: the target protocol, and the group's own timeouts (None: unchanged).
 
-    ``accepted`` are the refusals that ``--accept`` passes; ``foreign-owner`` passes what a name alone suggests.
+    ``accepted`` are the refusal codes given to ``--accept``. ``foreign-owner`` accepts an owner that only the group's
+    name suggests.
     """
 
     target: Protocol
@@ -35,14 +36,14 @@ class MigrationRequest:
 
 @dataclass(frozen=True, slots=True)
 class MigrationEvidence:
-    """All that is known of one group.
+    """All known facts about one group.
 
-    ``group`` is as it is now, with its commits. ``kind`` is its type as the listing has it (``share`` and ``streams``
-    groups have no members and commits here). ``configs`` are the dynamic configs of the group, by name
-    (``consumer.session.timeout.ms``). ``pending`` are partitions that an open transaction is about to commit anew.
-    ``may_hide`` is whether the broker may keep topics from this user, without a word.
-    ``configured`` are the assignors that the application's own configuration names.
-    ``gone`` are topics of the commits that do not exist any more. ``unread`` says why a field is None.
+    ``group`` is its present state with its commits. ``kind`` is its type from the listing (``share`` and ``streams``
+    groups have no members and commits here). ``configs`` are the group's dynamic configs, by name
+    (``consumer.session.timeout.ms``). ``pending`` are partitions for which an open transaction has offsets to commit.
+    ``may_hide`` is whether the broker may silently omit topics for this user, None if unknown. ``configured`` are the
+    assignors in the application's own configuration. ``gone`` are topics with commits that no longer exist.
+    ``unread`` has, by field name, the reason why a field is None.
     """
 
     group: Group

@@ -1,4 +1,4 @@
-"""A group of a migration: how fit it was, what came of it. Pure."""
+"""A group of a migration: its readiness and the result. Pure."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from kgroup.model.groups import RowError
 
 @dataclass(frozen=True, slots=True)
 class Migrated:
-    """A group, its readiness and what came of its migration.
+    """A group, its readiness and the result of its migration.
 
-    ``rows`` are its commits that were to be made again, ``configs`` the group's own that were to be set.
-    ``configured`` and ``converted`` are whether that was done, None before it was tried and where nobody knows.
-    ``error`` is what stood or stands in the way, ``change_id`` the change's in the journal.
-    ``config`` is what becomes of the application's configuration, None where none was given.
+    ``rows`` are the planned commits, ``configs`` the planned group configs. ``configured`` and ``converted`` are
+    whether these steps were done, None before they were tried and if the result is unknown. ``error`` is what
+    prevented or prevents the migration. ``change_id`` is the change's id in the journal. ``config`` is the JSON form of
+    the application's rewritten configuration, None if none was given.
     """
 
     evidence: MigrationEvidence
@@ -42,42 +42,42 @@ class Migrated:
 
     @property
     def ready_now(self) -> bool:
-        """Whether it can be converted at once, without a word of warning."""
+        """Whether the group can be converted at once, without a warning."""
         return self.readiness.verdict is ReadinessResult.READY and self.readiness.how is How.NOW
 
     @property
     def member_count(self) -> int | None:
-        """None where they may not be seen, and for kinds of groups that are not described."""
+        """Number of members; None if this user may not see them, or if kgroup does not describe groups of this kind."""
         members = self.evidence.group.members
         return None if members is None else len(members)
 
     @property
     def topics(self) -> int:
-        """How many topics it has to do with."""
+        """Number of topics that the group has commits or members' partitions on."""
         return len({partition.topic for partition in self.evidence.group.partitions})
 
     @property
     def identical(self) -> int:
-        """How many commits were read back as they were before, metadata and leader epochs too."""
+        """How many commits were read back as planned, including metadata and leader epoch."""
         return sum(row.done is True and row.read_back == row.new for row in self.rows)
 
     @property
     def expires_ms(self) -> int | None:
-        """When the first of its commits would have expired, had they not been made again; None where not known."""
+        """When the first commit would have expired if kgroup had not committed it again; None if unknown."""
         retention_ms, past = self.evidence.broker.offsets_retention_ms, self.evidence.past
         times = [past.commits_ms[row.place] for row in self.rows if row.place in past.commits_ms] if past else []
         return min(times) + retention_ms if times and retention_ms is not None else None
 
     @property
     def kept_until_ms(self) -> int | None:
-        """Until when its offsets are kept now, if nobody comes; None where not known, or it was not converted."""
+        """When its offsets expire if no member joins; None if unknown, or if the group was not converted."""
         retention_ms = self.evidence.broker.offsets_retention_ms
         if not self.converted or not self.rows or retention_ms is None:
             return None
         return self.evidence.now_ms + retention_ms
 
     def check(self, check_id: str) -> Check | None:
-        """The check of this id, None where it has no meaning for the group."""
+        """The check with this id; None if it does not apply to the group."""
         return next((check for check in self.readiness.checks if check.id == check_id), None)
 
     def document(self) -> Mapping[str, Any]:
@@ -108,14 +108,14 @@ _OPEN = frozenset({UNKNOWN, NOT_VERIFIED, COMMITS_MISSING})
 
 
 def utc(timestamp_ms: int) -> datetime:
-    """A moment in ms since 1970."""
+    """The UTC time for ms since 1970."""
     return datetime.fromtimestamp(timestamp_ms / 1000, UTC)
 
 
 def migrated(
     evidence: Sequence[MigrationEvidence], readinesses: Sequence[Readiness], target: str, result: Result
 ) -> tuple[Migrated, ...]:
-    """Each group with what the result says of it, in the order of the readinesses."""
+    """Each group with its part of the result, in the order of the readinesses."""
     by_name = {item.group.name: item for item in evidence}
     rows = result.plan.by_group()
     refused = {refusal.group: refusal.row for refusal in result.refusals if refusal.group is not None}

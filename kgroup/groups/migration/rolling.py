@@ -1,4 +1,4 @@
-"""How a group gets from the one protocol to the other while it runs: the steps of a rollout."""
+"""The steps of a rollout that moves a running group from one protocol to the other."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from kgroup.support.quoting import quote
 
 
 def rolling_steps(evidence: MigrationEvidence, wanted: MigrationRequest, how: How) -> tuple[str, ...]:
-    """The steps that move a group while it runs, a line each; none where ``how``, its readiness's, is not rolling.
+    """The numbered steps, one line each; empty unless ``how`` of its readiness is ROLLING.
 
-    Nothing triggers it but members that come with the other protocol: the broker does the rest.
+    Members that join with the other protocol trigger the conversion; the broker does the rest.
     """
     if how is not How.ROLLING:
         return ()
@@ -56,7 +56,7 @@ def _to_classic(case: Case) -> tuple[str, ...]:
 
 
 def _order(case: Case) -> str:
-    """A member of the consumer protocol does not give up its instance id to a newcomer (KIP-848)."""
+    """How to restart: a consumer member does not give up its instance id to a newcomer (KIP-848)."""
     return "each stopped before its successor starts" if case.instances else "waiting until each has its partitions"
 
 

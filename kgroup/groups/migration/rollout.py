@@ -1,6 +1,6 @@
-"""A rollout from one rebalance protocol to the other, as successive looks at a group show it.
+"""A rollout from one rebalance protocol to the other, followed over successive refreshes of a group.
 
-Pure: a look comes in together with its time, values and lines come out. ``kgroup.queries.rollout`` does the looking.
+Pure: each refresh comes with its time, values and lines are returned. ``kgroup.queries.rollout`` reads the groups.
 """
 
 from __future__ import annotations
@@ -20,19 +20,20 @@ PROTOCOLS = ("classic", "consumer")
 
 
 def other_than(protocol: str) -> str:
-    """The protocol that a group leaves which is to speak this one."""
+    """The other protocol: classic for consumer, consumer for classic."""
     return "classic" if protocol == "consumer" else "consumer"
 
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """What the looks at one group have shown so far.
+    """One group over all refreshes so far.
 
-    ``group`` is the last look's, None where there was no such group. ``type`` is the last that was seen, of a group
-    that is gone too. ``owners`` is who held each partition last, and ``moved`` how often one was seen with another
-    owner than before; a partition that nobody holds for a while has moved when somebody else has it. ``turned_back``
-    is how often the group came to be of the other type though it had been of the ``target``. ``changed_s`` is when
-    something was seen to have changed, on a monotonic clock; None where all is as the first look found it.
+    ``group`` is from the last refresh, None if it did not exist. ``type`` is the last known type, kept when the group
+    is gone. ``owners`` has the last owner of each partition, and ``moved`` counts changes of the owner; a partition
+    that was unassigned in between counts when it gets another owner. ``turned_back`` counts how often the group
+    changed from the ``target`` type to the other one. ``first_epoch`` is the first group epoch seen with the present
+    type. ``changed_s`` is the time of the last seen change, on a monotonic clock; None if nothing has changed since
+    the first refresh.
     """
 
     name: str
@@ -47,7 +48,7 @@ class Followed:
     changed_s: float | None = None
 
     def step(self, group: Group | None, now_s: float) -> Followed:
-        """With another look, whose answer came at ``now_s``."""
+        """The state after another refresh, which was answered at ``now_s``."""
         owners = dict(self.owners)
         moved = 0
         for member in _members(group):
@@ -75,23 +76,23 @@ class Followed:
 
     @property
     def members(self) -> dict[str, int]:
-        """How many members speak each protocol; those of whom the broker does not tell are in neither."""
+        """Number of members by protocol; members whose protocol the broker does not report are not counted."""
         counts = Counter(member.protocol for member in _members(self.group))
         return {protocol: counts[protocol] for protocol in PROTOCOLS}
 
     @property
     def member_count(self) -> int:
-        """How many members there are."""
+        """Number of members."""
         return len(_members(self.group))
 
     @property
     def remaining(self) -> tuple[Member, ...]:
-        """The members that speak the other protocol still."""
+        """The members that still speak the other protocol."""
         return tuple(m for m in _members(self.group) if m.protocol == other_than(self.target))
 
     @property
     def finished(self) -> bool:
-        """Whether the group has its new type, all its members (one at least) speak it, and it is Stable."""
+        """Whether the group has the target type, is Stable, and all its members (at least one) speak the protocol."""
         group = self.group
         if group is None or group.type != self.target or not group.members:
             return False
@@ -100,7 +101,7 @@ class Followed:
         )
 
     def unsettled_s(self, now_s: float, for_s: float) -> float:
-        """How long it takes until nothing has changed for ``for_s``; 0 where all is as the first look found it."""
+        """Seconds until nothing has changed for ``for_s``; 0 if nothing has changed since the first refresh."""
         return 0.0 if self.changed_s is None else max(0.0, self.changed_s + for_s - now_s)
 
 
@@ -109,7 +110,7 @@ def _members(group: Group | None) -> tuple[Member, ...]:
 
 
 def _key(member: Member) -> str:
-    """A static member is the same after its restart, under whatever member id and protocol."""
+    """The member's identity: a static member stays the same with another member id or protocol."""
     return member.member_id if member.instance_id is None else f"instance {member.instance_id}"
 
 
@@ -120,11 +121,11 @@ def _face(group: Group | None) -> Hashable:
     return (group.type, group.state, group.group_epoch, members)
 
 
-# What is said
+# Texts
 
 
 def back_text(before: Followed, after: Followed) -> str | None:
-    """``pay-svc is classic again: a classic member (pay-0 10.0.7.2) joined first``; None where it has not turned."""
+    """``pay-svc is classic again: a classic member (pay-0 10.0.7.2) joined first``; None if it did not turn back."""
     group = after.group
     if group is None or after.turned_back == before.turned_back:
         return None
@@ -141,7 +142,7 @@ def back_text(before: Followed, after: Followed) -> str | None:
 
 
 def joined_text(before: Followed, after: Followed) -> str | None:
-    """``pay-svc a classic member joined: pay-0 10.0.7.2``, in the midst of a rollout to the other protocol."""
+    """``pay-svc a classic member joined: pay-0 10.0.7.2``, during a rollout to the other protocol; else None."""
     other = other_than(after.target)
     if after.group is None or not before.looked or not (after.type == after.target or after.members[after.target]):
         return None
@@ -155,7 +156,7 @@ def joined_text(before: Followed, after: Followed) -> str | None:
 
 
 def line_of(followed: Followed) -> EventLine:
-    """Where the rollout of a group stands; lines of one key differ in the partitions moved alone."""
+    """The state of a group's rollout; lines with the same key differ only in the number of partitions moved."""
     name, group, target = followed.name, followed.group, followed.target
     if group is None and followed.type is None:
         return EventLine("absent", f"{name} does not exist: waiting for it")
@@ -177,7 +178,7 @@ def line_of(followed: Followed) -> EventLine:
     if unknown:
         parts.append(f"the broker does not tell what {plural(unknown, 'member')} {_verb(unknown)}")
     if group.type == "consumer" and target == "classic" and members["classic"] == total:
-        # The broker turns a group at the moment when its last consumer member leaves, or not at all.
+        # The broker changes the type at the moment when the last consumer member leaves, or never.
         parts.append(
             "its type is consumer all the same, and will be until all its members are stopped at once: "
             "group.consumer.migration.policy does not allow a downgrade, or group.max.size is less than its members"
@@ -193,7 +194,7 @@ def finished_line(followed: Followed) -> EventLine:
 
 
 def summary(groups: Sequence[Followed], finished: Sequence[str]) -> EventLine:
-    """One line for many groups, of which those named in ``finished`` are."""
+    """One line for many groups; ``finished`` are the names of those that are finished."""
     target = groups[0].target
     total = sum(followed.member_count for followed in groups)
     missing = [followed.name for followed in groups if followed.name not in set(finished)]
@@ -206,7 +207,7 @@ def summary(groups: Sequence[Followed], finished: Sequence[str]) -> EventLine:
 
 
 def turns(before: Followed, after: Followed) -> Iterator[tuple[str, str]]:
-    """What happened between two looks, beside what ``line_of`` says: fixed word, text."""
+    """Events between two refreshes that ``line_of`` does not show, as (fixed word, text)."""
     if back := back_text(before, after):
         yield "BACK", back
     elif joined := joined_text(before, after):

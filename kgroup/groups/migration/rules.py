@@ -1,4 +1,4 @@
-"""What is known of clients, frameworks and brokers, as values; ``kgroup.queries.migration_data`` reads them."""
+"""Known facts about clients, frameworks and brokers, as values; ``kgroup.queries.migration_data`` reads them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from enum import StrEnum
 
 
 class Certainty(StrEnum):
-    """How a fact is known: the primary text or the source was read, one report says so, nothing was found."""
+    """How certain a fact is.
+
+    CONFIRMED: from the primary text or the source code. SECOND_HAND: from one report. UNKNOWN: nothing was found.
+    """
 
     CONFIRMED = "confirmed"
     SECOND_HAND = "second-hand"
@@ -15,7 +18,7 @@ class Certainty(StrEnum):
 
 
 class Support(StrEnum):
-    """Whether a client speaks the consumer protocol (KIP-848), from some version on."""
+    """Whether a client supports the consumer protocol (KIP-848) from some version on."""
 
     FULL = "full"
     NONE = "none"
@@ -23,7 +26,7 @@ class Support(StrEnum):
 
 
 class DefectLevel(StrEnum):
-    """Whether a defect is worth a warning, or only worth saying."""
+    """Whether a defect causes a warning or only a remark."""
 
     WARNING = "warning"
     INFO = "info"
@@ -31,7 +34,7 @@ class DefectLevel(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Defect:
-    """A known defect of a client; ``fixed_in`` are the releases that brought the fix, none where it is open."""
+    """A known defect of a client; ``fixed_in`` are the releases with the fix, empty if it is open."""
 
     id: str
     what: str
@@ -44,9 +47,10 @@ class Defect:
 class ClientRow:
     """A client library or a framework.
 
-    ``also`` are its other names. ``usable_from`` is None where no version is known to be the first, ``recommended``
-    where none is advised; with ``wait`` none can be advised yet. ``follows`` names the row whose version counts where
-    this one only passes settings through. Above ``last_major`` no release is numbered: it is somebody else's number.
+    ``also`` are its other names. ``usable_from`` is None if the first usable version is unknown, ``recommended`` if
+    none is recommended. ``wait`` means that no release can be recommended yet. ``follows`` names the row whose version
+    counts if this one only passes settings through. No release has a major number above ``last_major``: such a
+    version is another product's, as Confluent Platform's.
     """
 
     name: str
@@ -66,16 +70,17 @@ class ClientRow:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Everything that it may be called."""
+        """All its names."""
         return (self.name, *self.also)
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerDefect:
-    """A known defect of brokers, from release ``since`` on, until those of ``fixed_in`` (none: open).
+    """A known defect of brokers from release ``since`` until the releases of ``fixed_in`` (empty: open).
 
-    ``targets`` are the protocols whose groups, or the move to which, it concerns. It matters only while the group is
-    ``live``, has ``static`` members, or under one of ``policies`` (``group.consumer.migration.policy``), where so said.
+    ``targets`` are the target protocols whose migration, or whose groups, it affects. With ``live`` it matters only
+    for a live group, with ``static`` only for one with static members, with ``policies`` only under one of these
+    values of ``group.consumer.migration.policy``.
     """
 
     id: str
@@ -92,7 +97,7 @@ class BrokerDefect:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """Something beside Apache Kafka's own programs, and how it is with KIP-848: a service, a proxy, a monitor."""
+    """A product that is not part of Apache Kafka, and how it handles KIP-848: a service, a proxy, a monitor."""
 
     name: str
     what: str
@@ -102,7 +107,7 @@ class Product:
 
 @dataclass(frozen=True, slots=True)
 class MigrationRules:
-    """All tables. ``services`` are brokers that are not Apache Kafka's, ``proxies`` stand before brokers."""
+    """All tables; ``services`` are brokers that are not Apache Kafka, ``proxies`` run between clients and brokers."""
 
     clients: tuple[ClientRow, ...] = ()
     monitors: tuple[Product, ...] = ()

@@ -1,4 +1,4 @@
-"""What a check is about, and how it says what it found."""
+"""The subject of a check; it makes the Check from what was found."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from kgroup.groups.migration.check import Check, CheckStatus
 class Subject:
     """A row of the table of checks.
 
-    ``id`` is stable and kebab-case, ``meaning`` says in a line what is looked at, ``source`` is where the rule comes
-    from, ``label`` what it is called where groups are counted: ``static members (8)``.
+    ``id`` is stable and kebab-case. ``meaning`` is one line about what is checked, ``source`` is where the rule comes
+    from. ``label`` is its name in counts of groups: ``static members (8)``.
     """
 
     id: str
@@ -21,25 +21,25 @@ class Subject:
     label: str
 
     def ok(self, evidence: str, *, remedy: str | None = None) -> Check:
-        """Nothing stands in the way."""
+        """Nothing prevents the migration."""
         return Check(self.id, CheckStatus.OK, evidence, self.source, remedy=remedy)
 
     def info(
         self, evidence: str, *, brief: str | None = None, remedy: str | None = None, offline_only: bool = False
     ) -> Check:
-        """Worth saying, without weight for the verdict."""
+        """A remark that does not change the readiness."""
         return Check(self.id, CheckStatus.INFO, evidence, self.source, brief, remedy, offline_only)
 
     def unknown(
         self, evidence: str, *, brief: str | None = None, remedy: str | None = None, offline_only: bool = False
     ) -> Check:
-        """It could not be told."""
+        """It could not be determined."""
         return Check(self.id, CheckStatus.UNKNOWN, evidence, self.source, brief, remedy, offline_only)
 
     def warning(self, evidence: str, *, brief: str, remedy: str | None = None) -> Check:
-        """It can move, but something will be different, or may go wrong."""
+        """The group can migrate, but something will change or may fail."""
         return Check(self.id, CheckStatus.WARNING, evidence, self.source, brief, remedy)
 
     def blocked(self, evidence: str, *, brief: str, remedy: str | None = None) -> Check:
-        """It can't move as things are."""
+        """The group cannot migrate in its present state."""
         return Check(self.id, CheckStatus.BLOCKED, evidence, self.source, brief, remedy)

@@ -1,4 +1,4 @@
-"""Many groups in a few rows: how many of which verdict, how they move, and the main reason."""
+"""Many groups in a few rows: the number of groups by readiness and way of migrating, and the main reason."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SHOWN = 4
 
 @dataclass(frozen=True, slots=True)
 class ReadinessSummary:
-    """Groups of one verdict that move in one way; ``reason`` is theirs, or names and counts the reasons."""
+    """Groups of one readiness that migrate in one way; ``reason`` is their common one, or counts their reasons."""
 
     verdict: ReadinessResult
     how: How
@@ -28,7 +28,7 @@ class ReadinessSummary:
 
 
 def summary(readinesses: Iterable[Readiness]) -> tuple[ReadinessSummary, ...]:
-    """What is done first, then what is ready, what warns, what is blocked; each by how it moves."""
+    """Rows for done, ready, warning and blocked groups, in this order; each split by how the groups migrate."""
     sorts: dict[tuple[ReadinessResult, How], list[Readiness]] = {}
     for item in readinesses:
         sorts.setdefault((item.verdict, item.how), []).append(item)
@@ -41,7 +41,7 @@ def summary(readinesses: Iterable[Readiness]) -> tuple[ReadinessSummary, ...]:
 
 
 def _reason(readinesses: Sequence[Readiness]) -> str:
-    """The reason itself where all have the same, else what the reasons are called, the commonest first."""
+    """The reason if all groups have the same one, else the labels of the reasons with counts, most frequent first."""
     reasons = {item.reason for item in readinesses}
     if len(reasons) == 1:
         return reasons.pop() or ""

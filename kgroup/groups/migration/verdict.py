@@ -1,4 +1,4 @@
-"""What the checks of a group come to, and which group is worse."""
+"""The readiness of a group from its checks, and the order of groups by readiness."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WEIGHTY = (CheckStatus.BLOCKED, CheckStatus.WARNING)
 
 
 def readiness(evidence: MigrationEvidence, wanted: MigrationRequest, rules: MigrationRules) -> Readiness:
-    """Whether a group is fit to move, how, and the weightiest reason. What is unknown never makes it less fit."""
+    """Whether and how a group can migrate, and the main reason; unknown facts never make it less ready."""
     case = Case(evidence, wanted, rules)
     checks = run_checks(case)
     verdict = _verdict(case, checks)
@@ -30,24 +30,24 @@ def readiness(evidence: MigrationEvidence, wanted: MigrationRequest, rules: Migr
 
 
 def main_check(checks: Sequence[Check]) -> Check | None:
-    """The weightiest check: the first that blocks, else the first that warns; None where none does."""
+    """The main reason: the first check that blocks, else the first that warns; None if there is none."""
     return next((check for status in _WEIGHTY for check in checks if check.status is status), None)
 
 
 def offline_check(checks: Sequence[Check]) -> Check | None:
-    """The first check that keeps a live group from moving while it runs."""
+    """The first check that prevents a live group from migrating while it runs; None if there is none."""
     return next((check for check in checks if check.offline_only), None)
 
 
 def worst_first(readinesses: Iterable[Readiness]) -> tuple[Readiness, ...]:
-    """By verdict, then by how hard it is to move, then by name."""
+    """Sort by readiness, worst first, then by how hard the migration is, then by name."""
     return tuple(
         sorted(readinesses, key=lambda r: (_WORST_FIRST.index(r.verdict), _HARDEST_FIRST.index(r.how), r.group))
     )
 
 
 def cluster_notes(evidence: MigrationEvidence, wanted: MigrationRequest, rules: MigrationRules) -> tuple[str, ...]:
-    """Known defects of the brokers that concern this group, a line each; of all groups of a release they are alike."""
+    """One line for each known defect of the brokers that affects this group."""
     return tuple(defect_notes(Case(evidence, wanted, rules)))
 
 
@@ -69,7 +69,7 @@ def _how(case: Case, checks: Sequence[Check], verdict: ReadinessResult) -> How:
 
 
 def _explained(case: Case, checks: Sequence[Check], verdict: ReadinessResult, how: How) -> str | None:
-    """Why it moves as it does, where nothing speaks against it."""
+    """The reason for ``how`` if no check blocks or warns."""
     if verdict is ReadinessResult.DONE:
         return f"on the {case.wanted.target} protocol already"
     if how is How.NOW:

@@ -1,21 +1,21 @@
-"""Versions as people write them (``4.3.1``, ``v1.21.6``, ``4.4.0-rc1``), compared."""
+"""Reads and compares versions as users write them (``4.3.1``, ``v1.21.6``, ``4.4.0-rc1``)."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
-# A pattern as text: re compiles it at its first use, and keeps it.
+# A pattern as text: re compiles it at its first use and caches it.
 _VERSION = r"(?a)v?(\d{1,9}(?:\.\d{1,9}){0,3})((?!\.[xX]\b)(?:[-+.~]?[A-Za-z]|[-+~]\d)[-\w.+~]*)?"
 _BEFORE_RELEASE = r"(?ai)[-+.~]?(?:rc|alpha|beta|snapshot|preview|dev|[abm]\d)"
 _PARTS = 4
 
 Version = tuple[int, ...]
-"""Four numbers, and 0 for what comes before a release, 1 for the release itself."""
+"""Four numbers, then 0 for a pre-release and 1 for a release."""
 
 
 def parse_version(text: str) -> Version | None:
-    """``4.3`` as (4, 3, 0, 0, 1); a release candidate or snapshot sorts before its release. None for no version."""
+    """``4.3`` as (4, 3, 0, 0, 1); a release candidate or snapshot sorts before its release; None if not a version."""
     found = re.fullmatch(_VERSION, text.strip())
     if found is None:
         return None
@@ -25,14 +25,14 @@ def parse_version(text: str) -> Version | None:
 
 
 def minor_of(version: Version) -> Version:
-    """The release line that a version belongs to: (4, 3) of 4.3.1."""
+    """The minor release of a version: (4, 3) for 4.3.1."""
     return version[:2]
 
 
 def has_fix(version: Version, fixed_in: Sequence[str]) -> bool:
-    """Whether a version has a fix: its own line got it, at or before it, or all lines since the newest have it.
+    """Whether a version has a fix: its minor release got it by then, or the version is at least the newest fix.
 
-    Fixed in 4.0.2, 4.1.2 and 4.2.0: 4.1.2 and 4.3.0 have it, 4.1.1 and 4.0.1 do not.
+    If ``fixed_in`` is 4.0.2, 4.1.2 and 4.2.0, then 4.1.2 and 4.3.0 have the fix, 4.1.1 and 4.0.1 do not.
     """
     fixes = [fix for text in fixed_in if (fix := parse_version(text))]
     own = any(minor_of(fix) == minor_of(version) and version >= fix for fix in fixes)

@@ -1,8 +1,8 @@
 """Rewrites the configuration of a consumer for the other rebalance protocol; pure: text in, text out.
 
-Java's properties files, librdkafka's and YAML, also with the prefixes of frameworks
-(``spring.kafka.consumer.properties.``, ``mp.messaging.incoming.orders.``). Lines that need no change stay as they are,
-and the outcome is read again: it differs in the settings that are meant, or an error says why not.
+It reads Java's properties files, librdkafka's, and YAML, also with the prefixes of frameworks
+(``spring.kafka.consumer.properties.``, ``mp.messaging.incoming.orders.``). Other lines stay unchanged. The result is
+read again: if it differs in more or less than the intended settings, a ConfigError is raised.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff]")
 class Rewritten:
     """A client's configuration before and after.
 
-    ``before`` is the file as it was recognised and read, ``after`` the whole text, the same but for the ``spans``.
-    ``changes`` say what went, what came and why, a line each; ``notes`` what else changes in behaviour, and what stands
-    in code. ``assignor`` is the server-side one, None where the file's has no equal there: the notes say so then.
-    ``strategies`` are the client's own as the file names them, in their order. Secrets stand in ``before`` and
-    ``after`` alone.
+    ``before`` is the file as it was read, ``after`` the whole new text; they differ only in the ``spans``.
+    ``changes`` are lines about removed and added settings and the reasons; ``notes`` are lines about other changes of
+    behaviour and about the application's code. ``assignor`` is the server-side one, None if the file's has no
+    counterpart; a note then names it. ``strategies`` are the client's assignors in the file, in order. Only ``before``
+    and ``after`` contain secrets.
     """
 
     before: ConfigFile = field(repr=False)
@@ -51,13 +51,13 @@ class Rewritten:
 
     @property
     def kind(self) -> Kind:
-        """What it was recognised as: java, librdkafka or yaml."""
+        """The recognised kind of file: java, librdkafka or yaml."""
         return self.before.kind
 
     def diff(self, name: str) -> str:
-        """The unified diff without context, each line ended with a line feed; empty where nothing changes.
+        """The unified diff without context lines; each line ends with a line feed. Empty if nothing changes.
 
-        What is on a changed line besides the setting itself, such as a comment, is hidden.
+        The rest of a changed line, such as a comment, is hidden.
         """
         return "".join(f"{line}\n" for line in unified(self.before, self.spans, name))
 
@@ -70,12 +70,12 @@ def rewrite(
     assignor: str | None = None,
     session_timeout_ms: int | None = None,
 ) -> Rewritten:
-    """A consumer's configuration for the ``target`` protocol.
+    """Rewrite a consumer's configuration for the ``target`` protocol.
 
-    ``name`` is the file's, for messages, and its ending tells YAML. ``assignor`` is the server-side assignor that suits
-    the group: it counts where the file says nothing of its own, and is not on the protocol already.
-    ``session_timeout_ms`` is what the client gets on the way back. Raises ConfigError, with file and line, for what
-    can't be read, is no client's configuration, or can't be changed by lines.
+    ``name`` is the file's name, for messages; its ending decides whether it is YAML. ``assignor`` is the server-side
+    assignor that suits the group. It is used if the file names no assignor and is not on the consumer protocol
+    already. ``session_timeout_ms`` is written for a move to classic. Raises ConfigError, with file and line, if the
+    file cannot be read, is not a client's configuration, or cannot be changed line by line.
     """
     name = name or "the configuration"
     _refuse_what_is_no_text(text, name)
@@ -134,7 +134,7 @@ def _refuse_what_is_no_text(text: str, name: str) -> None:
 
 
 def _unambiguous(java: ConfigFile, name: str) -> ConfigFile:
-    """The file as librdkafka's. Raises ConfigError where a backslash at a line's end makes it two different files."""
+    """The file read as librdkafka's; raises ConfigError if a backslash at a line's end gives Java other settings."""
     plain = read_properties(java.text, name, "librdkafka")
 
     def ours(reading: ConfigFile) -> set[tuple[str, int, int]]:
@@ -168,12 +168,12 @@ def _general_notes(
 
 
 def _common(assignors: Iterable[str | None]) -> str | None:
-    """The assignor of all consumers of a file, None where one has none, or where they differ."""
+    """The common assignor of all consumers of a file; None if one has none or they differ."""
     different = set(assignors)
     return different.pop() if len(different) == 1 else None
 
 
 def _said(lines: Iterable[str]) -> tuple[str, ...]:
-    """Each once, without line ends and terminal codes: escapes in a file may stand for any character."""
+    """Each line once, without line ends and terminal codes: escapes in the file can produce any character."""
     plain = (" ".join(line.split()) for line in lines)
     return tuple(dict.fromkeys("".join(char if char.isprintable() else "?" for char in line) for line in plain))

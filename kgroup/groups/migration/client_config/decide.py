@@ -1,4 +1,4 @@
-"""What changes in the settings of one consumer when its group moves to the other protocol."""
+"""Decides which settings of one consumer change when its group moves to the other protocol."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kgroup.groups.migration.client_config.scopes import Scope
 Flavour = Literal["java", "librdkafka"]
 
 DEFAULT_ASSIGNOR = "uniform"
-"""The first of the broker's ``group.consumer.assignors`` as delivered."""
+"""The first of the broker's ``group.consumer.assignors`` by default."""
 
 _JAVA_CLASSES = {
     "cooperative-sticky": "org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
@@ -43,7 +43,7 @@ _LONGEST_SHOWN = 80
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """A setting that comes; ``replaced`` is whose place it takes, None where it is new."""
+    """A setting to write; ``replaced`` is the one that it replaces, None if it is new."""
 
     key: str
     value: str
@@ -52,10 +52,10 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
-    """What goes from one consumer's settings and what comes, and the lines that say so.
+    """The settings of one consumer to remove and to write, and the lines that describe this.
 
-    ``assignor`` is the server-side one, None where the strategy has no equal there. ``strategies`` are the client's
-    own strategies that have none.
+    ``assignor`` is the server-side assignor, None if there is no counterpart. ``strategies`` are the assignors without
+    a counterpart on the other side.
     """
 
     scope: Scope
@@ -68,7 +68,7 @@ class ConfigChange:
 
 
 def to_consumer(scope: Scope, given: str | None) -> ConfigChange:
-    """To ``group.protocol=consumer``; ``given`` is the server-side assignor for a file that says nothing of it."""
+    """The change to ``group.protocol=consumer``; ``given`` is the server-side assignor if the file names none."""
     protocol = (scope.value(PROTOCOL) or "").lower()
     if protocol not in ("", "classic", "consumer") and not protocol.startswith("${"):
         return _left(scope, protocol)
@@ -96,7 +96,7 @@ def to_consumer(scope: Scope, given: str | None) -> ConfigChange:
 
 
 def to_classic(scope: Scope, flavour: Flavour, given: str | None, session_timeout_ms: int | None) -> ConfigChange:
-    """Back to ``group.protocol=classic``; ``given`` is the server-side assignor for a file that says nothing of it."""
+    """The change to ``group.protocol=classic``; ``given`` is the server-side assignor if the file names none."""
     protocol = (scope.value(PROTOCOL) or "").lower()
     if protocol not in ("", "classic", "consumer") and not protocol.startswith("${"):
         return _left(scope, protocol)
@@ -122,13 +122,13 @@ def to_classic(scope: Scope, flavour: Flavour, given: str | None, session_timeou
 
 
 def milliseconds(text: str) -> int | None:
-    """A timeout as a file has it, in ms (``30000``, in Spring also ``30s``); None for what can't be told."""
+    """A timeout from a file in ms (``30000``, in Spring also ``30s``); None if the text is not a duration."""
     found = _DURATION.fullmatch(text.strip().replace("_", "").lower())
     return int(found[1]) * _UNITS[found[2]] if found else None
 
 
 def strategies_of(scope: Scope) -> tuple[str, ...]:
-    """The client's own assignors as the file names them, in their order."""
+    """The client's assignors in the file, in order."""
     return tuple(shown(name.strip()) for name in (scope.value(STRATEGY) or "").split(",") if name.strip())
 
 
@@ -140,7 +140,7 @@ def _left(scope: Scope, protocol: str) -> ConfigChange:
 
 
 class _Puts:
-    """Collects what comes; of a key that is there several times the last is replaced and the others go."""
+    """Collects settings to write; if a key occurs several times, the last is replaced and the others are removed."""
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
@@ -172,9 +172,9 @@ _COMING = {
 
 
 def _mapped(strategies: Iterable[str]) -> tuple[str | None, list[str]]:
-    """The server-side assignor for a client's list, and those of the list that have none.
+    """The server-side counterpart of the first known assignor of a client's list, and those that have none.
 
-    Of a list the first that is known counts: it is the one that members vote for.
+    Members vote for the first of the list.
     """
     known = [(name, server_assignor(name)) for name in strategies]
     unknown = [name for name, assignor in known if assignor is None]

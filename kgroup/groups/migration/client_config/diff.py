@@ -1,4 +1,4 @@
-"""The unified diff of a file that was changed: lines of our settings, and nothing that stands around them."""
+"""The unified diff of a changed file: only lines of changed settings, no context lines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _YAML_BREAK = re.compile(r"\r\n|[\r\n\x85\u2028\u2029]")
 
 
 def split_lines(text: str, *, yaml: bool = False) -> list[str]:
-    """The lines with their ends; neither form feeds nor the separators of old teletypes end one."""
+    """The lines with their line ends; form feeds and other ASCII separators do not end a line."""
     lines, at = [], 0
     for found in (_YAML_BREAK if yaml else _BREAK).finditer(text):
         lines.append(text[at : found.end()])
@@ -25,17 +25,17 @@ def split_lines(text: str, *, yaml: bool = False) -> list[str]:
 
 
 def unified(reading: ConfigFile, spans: Iterable[Span], name: str) -> Iterator[str]:
-    """The lines of the diff, none where nothing changed.
+    """The lines of the diff, none if nothing changed.
 
-    Made from the changes themselves: a comparison of the two texts may take lines that others repeat for changed, and
-    lines of context hold what nobody can tell a password in.
+    The diff is made from the changes themselves: comparing the two texts can mark repeated lines as changed. It has no
+    context lines, because they may contain passwords that kgroup cannot recognise.
     """
     yaml = reading.kind == "yaml"
     starts = list(accumulate((len(line) for line in split_lines(reading.text, yaml=yaml)), initial=0))
     hunks: list[tuple[int, list[str], list[str]]] = []
     for start, end, comes in spans:
         number = bisect_right(starts, start) - 1
-        # The dash of `- a: 1`. At the end of a file without a last line end, that is all that stands before.
+        # The dash of `- a: 1`. Not for insertions: in a file without a last line end it would be the whole last line.
         before = reading.text[starts[number] : start].lstrip("\ufeff") if end > start else ""
         old = [
             _line("-", line, shown_line(line, first=not place))
@@ -63,5 +63,5 @@ def _line(sign: str, line: str, shown: str) -> str:
 
 
 def _range(start: int, lines: int) -> str:
-    """Lines as diffs count them: from 1, an empty range by the line before it."""
+    """A range of lines in a diff header: counted from 1; an empty range is given by the line before it."""
     return str(start + 1) if lines == 1 else f"{start + bool(lines)},{lines}"

@@ -1,4 +1,4 @@
-"""Changes a file by its lines, and reads the outcome again to prove that nothing else changed."""
+"""Changes a file line by line, and reads the result again to verify that nothing else changed."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from kgroup.groups.migration.client_config.names import GROUP_ID, PROTOCOL
 from kgroup.support.errors import ConfigError
 
 Span = tuple[int, int, str]
-"""A stretch of the text, ``text[start:end]``, and what comes in its place."""
+"""A part of the text, ``text[start:end]``, and its replacement."""
 
 
 def edited(
     reading: ConfigFile, decisions: Iterable[ConfigChange], read: Callable[[str], ConfigFile], name: str
 ) -> tuple[str, tuple[Span, ...]]:
-    """The text with the decisions carried out, and what changed in it. ``read`` reads such a file.
+    """The text with the decisions applied, and the changed spans; ``read`` parses such a file.
 
-    Raises ConfigError where that can't be done by lines, or where the outcome would differ in anything else.
+    Raises ConfigError if it cannot be done line by line, or if the result would differ in any other setting.
     """
     decisions = [decision for decision in decisions if decision.gone or decision.put]
     if not decisions:
@@ -51,7 +51,7 @@ def _spliced(text: str, spans: Iterable[Span]) -> str:
 
 @dataclass(slots=True)
 class _Edits:
-    """What becomes of whole settings: lines that take the place of one, new ones, and those that go."""
+    """Edits of whole settings: lines that replace a setting, new lines, and settings that are removed."""
 
     replaced: dict[int, tuple[ConfigEntry, list[str]]] = field(default_factory=dict)
     new: list[str] = field(default_factory=list)
@@ -59,14 +59,14 @@ class _Edits:
     anchor: ConfigEntry | None = None
 
     def touched(self) -> tuple[ConfigEntry, ...]:
-        """The settings that are changed or go."""
+        """The settings that are changed or removed."""
         return (*self.gone.values(), *(entry for entry, _ in self.replaced.values()))
 
 
 def _edits(reading: ConfigFile, decision: ConfigChange) -> _Edits:
     scope = decision.scope
     edits = _Edits(gone={entry.start: entry for entry in decision.gone})
-    # Where `- a: 1` loses its setting, what comes takes the place behind the dash.
+    # If the setting of `- a: 1` is removed, the new setting moves to the position after the dash.
     dashed = next((entry for entry in decision.gone if entry.dashed), None)
     edits.anchor = dashed or _anchor(decision)
     for put in decision.put:
@@ -83,7 +83,7 @@ def _edits(reading: ConfigFile, decision: ConfigChange) -> _Edits:
 
 
 def _spans(reading: ConfigFile, decision: ConfigChange, name: str) -> Iterator[Span]:
-    """Stretches of the text and what takes their place."""
+    """The parts of the text to replace, and their replacements; raises ConfigError for a shared line."""
     edits = _edits(reading, decision)
     beside = decision.scope.home if edits.new else None
     for entry in (*edits.touched(), *((beside,) if beside else ())):
@@ -103,7 +103,7 @@ def _spans(reading: ConfigFile, decision: ConfigChange, name: str) -> Iterator[S
 
 
 def _placed(reading: ConfigFile, edits: _Edits, anchor: ConfigEntry | None) -> Iterator[Span]:
-    """The new lines: in the place of the anchor where it goes, behind it where it stays."""
+    """The new lines: in place of the anchor if it is removed, after it if it stays."""
     if anchor is None:
         yield _at_the_end(reading, edits.new)
     elif anchor.start in edits.replaced:
@@ -119,13 +119,13 @@ def _prefix(entry: ConfigEntry, key: str) -> str:
 
 
 def _line(reading: ConfigFile, prefix: str, put: Put, beside: ConfigEntry | None) -> str:
-    """A new setting, written as its neighbour is."""
+    """A new setting, with the separator of its neighbour."""
     default = ": " if reading.kind == "yaml" else "="
     return f"{prefix}{put.key}{beside.separator if beside else default}{put.value}"
 
 
 def _anchor(decision: ConfigChange) -> ConfigEntry | None:
-    """Beside what new settings go: what they take the place of, else ``group.id``, else the last of the consumer's."""
+    """The setting next to which new ones go: a replaced or removed one, else ``group.id``, else the consumer's last."""
     scope = decision.scope
     for put in decision.put:
         if put.key == PROTOCOL and put.replaced:
@@ -149,21 +149,21 @@ def _after(reading: ConfigFile, entry: ConfigEntry, lines: list[str]) -> Span:
 
 
 def _at_the_end(reading: ConfigFile, lines: list[str]) -> Span:
-    """For a file that holds comments at most."""
+    """The insertion at the end of a file that has at most comments."""
     end = len(reading.text)
     begun = reading.text.removeprefix("\ufeff") and not _eol_before(reading.text, end)
     return end, end, (reading.eol if begun else "") + "".join(line + reading.eol for line in lines)
 
 
 def _eol_before(text: str, end: int) -> str:
-    """The line end that stands before ``end``; empty where the file ends without one."""
+    """The line end before ``end``; empty if there is none there."""
     if text.endswith("\r\n", 0, end):
         return "\r\n"
     return text[end - 1 : end] if text[end - 1 : end] in ("\r", "\n", "\x85", "\u2028", "\u2029") else ""
 
 
 def _prove(reading: ConfigFile, decisions: list[ConfigChange], after: ConfigFile) -> bool:
-    """Whether the two differ in the settings that were meant, and in nothing else."""
+    """Whether the two files differ in the intended settings, and in nothing else."""
     touched: set[tuple[object, ...]] = set()
     wanted: Counter[tuple[tuple[object, ...], str]] = Counter()
     for decision in decisions:

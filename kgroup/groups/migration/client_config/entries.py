@@ -1,4 +1,4 @@
-"""A configuration file as it was read: its settings, each with the lines on which it stands."""
+"""A configuration file as it was read: its settings, each with its lines."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ Kind = Literal["java", "librdkafka", "yaml"]
 class ConfigEntry:
     """One setting of a file.
 
-    ``own`` is its key as it stands there and ``full`` with those of the mappings around it; in both, ``a[b.c]`` reads
-    ``a.b.c``. ``place`` is the same for ``Leaf``. ``mapping`` numbers what it stands in (0 in a properties file),
-    ``document`` the document in a YAML stream. ``value`` is None for a mapping; of a list it is the items with commas
-    between. ``line`` counts from 1.
+    ``own`` is its key in the file, ``full`` has the keys of the enclosing mappings before it; in both, ``a[b.c]``
+    becomes ``a.b.c``. ``place`` is the same position as in ``Leaf``. ``mapping`` is the number of the enclosing mapping
+    (0 in a properties file), ``document`` that of the document in a YAML stream. ``value`` is None for a mapping; a
+    list is joined with commas. ``line`` counts from 1.
 
-    ``text[start:end]`` are its lines with their ends; where something else begins on the first (``- a: 1``) it starts
-    behind that, and ``lead`` is empty, not ``indent``. ``separator`` stands between key and value. ``inline`` is
-    whether it shares its line with others, so that lines can't be taken out.
+    ``text[start:end]`` are its lines with line ends. If the first line begins with a dash (``- a: 1``), ``start`` is
+    after the dash, and ``lead`` is empty instead of ``indent``. ``separator`` is the text between key and value.
+    ``inline`` is whether it shares its line with other settings, so that the line cannot be removed.
     """
 
     full: str
@@ -38,18 +38,18 @@ class ConfigEntry:
 
     @property
     def around(self) -> str:
-        """The keys of the mappings around it, with a dot at the end."""
+        """The keys of the enclosing mappings, with a dot at the end; empty if there are none."""
         return self.full[: len(self.full) - len(self.own)]
 
     @property
     def dashed(self) -> bool:
-        """Whether it is the first of a list's item, behind the dash."""
+        """Whether it is the first setting of a list item, after the dash."""
         return self.lead != self.indent
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """What a file says at one place, for comparing it with another: nothing about how it is written."""
+    """A value at one place of a file, without its formatting, to compare it with another file."""
 
     place: tuple[object, ...]
     value: str
@@ -58,9 +58,9 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class ConfigFile:
-    """A file's settings; ``blocks`` are texts inside it that look like files of their own, as (line, key).
+    """A file's settings; ``blocks`` are embedded texts that look like configurations themselves, as (line, key).
 
-    ``eol`` is how its lines end.
+    ``eol`` is its line end.
     """
 
     kind: Kind

@@ -1,4 +1,4 @@
-"""What of a setting's value may be shown: what our settings are made of, and nothing else."""
+"""Masks the parts of a setting's value that do not look like values of the settings that kgroup changes."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import re
 
 from kgroup.support.redact import HIDDEN
 
-# Numbers, names, classes, lists of them, and placeholders: a password that somebody wrote behind one is not among it.
+# Numbers, names, classes, lists of them, and placeholders. A password that a user wrote after one does not match.
 _WORD = r"(?:\$\{[\w.-]*(?::(?:\d+\w{0,2})?)?\}|[\w.$-])+"
 _PLAIN = re.compile(rf"[\s\[\"'|>\\-]*(?:{_WORD}(?:[\"']?\s*,[\s\"'\\]*{_WORD})*)?[\"'\],\s\\]*")
 _KEY = re.compile(r"[^=:\s]*[ \t\f]*[=:]?")
 
 
 def shown(value: str) -> str:
-    """A value of one of the settings that are changed or spoken of, without comments and all else that is not its."""
+    """The value of a setting to show; from the first part that is not a plain value on, such as a comment, hidden."""
     found = _PLAIN.match(value)
     end = found.end() if found else 0
     return value if end == len(value) else value[:end] + HIDDEN
 
 
 def shown_line(line: str, *, first: bool) -> str:
-    """A line of such a setting as it stands in the file; ``first`` is whether its key is on it."""
+    """A line of such a setting, masked the same way; ``first`` is whether the line has the key."""
     indent = line[: len(line) - len(line.lstrip(" \t\f-"))]
     key = _KEY.match(line, len(indent)) if first else None
     begin = key.end() if key else len(indent)

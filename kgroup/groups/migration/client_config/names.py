@@ -1,4 +1,4 @@
-"""The settings of Kafka's clients that tell what a file is, or that matter to the protocol of a group."""
+"""The settings of Kafka's clients that identify a file, or that depend on the group's protocol."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ MAX_POLL = "max.poll.interval.ms"
 RACK = "client.rack"
 
 CLASSIC_ONLY = (SESSION, HEARTBEAT, STRATEGY, PROTOCOL_TYPE)
-"""Both clients refuse to start with any of these beside ``group.protocol=consumer`` (Java does not know the last).
+"""Both clients refuse to start with any of these and ``group.protocol=consumer`` (Java does not have the last).
 Sources: KAFKA-17338, librdkafka's rd_kafka_conf_finalize; tried with kafka-clients 4.3.1 and librdkafka 2.16."""
 
 MATTER = (*CLASSIC_ONLY, PROTOCOL, REMOTE_ASSIGNOR)
-"""What is changed, nothing else."""
+"""The settings that kgroup changes."""
 
 DISTINCTIVE = frozenset({*MATTER, INSTANCE_ID, MAX_POLL})
-"""Nothing but a consumer's settings has these, whatever stands before them."""
+"""Only a consumer has these settings, with any prefix."""
 
 _CONSUMERS = """
     group.id max.poll.records auto.offset.reset enable.auto.commit auto.commit.interval.ms isolation.level
@@ -60,7 +60,7 @@ _CLIENTS = "bootstrap.servers security.protocol sasl.mechanism client.id client.
 CLIENTS = CONSUMERS | JAVA_ONLY | LIBRDKAFKA_ONLY | frozenset(_CLIENTS.split())
 
 BROKERS_OWN = frozenset({"process.roles", "node.id", "broker.id", "log.dirs"})
-"""Told apart from a client's file by any of these."""
+"""Settings that only a broker's file has."""
 
 OTHER_GROUPS = {
     "application.id": "Kafka Streams",
@@ -69,19 +69,19 @@ OTHER_GROUPS = {
     "offset.storage.file.filename": "Kafka Connect",
     "connector.class": "Kafka Connect",
 }
-"""Beside one of these a group's settings are not those of a plain consumer."""
+"""Next to one of these, settings belong to this framework, not to a plain consumer."""
 
 EMBEDDED_PREFIXES = frozenset(
     {"consumer.", "main.consumer.", "restore.consumer.", "global.consumer.", "consumer.override."}
 )
-"""How Kafka Streams and Connect name the settings of the consumers that they make themselves."""
+"""Prefixes that Kafka Streams and Connect use for the consumers that they create."""
 
 LONGEST_KEY = 300
-"""No client has a longer one, in characters; those of other programs are not taken apart."""
+"""The longest key, in characters, that kgroup searches for a client's setting; no client has a longer one."""
 
 
 def known(key: str, names: Iterable[str]) -> tuple[str, str] | None:
-    """``key`` taken apart into what stands before and the longest of ``names`` that it ends with, None without one.
+    """Split ``key`` into a prefix and the longest of ``names`` that it ends with; None if there is none.
 
     ``app.orders.group.id`` is ``("app.orders.", "group.id")``.
     """

@@ -1,4 +1,4 @@
-"""What else changes when a consumer moves to the other protocol, and what no file shows."""
+"""Notes about what else changes when a consumer moves to the other protocol, also in the application's code."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ MINIMUM = {
     "java": "at least Java client 4.0 (4.3.1 is advised), so Spring Kafka 4.0",
     "librdkafka": "at least librdkafka 2.12.0 (2.15.0 is advised), so confluent-kafka 2.12.0",
 }
-"""Where the protocol became generally available in each client; advised is what has the known faults mended."""
+"""The version with general availability of the protocol in each client; the advised one fixes the known defects."""
 
 
 def consumer_notes(decision: ConfigChange, flavours: tuple[Flavour, ...]) -> Iterator[str]:
-    """To the consumer protocol. ``flavours`` are the clients that may read the file."""
+    """Notes for a move to the consumer protocol; ``flavours`` are the clients that may read the file."""
     scope = decision.scope
     for flavour in flavours:
         yield f"needs {MINIMUM[flavour]}"
@@ -122,7 +122,7 @@ def _code_notes(flavours: tuple[Flavour, ...]) -> Iterator[str]:
 def classic_notes(
     decision: ConfigChange, flavours: tuple[Flavour, ...], session_timeout_ms: int | None
 ) -> Iterator[str]:
-    """Back to the classic protocol; ``session_timeout_ms`` is the client's from now on, None for its default."""
+    """Notes for a move to the classic protocol; ``session_timeout_ms`` is the client's new one, None: its default."""
     scope = decision.scope
     if decision.strategies and any(put.key == PROTOCOL for put in decision.put):
         yield (

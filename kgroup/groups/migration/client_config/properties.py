@@ -1,4 +1,4 @@
-"""Reads properties files, Java's and librdkafka's, with the place of each entry in the text."""
+"""Reads properties files of Java and librdkafka, with the position of each entry in the text."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _BRACKETS = re.compile(r"\.?\[([^\]]*)\]")
 
 
 def dotted(key: str) -> str:
-    """A key without the brackets in which Spring may write part of it: ``a[b.c]`` is ``a.b.c``."""
+    """A key without the brackets that Spring allows around a part of it: ``a[b.c]`` is ``a.b.c``."""
     return _BRACKETS.sub(r".\1", key).lstrip(".") if "[" in key and len(key) <= LONGEST_KEY else key
 
 
 def read_properties(text: str, name: str, kind: Kind) -> ConfigFile:
-    """The entries of a properties file, repeated ones included. Raises ConfigError with file and line.
+    """The entries of a properties file, including repeated ones; raises ConfigError with file and line.
 
-    Java joins a line that ends with a backslash to the next one and knows escapes; nothing that reads librdkafka's
-    files does. Source: ``java.util.Properties.load(Reader)``.
+    Java joins a line that ends with a backslash with the next one, and decodes escapes. Readers of librdkafka's files
+    do neither. Source: ``java.util.Properties.load(Reader)``.
     """
     entries = tuple(_entries(text, name, joined=kind == "java"))
     found = re.search(r"\r\n|\r|\n", text)
@@ -72,7 +72,7 @@ def _entries(text: str, name: str, *, joined: bool) -> Iterator[ConfigEntry]:
 
 
 def _logical_lines(text: str, *, joined: bool) -> Iterator[tuple[int, int, int, str]]:
-    """Number, start, end and content of each line that is neither blank nor a comment, continued ones as one."""
+    """Number, start, end and content of each line that is not blank or a comment; continued lines are joined."""
     at, number = int(text.startswith("\ufeff")), 0
     parts: list[str] = []
     began = start = 0

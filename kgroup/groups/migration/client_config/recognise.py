@@ -1,4 +1,4 @@
-"""Tells YAML from properties, and Java's settings from librdkafka's."""
+"""Recognises YAML or properties, and settings of Java's client or of librdkafka."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BOTH: tuple[Flavour, ...] = ("java", "librdkafka")
 
 
 def looks_like_yaml(text: str, name: str) -> bool:
-    """Whether to read it as YAML: by the file's ending, else by its first line that is no comment."""
+    """Whether to read the file as YAML: by its name's ending, else by its first line that is not a comment."""
     lowered = name.lower()
     if lowered.endswith(_YAML_ENDINGS):
         return True
@@ -30,12 +30,12 @@ def looks_like_yaml(text: str, name: str) -> bool:
 
 
 def may_be_properties(text: str, name: str) -> bool:
-    """Whether what turned out to be no YAML may be properties: Java takes ``a: b`` and ``a = b`` in one file."""
+    """Whether a file that is not valid YAML may be properties: Java accepts ``a: b`` and ``a = b`` in one file."""
     return not name.lower().endswith(_YAML_ENDINGS) and _INDENTED_ASSIGNMENT.search(text) is not None
 
 
 def flavours_of(reading: ConfigFile) -> tuple[tuple[Flavour, ...], str | None]:
-    """The clients that may read it, likelier first, and what to say where that is a guess."""
+    """The clients that may read the file, the more likely first, and a note if that is a guess (else None)."""
     java = librdkafka = 0
     for entry in reading.entries:
         if entry.value is None:
@@ -43,7 +43,7 @@ def flavours_of(reading: ConfigFile) -> tuple[tuple[Flavour, ...], str | None]:
         java += known(entry.own, JAVA_ONLY) is not None or entry.full.startswith(_FRAMEWORKS)
         librdkafka += known(entry.own, LIBRDKAFKA_ONLY) is not None
         if known(entry.own, (STRATEGY,)) is not None and entry.value.strip():
-            # The one takes classes, the other short names.
+            # Java's client takes classes, librdkafka takes short names.
             if "." in entry.value:
                 return ("java",), None
             return ("librdkafka",), None

@@ -1,4 +1,4 @@
-"""Which settings of a file belong to a consumer, told by their keys and by what stands before these."""
+"""Finds the settings of a file that belong to a consumer, by their keys and the prefixes of these."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NOT_OF_CLIENTS = re.compile(r"(^|\.)(zookeeper|broker|controller|group\.(consum
 
 @dataclass(frozen=True, slots=True)
 class ClientSetting:
-    """A client's setting under the name that clients know it by; ``home`` is whether new ones go beside it."""
+    """A setting with the client's name for it as ``key``; ``home`` is whether new settings may go next to it."""
 
     key: str
     entry: ConfigEntry
@@ -39,9 +39,10 @@ class ClientSetting:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The settings of one consumer, those that win last.
+    """The settings of one consumer; of equal keys the last one counts.
 
-    New ones go beside ``home``, into the same mapping, with ``prefix`` before their keys; None: the file is empty.
+    New settings go next to ``home``, into the same mapping, with ``prefix`` before their keys. ``home`` is None if the
+    file is empty.
     """
 
     settings: tuple[ClientSetting, ...]
@@ -50,32 +51,32 @@ class Scope:
 
     @property
     def name(self) -> str:
-        """What stands before the keys of its settings, with those of the mappings around and a dot at the end."""
+        """The full prefix of its keys, including the enclosing mappings, with a dot at the end; may be empty."""
         return (self.home.around if self.home else "") + self.prefix
 
     def last(self, key: str) -> ClientSetting | None:
-        """The setting that counts, None where there is none."""
+        """The setting of this key that counts; None if there is none."""
         return next((setting for setting in reversed(self.settings) if setting.key == key), None)
 
     def value(self, key: str) -> str | None:
-        """Its value without blanks around it, None where there is none or where it is empty."""
+        """The key's value without surrounding blanks; None if it is absent or empty."""
         found = self.last(key)
         return ((found.entry.value or "").strip() or None) if found else None
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerScopes:
-    """The consumers of a file, and what is said of settings that were seen and left alone."""
+    """The consumers of a file, and notes about settings that kgroup does not change."""
 
     scopes: tuple[Scope, ...]
     notes: tuple[str, ...]
 
 
 def find_scopes(reading: ConfigFile, name: str) -> ConsumerScopes:
-    """The consumers whose settings a file holds.
+    """The consumers whose settings a file has.
 
-    Raises ConfigError for a file without any client's settings, for a broker's, and for one in which the settings of
-    several clients stand and none is a consumer's.
+    Raises ConfigError for a file without a client's settings, for a broker's file, and for a file with several clients
+    of which none is a consumer.
     """
     if reading.kind != "yaml":
         _refuse_brokers(reading, name)
@@ -98,7 +99,7 @@ _Key = tuple[int, int, str]
 
 
 class _Finder:
-    """Puts the client settings of a file together by where they stand."""
+    """Groups the client settings of a file by document, mapping and prefix."""
 
     def __init__(self, reading: ConfigFile) -> None:
         self.notes: list[str] = []
@@ -117,7 +118,7 @@ class _Finder:
             )
 
     def scopes(self) -> tuple[Scope, ...]:
-        """The consumers in the order of the file; where some name a group, those that do not are left out."""
+        """The consumers in file order; if some have a group or a consumer-only setting, the others are left out."""
         plain = [scope for place, settings in self.places.items() if (scope := self._scope(place, settings))]
         strong = [scope for scope in plain if {s.key for s in scope.settings} & (DISTINCTIVE | {GROUP_ID})]
         spring = [scope for entries in self.spring.values() if (scope := _spring_scope(entries))]
@@ -171,7 +172,7 @@ class _Finder:
 
 
 def _spring_scope(entries: list[ConfigEntry]) -> Scope | None:
-    """Spring Boot's consumer: its own keys, and Kafka's under ``properties``, for all clients or for consumers."""
+    """Spring Boot's consumer: Spring's own keys, and Kafka's keys under ``properties`` of all clients or consumers."""
     common = _spring_settings(entries, _SPRING + "properties.")
     own = _spring_settings(entries, _SPRING + "consumer.properties.")
     heartbeats = [
@@ -201,7 +202,7 @@ def _spring_settings(entries: Iterable[ConfigEntry], base: str) -> list[ClientSe
 
 
 def _spring_home(entries: Iterable[ConfigEntry], base: str, below: str) -> tuple[ConfigEntry, str] | None:
-    """The last setting under ``base``, and what keys beside it begin with to be under ``below``; None without one."""
+    """The last setting under ``base``, and the prefix that puts keys next to it under ``below``; None without one."""
     home = None
     for entry in entries:
         rest = entry.full[len(base) :]
@@ -211,7 +212,7 @@ def _spring_home(entries: Iterable[ConfigEntry], base: str, below: str) -> tuple
 
 
 def _only_client(reading: ConfigFile, finder: _Finder, name: str) -> Scope:
-    """Where a consumer's settings would go in a file that has none."""
+    """Where a consumer's settings go in a file that has none; raises ConfigError if that is unclear."""
     if not reading.entries:
         if any(leaf.value for leaf in reading.leaves):
             raise ConfigError(f"{name}: no settings of the form name: value")

@@ -1,4 +1,4 @@
-"""Reads YAML, with the place of each setting in the text; nothing is constructed, so every tag is allowed."""
+"""Reads YAML, with the position of each setting in the text; no objects are constructed, so all tags are allowed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SETTING_IN_TEXT = re.compile(
 
 
 def read_yaml(text: str, name: str) -> ConfigFile:
-    """The settings of all documents of a YAML file. Raises ConfigError with file and line."""
+    """The settings of all documents of a YAML file; raises ConfigError with file and line."""
     import yaml
 
     mark = int(text.startswith("\ufeff"))
@@ -36,7 +36,7 @@ def read_yaml(text: str, name: str) -> ConfigFile:
     except RecursionError:
         raise ConfigError(f"{name}: nested too deeply") from None
     except yaml.YAMLError as error:
-        # Only the position and the kind of the fault: a password may begin with what YAML takes for an alias.
+        # Only the position and the kind of the error: a password may begin with what YAML parses as an alias.
         where = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         spot = name if where is None else f"{name}:{where.line + 1}"
         problem = re.sub(r"'(?!<)[^']{2,}'", HIDDEN, getattr(error, "problem", None) or "unreadable")
@@ -54,7 +54,7 @@ def read_yaml(text: str, name: str) -> ConfigFile:
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """A key with its value; ``inline`` is whether its mapping is written as ``{a: b}``."""
+    """A key with its value; ``inline`` is whether its mapping has the form ``{a: b}``."""
 
     key: yaml.Node
     value: yaml.Node
@@ -64,7 +64,7 @@ class _Pair:
 
 
 class _Reader:
-    """Walks the nodes of a file; a node that aliases repeat is visited where it is defined."""
+    """Reads the nodes of a file; a node with aliases is read only where it is defined."""
 
     def __init__(self, text: str, mark: int) -> None:
         self.text = text
@@ -75,11 +75,11 @@ class _Reader:
         self._mappings = 0
         self.blocks: list[tuple[int, str]] = []
         self._seen: dict[int, tuple[object, ...]] = {}
-        # Keeps the nodes alive: their ids are what aliases are told by.
+        # Keeps the nodes alive: aliases are recognised by the ids of these objects.
         self._nodes: list[yaml.Node] = []
 
     def node(self, node: yaml.Node, place: tuple[object, ...], full: str, document: int) -> None:
-        """Take in what stands under ``place``."""
+        """Read the node at ``place`` and the nodes below it."""
         import yaml
 
         if id(node) in self._seen:
@@ -127,7 +127,7 @@ class _Reader:
         start, end = line_start, self._line_end(self._content_end(key, value))
         lead, inline = before, pair.inline
         if before.strip():
-            # The first setting of an item of a list, `- a: 1`: the dash stays, and the next setting moves up to it.
+            # The first setting of a list item, `- a: 1`: the dash stays, and the next setting moves up to it.
             start, lead = begin, ""
             inline = inline or _DASHES.fullmatch(before) is None
         return ConfigEntry(
@@ -147,12 +147,12 @@ class _Reader:
         )
 
     def _content_end(self, key: yaml.Node, value: yaml.Node) -> int:
-        """Where the value ends, without the blank lines and comments that PyYAML counts to a block."""
+        """Where the value ends, without the blank lines and comments that PyYAML includes in a block."""
         import yaml
 
         start = key.end_mark.index + self.mark
         if value.start_mark.index < key.start_mark.index:
-            return self._line_end(start, with_break=False)  # an alias: its node stands elsewhere
+            return self._line_end(start, with_break=False)  # an alias: its node is elsewhere
         end = int(value.end_mark.index) + self.mark
         if isinstance(value, yaml.ScalarNode):
             return start + len(self.text[start:end].rstrip()) if value.style in ("|", ">") else end
@@ -171,7 +171,7 @@ class _Reader:
 
 
 def _last_break(text: str) -> int:
-    """The index behind the last line break, 0 without one."""
+    """The index after the last line break; 0 if there is none."""
     return max(text.rfind(character) for character in "\r\n\x85\u2028\u2029") + 1
 
 
