@@ -1,8 +1,9 @@
-"""What a change would do to a group: assignments, rebalances, moved partitions, standstills; nothing is touched.
+"""Simulates a change of a group: assignments, rebalances, moved partitions, standstills. Nothing is changed.
 
-Assignments are Kafka's own (kgroup.groups.assignors). Who stops and how often follows the protocol, as measured on
-Kafka 4.3.1: adding a member costs an eager group one rebalance, in which all stop, a cooperative one two, a consumer
-group one epoch; a dynamic restart two, three and two; a static one within its session none.
+Assignments are Kafka's own (kgroup.groups.assignors). Which members stop, and how often, was measured on Kafka 4.3.1.
+An added member costs an eager group one rebalance, in which all members stop. It costs a cooperative group two
+rebalances, and a consumer group one epoch. The restart of a dynamic member costs these groups two, three and two; that
+of a static member that is back within its session costs none.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from kgroup.support.errors import NotFound
 
 
 def simulate(group: SimulatedGroup, change: GroupChange, timing: Timing, seed: int = 0) -> Simulation:
-    """Play the change through.
+    """Simulate the change.
 
-    ``seed`` chooses the made-up ids of new and restarted members, on which range, round robin and ties depend. A
-    member of ``change.leaving`` that is not in the group is NotFound.
+    ``seed`` selects the invented ids of new and restarted members, on which range, round robin and ties depend.
+    Raises NotFound for a name in ``change.leaving`` that is not in the group.
 
-    Worked: 12 dynamic members with 48 partitions under range, restarted one by one: 24 rebalances, and all 48
-    partitions stand still in each of them. Static and back within their session: no rebalance, but 12 times the 4
-    partitions of one member stand still until it is back.
+    Example: 12 dynamic members with 48 partitions under range are restarted one by one. That is 24 rebalances, and in
+    each of them all 48 partitions stop. If the members are static and return within their session there is no
+    rebalance; the 4 partitions of each member stop until it is back.
     """
     run = SimulationRun(_static(group) if change.restart is RestartStrategy.STATIC else group, timing, seed)
     if change.restart is RestartStrategy.DYNAMIC and any(member.instance_id is not None for member in group.members):
@@ -45,7 +46,7 @@ def simulate(group: SimulatedGroup, change: GroupChange, timing: Timing, seed: i
 
 
 def running_with(group: SimulatedGroup, protocol: str, assignor: str) -> SimulatedGroup:
-    """The group as if it had been using another assignor all along: for a comparison, before any change."""
+    """The group as if it had always used this protocol and assignor, to compare it before any change."""
     other = replace(group, protocol=protocol, assignor=assignor)
     run = SimulationRun(other, Timing(), 0)
     run.settle()
@@ -65,7 +66,7 @@ def _leaving(run: SimulationRun, change: GroupChange) -> list[Subscriber]:
 
 
 def _static(group: SimulatedGroup) -> SimulatedGroup:
-    """All members with instance ids; made up where some had none, so that their order stays what it is."""
+    """The group with static members; if a member has no instance id, all get invented ones that keep their order."""
     if all(member.instance_id is not None for member in group.members):
         return group
     place = {member.member_id: at for at, member in enumerate(sorted(group.members, key=member_order))}
@@ -76,5 +77,5 @@ def _static(group: SimulatedGroup) -> SimulatedGroup:
 
 
 def _dynamic(group: SimulatedGroup) -> SimulatedGroup:
-    """No member with an instance id: under range and round robin that is another order of members."""
+    """The group without instance ids; under range and round robin that is another order of members."""
     return replace(group, members=tuple(replace(member, instance_id=None) for member in group.members))

@@ -1,4 +1,4 @@
-"""What is typed after ``--remove`` and ``--partitions``."""
+"""Parses the values of ``--remove`` and ``--partitions``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _GROWTH = r"(?:(?P<topic>[^=]+)=)?\+(?P<number>[0-9]{1,9})"
 
 
 def removed(given: Sequence[str]) -> tuple[int, tuple[str, ...]]:
-    """How many, or who. Raises UsageError for both at once."""
+    """A number of members (0 if names are given) and names; raises UsageError for both at once, and for 0."""
     numbers = [text for text in given if re.fullmatch(r"[0-9]{1,9}", text)]
     if numbers and len(given) > 1:
         raise UsageError(f"--remove {numbers[0]} and another --remove: a number, or names")
@@ -26,7 +26,7 @@ def removed(given: Sequence[str]) -> tuple[int, tuple[str, ...]]:
 
 
 def growth(given: Sequence[str]) -> tuple[int, tuple[str, ...] | None]:
-    """How many partitions, of which topics (None: each). Raises UsageError."""
+    """The number of new partitions per topic, and the topics (None: all); raises UsageError for another form."""
     if not given:
         return 0, None
     parts = []

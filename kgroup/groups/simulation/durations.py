@@ -1,4 +1,4 @@
-"""How long things take: what was given, else what the cluster tells, else what is usual."""
+"""The durations of a simulation: from options, else from the cluster, else defaults."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from kgroup.groups.simulation.model import Timing
 from kgroup.groups.simulation.report import Sources
 
 _FEWEST = 3
-"""Rebalances whose median is believed."""
+"""The least number of rebalances whose median is used."""
 
 
 @dataclass(frozen=True, slots=True)
 class Durations:
-    """Those that are known, in seconds; None: unknown. ``rebalances_seen`` are behind ``rebalance_s``."""
+    """Known durations in seconds, None if unknown; ``rebalance_s`` is the median of ``rebalances_seen``."""
 
     restart_s: float | None = None
     session_s: float | None = None
@@ -26,7 +26,7 @@ class Durations:
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """What a simulation counts with, and where it comes from."""
+    """The durations that a simulation uses, and their sources."""
 
     timing: Timing
     sources: Sources
@@ -34,7 +34,7 @@ class Timed:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRebalances:
-    """The median of so many rebalances."""
+    """The median duration of ``seen`` rebalances."""
 
     median_s: float
     seen: int
@@ -43,7 +43,7 @@ class MeasuredRebalances:
 def timed(protocol: str, given: Durations, known: Durations) -> Timed:
     """``given`` on the command line, else ``known`` from the cluster, else the default.
 
-    How long a rebalance takes is told of the group's own protocol; of the other one only the default is known.
+    A given or known ``rebalance_s`` applies to the group's own protocol; the other protocol gets the default.
     """
     usual = Timing()
     took_s = given.rebalance_s if given.rebalance_s is not None else known.rebalance_s
@@ -68,11 +68,11 @@ def timed(protocol: str, given: Durations, known: Durations) -> Timed:
 
 
 def of_history(protocol: str, steps: Sequence[HistoryStep]) -> MeasuredRebalances | None:
-    """The median of what the rebalances took; None for fewer than three of which it is known.
+    """The median duration of the rebalances; None if fewer than three durations are known.
 
-    Classic: from the last commit before until the assignment was there, since the joining is not in the log. A
-    pause beyond the rebalance timeout (the joining can't last longer) is one without anything to commit, and does
-    not count. Consumer: until every member had what it shall have.
+    Classic: from the last commit before the rebalance to the assignment, because the log does not show the joining. A
+    longer time than the rebalance timeout does not count: joining cannot take longer, so the group had nothing to
+    commit. Consumer: from the epoch until every member has its target.
     """
     known = []
     for step in steps:

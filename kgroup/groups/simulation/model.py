@@ -1,4 +1,4 @@
-"""What is simulated, and what comes out: groups, changes, standstills."""
+"""Input and result of a simulation: groups, changes, standstills."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from kgroup.groups.assignors.model import Assigned, AssignorTopic, Subscriber
 from kgroup.support.errors import UsageError
 
 SERVER_DEFAULT = "uniform"
-"""What a consumer group uses where nobody asked for anything (group.consumer.assignors)."""
+"""The assignor of a consumer group whose members ask for none (first of group.consumer.assignors by default)."""
 
 
 def known_assignors(protocol: str) -> Mapping[str, Assignor]:
-    """The assignors that Kafka comes with, by name: those of a consumer group, or of the clients of a classic one."""
+    """Kafka's own assignors of a protocol, by name: the broker's for consumer, the clients' for classic."""
     return SERVER_SIDE if protocol == "consumer" else CLIENT_SIDE
 
 
 class Style(Enum):
-    """How a group rebalances: who stops, and how often."""
+    """How a group rebalances: which members stop, and how often."""
 
     EAGER = "eager"
-    """Everybody revokes everything before joining, under sticky too: stickiness decides only what comes back."""
+    """All members revoke all partitions before they join, also with sticky: it only decides what they get back."""
     COOPERATIVE = "cooperative"
-    """What moves is revoked after a first rebalance and placed by a second (KIP-429)."""
+    """Partitions that move are revoked after a first rebalance and assigned by a second (KIP-429)."""
     CONSUMER = "consumer"
-    """One target assignment an epoch; only what moves is revoked, with no barrier (KIP-848)."""
+    """One target assignment per epoch; only partitions that move are revoked, without a barrier (KIP-848)."""
 
 
 @dataclass(frozen=True, slots=True)
 class SimulatedGroup:
-    """A group at rest: ``protocol`` is classic or consumer, ``owned`` of each member its present assignment.
+    """A group that is not rebalancing; ``protocol`` is classic or consumer.
 
-    (For the consumer protocol its target assignment: each partition once.) Members in the order in which the group
-    lists them. An assignor that Kafka does not come with cannot be simulated: UsageError.
+    ``owned`` of each member is its assignment, for the consumer protocol the target: each partition has one owner.
+    Members are in the order of the group's description. Raises UsageError for an assignor that is not one of Kafka's.
     """
 
     protocol: str
@@ -53,19 +53,19 @@ class SimulatedGroup:
 
     @property
     def assign(self) -> Assignor:
-        """Its assignor, as a function."""
+        """The group's assignor as a function."""
         return known_assignors(self.protocol)[self.assignor]
 
     @property
     def style(self) -> Style:
-        """How it rebalances."""
+        """The style of the group's rebalances."""
         if self.protocol == "consumer":
             return Style.CONSUMER
         return Style.COOPERATIVE if self.assignor == "cooperative-sticky" else Style.EAGER
 
 
 class RestartStrategy(Enum):
-    """Every member restarted in turn: as they are, or as if all were static members, or none."""
+    """A rolling restart: with the members as they are, as if all were static, or as if none were."""
 
     AS_THEY_ARE = "as they are"
     STATIC = "static"
@@ -74,12 +74,12 @@ class RestartStrategy(Enum):
 
 @dataclass(frozen=True, slots=True)
 class GroupChange:
-    """What is done to the group, in this order: partitions, members removed, added, killed, all restarted.
+    """The change of a group, in this order: add partitions, remove, add, kill members, restart all.
 
-    Members that are added come at once, and those removed go at once; of those that are killed (kill -9) each is
-    replaced at once, and only its session timeout tells that it is dead. ``leaving`` names them, by member or instance
-    id; else ``remove`` are taken from the end of the order of members (of instances app-0 to app-9: app-9 first).
-    ``more_partitions`` are added to each topic of ``grown``, by default to all.
+    All added members join at the same time, and all removed ones leave at the same time. A killed member (kill -9) is
+    replaced at once; only its session timeout shows that it is dead. ``leaving`` has the member or instance ids to
+    remove. Without it, ``remove`` members are taken from the end of the order (of app-0 to app-9: app-9 first).
+    ``more_partitions`` are added to each topic of ``grown``, None: to all topics.
     """
 
     add: int = 0
@@ -92,19 +92,19 @@ class GroupChange:
 
     @property
     def makes_up_ids(self) -> bool:
-        """Whether members come whose ids nobody can know beforehand."""
+        """Whether members join whose ids cannot be known beforehand."""
         return self.add > 0 or self.kill > 0 or self.restart is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Durations that no assignor decides; the result is as good as they are.
+    """Durations in seconds that do not follow from the assignor; the result is only as good as these values.
 
-    ``restart_s``: from closing a member until it joins again. ``session_timeout_s``: after which an absent static
-    member is removed (45 s by default, of the client or, for the consumer protocol, of the broker). ``rebalance_s``:
-    a classic rebalance, from the first revocation to the new assignments: until every member has heard of it (a
-    heartbeat, 3 s by default) and has come back from processing; measure it where you can. ``handover_s``: consumer
-    protocol, until a free partition's new owner hears of it: a heartbeat (5 s by default) at most.
+    ``restart_s``: from closing a member until it joins again. ``session_timeout_s``: after this time an absent static
+    member is removed (default 45 s, of the client or, for the consumer protocol, of the broker). ``rebalance_s``: a
+    classic rebalance, from the first revocation to the new assignments. Every member must notice it (a heartbeat, 3 s
+    by default) and finish its processing; measure it where you can. ``handover_s`` (consumer protocol): until the new
+    owner of a free partition learns of it, at most one heartbeat (5 s by default).
     """
 
     restart_s: float = 30
@@ -115,10 +115,10 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Standstill:
-    """Partitions that nobody reads for a while: of these members, so many, for so long, and why.
+    """Partitions of these members that no member reads for some seconds.
 
     ``cause``: ``rebalance`` (classic), ``handover`` (consumer protocol), ``away`` (their static member is gone and
-    expected back), ``dead`` (their member was killed, and its session still runs), ``empty`` (nobody else is there).
+    expected back), ``dead`` (their member was killed and its session still runs), ``empty`` (no other member exists).
     """
 
     members: tuple[str, ...]
@@ -129,7 +129,7 @@ class Standstill:
 
 @dataclass(frozen=True, slots=True)
 class Stops:
-    """Standstills of one cause and length: how many there are, of how many partitions the least and the largest."""
+    """Standstills of one cause and length: how many times, and the fewest and most partitions of one of them."""
 
     cause: str
     seconds: float
@@ -140,10 +140,10 @@ class Stops:
 
 @dataclass(frozen=True, slots=True)
 class SimulationStep:
-    """One thing that happened to the group: ``join``, ``leave``, ``expire``, ``away``, ``kill`` or ``grow``.
+    """One event of the group: ``join``, ``leave``, ``expire``, ``away``, ``kill``, ``grow`` or ``switch``.
 
-    ``moved`` partitions changed their owner; ``taken`` of them although their owner stayed; ``needless`` of those
-    beyond what balance asks for, that is, more than the sticky assignor would have taken in the same place.
+    ``moved`` partitions changed their owner, ``taken`` of them although their owner stayed. ``needless`` of those were
+    not needed for balance: the sticky assignor would have taken fewer from members that stay.
     """
 
     what: str
@@ -157,7 +157,7 @@ class SimulationStep:
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """How evenly partitions lie: members, those without any, fewest and most a member has."""
+    """How even an assignment is: members, members without partitions, fewest and most partitions of a member."""
 
     members: int
     idle: int
@@ -166,18 +166,18 @@ class Balance:
 
     @classmethod
     def of(cls, assigned: Assigned) -> Balance:
-        """That of an assignment; all zero without members."""
+        """The balance of an assignment; all zero without members."""
         sizes = [len(partitions) for partitions in assigned.values()]
         return cls(len(sizes), sizes.count(0), min(sizes, default=0), max(sizes, default=0))
 
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """What a change would do.
+    """The effect of a change.
 
-    Assignments go by member ids as they were at the beginning: a restarted member keeps its name here, though Kafka
-    gives it a new one; members that were added have made-up ids. ``settled`` is False where the cooperative assignor
-    had not come to rest after many rebalances. ``instance_ids`` are those of the members that are there afterwards.
+    Assignments use the member ids from the start: a restarted member keeps its id here, though Kafka gives it a new
+    one. Added members have invented ids. ``settled`` is False if the cooperative assignor had not settled after 20
+    rounds. ``instance_ids`` are those of the members at the end.
     """
 
     before: Assigned
@@ -188,42 +188,42 @@ class Simulation:
 
     @property
     def balance_before(self) -> Balance:
-        """How evenly partitions lay."""
+        """The balance of the assignment before the change."""
         return Balance.of(self.before)
 
     @property
     def balance_after(self) -> Balance:
-        """How evenly they lie in the end."""
+        """The balance of the assignment after the change."""
         return Balance.of(self.after)
 
     @property
     def rebalances(self) -> int:
-        """Generations of a classic group, epochs of a consumer group."""
+        """Number of generations of a classic group, or of epochs of a consumer group."""
         return sum(step.rebalances for step in self.steps)
 
     @property
     def moved(self) -> int:
-        """Partitions that changed their owner, as often as they did: the cost in state that is built anew."""
+        """How often partitions changed their owner: each time the new owner has to rebuild its state."""
         return sum(step.moved for step in self.steps)
 
     @property
     def taken(self) -> int:
-        """Those of them whose owner stayed."""
+        """How often partitions moved although their owner stayed."""
         return sum(step.taken for step in self.steps)
 
     @property
     def needless(self) -> int:
-        """Those of them that balance did not ask for."""
+        """How many of these moves balance did not need."""
         return sum(step.needless for step in self.steps)
 
     @property
     def standstills(self) -> tuple[Standstill, ...]:
-        """All, in the order in which they come."""
+        """All standstills, in order."""
         return tuple(standstill for step in self.steps for standstill in step.standstills)
 
     @property
     def stops(self) -> tuple[Stops, ...]:
-        """The same, gathered: ``48 for 8 s, 24 times``; in the order in which each kind came first."""
+        """The standstills by cause and length, like ``48 for 8 s, 24 times``, in order of their first occurrence."""
         alike: dict[tuple[str, float], list[int]] = {}
         for standstill in self.standstills:
             alike.setdefault((standstill.cause, standstill.seconds), []).append(standstill.partitions)
@@ -233,5 +233,5 @@ class Simulation:
 
     @property
     def partition_seconds(self) -> float:
-        """How long partitions stand still, added up: the one number to compare two ways by."""
+        """Sum of standstill time over all partitions, in seconds: one number to compare two scenarios."""
         return sum(standstill.partitions * standstill.seconds for standstill in self.standstills)

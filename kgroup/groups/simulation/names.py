@@ -1,7 +1,7 @@
-"""Made-up ids for members that do not exist yet, of the same form as those of the group.
+"""Invented ids for members that do not exist yet, in the same form as those of the group.
 
-A member id ends with a random UUID, and range, round robin and all hash orders depend on it: a simulation shows one
-of the possible outcomes. Another ``seed`` shows another one; the same seed always the same.
+A member id ends with a random UUID, on which range, round robin and all hash orders depend. A simulation thus shows
+one of the possible results. Another ``seed`` gives another result, the same seed always the same one.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ _NAMESPACE = uuid.UUID("a3d1f0f6-4a53-5a4e-9c1c-1d4c6b1f7a10")
 _WITH_UUID = re.compile(r"(?P<stem>.*-)[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.DOTALL)
 _UUID_LENGTH = 36
 _BASE64_UUID = re.compile(r"[A-Za-z0-9_+/-]{22}")
-"""Of Java in the alphabet for URLs, of librdkafka in the standard one."""
+"""Java uses the URL-safe base64 alphabet, librdkafka the standard one."""
 _NUMBERED = re.compile(r"(?P<stem>.*?)(?P<number>[0-9]+)", re.DOTALL)
 
 
 def member_id_like(pattern: str, instance_id: str | None, seed: int, count: int) -> str:
     """The ``count``-th new member id of a simulation, in the form of ``pattern``.
 
-    Classic: client id (static: instance id) and a UUID. Consumer protocol: a UUID in base64, made by the client.
+    Classic: client id (static: instance id) and a UUID. Consumer protocol: a base64 UUID that the client creates.
     """
     made_up = uuid.uuid5(_NAMESPACE, f"{seed}/{count}")
     if found := _WITH_UUID.fullmatch(pattern):
@@ -34,15 +34,15 @@ def member_id_like(pattern: str, instance_id: str | None, seed: int, count: int)
 
 
 def own_client_ids(member_ids: Sequence[str]) -> bool:
-    """Whether several dynamic members of a classic group have a client id each, such as the names of their pods."""
+    """Whether each of several classic members has its own client id, such as the name of its pod."""
     stems = [found["stem"] for name in member_ids if (found := _WITH_UUID.fullmatch(name))]
     return len(stems) > 1 and len(set(stems)) == len(stems) == len(member_ids)
 
 
 def following_client(member_ids: Sequence[str]) -> str | None:
-    """The member that would come next where client ids are numbered, app-0-UUID, app-1-UUID -> app-2-UUID; else None.
+    """The pattern of the next member id if client ids are numbered: app-0-UUID, app-1-UUID -> app-2-UUID; else None.
 
-    It is a pattern for a new id: its UUID is that of one that is there.
+    Its UUID is copied from a present member.
     """
     clients = [name[: -_UUID_LENGTH - 1] for name in member_ids]
     numbered = [found for client in clients if (found := _NUMBERED.fullmatch(client))]
@@ -52,13 +52,13 @@ def following_client(member_ids: Sequence[str]) -> str | None:
 
 
 def numbers_apart(name: str) -> list[tuple[bool, int, str]]:
-    """Sort key of a name, with the numbers in it as numbers: app-9 before app-10."""
+    """Sort key of a name that compares its numbers as numbers: app-9 before app-10."""
     parts = re.split(r"([0-9]+)", name)
     return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts]
 
 
 def next_instance_id(instance_ids: list[str]) -> str:
-    """The one that would come next: app-0, app-1 -> app-2; without numbers the last one with a number."""
+    """The next instance id: app-0, app-1 -> app-2; if none has a number, the last one with ``-1`` appended."""
     numbered = [found for name in instance_ids if (found := _NUMBERED.fullmatch(name))]
     if numbered:
         last = max(numbered, key=lambda found: int(found["number"]))

@@ -1,4 +1,4 @@
-"""From one assignment to the next: as many calls of the assignor as the group's protocol makes of it."""
+"""Computes the next assignment, with as many calls of the assignor as the group's protocol makes."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from kgroup.groups.assignors.sticky import sticky
 from kgroup.groups.simulation.model import SimulatedGroup, Style
 
 _MOST_ROUNDS = 20
-"""Of a cooperative rebalance. One follow-up is the rule; the assignor is not idempotent where subscriptions and racks
-differ, and a third round was seen."""
+"""Limit of rounds of a cooperative rebalance. Two are usual; with different subscriptions and racks the assignor is
+not idempotent, and a third round was seen."""
 
 
 @dataclass(frozen=True, slots=True)
 class RebalanceOutcome:
-    """Members with what they hold afterwards, after so many rebalances; whether that is the end of it."""
+    """The members with their new partitions, the number of rounds, and whether no further round is needed."""
 
     members: tuple[Subscriber, ...]
     rounds: int
@@ -32,10 +32,10 @@ class RebalanceOutcome:
 
 
 def rebalance(group: SimulatedGroup, generation: int) -> RebalanceOutcome:
-    """Assign until nothing is left to be revoked; ``generation`` is the one that the members have been in.
+    """Assign until no partition has to be revoked; ``generation`` is the members' present one.
 
-    The cooperative assignor leaves to nobody what has to be revoked first: the losers join again, and the next round
-    places it. All others are done in one.
+    The cooperative assignor leaves partitions unassigned that must be revoked first; their owners join again, and the
+    next round assigns them. All other assignors need one round.
     """
     members = group.members
     if not members:
@@ -59,9 +59,9 @@ def rebalance(group: SimulatedGroup, generation: int) -> RebalanceOutcome:
 
 
 def asked_by_balance(group: SimulatedGroup) -> int:
-    """How many partitions the sticky assignor would take from the members: what cannot be avoided.
+    """How many partitions the sticky assignor would take from the members: the number that cannot be avoided.
 
-    It follows racks where the group's own assignor does as well; else moving to a nearer member is not asked for.
+    It uses racks only if the group's own assignor does; otherwise a move to a nearer member does not count as needed.
     """
     by_rack = group.assignor in ("sticky", "cooperative-sticky")
     members = [member if by_rack else replace(member, rack=None) for member in group.members]
@@ -71,9 +71,9 @@ def asked_by_balance(group: SimulatedGroup) -> int:
 
 
 def _as_subscribed(group: SimulatedGroup, members: Sequence[Subscriber]) -> Sequence[AssignorTopic]:
-    """Topics as the assignor is shown them: the coordinator looks their ids up in the order of a table of names.
+    """The topics in the order in which the coordinator passes them: that of a hash table of their names.
 
-    It counts for topics whose ids share a bucket, 1 in 16 of two.
+    The order matters only for topics whose ids share a bucket; for two topics the chance is 1 in 16.
     """
     if group.style is not Style.CONSUMER:
         return group.topics
@@ -84,7 +84,7 @@ def _as_subscribed(group: SimulatedGroup, members: Sequence[Subscriber]) -> Sequ
 def _as_claimed(
     group: SimulatedGroup, members: Sequence[Subscriber], topics: Sequence[AssignorTopic]
 ) -> Sequence[Subscriber]:
-    """Members as the assignor is shown them: a coordinator keeps assignments in hash tables, too."""
+    """The members as the assignor receives them: the coordinator also keeps assignments in hash tables."""
     if group.style is not Style.CONSUMER:
         return members
     ids = _ids(topics)
@@ -103,7 +103,7 @@ def _in_table_order(owned: Sequence[TopicPartition], ids: dict[str, int]) -> tup
 
 
 def _ids(topics: Sequence[AssignorTopic]) -> dict[str, int]:
-    """As the uniform assignor counts them: places in the list where not every Uuid is known."""
+    """The Uuids by topic as the uniform assignor uses them; list positions if not every Uuid is known."""
     if all(topic.id is not None for topic in topics):
         return {topic.name: topic.id for topic in topics if topic.id is not None}
     return {topic.name: place for place, topic in enumerate(topics, 1)}

@@ -1,4 +1,4 @@
-"""What a simulation of a group came to, as a value: the ways that were compared, and what was assumed."""
+"""The result of a simulation as a value: the compared scenarios and the assumptions."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from kgroup.model.groups import Group
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Where the durations come from: ``option``, ``default``, ``log``, ``group`` (its session timeout).
+    """The source of each duration: ``option``, ``default``, ``log``, ``group`` (its session timeout).
 
-    ``rebalances_seen`` are those whose median is used, None where it is not from the log.
+    ``rebalances_seen`` is the number of rebalances whose median is used, None if it is not from the log.
     """
 
     restart: str
@@ -29,10 +29,10 @@ class Sources:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A group, what is done to it, and what each way of doing it costs.
+    """A group, the change, and the cost of each scenario.
 
-    ``assignor`` is the one that was asked for. ``exact_ids`` is whether the topics' ids are known, on which ties under
-    uniform depend.
+    ``assignor`` is the one that the user asked for, or None. ``exact_ids`` is whether the topics' ids are known: ties
+    under uniform depend on them.
     """
 
     group: Group
@@ -45,7 +45,7 @@ class Report:
 
     @property
     def shown(self) -> Played:
-        """The way whose assignment is shown."""
+        """The scenario whose assignment is shown."""
         return asked_for(self.played, self.assignor)
 
     def document(self) -> dict[str, Any]:
@@ -128,9 +128,9 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class MemberChange:
-    """A member before and after; ``before`` is None of one that is added, ``after`` of one that is gone.
+    """A member before and after; ``before`` is None for an added member, ``after`` for one that is gone.
 
-    ``member_id`` is None where it is made up.
+    ``member_id`` is None if it is invented.
     """
 
     member_id: str | None
@@ -141,24 +141,24 @@ class MemberChange:
 
     @property
     def gets(self) -> int:
-        """Partitions that it did not have."""
+        """Number of partitions that the member did not have before."""
         return len(set(self.after or ()).difference(self.before or ()))
 
     @property
     def gives(self) -> int:
-        """Partitions that it has no more."""
+        """Number of partitions that the member no longer has."""
         return len(set(self.before or ()).difference(self.after or ()))
 
 
 def lines(group: Group, played: Played) -> tuple[MemberChange, ...]:
-    """Every member in the first run: those that are there as the group lists them, then those that are added."""
+    """Every member in the first run: present members in the order of the description, then added ones."""
     before, after = played.first.before, played.first.after
     names, instances = member_names(group), {m.member_id: m.instance_id for m in group.members or ()}
     there = [
         MemberChange(member_id, instances.get(member_id), names.get(member_id, member_id), had, after.get(member_id))
         for member_id, had in before.items()
     ]
-    # Instances that are made up for a group of dynamic members are nobody's names.
+    # Instance ids that were invented for a group with dynamic members are not shown as names.
     static = bool(instances) and all(instances.values())
     added = []
     for number, member_id in enumerate((one for one in after if one not in before), 1):

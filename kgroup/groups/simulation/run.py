@@ -1,4 +1,4 @@
-"""A change, step by step: who leaves and joins, how often the group rebalances, what stands still meanwhile."""
+"""A change step by step: the members that leave and join, the rebalances, and the partitions that stop meanwhile."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kgroup.groups.simulation.rebalancing import asked_by_balance, rebalance
 
 @dataclass(slots=True)
 class SimulationRun:
-    """A group that changes. ``names`` has, by present member id, the one that the member had at the beginning."""
+    """A group that changes; ``names`` maps present member ids to those that the members had at the start."""
 
     group: SimulatedGroup
     timing: Timing
@@ -37,29 +37,32 @@ class SimulationRun:
 
     @property
     def assigned(self) -> Assigned:
-        """Who holds what now, by the names of the beginning."""
+        """The present assignment, by the member ids of the start."""
         return {self.names[member.member_id]: tuple(sorted(member.owned)) for member in self.group.members}
 
     @property
     def instance_ids(self) -> dict[str, str | None]:
-        """Who is static, by the names of the beginning."""
+        """The instance ids (None: dynamic), by the member ids of the start."""
         return {self.names[member.member_id]: member.instance_id for member in self.group.members}
 
     def settle(self) -> None:
-        """Let it come to rest without counting it: for what is to be the beginning."""
+        """Rebalance without recording a step, to make the state from which a simulation starts."""
         outcome = rebalance(self.group, self._generation)
         self.group = replace(self.group, members=outcome.members)
         self._generation += outcome.rounds
 
     def grow(self, by: int, grown: Sequence[str] | None) -> None:
-        """Add partitions to topics. Classic members see it with their metadata, some minutes later."""
+        """Add ``by`` partitions to each of these topics (None: all).
+
+        Classic members notice it with their next metadata, some minutes later.
+        """
         topics = tuple(
             _longer(topic, by) if grown is None or topic.name in grown else topic for topic in self.group.topics
         )
         self._rebalance("grow", (), self.group.members, topics)
 
     def remove(self, leaving: Sequence[Subscriber]) -> None:
-        """Stop members for good: dynamic ones say goodbye, static ones are missed when their session ends."""
+        """Remove members: dynamic ones leave at once, static ones are removed when their session ends."""
         dynamic = [member for member in leaving if member.instance_id is None]
         static = [member for member in leaving if member.instance_id is not None]
         if dynamic:
@@ -69,14 +72,14 @@ class SimulationRun:
             self._leave("expire", static)
 
     def last_members(self, count: int) -> list[Subscriber]:
-        """Those at the end of the order that range and round robin go by, but app-10 behind app-9."""
+        """The last ``count`` members in the order of range and round robin, except that app-10 is after app-9."""
         ordered = sorted(
             self.group.members, key=lambda m: (m.instance_id is None, numbers_apart(m.instance_id or m.member_id))
         )
         return ordered[max(0, len(ordered) - count) :]
 
     def add(self, count: int) -> None:
-        """Start so many members at once, like those that are there."""
+        """Start ``count`` members at the same time, similar to the present ones."""
         new: list[Subscriber] = []
         for _ in range(count):
             member = self._newcomer((*self.group.members, *new))
@@ -85,10 +88,11 @@ class SimulationRun:
         self._join(new)
 
     def kill(self, dying: Sequence[Subscriber]) -> None:
-        """Kill members (kill -9), each replaced at once.
+        """Kill members (kill -9); each is replaced at once.
 
-        An instance takes the place of its predecessor. Of a dynamic member a classic group waits for the end of its
-        session with the rebalance that the newcomer asks for; a consumer group serves the newcomer meanwhile.
+        A static member takes the partitions of its predecessor. For a dynamic member the new member triggers a
+        rebalance: a classic group waits in it until the dead member's session ends. A consumer group assigns
+        partitions to the new member meanwhile.
         """
         back = {member.member_id: self._again(member) for member in dying}
         static = tuple(member.member_id for member in dying if member.instance_id is not None)
@@ -117,7 +121,7 @@ class SimulationRun:
         self._rebalance("expire", dead, staying, self.group.topics, dead=ids)
 
     def restart_all(self) -> None:
-        """Restart one after the other, each when the group has come to rest."""
+        """Restart all members one after the other, each after the previous rebalance has ended."""
         for member in self.group.members:
             present = next(other for other in self.group.members if other.member_id == member.member_id)
             self._restart(present)
@@ -130,7 +134,7 @@ class SimulationRun:
             self._join([again])
         elif timing.restart_s <= timing.session_timeout_s:
             self._stand_still("away", [member], timing.restart_s)
-            # It is given a new id and its old assignment, and nobody else hears of it.
+            # It gets a new member id and its old assignment; the other members do not notice.
             back = replace(member, member_id=again.member_id)
             members = tuple(back if other is member else other for other in self.group.members)
             self.group = replace(self.group, members=members)
@@ -140,7 +144,7 @@ class SimulationRun:
             self._join([again])
 
     def _again(self, member: Subscriber) -> Subscriber:
-        """Its successor, with a new id and nothing yet; it goes by the same name."""
+        """The restarted member, with a new id and no partitions; it keeps its name."""
         member_id = self._new_id(member.member_id, member.instance_id)
         self.names[member_id] = self.names[member.member_id]
         return replace(member, member_id=member_id, owned=(), generation=None, protocol_generation=None)
@@ -173,7 +177,10 @@ class SimulationRun:
         lasting_s: float | None = None,
         dead: frozenset[str] = frozenset(),
     ) -> None:
-        """``lasting_s`` is how long it takes where not as usual; what ``dead`` members had is accounted for already."""
+        """Rebalance and record a step; ``lasting_s`` is its duration if that is longer than usual.
+
+        Partitions of ``dead`` members are not counted as stopped: the steps before have counted them.
+        """
         before = _owners(self.group.members)
         asked = replace(self.group, members=members, topics=topics)
         outcome = rebalance(asked, self._generation)
@@ -194,10 +201,10 @@ class SimulationRun:
     def _standstills(
         self, before: Mapping[TopicPartition, str], stopped: Sequence[TopicPartition], lasting_s: float | None
     ) -> tuple[Standstill, ...]:
-        """All partitions of an eager group, else those that change hands, from the one's revocation to the other."""
+        """The standstill of the ``stopped`` partitions, from their revocation to their new assignment."""
         if not stopped:
             return ()
-        # Counted, so that the order of members is that of their partitions and does not depend on hashes.
+        # A Counter keeps the members in the order of their partitions, independent of hashes.
         members = tuple(Counter(self.names[before[partition]] for partition in stopped))
         consumer = self.group.style is Style.CONSUMER
         seconds = self.timing.handover_s if consumer else self.timing.rebalance_s
@@ -208,7 +215,7 @@ class SimulationRun:
         return tuple(self.names[member.member_id] for member in members)
 
     def _newcomer(self, members: Sequence[Subscriber]) -> Subscriber:
-        """Like the others: with the most frequent subscription, in the rack that has the fewest, static if all are."""
+        """A new member with the most frequent subscription, in the rack with the fewest members, static if all are."""
         instance_ids = [member.instance_id for member in members if member.instance_id is not None]
         instance_id = next_instance_id(instance_ids) if members and len(instance_ids) == len(members) else None
         topics = Counter(member.topics for member in members)
@@ -221,10 +228,10 @@ class SimulationRun:
         )
 
     def _pattern(self, members: Sequence[Subscriber]) -> str:
-        """The member id that a newcomer's shall look like.
+        """The member id whose form a new member's id copies.
 
-        Where each member has a client id of its own, nobody knows the newcomer's: in every second run it is the next
-        number (app-2 behind app-0 and app-1), in the others it sorts beside one of those that are there.
+        If each member has its own client id, that of a new member is unknown. In every second run it is the next
+        number (app-2 after app-0 and app-1); in the others it sorts next to one of the present members.
         """
         ids = [member.member_id for member in members]
         if not own_client_ids(ids):
@@ -237,7 +244,7 @@ class SimulationRun:
         return member_id_like(pattern, instance_id, self.seed, self._made_up)
 
     def _in_one_generation(self) -> None:
-        """At rest everybody is in the same generation."""
+        """Give all members the same generation, as in a group that is not rebalancing."""
         members = tuple(
             replace(member, generation=self._generation, protocol_generation=self._generation)
             for member in self.group.members
@@ -250,7 +257,7 @@ def _owners(members: Sequence[Subscriber]) -> dict[TopicPartition, str]:
 
 
 def _longer(topic: AssignorTopic, by: int) -> AssignorTopic:
-    """With more partitions; their replicas are taken to lie like those of the first ones, for want of better."""
+    """The topic with more partitions; we assume that their replicas have the same racks as those of the first ones."""
     racks = topic.replica_racks
     if racks:
         racks += tuple(racks[number % len(racks)] for number in range(by))

@@ -1,4 +1,4 @@
-"""The ways to go about a change that are compared, each played through with many made-up ids."""
+"""The scenarios of a change that are compared, each simulated with many invented member ids."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from kgroup.support.errors import UsageError
 
 RUNS = 20
 _MOST_WORK = 200_000
-"""Members and partitions looked at in all runs of a scenario: about three seconds."""
+"""The limit of members and partitions processed in all runs of a scenario: about three seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class SimulationScenario:
-    """One way. ``group`` is as it would be before the change; ``as_it_is`` where that is the live assignment.
+    """One scenario; ``group`` is its state before the change, ``as_it_is`` whether that is the live assignment.
 
-    ``switched_from`` is the group before its assignor was changed, where that is all the change.
+    ``switched_from`` is the group with its old assignor if another assignor is the only change, else None.
     """
 
     group: SimulatedGroup
@@ -49,14 +49,14 @@ class SimulationScenario:
 
 @dataclass(frozen=True, slots=True)
 class ValueRange:
-    """The least and the largest of a number over all runs."""
+    """The smallest and the largest value of a number over all runs."""
 
     least: int
     most: int
 
     @property
     def text(self) -> str:
-        """``24``, or ``24-36`` where runs differ."""
+        """``24``, or ``24-36`` if the runs differ."""
         return str(self.least) if self.least == self.most else f"{self.least}-{self.most}"
 
     def document(self) -> dict[str, int]:
@@ -66,7 +66,7 @@ class ValueRange:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Standstills of one cause and length over all runs: how often, of how many partitions."""
+    """Standstills of one cause and length over all runs: how many times, and of how many partitions."""
 
     cause: str
     seconds: float
@@ -76,7 +76,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """A scenario with what came of it in each run; ``runs`` differ in ids that nobody can know beforehand."""
+    """A scenario with the result of each run; ``runs`` differ in member ids that cannot be known beforehand."""
 
     scenario: SimulationScenario
     runs: tuple[Simulation, ...]
@@ -87,18 +87,18 @@ class Played:
         return self.runs[0]
 
     def span(self, of: Callable[[Simulation], int]) -> ValueRange:
-        """The least and the largest of what the runs have."""
+        """The smallest and the largest value over the runs."""
         numbers = [of(run) for run in self.runs]
         return ValueRange(min(numbers), max(numbers))
 
     @property
     def rebalances(self) -> ValueRange | None:
-        """How many; None where an assignor is changed, which is done by stopping or by two rolling restarts."""
+        """Number of rebalances; None for a change of assignor, which is done by stopping or two rolling restarts."""
         return None if self.scenario.switched_from else self.span(lambda run: run.rebalances)
 
     @property
     def stops(self) -> tuple[Stop, ...]:
-        """What stands still, the kinds in the order of the first run that has them."""
+        """The standstills by cause and length, in the order of their first occurrence."""
         kinds = dict.fromkeys((stop.cause, stop.seconds) for run in self.runs for stop in run.stops)
         found = []
         for cause, seconds in kinds:
@@ -114,11 +114,11 @@ class Played:
 def scenarios(
     group: SimulatedGroup, change: GroupChange, assignor: str | None, known: bool
 ) -> tuple[SimulationScenario, ...]:
-    """What is compared: the group as it is, its members static, and other assignors, the one that is asked for last.
+    """The scenarios to compare: the group as it is, with static members, and with other assignors.
 
-    Without ``assignor`` the usual remedies are shown beside it: cooperative-sticky, and the consumer protocol.
-    ``known`` is whether the group's own assignor is one of Kafka's; a group without members may have none yet. Raises
-    UsageError for an ``assignor`` that is none of Kafka's.
+    ``assignor`` is the one that the user asked for; its scenarios come last. Without it the usual remedies are added:
+    cooperative-sticky and the consumer protocol. ``known`` is whether the group's own assignor is one of Kafka's; a
+    group without members may have none yet. Raises UsageError for an ``assignor`` that is not one of Kafka's.
     """
     asked = None if assignor is None else _found(assignor, group.protocol)
     if assignor is not None and asked and _changes_nothing(change):
@@ -140,13 +140,13 @@ def scenarios(
 
 
 def asked_for(played: Sequence[Played], assignor: str | None) -> Played:
-    """The one whose assignment is shown: the last way of the assignor that is asked for, else of the group's own."""
+    """The scenario whose assignment is shown: the last of ``assignor``, if given, else of the group's own assignor."""
     own = [one for one in played if one.scenario.as_it_is]
     return played[-1] if assignor is not None else (own or played[:1])[-1]
 
 
 def play(scenario: SimulationScenario, timing: Timing) -> Played:
-    """Play a scenario through: 20 times where ids are made up, less often where that would take long, else once."""
+    """Simulate a scenario: once, or 20 times if ids are invented, fewer times if that would take long."""
     if scenario.switched_from is not None:
         return Played(scenario, (_switch(scenario.switched_from, scenario.group),))
     runs = max(1, min(RUNS, _MOST_WORK // work(scenario))) if scenario.change.makes_up_ids else 1
@@ -154,7 +154,7 @@ def play(scenario: SimulationScenario, timing: Timing) -> Played:
 
 
 def work(scenario: SimulationScenario) -> int:
-    """How much a single run has to look at: members and partitions, as often as the group rebalances."""
+    """The size of one run: members and partitions, times the number of rebalances."""
     group, change = scenario.group, scenario.change
     each = max(1, len(group.members) + change.add) + sum(topic.partitions for topic in group.topics)
     rounds = 2 if group.style is Style.COOPERATIVE else 1
@@ -162,7 +162,7 @@ def work(scenario: SimulationScenario) -> int:
 
 
 def check_assignor(assignor: str) -> None:
-    """Raise UsageError, with those that come near, for an assignor that Kafka does not come with."""
+    """Raise UsageError, with a similar name if there is one, for an assignor that is not one of Kafka's."""
     names = dict.fromkeys((*CLIENT_SIDE, *SERVER_SIDE))
     if assignor not in names:
         from difflib import get_close_matches
@@ -173,7 +173,7 @@ def check_assignor(assignor: str) -> None:
 
 
 def _found(assignor: str, protocol: str) -> tuple[str, str]:
-    """Protocol and name: of the group's own protocol where that has one of this name."""
+    """Protocol and name of an assignor; the group's own protocol is preferred."""
     check_assignor(assignor)
     if assignor in known_assignors(protocol):
         return protocol, assignor
@@ -187,7 +187,7 @@ def _changes_nothing(change: GroupChange) -> bool:
 
 
 def _switch(before: SimulatedGroup, after: SimulatedGroup) -> Simulation:
-    """From one assignor to another: what of the assignment differs, with everybody there all along."""
+    """The difference of the assignments under two assignors, with the same members."""
     had = {member.member_id: tuple(sorted(member.owned)) for member in before.members}
     has = {member.member_id: tuple(sorted(member.owned)) for member in after.members}
     moved = sum(len(set(partitions).difference(has[member_id])) for member_id, partitions in had.items())

@@ -1,4 +1,4 @@
-"""A group as it was described, as the simulation wants it: at rest, each partition with one owner."""
+"""Makes the input of a simulation from a described group: not rebalancing, each partition with one owner."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from kgroup.model.groups import Assignment, Group, Member, is_of_consumers
 from kgroup.support.errors import KgroupError, NotFound, Refused
 
 _AT_REST = {"classic": ("Stable", "Empty", "Dead"), "consumer": ("Stable", "Reconciling", "Empty", "Dead")}
-"""A consumer group that is Reconciling has its target already; its members are on their way."""
+"""A consumer group that is Reconciling is included: it has its target already, and members are moving to it."""
 _CLIENT_DEFAULT = "range"
 
 
 def check_subject(group: Group) -> None:
-    """Raise Refused for a group that nothing can be said of: another framework's, or one that is rebalancing now."""
+    """Raise Refused for a group that cannot be simulated: another framework's, rebalancing, or with hidden members."""
     if not is_of_consumers(group.protocol_type):
         owner = foreign_owner(group)
         what = f"belongs to {owner.framework} {owner.evidence}" if owner else f"is of type {group.protocol_type}"
@@ -32,16 +32,17 @@ def check_subject(group: Group) -> None:
 
 
 def topics_of(group: Group) -> tuple[str, ...]:
-    """The topics of its members; without members those it has committed to."""
+    """The topics of the members; without members those with commits."""
     if group.members:
         return tuple(sorted(set().union(*(_subscription(group, member) for member in group.members))))
     return tuple(sorted({partition.topic for partition in group.partitions}))
 
 
 def subject_of(group: Group, topics: Sequence[AssignorTopic], instead: str | None) -> SimulatedGroup:
-    """The group with these topics. ``instead`` is the assignor that is asked for, for one that has no known one.
+    """The group with these topics; ``instead`` is the assignor that the user asked for, used if its own is unknown.
 
-    Raises Refused as ``check_subject`` does, and for an assignor of somebody else where no other one is asked for.
+    Raises Refused like ``check_subject``, for a partition with two owners, and for a custom assignor without
+    ``instead``.
     """
     check_subject(group)
     members = tuple(
@@ -75,7 +76,7 @@ def subject_of(group: Group, topics: Sequence[AssignorTopic], instead: str | Non
 
 
 def topics_as_described(group: Group) -> tuple[AssignorTopic, ...]:
-    """What the description alone tells of the topics: partitions, no ids, no racks."""
+    """The topics as far as the description shows them: partitions, no ids, no racks."""
     sizes: dict[str, int] = {}
     named = [(partition.topic, partition.partition) for partition in group.partitions]
     held = [place for member in group.members or () for place in _partitions(_target(group, member))]
@@ -85,9 +86,9 @@ def topics_as_described(group: Group) -> tuple[AssignorTopic, ...]:
 
 
 def leavers(group: Group, named: Sequence[str]) -> tuple[str, ...]:
-    """The member ids of members that are named by member id, instance id, or client id where only one has it.
+    """The member ids for names: member ids, instance ids, or client ids that only one member has.
 
-    Raises NotFound, with names that come near.
+    Raises NotFound, with similar names, for another name.
     """
     members = group.members or ()
     found: list[str] = []
@@ -127,7 +128,7 @@ def check_grown(group: Group, growing: Sequence[str], topics: Mapping[str, Assig
 
 
 def check_numbers(group: Group, change: GroupChange) -> None:
-    """Raise Refused where fewer members are there than are to be removed, or to be killed after that."""
+    """Raise Refused if the change removes more members than there are, or then kills more than are left."""
     there = len(group.members or ())
     members = "nobody is" if not there else "one member is" if there == 1 else f"{there} members are"
     if change.remove > there:
@@ -147,7 +148,7 @@ def nobody_there(group: Group) -> KgroupError:
 
 
 def _subscription(group: Group, member: Member) -> set[str]:
-    """What it subscribes to; of a pattern that the broker resolves only what came of it is known."""
+    """The topics that a member subscribes to; for a pattern, those in the targets of members with the same pattern."""
     topics = {*(member.subscription or ()), *(item.topic for item in _target(group, member))}
     if member.subscription_regex is not None:
         alike = [other for other in group.members or () if other.subscription_regex == member.subscription_regex]
