@@ -1,4 +1,4 @@
-"""Read all ACLs of a cluster in one request, and what they mean for groups and their topics."""
+"""Read all ACLs of a cluster in one request, to check the rights on groups and their topics."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _EVERYONE = "allow.everyone.if.no.acl.found"
 
 
 async def access(client: CoordinatorClient, groups: Mapping[str, Collection[str]]) -> dict[str, Access] | KgroupError:
-    """What the ACLs allow on each group and its topics. Raises KgroupError if no broker answers.
+    """Which principals the ACLs let read each group but not describe all its topics, which are given.
 
-    Returns an error instead if this user may not read ACLs.
+    Returns an error if this user may not read ACLs. Raises KgroupError if no broker answers.
     """
     request = DescribeAclsRequest(
         resource_type_filter=_ANY,
@@ -66,10 +66,7 @@ def _rule(row: tuple[Any, Any]) -> AclRule:
 
 
 async def may_allow_everyone(client: CoordinatorClient) -> bool:
-    """Whether resources without an ACL may be open to all: if set, the broker may hide the setting's value.
-
-    True if the setting could not be read.
-    """
+    """Whether resources without an ACL may be open to all; True also if the broker hides the setting's value."""
     node = next(iter(client.brokers), None)
     if node is None:
         return True

@@ -1,7 +1,7 @@
 """The bytes inside the group protocol: a member's subscription and its assignment. Pure.
 
 The coordinator does not decode them. Protocol type "consumer" fills them with Kafka's ``ConsumerProtocolSubscription``
-and ``ConsumerProtocolAssignment`` (versions 0-3, non-compact encoding). Later versions keep these fields in place, so
+and ``ConsumerProtocolAssignment`` (versions 0-3, old dialect). Later versions keep these fields in place, so
 they are read as version 3 and the rest is ignored, as Kafka does.
 """
 

@@ -36,10 +36,7 @@ def create_topic(bootstrap_servers: str, topic: str) -> None:
 
 
 def produce(bootstrap_servers: str, topic: str, offsets: range) -> None:
-    """Write one record for each offset, in order, so that it gets that offset.
-
-    Raises SandboxError if a record is not acknowledged.
-    """
+    """Write one record per offset, so that it gets that offset. Raises SandboxError if one is not acknowledged."""
     producer = Producer(_settings(bootstrap_servers) | {"acks": "all"})
     errors: list[KafkaError] = []
 

@@ -16,7 +16,7 @@ _READ_UNCOMMITTED, _READ_COMMITTED = 0, 1
 def fetch_request(
     positions: Mapping[TopicPartition, int], partition_max_bytes: int, *, read_committed: bool = False
 ) -> Any:
-    """A Fetch from these offsets on. With ``read_committed`` it ends at the last stable offset and lists aborts.
+    """A Fetch from these offsets. ``read_committed`` ends it at the last stable offset and lists aborted transactions.
 
     A broker returns at most ``partition_max_bytes`` per partition. If a partition's first batch is longer, the broker
     returns nothing for that partition. The first partition that has data is the exception: it returns one whole batch.

@@ -33,7 +33,7 @@ _UNKNOWN_TYPE = frozenset({INVALID_REQUEST, UNSUPPORTED_VERSION})
 """Error codes of brokers before 3.8, which have no group configs."""
 _GROUPS_PER_REQUEST = 1000
 _APPLIED_S, _LOOK_AGAIN_S = 2.0, 0.02
-"""How long to wait until a broker shows what the controller wrote, and how often to ask; usually milliseconds."""
+"""How long to wait until a broker shows what the controller wrote (usually milliseconds), and how often to ask."""
 
 
 async def group_configs(client: CoordinatorClient, groups: Iterable[str]) -> dict[str, Mapping[str, str] | KgroupError]:

@@ -1,6 +1,6 @@
-"""What reading and producing through confluent-kafka share: quiet clients, and librdkafka's faults in words.
+"""Shared by reading and producing through confluent-kafka: quiet clients, and librdkafka's faults in words.
 
-Importable where kafka-python is not: in Spark's workers.
+Importable in Spark's workers, which do not have kafka-python.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kgroup.support.errors import (
 )
 
 LOG = logging.getLogger("kgroup.librdkafka")
-LOG.addHandler(logging.NullHandler())  # a fatal error is logged at any level, and would be written to stderr
+LOG.addHandler(logging.NullHandler())  # librdkafka logs a fatal error at any level; this keeps it off stderr
 _QUIET, _DEBUG = 0, 7
 _FAULT_PATIENCE_S = 1.0
 _NO_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
@@ -33,7 +33,7 @@ _REJECTED = frozenset({KafkaError.INVALID_RECORD, KafkaError.INVALID_TIMESTAMP, 
 NOT_YET = frozenset(
     {KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._DESTROY_BROKER}
 )
-"""What a request ends with where a connection was lost, or its broker was taken off the list when it went away."""
+"""How a request ends if its connection was lost, or if its broker went away and was removed from the list."""
 
 _MOVING = frozenset(
     {
@@ -51,24 +51,24 @@ _MOVING = frozenset(
 )
 
 NEVER_CREATES = {"allow.auto.create.topics": False}
-"""For every client: a producer's default is True, and its questions bring back a topic that was deleted."""
+"""For every client: a producer's default is True, and its metadata requests recreate a topic that was deleted."""
 
 _NO_BROKER = frozenset({KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._RESOLVE})
 
 
 def may_pass(error: KafkaError) -> bool:
-    """Whether it may go away by itself: a connection that was lost, a leader that moves.
+    """Whether the error may go away by itself: a connection that was lost, a leader that is moving.
 
-    ``retriable`` alone is told by transactions; of a question for offsets or metadata only the code comes back.
+    Only transactions set ``retriable``; requests for offsets or metadata return the code alone.
     """
     return bool(error.retriable()) or error.code() in NOT_YET or error.code() in _MOVING
 
 
 class ClientWatch:
-    """How long a client has got nowhere, and what it says of its connections meanwhile.
+    """Measures how long a client has made no progress, and collects its connection errors meanwhile.
 
-    librdkafka retries everything for ever. A refused login or certificate is waited for only a second: of
-    several brokers another one may still answer.
+    librdkafka retries everything for ever. After a refused login or certificate the wait is only a second: another
+    bootstrap server may still answer.
     """
 
     def __init__(self, timeout_s: float) -> None:
@@ -78,30 +78,30 @@ class ClientWatch:
         self._last: KafkaError | None = None
 
     def on_error(self, error: KafkaError) -> None:
-        """The client's ``error_cb``."""
+        """To be used as the client's ``error_cb``."""
         if error.code() in _CERTAIN:
             self._certain = error
         elif error.code() != KafkaError._ALL_BROKERS_DOWN or self._last is None:
             self._last = error
 
     def progress(self) -> None:
-        """Something has come, or was handed on: patience begins anew."""
+        """Note progress: the wait starts again from zero."""
         self._since = time.monotonic()
         self._last = None
 
     @property
     def disturbed(self) -> bool:
-        """Whether a connection has failed since there was progress."""
+        """Whether a connection has failed since the last progress, or a login or certificate was refused."""
         return self._certain is not None or self._last is not None
 
     @property
     def over(self) -> bool:
-        """Whether waiting any longer makes no sense."""
+        """Whether to stop waiting."""
         patience_s = min(self.timeout_s, _FAULT_PATIENCE_S) if self._certain else self.timeout_s
         return time.monotonic() - self._since >= patience_s
 
     def fault(self, what: str, *more: str) -> KgroupError:
-        """Why it is over, to be raised: ``what`` could not be done; ``more`` are details where nothing came."""
+        """The error to raise after the wait: ``what`` could not be done; ``more`` are details for a timeout."""
         if self._certain is not None:
             reason = self._certain.str()
             if self._certain.code() == KafkaError._SSL:
@@ -117,7 +117,7 @@ class ClientWatch:
 
 
 def client(kind: Any, config: Mapping[str, Any], watch: ClientWatch) -> Any:
-    """A Consumer, Producer or AdminClient that is silent, unless a debug log is kept, and never creates a topic.
+    """A Consumer, Producer or AdminClient that logs nothing (except to a debug log) and never creates a topic.
 
     Raises ConfigError.
     """
@@ -130,7 +130,7 @@ def client(kind: Any, config: Mapping[str, Any], watch: ClientWatch) -> Any:
 
 
 def of_topic(error: KafkaError, topic: str, where: str, operation: str) -> KgroupError:
-    """What an error says about a topic; ``where`` names it in the message, ``operation`` is what was tried."""
+    """The KgroupError for an error on a topic; ``where`` names it in the message, ``operation`` is what was tried."""
     code = error.code()
     if code in _NO_TOPIC:
         return NotFound(f"{where} does not exist (any more)", code="unknown-topic")
@@ -142,7 +142,7 @@ def of_topic(error: KafkaError, topic: str, where: str, operation: str) -> Kgrou
 
 
 def of_record(error: KafkaError, topic: str, advice: str = "") -> KgroupError:
-    """What an error says about a record that ``topic`` did not take; ``advice`` is what else can be done with it."""
+    """The KgroupError for a record that ``topic`` refused; ``advice`` is what the user can do with it instead."""
     if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
         return Refused(
             f"a record is too large for {topic}",
@@ -157,6 +157,6 @@ def of_record(error: KafkaError, topic: str, advice: str = "") -> KgroupError:
             code="not-accepted",
         )
     if error.code() == KafkaError.CLUSTER_AUTHORIZATION_FAILED:
-        # Who may WRITE to any topic may be an idempotent producer.
+        # An idempotent producer needs no right of its own: WRITE on any topic is enough. So this is about the topic.
         error = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
     return of_topic(error, topic, topic, "Write")

@@ -21,10 +21,7 @@ MAYBE_STORED = frozenset({UNKNOWN_SERVER_ERROR, REQUEST_TIMED_OUT, COORDINATOR_N
 """After these error codes the write may be stored or not. A coordinator that lost its replicas sends the last one."""
 
 MAYBE_LATER = frozenset({REQUEST_TIMED_OUT, COORDINATOR_NOT_AVAILABLE})
-"""After these error codes the write may be in the coordinator's log, and take effect once its followers have it.
-
-So the old value, if read now, does not prove that the write failed.
-"""
+"""After these error codes the write may be in the coordinator's log, and take effect later, when followers have it."""
 
 UNSURE = MAYBE_STORED | RETRIABLE_COORDINATOR_ERRORS
 """Error codes after which to ask again."""

@@ -1,4 +1,4 @@
-"""Open transactions of partitions: which producer holds back the last stable offset, and does a coordinator know it?
+"""Open transactions: which producer holds back a last stable offset, and whether a coordinator still knows it.
 
 The method is that of ``kafka-transactions.sh find-hanging`` (KIP-664). The partitions' leaders name the producers.
 Then all brokers, as transaction coordinators, are asked for these producers. A coordinator silently omits

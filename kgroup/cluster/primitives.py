@@ -1,6 +1,6 @@
 """Decode Kafka's primitive types from bytes, for stored records and member metadata.
 
-There are two encodings (KIP-482). The old one has fixed-size lengths: int16 before a string, int32 before bytes and
+There are two dialects (KIP-482). The old one has fixed-size lengths: int16 before a string, int32 before bytes and
 arrays, -1 for null. The *compact* one ("flexible versions") has an unsigned varint of length + 1, 0 for null, and
 ends each struct with a section of tagged fields.
 """

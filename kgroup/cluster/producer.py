@@ -40,10 +40,7 @@ class RetentionPolicy:
 
 
 def keeping_of(config: Mapping[str, Any], topic: str, *, timeout_s: float) -> RetentionPolicy | None:
-    """Read the topic's retention; None if its configuration can't be read (needs DESCRIBE_CONFIGS).
-
-    ``retention_ms`` is None also with LogAppendTime: written records then count as new, whatever their timestamp.
-    """
+    """The topic's retention (LogAppendTime: for ever); None if it can't be read (it needs DESCRIBE_CONFIGS)."""
     watch = ClientWatch(timeout_s)
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
     try:

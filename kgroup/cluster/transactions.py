@@ -273,10 +273,7 @@ class Transactions:
                 raise self._unanswered(left)
 
     def _unanswered(self, unacknowledged: int) -> KgroupError:
-        """The error for a commit without a response. The commit is sent only after all records are acknowledged.
-
-        So with unacknowledged records it was not sent; without, its outcome is unknown.
-        """
+        """The error for a commit without a response; while records are unacknowledged, it was not sent at all."""
         if unacknowledged:
             self._stage = _Stage.OPEN
             topics = " or ".join(sorted(self._topics))

@@ -52,10 +52,9 @@ class ChangingCluster(Cluster):
         return results
 
     def convert(self, targets: Mapping[str, str]) -> dict[str, Result]:
-        """Convert each group, which must be Empty, to the given type (``consumer``, ``classic``).
+        """Convert each group, which must be Empty, to the given type (``consumer``, ``classic``). None: converted.
 
-        None: converted, and Empty. If another member joins during the conversion, the result is Refused
-        [joined-meanwhile]; nothing is lost.
+        If another member joins meanwhile, the result is Refused [joined-meanwhile]; nothing is lost.
         """
         return self._ask(self._conversion().convert, targets)
 

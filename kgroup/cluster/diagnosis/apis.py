@@ -1,6 +1,6 @@
 """The four requests of a diagnosis, in their oldest useful versions, and the decoding of their responses.
 
-Messages: https://kafka.apache.org/protocol (the versions without compact encoding).
+Messages: https://kafka.apache.org/protocol (versions of the old dialect, not flexible).
 """
 
 from __future__ import annotations

@@ -41,7 +41,6 @@ def _connection(target: DiagnosisTarget) -> socket.socket:
 
 
 def _greeted_over_tls(target: DiagnosisTarget, wire: Wire) -> bytes:
-    """The response to ApiVersions."""
     try:
         apis.send_api_versions(wire)
         return wire.answer()
@@ -56,7 +55,6 @@ def _greeted_over_tls(target: DiagnosisTarget, wire: Wire) -> bytes:
 
 
 def _greeted(target: DiagnosisTarget, wire: Wire) -> bytes:
-    """The response to ApiVersions."""
     try:
         return greeting.first_answer(target, wire)
     except Foreign as foreign:

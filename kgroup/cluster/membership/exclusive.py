@@ -65,7 +65,7 @@ _NOT_FOR_US = frozenset({GROUP_ID_NOT_FOUND, INCONSISTENT_GROUP_PROTOCOL, GROUP_
 
 @dataclass(frozen=True, slots=True)
 class Hands:
-    """What ExclusiveMembership works with: a connection; ``ask`` runs one question with a time limit of its own."""
+    """What ExclusiveMembership uses: a connection, and ``ask``, which runs one question with its own time limit."""
 
     client: CoordinatorClient
     coordinators: GroupCoordinators
@@ -139,7 +139,7 @@ class ExclusiveMembership:
             raise self.stays
 
     def _leave_in_silence(self) -> None:
-        """Leave at the end of the block. Errors are dropped: the block's own matter more, and the session times out."""
+        """Leave at the end of the block. Errors are dropped: the block's matter more, and the session times out."""
         with suppress(KgroupError):
             self.leave()
 

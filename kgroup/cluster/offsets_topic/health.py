@@ -31,10 +31,7 @@ class Replicas:
 
 @dataclass(frozen=True, slots=True)
 class OffsetsTopic:
-    """All partitions, or why they are unknown, and how many replicas must be in sync for a commit.
-
-    NotFound: the topic does not exist, because no group has been used yet.
-    """
+    """All partitions, and how many in-sync replicas a commit needs; NotFound if no group has been used yet."""
 
     partitions: tuple[Replicas, ...] | KgroupError
     min_in_sync: int | KgroupError

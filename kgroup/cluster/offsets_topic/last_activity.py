@@ -1,7 +1,6 @@
 """When groups were last active: their newest commit or group record in ``__consumer_offsets``.
 
-Compaction keeps the newest record of each key. So if the log back to a moment has no record of a group, the group was
-not active since then.
+Compaction keeps the newest record of each key. So a group without a record since a moment was not active since then.
 """
 
 from __future__ import annotations

@@ -186,7 +186,6 @@ class _Scan:
         return None
 
     def _take(self, window: Window) -> None:
-        """Add the next older window."""
         for entry in reversed(window.entries):
             if isinstance(entry, Marker):
                 self._ended[entry.producer_id] = entry

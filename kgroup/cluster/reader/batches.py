@@ -1,8 +1,8 @@
 """Read ranges of offsets in batches of messages, one range after the other, at librdkafka's full speed.
 
-As in ``ranges``, a range is complete when the *position* has reached its end. Behind control records, aborted records
+As in ``ranges``, a range is complete when the *position* has reached its end. After control records, aborted records
 and gaps there is always a record, or the end-of-partition event, that moves it. If the log start has passed the
-position, the read does not end: it reports the exact range that is lost, and continues behind it. Importable in
+position, the read does not end: it reports the exact range that is lost, and continues after it. Importable in
 Spark's workers without kafka-python.
 """
 
@@ -120,7 +120,7 @@ class Batch:
         return sum(map(len, self._messages)) + sum(map(len, filter(None, map(_KEY, self._messages))))
 
     def part(self, first: int, behind: int) -> Batch:
-        """The records with index ``first`` to below ``behind``."""
+        """The records with index ``first`` up to, but not including, ``behind``."""
         if first == 0 and behind >= len(self._messages):
             return self
         position = self.position if behind >= len(self._messages) else _OFFSET(self._messages[behind])
@@ -169,7 +169,7 @@ class BatchReader:
         self._ended_at: int | None = None
         self._unsure = False
         self._left: list[Any] = []
-        """Messages behind the last range; the next range may start with them."""
+        """Messages after the last range; the next range may start with them."""
         self._closed = False
         _COLLECTOR.enter()
 
@@ -225,7 +225,7 @@ class BatchReader:
         self._place = place
 
     def _aim(self, wanted: OffsetRange) -> None:
-        """Move to the start of the range, or behind it if the end of partition shows that no record is before."""
+        """Move to the start of the range, or later if the end-of-partition event showed that no record is before."""
         topic, partition = wanted.topic, wanted.partition
         if partition not in self.partitions(topic):
             raise of_topic(KafkaError(KafkaError._UNKNOWN_PARTITION), topic, f"{topic}:{partition}", "Read")
@@ -287,7 +287,7 @@ class BatchReader:
         return records, None
 
     def _gone(self, wanted: OffsetRange, error: KafkaError) -> Gone | None:
-        """The range that the log start has passed; moves behind it. None: try again. Raises any other error."""
+        """The range that the log start has passed; moves to its end. None: try again. Raises any other error."""
         where = f"{wanted.topic}:{wanted.partition}"
         if error.code() not in _OUT_OF_RANGE:
             raise of_topic(error, wanted.topic, where, "Read")

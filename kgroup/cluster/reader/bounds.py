@@ -27,10 +27,7 @@ def partitions(config: Mapping[str, Any], topics: Iterable[str], *, timeout_s: f
 def bounds(
     config: Mapping[str, Any], places: Iterable[Place], *, timeout_s: float, isolation: str
 ) -> dict[Place, tuple[int, int]]:
-    """(log start, end) of each partition; with ``read_committed`` up to the last stable offset.
-
-    Raises what ``partitions`` raises.
-    """
+    """(log start, end), with ``read_committed`` up to the last stable offset. Raises what ``partitions`` raises."""
     watch = ClientWatch(timeout_s)
     admin: Any = client(AdminClient, config, watch)
     wanted = [TopicPartition(*place) for place in places]

@@ -1,7 +1,7 @@
 """Read a topic of one partition up to an end read beforehand, even if transactions are open.
 
 A read_committed consumer stops at the first open transaction and reports that as the end of the partition. Records
-that others committed behind it are hidden. So the end is the read_uncommitted one, and the *position* must reach it.
+that others committed after it are hidden. So the end is the read_uncommitted one, and the *position* must reach it.
 The reader waits for open transactions, which the broker aborts at their timeout. To know what an earlier producer has
 committed, fence it first and read the end afterwards. Importable in Spark's workers without kafka-python.
 """
@@ -145,7 +145,7 @@ class SettledReader:
 class _Reading:
     """One read from ``position`` to ``end``.
 
-    Records move the position. Control records, aborted records and gaps have no message: behind them the
+    Records move the position. Control records, aborted records and gaps have no message: after them the
     end-of-partition event moves it. That event ends the read only if it has reached ``end``.
     """
 
