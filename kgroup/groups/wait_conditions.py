@@ -1,6 +1,6 @@
-"""Waiting for groups: what has to be so, whether it is, who is still there, and whether it has held long enough.
+"""Conditions of ``kgroup wait``: whether they hold, which members remain, and for how long the conditions have held.
 
-Pure: a look at a group comes in together with its time, values come out. ``kgroup.queries.wait`` does the looking.
+Pure: functions of observations with their times. ``kgroup.queries.wait`` reads the groups.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TopicPartition = tuple[str, int]
 
 FORMS = ("empty", "stable", "lag=N", "lag-time=30s", "members=N", "type=consumer")
 NAMED = 3
-"""Up to so many members are named in a line; the result names them all."""
+"""The maximum number of names in a line; the result has all of them."""
 _TYPES = ("classic", "consumer")
 _LEFT_FOR_A_MOMENT = -2
 _CLASSIC_REBALANCE = frozenset({"PreparingRebalance", "CompletingRebalance"})
@@ -33,10 +33,10 @@ _CLASSIC_REBALANCE = frozenset({"PreparingRebalance", "CompletingRebalance"})
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """A group at one look; ``group`` is None where there is no such group (any more).
+    """One observation of a group; ``group`` is None if it does not exist (any more).
 
-    ``unread_ms`` is the timestamp of the first unread record of each partition that has one; None where that is
-    unknown. Partitions whose records were not asked for are not in it. ``now_ms`` is the wall clock.
+    ``unread_ms`` is the timestamp of the first unread record of each partition that has one, None if unknown. It
+    lacks partitions whose records were not read. ``now_ms`` is the wall clock.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Sight:
 
 @dataclass(frozen=True, slots=True)
 class ConditionResult:
-    """Whether a condition holds, and what was seen; ``known`` is False where too little could be read to tell."""
+    """Whether a condition holds, and the observed value. ``known`` False: too little could be read to decide."""
 
     condition: Condition
     holds: bool
@@ -56,30 +56,30 @@ class ConditionResult:
 
 
 class Condition(Protocol):
-    """Something that can be waited for."""
+    """A condition of ``--for``."""
 
     @property
     def text(self) -> str:
-        """As it is typed after ``--for``."""
+        """The text of the condition, as the user types it after ``--for``."""
 
     @property
     def reads_lag(self) -> bool:
-        """Whether offsets and logs have to be read for it."""
+        """Whether it needs committed offsets and log ranges."""
 
     @property
     def about_members(self) -> bool:
-        """Whether members that come and go between two looks matter to it."""
+        """Whether members that come and go between two observations matter."""
 
     def judge(self, sight: Sight) -> ConditionResult:
-        """Whether it holds."""
+        """Whether the condition holds in this observation."""
 
     def too_many(self, sight: Sight) -> bool:
-        """Whether it waits for members to go."""
+        """Whether the condition waits for members to leave."""
 
 
 @dataclass(frozen=True, slots=True)
 class Empty:
-    """No member is left. A group that has vanished with its last member (no offsets) is empty too."""
+    """The group has no members. A group that disappeared with its last member (it had no offsets) is empty too."""
 
     text: str = "empty"
     reads_lag: bool = False
@@ -96,14 +96,14 @@ class Empty:
 
 @dataclass(frozen=True, slots=True)
 class Stable:
-    """All members have what they are to have: Stable, and of a consumer group every epoch agrees."""
+    """The group is Stable; in a consumer group the assignment epoch and all member epochs equal the group epoch."""
 
     text: str = "stable"
     reads_lag: bool = False
     about_members: bool = True
 
     def judge(self, sight: Sight) -> ConditionResult:
-        """Where members may not be seen, the broker's word for it counts."""
+        """If this user may not see the members, the group's state and epochs decide."""
         group = sight.group
         if group is None or group.state != "Stable":
             return ConditionResult(self, False, state_text(sight))
@@ -127,7 +127,7 @@ class Stable:
 
 @dataclass(frozen=True, slots=True)
 class LagAtMost:
-    """The records that the group has not read are no more than ``bound``, and the lag of each partition is known."""
+    """The group's lag is at most ``bound``, and the lag of each partition is known."""
 
     bound: int
     reads_lag: bool = True
@@ -139,7 +139,7 @@ class LagAtMost:
         return f"lag={self.bound}"
 
     def judge(self, sight: Sight) -> ConditionResult:
-        """A partition without a commit counts with its whole log."""
+        """For a partition without a commit, the whole log counts as lag."""
         unknown = _lag_unknown(sight)
         if unknown:
             return ConditionResult(self, False, unknown, known=sight.group is None)
@@ -165,7 +165,7 @@ class LagTimeBelow:
         return f"lag-time={format_duration(self.bound_s)}"
 
     def judge(self, sight: Sight) -> ConditionResult:
-        """By the records' own timestamps, against the clock of this machine."""
+        """Compares the timestamps of records with the clock of this machine."""
         unknown = _lag_unknown(sight)
         if unknown:
             return ConditionResult(self, False, unknown, known=sight.group is None)
@@ -208,13 +208,13 @@ class MemberCount:
         return ConditionResult(self, count == self.number, state_text(sight))
 
     def too_many(self, sight: Sight) -> bool:
-        """Whether there are more."""
+        """Whether there are more than ``number`` members."""
         return (_count(sight) or 0) > self.number
 
 
 @dataclass(frozen=True, slots=True)
 class OfType:
-    """The group speaks this protocol: ``classic`` or ``consumer``."""
+    """The group has this type: ``classic`` or ``consumer``."""
 
     type: str
     reads_lag: bool = False
@@ -237,9 +237,9 @@ class OfType:
 
 
 def parse_conditions(texts: Sequence[str]) -> tuple[Condition, ...]:
-    """What was typed after each ``--for``, each once, in order.
+    """Parse the values of ``--for``, without duplicates, in their order.
 
-    Raises UsageError for none at all, for what is no condition, and for two that can't hold at once.
+    Raises UsageError if there is none, for an unknown condition, and for two that cannot hold at the same time.
     """
     conditions: dict[str, Condition] = {}
     for text in texts:
@@ -284,7 +284,7 @@ def _number(text: str, value: str, example: str) -> int:
 
 
 def _refuse_contradiction(conditions: Sequence[Condition]) -> None:
-    """Waiting for what can never be would end in a timeout that looks like the group's fault."""
+    """Raise UsageError for conditions that exclude each other: the timeout would seem to be the group's fault."""
     counts = [c.number for c in conditions if isinstance(c, MemberCount)]
     without = any(isinstance(c, Empty) for c in conditions) or 0 in counts
     with_some = any(isinstance(c, Stable) for c in conditions) or any(counts)
@@ -295,14 +295,15 @@ def _refuse_contradiction(conditions: Sequence[Condition]) -> None:
 
 
 def holds_without_group(conditions: Sequence[Condition]) -> bool:
-    """Whether all of them hold for a group that does not exist: then there is nothing to wait for."""
+    """Whether all conditions hold for a group that does not exist, so that there is nothing to wait for."""
     return all(condition.judge(Sight("", None, 0)).holds for condition in conditions)
 
 
 def total_lag(group: Group | None) -> int | None:
-    """Unread records, a partition without a commit with its whole log; None where a partition's lag is unknown.
+    """The number of unread records of the group; for a partition without a commit, the whole log counts.
 
-    ``Partition.lag`` is None without a commit; here it would hide records that nobody has read.
+    None if there is no group or no partition, if commits are hidden, or if a partition's lag is unknown.
+    (``Partition.lag`` is None without a commit, which would hide unread records here.)
     """
     if group is None or not group.partitions or group.hidden_commits != ():
         return None
@@ -311,7 +312,7 @@ def total_lag(group: Group | None) -> int | None:
 
 
 def unread(group: Group) -> dict[TopicPartition, tuple[int, int]]:
-    """[first unread offset, log end) of each partition that has unread records, as far as it is known."""
+    """[first unread offset, log end) of each partition that is known to have unread records."""
     found = {}
     for partition in group.partitions:
         log, commit = partition.log, partition.commit
@@ -324,12 +325,12 @@ def unread(group: Group) -> dict[TopicPartition, tuple[int, int]]:
 def _lag(partition: Partition) -> int | None:
     if partition.commit is None and partition.log is not None and partition.error is None:
         return partition.log.end - partition.log.start
-    # A commit beyond the end is no lag of 0: the topic was made anew, and the consumer will not stay there.
+    # A commit above the log end is not a lag of 0: the topic was recreated, and the consumer will be reset.
     return None if partition.error or partition.out_of_range == "ABOVE_END" else partition.lag
 
 
 def _lag_unknown(sight: Sight) -> str | None:
-    """Why the lag can't be told, None where it can."""
+    """The reason why the lag is unknown; None if it is known."""
     group = sight.group
     if group is None:
         return state_text(sight)
@@ -345,7 +346,7 @@ def _lag_unknown(sight: Sight) -> str | None:
 
 
 def _count(sight: Sight) -> int | None:
-    """How many members; None where they may not be seen, and the state does not tell."""
+    """The number of members; None if this user may not see them and the state is not Empty or Dead."""
     group = sight.group
     if group is None or group.state in ("Empty", "Dead"):
         return 0
@@ -366,21 +367,21 @@ def state_text(sight: Sight) -> str:
 
 
 class Life(StrEnum):
-    """What can be known of a member from outside, where nobody sees heartbeats."""
+    """What can be inferred about a member; other clients cannot see its heartbeats."""
 
     COUNTING = "counting"
-    """It may be gone: its session then ends within the time given."""
+    """The member may be dead; then its session ends within ``SessionBound.ends_in_s``."""
     REBALANCING = "rebalancing"
-    """It may be gone, but a classic group first ends its rebalance, and only then counts."""
+    """The member may be dead, but in a classic group its session only starts to run after the rebalance."""
     ALIVE = "alive"
-    """It is there although its session would have ended: it heartbeats, or did one session timeout ago at most."""
+    """The member is still listed after its session would have ended: it sent a heartbeat within one session timeout."""
     UNKNOWN = "unknown"
     """Its session timeout is not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionBound:
-    """Whether a member lives; ``ends_in_s`` is the most that a dead one stays, None where that is not known."""
+    """Whether a member is alive. ``ends_in_s`` is the longest time that a dead one stays listed, None if unknown."""
 
     life: Life
     ends_in_s: float | None = None
@@ -388,22 +389,22 @@ class SessionBound:
 
 @dataclass(frozen=True, slots=True)
 class ObservedMembers:
-    """Since when, in seconds of a monotonic clock, each member of a group has been in sight.
+    """Since when each member of a group has been listed, in seconds of a monotonic clock.
 
-    Nobody can see a heartbeat. But a member that was dead when it was listed at t goes by t + its session
-    timeout, so one that is listed later than that has heartbeated meanwhile. The count starts anew with the
-    coordinator, which gives every member its whole session again, with each look at a classic rebalance, during
-    which none ends, and when a static member leaves for a moment.
+    No client can see heartbeats. But the broker removes a member that was dead at time t by t + its session timeout.
+    So a member that is listed later than that has sent a heartbeat in between. The time starts again in three cases:
+    a new coordinator restarts all sessions; no session ends during a classic rebalance; a static member left
+    temporarily.
     """
 
     coordinator: int | None = None
     rebalancing: bool = False
     since_s: Mapping[str, float] = field(default_factory=dict)
     left: frozenset[str] = frozenset()
-    """Static members that have left for a moment; nothing renews their sessions any more."""
+    """Static members that left temporarily; their sessions are not renewed any more."""
 
     def step(self, group: Group | None, now_s: float) -> ObservedMembers:
-        """With another look, whose answer came at ``now_s``."""
+        """Add an observation that was received at ``now_s``."""
         if group is None:
             return ObservedMembers()
         coordinator = group.coordinator.id if group.coordinator else self.coordinator
@@ -417,7 +418,7 @@ class ObservedMembers:
         return ObservedMembers(coordinator, rebalancing, since, frozenset(left))
 
     def session(self, member: Member, timeout_ms: int | None, now_s: float) -> SessionBound:
-        """What is known of a member whose session timeout is ``timeout_ms``, None where that is unknown."""
+        """Whether a member with session timeout ``timeout_ms`` is alive; ``timeout_ms`` None: unknown."""
         since = self.since_s.get(member.member_id)
         if timeout_ms is None or since is None:
             return SessionBound(Life.UNKNOWN)
@@ -428,7 +429,7 @@ class ObservedMembers:
 
 
 def session_text(member: Member, session: SessionBound) -> str:
-    """``static, session ends within 4m12s if it is gone``: only what can be known."""
+    """A phrase about a member's session: ``static, session ends within 4m12s if it is gone``."""
     parts = ["static"] if member.instance_id is not None else []
     if _has_left(member):
         parts.append("has left for a moment")
@@ -449,7 +450,7 @@ def session_text(member: Member, session: SessionBound) -> str:
 
 @dataclass(frozen=True, slots=True)
 class EventLine:
-    """What is to be said of a group. Lines with one ``key`` differ in counts alone, which are no event."""
+    """A line about a group. Lines with the same ``key`` differ only in numbers; a new number is no new event."""
 
     key: Hashable
     text: str
@@ -461,7 +462,7 @@ def line_of(
     sessions: Mapping[str, SessionBound],
     hold_s: float = 0.0,
 ) -> EventLine:
-    """The WAIT line of a group; ``sessions`` by member id, ``hold_s`` is how long all has to hold."""
+    """The WAIT line of a group. ``sessions`` are by member id; ``hold_s`` is how long all conditions have to hold."""
     failing = [judgement for judgement in judgements if not judgement.holds]
     if not failing:
         so = "; ".join(dict.fromkeys(_so(judgement) for judgement in judgements))
@@ -511,7 +512,7 @@ def _remaining_text(group: Group, sessions: Mapping[str, SessionBound]) -> str:
 
 
 def evict_text(group: Group, sessions: Mapping[str, SessionBound]) -> str | None:
-    """The command that removes static members which may be gone, None where there is none of them."""
+    """The command that removes the static members that may be dead; None if there are none."""
     gone = [
         m.instance_id
         for m in group.members or ()
@@ -524,7 +525,7 @@ def evict_text(group: Group, sessions: Mapping[str, SessionBound]) -> str | None
 
 
 def lines_of_members(group: Group, sessions: Mapping[str, SessionBound]) -> tuple[str, ...]:
-    """The members as a refusal lists them: label, host, what is known of the session; labels and hosts in columns."""
+    """A line per member for a refusal: label, host and session, in columns."""
     names = labels(group)
     members = group.members or ()
     wide = max((len(names[m.member_id]) for m in members), default=0)
@@ -535,7 +536,7 @@ def lines_of_members(group: Group, sessions: Mapping[str, SessionBound]) -> tupl
 
 
 def summary(waiting: Sequence[str], of: int) -> EventLine:
-    """One line for many groups: ``7 of 12 groups are not there yet: a, b, c and 4 more``."""
+    """A line for many groups: ``7 of 12 groups are not there yet: a, b, c and 4 more``."""
     verb = "is" if len(waiting) == 1 else "are"
     text = f"{len(waiting)} of {plural(of, 'group')} {verb} not there yet: {some_of(waiting)}"
     return EventLine(("many", *waiting), text)
@@ -549,20 +550,20 @@ def some_of(names: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class GroupVersion:
-    """What changes whenever a member was there: the group epoch, or a classic group's generation; None unknown."""
+    """The group epoch, or a classic group's generation: it changes whenever a member joined. None: unknown."""
 
     type: str | None = None
     number: int | None = None
 
     @classmethod
     def of(cls, group: Group | None) -> GroupVersion:
-        """The trace of a group as it was seen."""
+        """The version of an observed group."""
         if group is None:
             return cls()
         return cls(group.type, group.group_epoch if group.type == "consumer" else group.generation)
 
     def differs(self, other: GroupVersion) -> bool:
-        """Whether somebody was there between the two; what is unknown shows nothing."""
+        """Whether a member was in the group between the two observations; False if a number is unknown."""
         if self.type != other.type:
             return True
         return self.number is not None and other.number is not None and self.number != other.number
@@ -570,10 +571,10 @@ class GroupVersion:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """How long all conditions have held without a break; ``since_s`` is None while they don't.
+    """How long all conditions have held without a break. ``since_s`` is None while they do not hold.
 
-    A group in a crash loop is Empty at one look and at the next, and has lived in between: a trace that differs
-    is a break. ``broken`` is whether the last step found such a one.
+    A group in a crash loop can be Empty in two consecutive observations and have had members in between. So a changed
+    ``GroupVersion`` is a break too; ``broken`` is whether the last step found such a change.
     """
 
     for_s: float
@@ -582,22 +583,22 @@ class Hold:
     broken: bool = False
 
     def step(self, now_s: float, holds: bool, traces: Sequence[GroupVersion]) -> Hold:
-        """After another look; ``traces`` of all groups, none of them where members do not matter."""
+        """Add an observation. ``traces`` are the versions of all groups; empty if members do not matter."""
         if not holds:
             return Hold(self.for_s)
         changed = any(old.differs(new) for old, new in zip(self.traces, traces, strict=False))
         if self.since_s is None or changed:
             return Hold(self.for_s, now_s, tuple(traces), broken=changed)
-        # A generation that could not be read this time is the one that was read before.
+        # If the generation could not be read this time, the previous one is kept.
         kept = tuple(new if new.number is not None else old for old, new in zip(self.traces, traces, strict=False))
         return Hold(self.for_s, self.since_s, kept)
 
     def reached(self, now_s: float) -> bool:
-        """Whether they have held for long enough."""
+        """Whether the conditions have held for ``for_s`` seconds."""
         return self.since_s is not None and now_s - self.since_s >= self.for_s
 
     def left_s(self, now_s: float) -> float:
-        """What is still missing, all of it while they don't hold."""
+        """The remaining time in seconds; ``for_s`` while the conditions do not hold."""
         return self.for_s if self.since_s is None else max(0.0, self.for_s - (now_s - self.since_s))
 
 
@@ -606,10 +607,10 @@ _GROWTH = 1.5
 
 
 def next_pause_s(last_s: float, *, changed: bool, holding: bool, left_s: float) -> float:
-    """How long to wait before the next look: half a second after a change, growing to two; a second in a hold.
+    """The pause before the next observation: 0.5 s after a change, growing to 2 s; 1 s while the conditions hold.
 
-    ``left_s`` is until something is due at a certain moment (the end of the hold, or of the wait): then a look
-    is taken just there, though never sooner than a fifth of a second after the last one.
+    ``left_s`` is the time until a fixed moment (the end of the hold, or of the wait). The pause ends there at the
+    latest, but is never shorter than 0.2 s.
     """
     pause = HOLD_PAUSE_S if holding else FIRST_PAUSE_S if changed else min(LONGEST_PAUSE_S, last_s * _GROWTH)
     return max(SHORTEST_PAUSE_S, min(pause, left_s))

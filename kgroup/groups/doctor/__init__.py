@@ -1,1 +1,1 @@
-"""What is wrong with a group or a cluster: rules from a snapshot to findings, each with evidence, remedy and source."""
+"""Rules that diagnose a group or a cluster: from a snapshot to findings with evidence, remedy and source."""

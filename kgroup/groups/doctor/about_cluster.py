@@ -1,4 +1,4 @@
-"""Rules about what keeps the groups: the topic ``__consumer_offsets`` and the coordinators."""
+"""Rules about the cluster: the topic ``__consumer_offsets`` and the load of the coordinators."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ COORDINATORS = Rule(
 
 
 def offsets_topic_replication(snapshot: ClusterSnapshot) -> Answer:
-    """CRITICAL where commits fail now: no leader, or fewer in sync than min.insync.replicas."""
+    """CRITICAL if commits fail now: no leader, or fewer in-sync replicas than min.insync.replicas."""
     partitions = snapshot.offsets_topic
     if partitions is None:
         return REPLICATION.unknown(snapshot.why("offsets_topic", "no DESCRIBE on __consumer_offsets, or no such topic"))
@@ -90,7 +90,7 @@ def _numbers(partitions: Sequence[OffsetsPartition]) -> str:
 
 
 def coordinator_load(snapshot: ClusterSnapshot) -> Answer:
-    """Groups a coordinator, against an even share among the brokers that are up."""
+    """Compares the groups of each coordinator with an even share among the brokers that are up."""
     counts = snapshot.groups_by_coordinator
     if counts is None:
         return COORDINATORS.unknown(

@@ -1,4 +1,4 @@
-"""Rules about offsets that the broker will forget."""
+"""Rules about committed offsets that will expire (``offsets.retention.minutes``)."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _NO_TIMES = "when the commits were made was not read"
 
 
 def offsets_expire(snapshot: GroupSnapshot) -> Answer:
-    """Counted from Empty for a classic group that had members, from each commit for all others."""
+    """The time counts from Empty for a classic group that had members, from each commit for all other groups."""
     if not snapshot.group.is_empty or _somebody_commits(snapshot):
         return ()
     return _expiring(snapshot, EXPIRY, None)
 
 
 def offsets_expire_in_use(snapshot: GroupSnapshot) -> Answer:
-    """Of a group with members: the topics that nobody subscribes to. Without: where somebody commits all the same."""
+    """With members: commits on topics that no member subscribes to. Without members: only if a client still commits."""
     group = snapshot.group
     if group.is_empty:
         return _expiring(snapshot, EXPIRY_IN_USE, None) if _somebody_commits(snapshot) else ()
@@ -53,7 +53,7 @@ def offsets_expire_in_use(snapshot: GroupSnapshot) -> Answer:
 
 
 def _somebody_commits(snapshot: GroupSnapshot) -> bool:
-    """Whether a group without members has commits that are newer than its becoming Empty, and recent."""
+    """Whether a group without members has a recent commit that was made after it became Empty, or never had members."""
     newest = max((p.at_ms for known in (snapshot.commits or {}).values() for p in known.points), default=None)
     if newest is None or snapshot.now_ms - newest > IN_USE.value:
         return False
@@ -62,7 +62,7 @@ def _somebody_commits(snapshot: GroupSnapshot) -> bool:
 
 
 def _expiring(snapshot: GroupSnapshot, rule: Rule, subscribed: set[str] | None) -> Answer:
-    """The commits on topics that are not ``subscribed`` (None: all) and what is left of their time."""
+    """The answer for commits on topics that are not ``subscribed`` (None: all commits), by their remaining time."""
     group = snapshot.group
     keys = [
         (p.topic, p.partition)

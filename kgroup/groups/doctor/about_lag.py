@@ -1,4 +1,4 @@
-"""Rules about lag: where it lies, and commits that do not move."""
+"""Rules about lag: uneven lag, hot partitions, and commits that do not move."""
 
 from __future__ import annotations
 
@@ -59,7 +59,10 @@ _NO_COMMITS = "the commits in __consumer_offsets were not read"
 
 
 def skewed_lag(snapshot: GroupSnapshot) -> Answer:
-    """A partition before a member, which is not the cause if it has one bad partition. Without members nothing."""
+    """Reports a partition in preference to its member: a member with a single bad partition is not the cause.
+
+    It reports nothing for an Empty group, unless that group never had members (assign()).
+    """
     group = snapshot.group
     if group.is_empty and not group.is_simple:
         return ()
@@ -114,7 +117,10 @@ def _most(part: int, total: int) -> bool:
 
 
 def hot_partition(snapshot: GroupSnapshot) -> Answer:
-    """By what is produced, not by lag; against the median of the others, which one hot one more does not move."""
+    """Compares arriving records, not lag, with the median of the topic's other partitions.
+
+    A second hot partition hardly changes the median.
+    """
     rates: defaultdict[str, dict[int, float]] = defaultdict(dict)
     counts: dict[tuple[str, int], int] = {}
     missing = []
@@ -159,7 +165,10 @@ def hot_partition(snapshot: GroupSnapshot) -> Answer:
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """A partition that stands: for how long, how often the same offset was committed, how many records wait."""
+    """A partition whose committed offset does not move.
+
+    ``for_ms`` is since when, ``attempts`` the number of commits of the same offset, ``lag`` the unread records.
+    """
 
     partition: Partition
     for_ms: int
@@ -168,9 +177,10 @@ class Stall:
 
 
 def stalled_commits(snapshot: GroupSnapshot) -> Answer:
-    """A group with members whose commits stand, with further commits (STALL) or without (STOP).
+    """A group with members whose committed offset does not move, with further commits (STALL) or without (STOP).
 
-    Without members nothing is expected to move. What stands at the last stable offset waits for a transaction.
+    A group without members is not checked. A commit at the last stable offset waits for a transaction and does not
+    count.
     """
     group = snapshot.group
     if group.is_empty:
@@ -221,7 +231,7 @@ def _committed(partitions: tuple[Partition, ...]) -> list[Partition]:
 
 
 def stalls_of(snapshot: GroupSnapshot) -> list[Stall]:
-    """The partitions that stand for longer than STALLED while records wait or arrive."""
+    """The partitions whose commit has not moved for ``STALLED`` although records are unread or arrive."""
     found = []
     for partition in snapshot.group.partitions:
         key = (partition.topic, partition.partition)
@@ -242,7 +252,7 @@ def stalls_of(snapshot: GroupSnapshot) -> list[Stall]:
             if point.offset != commit.offset:
                 break
             same.append(point)
-        # Who has read everything stands too: it counts from when there was something to read.
+        # A consumer at the log end does not move either: the time counts from the first unread record.
         since_ms = max(same[-1].at_ms, facts.unread_since_ms or 0) if facts else same[-1].at_ms
         for_ms = snapshot.now_ms - since_ms
         if for_ms >= STALLED.value:
@@ -255,7 +265,7 @@ def _stable(facts: LogDetails, otherwise: int) -> int:
 
 
 def commits_without_progress(snapshot: GroupSnapshot) -> Answer:
-    """Stalled partitions are left out: their commits are a symptom of something worse."""
+    """It ignores stalled partitions: their repeated commits are a symptom of a worse problem."""
     if snapshot.commits is None:
         return COMMITS_WITHOUT_PROGRESS.unknown(snapshot.why("commits", _NO_COMMITS))
     stalled = {(stall.partition.topic, stall.partition.partition) for stall in stalls_of(snapshot)}

@@ -1,4 +1,4 @@
-"""Rules about who holds what: idle members, uneven assignments, different subscriptions, readiness for KIP-848."""
+"""Rules about members: idle members, uneven assignments, different subscriptions, readiness for KIP-848."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ MIGRATE = Rule(
 
 
 def idle_members(snapshot: GroupSnapshot) -> Answer:
-    """Named, and only those that no even assignment could give anything either."""
+    """Reports only the idle members to which even a balanced assignment could give no partition."""
     group, members = snapshot.group, _settled(snapshot)
     if isinstance(members, str):
         return IDLE.unknown(members)
@@ -87,7 +87,7 @@ def idle_members(snapshot: GroupSnapshot) -> Answer:
 
 
 def skewed_partitions(snapshot: GroupSnapshot) -> Answer:
-    """Against what the sticky assignor would give to the same members: different subscriptions are no skew."""
+    """Compares with the sticky assignor's result for the same members, so different subscriptions are no skew."""
     group, members = snapshot.group, _settled(snapshot)
     if isinstance(members, str):
         return SKEWED.unknown(members)
@@ -126,7 +126,10 @@ def skewed_partitions(snapshot: GroupSnapshot) -> Answer:
 
 
 def mixed_subscriptions(snapshot: GroupSnapshot) -> Answer:
-    """Nothing in common is two services under one id; an overlap may be a rollout of a new subscription."""
+    """INFO if all members share a topic and no topic lacks an owner: it may be a rollout of a new subscription.
+
+    Otherwise WARNING: members without a common topic are probably two services with one group id.
+    """
     group = snapshot.group
     members = _settled(snapshot)
     if isinstance(members, str):
@@ -152,7 +155,7 @@ def mixed_subscriptions(snapshot: GroupSnapshot) -> Answer:
 
 
 def ready_to_migrate(snapshot: GroupSnapshot) -> Answer:
-    """Only where nothing speaks against it: what blocks and warns is said by ``kgroup migrate``."""
+    """Reports only groups without any failed check; ``kgroup migrate`` shows what blocks or warns."""
     group, readiness = snapshot.group, snapshot.readiness
     if group.type != "classic" or group.is_simple:
         return ()
@@ -162,7 +165,7 @@ def ready_to_migrate(snapshot: GroupSnapshot) -> Answer:
         return ()
     unread = [why for field in ("past", "configs", "access") if (why := snapshot.unread.get(field))]
     unread += snapshot.broker.unread.values()
-    if unread:  # with a right less, nothing would speak against it either
+    if unread:  # a check that could not be made does not mean that the group is ready
         return MIGRATE.unknown(f"what may speak against it could not be read: {unread[0]}")
     how = {How.NOW: "now: it is Empty", How.ROLLING: "member by member", How.STOP: "once it is stopped"}
     return MIGRATE.found(
@@ -175,7 +178,7 @@ def ready_to_migrate(snapshot: GroupSnapshot) -> Answer:
 
 
 def _settled(snapshot: GroupSnapshot) -> Sequence[Member] | str:
-    """The members of a group at rest, or why nothing can be said of what they hold."""
+    """The members of a group that is not rebalancing, or the reason why their assignments are unknown."""
     group = snapshot.group
     if group.members is None:
         return snapshot.why("members", "its members may not be seen")
@@ -189,7 +192,7 @@ def _settled(snapshot: GroupSnapshot) -> Sequence[Member] | str:
 
 
 def _reads(member: Member, members: Sequence[Member]) -> frozenset[str]:
-    """The topics that a member reads: of a pattern, all that those with the same pattern were given."""
+    """The topics that a member reads. For a pattern: all topics assigned to members with the same pattern."""
     alike = [member]
     if member.subscription_regex is not None:
         alike = [other for other in members if other.subscription_regex == member.subscription_regex]

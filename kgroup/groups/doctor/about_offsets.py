@@ -1,4 +1,4 @@
-"""Rules about commits and logs that do not fit: out of range, gone and recreated topics, partitions never read."""
+"""Rules about commits that do not match the log: out of range, deleted or recreated topics, partitions never read."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ RECREATED = Rule(
 
 
 def out_of_range(snapshot: GroupSnapshot) -> Answer:
-    """Gone is what lies between the commit and the log start; those of topics that were made anew are told there."""
+    """Offsets between the commit and the log start are gone. Recreated topics belong to ``topic_recreated`` instead."""
     group = snapshot.group
     committed = [p for p in group.partitions if p.commit is not None or p.error]
     partly = OUT_OF_RANGE.partly(unread_places(committed))
@@ -82,7 +82,7 @@ def _more(count: int) -> str:
 
 
 def never_read(snapshot: GroupSnapshot) -> Answer:
-    """Not of a topic on which nothing is committed: the group may not have begun. INFO for one that only assign()s."""
+    """Ignores topics without any commit: the group may not have started. INFO for a group that only uses assign()."""
     group = snapshot.group
     topics = {partition.topic for partition in group.partitions if partition.commit is not None}
     rows = [p for p in group.partitions if p.topic in topics]
@@ -126,7 +126,7 @@ def never_read(snapshot: GroupSnapshot) -> Answer:
 
 
 def topic_gone(snapshot: GroupSnapshot) -> Answer:
-    """A subscription that waits for a topic is worse than an old commit, which expires by itself."""
+    """WARNING for a subscription to a missing topic; INFO for an old commit, which expires by itself."""
     group, gone = snapshot.group, snapshot.gone
     if gone is None:
         return GONE.unknown(snapshot.why("gone", "a topic that is not shown may be hidden from this user"))
@@ -150,7 +150,7 @@ def topic_gone(snapshot: GroupSnapshot) -> Answer:
 
 
 def topic_recreated(snapshot: GroupSnapshot) -> Answer:
-    """By topic id where the commit has one, else by a leader epoch that the log never reached."""
+    """Compares the topic id in the commit; without one, its leader epoch, which a recreated log has not reached."""
     group = snapshot.group
     committed = [partition for partition in group.partitions if partition.commit is not None]
     judged = [p for p in committed if _id_differs(snapshot, p) is not None or _epoch_differs(snapshot, p) is not None]
@@ -179,7 +179,7 @@ def topic_recreated(snapshot: GroupSnapshot) -> Answer:
 
 
 def _recreated(snapshot: GroupSnapshot) -> list[Partition]:
-    """Where the id is known it alone decides: an epoch may be lost with an unclean election."""
+    """The partitions of recreated topics. A known topic id decides alone: an unclean election can lose an epoch."""
     found = []
     for partition in snapshot.group.partitions:
         differs = _id_differs(snapshot, partition)

@@ -61,7 +61,7 @@ _LEAST_SESSION_MS = 45_000
 
 
 def rebalance_storm(snapshot: GroupSnapshot) -> Answer:
-    """The densest window of the last hour; rebalances of a rollout do not count."""
+    """Counts the rebalances in the densest window (10 min) of the last hour; those of a rollout do not count."""
     history = snapshot.history
     if history is None:
         return REBALANCE_STORM.unknown(snapshot.why("history", _NO_HISTORY))
@@ -94,7 +94,7 @@ def rebalance_storm(snapshot: GroupSnapshot) -> Answer:
 
 
 def _densest(rebalances: Sequence[Rebalance]) -> Sequence[Rebalance]:
-    """The most that lie within one window, the latest of several such."""
+    """The largest set of rebalances within one window; of several equal ones the latest."""
     ordered = sorted(rebalances, key=lambda rebalance: rebalance.at_ms)
     best: Sequence[Rebalance] = ()
     first = 0
@@ -107,7 +107,7 @@ def _densest(rebalances: Sequence[Rebalance]) -> Sequence[Rebalance]:
 
 
 def eager_assignor(snapshot: GroupSnapshot) -> Answer:
-    """INFO by size alone; WARNING where the log shows what it costs, or state has to follow its partition."""
+    """INFO for a large group; WARNING if the log shows its cost, or if state topics have to follow their partition."""
     group = snapshot.group
     if group.type != "classic" or group.is_empty or group.is_simple:
         return ()
@@ -145,7 +145,7 @@ def eager_assignor(snapshot: GroupSnapshot) -> Answer:
 
 
 def not_static(snapshot: GroupSnapshot) -> Answer:
-    """Only restarts that the log shows: a group that never restarts gains nothing. INFO after a mere deployment."""
+    """Counts only restarts in the log: a group that never restarts gains nothing. INFO if they were deployments."""
     history = snapshot.history
     if history is None:
         return NOT_STATIC.unknown(snapshot.why("history", _NO_HISTORY))

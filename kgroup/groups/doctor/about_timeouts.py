@@ -1,4 +1,4 @@
-"""Rules about timeouts: heartbeats in a session, sessions against restarts, endless polls, static members that stay."""
+"""Rules about timeouts: heartbeats per session, sessions and restarts, long poll intervals, static members."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _UNSEEN = "the members' settings were not found in __consumer_offsets"
 
 
 def heartbeat_interval(snapshot: GroupSnapshot) -> Answer:
-    """The consumer protocol's are the broker's; of classic members only the session is known."""
+    """Consumer protocol: the group's or broker's settings. Classic protocol: only the session timeout is known."""
     group = snapshot.group
     if group.is_simple or not group.members:
         return () if group.members == () or group.is_simple else HEARTBEAT.unknown(_hidden(snapshot))
@@ -103,7 +103,7 @@ def _servers(snapshot: GroupSnapshot) -> Answer:
 
 
 def session_restart(snapshot: GroupSnapshot) -> Answer:
-    """Seen restarts of static members against the session that was to cover them."""
+    """Compares the restarts of static members in the log with the session timeout that should cover them."""
     members = snapshot.group.members
     if members is None:
         return SESSION.unknown(_hidden(snapshot))
@@ -151,7 +151,7 @@ def session_restart(snapshot: GroupSnapshot) -> Answer:
 
 
 def poll_interval(snapshot: GroupSnapshot) -> Answer:
-    """A member that hangs in its processing keeps its partitions so long, and a rebalance waits so long for it."""
+    """A member that hangs keeps its partitions for max.poll.interval.ms, and a rebalance waits for it as long."""
     group = snapshot.group
     if group.members is None:
         return POLL.unknown(_hidden(snapshot))
@@ -184,7 +184,7 @@ def poll_interval(snapshot: GroupSnapshot) -> Answer:
 
 
 def static_session(snapshot: GroupSnapshot) -> Answer:
-    """Those that have left for a moment now; and those whose session will hold up whoever stops the group."""
+    """Static members that have left temporarily, or whose long session delays the stop of the group."""
     group = snapshot.group
     if group.members is None:
         return STATIC.unknown(_hidden(snapshot))
@@ -231,7 +231,10 @@ def _some(names: Mapping[str, str], members: Sequence[str]) -> str:
 
 
 def _session(snapshot: GroupSnapshot, member: Member) -> int | None:
-    """Of a classic member its own, of one of the consumer protocol the group's or the broker's."""
+    """A member's session timeout in ms: its own for a classic member, otherwise the group's or the broker's.
+
+    None if unknown.
+    """
     found = (snapshot.settings or {}).get(member.member_id)
     if found is not None and found.session_timeout_ms is not None:
         return found.session_timeout_ms
@@ -241,7 +244,7 @@ def _session(snapshot: GroupSnapshot, member: Member) -> int | None:
 
 
 def _group_value(snapshot: GroupSnapshot, config: str, bounds: ConfigBounds | None) -> int | None:
-    """The group's own value, else the broker's default; None where the group's configs are not known."""
+    """The group's own value, otherwise the broker's default; None if the group's configs are unknown."""
     if snapshot.configs is None:
         return None
     own = snapshot.configs.get(config, "")

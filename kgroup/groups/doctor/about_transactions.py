@@ -1,4 +1,4 @@
-"""Rules about transactions that hold readers back: the last stable offset, and the hanging transaction behind it."""
+"""Rules about transactions that block read_committed consumers: the last stable offset and hanging transactions."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _NOT_ASKED = "open transactions were not asked for (DescribeProducers: READ on t
 
 
 def lso_stuck(snapshot: GroupSnapshot) -> Answer:
-    """INFO where every commit is beyond it already: whoever commits there reads uncommitted."""
+    """INFO if the commit is beyond the last stable offset of every blocked partition: the group reads uncommitted."""
     group, maximum = snapshot.group, snapshot.transaction_max_ms or HANGING.value
     held: list[tuple[bool, int, int, str, int]] = []
     missing: list[str] = []
@@ -93,21 +93,24 @@ def lso_stuck(snapshot: GroupSnapshot) -> Answer:
 
 
 def hanging_transaction(snapshot: GroupSnapshot) -> Answer:
-    """Those in the group's own partitions."""
+    """Hanging transactions in the group's own partitions."""
     if snapshot.transactions is None:
         return TRANSACTION.unknown(snapshot.why("transactions", _NOT_ASKED))
     return _hanging(TRANSACTION, snapshot.transactions, snapshot)
 
 
 def hanging_offsets_transaction(snapshot: ClusterSnapshot) -> Answer:
-    """Those in ``__consumer_offsets``."""
+    """Hanging transactions in ``__consumer_offsets``."""
     if snapshot.transactions is None:
         return CLUSTER_TRANSACTION.unknown(snapshot.why("transactions", _NOT_ASKED))
     return _hanging(CLUSTER_TRANSACTION, snapshot.transactions, snapshot)
 
 
 def _hanging(rule: Rule, transactions: Sequence[OpenTransaction], snapshot: GroupSnapshot | ClusterSnapshot) -> Answer:
-    """As kafka-transactions.sh find-hanging: silent for longer than any may last, and unknown to its coordinator."""
+    """Transactions with no record for longer than the maximum timeout, and not known to be ongoing at the coordinator.
+
+    That is the test of ``kafka-transactions.sh find-hanging``. WARNING if no coordinator could be asked.
+    """
     maximum = snapshot.transaction_max_ms or HANGING.value
     found = [t for t in transactions if snapshot.now_ms - t.last_ms > maximum and t.known is not True]
     if not found:

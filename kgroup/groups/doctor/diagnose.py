@@ -1,4 +1,4 @@
-"""What all rules say of a group or of the cluster, whether that fails a check, and many groups in a few rows."""
+"""Applies all rules to a group or the cluster, checks ``--fail-on``, and summarizes many groups in a few rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _Snapshot = TypeVar("_Snapshot")
 
 
 def diagnose_group(snapshot: GroupSnapshot) -> Diagnosis:
-    """Every rule about a group; what could not be looked at is named, and never a finding."""
+    """The answers of all group rules. What could not be checked is listed in ``not_looked``, never as a finding."""
     found = _diagnosis(snapshot.group.name, snapshot, GROUP_RULES)
     hidden = hidden_words(snapshot.group.hidden_commits)
     if hidden is None:
@@ -27,7 +27,7 @@ def diagnose_group(snapshot: GroupSnapshot) -> Diagnosis:
 
 
 def diagnose_cluster(snapshot: ClusterSnapshot) -> Diagnosis:
-    """Every rule about the cluster."""
+    """The answers of all cluster rules."""
     return _diagnosis(None, snapshot, CLUSTER_RULES)
 
 
@@ -45,7 +45,7 @@ def _diagnosis(
 
 
 def worst_first(diagnoses: Iterable[Diagnosis]) -> tuple[Diagnosis, ...]:
-    """The cluster before all groups, then by critical findings, by warnings, by infos, by name."""
+    """The cluster first, then groups by number of critical findings, of warnings, of infos, then by name."""
     weights = tuple(reversed(Severity))
     return tuple(
         sorted(diagnoses, key=lambda d: (d.group is not None, *(-d.count(severity) for severity in weights), d.subject))
@@ -54,14 +54,14 @@ def worst_first(diagnoses: Iterable[Diagnosis]) -> tuple[Diagnosis, ...]:
 
 @dataclass(frozen=True, slots=True)
 class CheckDecision:
-    """Whether the check failed (exit 8), and one line for each finding that made it."""
+    """Whether the check failed (exit 8), and one line for each finding that caused it."""
 
     failed: bool
     lines: tuple[str, ...]
 
 
 def decide(diagnoses: Iterable[Diagnosis], fail_on: Severity | None) -> CheckDecision:
-    """``--fail-on``: findings of that severity or worse; None never fails, and neither does what was not looked at."""
+    """Check ``--fail-on``: findings of that severity or worse fail. None never fails, nor does an unchecked rule."""
     if fail_on is None:
         return CheckDecision(False, ())
     lines = tuple(
@@ -75,7 +75,7 @@ def decide(diagnoses: Iterable[Diagnosis], fail_on: Severity | None) -> CheckDec
 
 @dataclass(frozen=True, slots=True)
 class FindingSummary:
-    """A rule in many groups: its worst severity, how many groups (the cluster counts as one), the worst of them."""
+    """A rule over many groups: its worst severity, the number of groups (the cluster counts as one), worst first."""
 
     rule: str
     severity: Severity
@@ -93,7 +93,7 @@ class FindingSummary:
 
 
 def summary(diagnoses: Iterable[Diagnosis]) -> tuple[FindingSummary, ...]:
-    """One row a rule that fired, worst first, then the commonest."""
+    """One row per rule with findings: the worst severity first, then the most frequent."""
     seen: dict[str, list[tuple[Finding, str]]] = {}
     for diagnosis in worst_first(diagnoses):
         for finding in diagnosis.findings:
@@ -108,7 +108,7 @@ def summary(diagnoses: Iterable[Diagnosis]) -> tuple[FindingSummary, ...]:
 
 @dataclass(frozen=True, slots=True)
 class UnlookedRow:
-    """A reason for which rules could not look, in how many groups; several rules may lack the same right."""
+    """A reason why rules could not check, and in how many groups. Several rules may lack the same right."""
 
     why: str
     rules: tuple[str, ...]
@@ -116,7 +116,7 @@ class UnlookedRow:
 
 
 def unlooked_summary(diagnoses: Iterable[Diagnosis], *, partly: bool = False) -> tuple[UnlookedRow, ...]:
-    """What could not be looked at by its reason, the commonest first; with ``partly`` what could in part too."""
+    """Unchecked rules by reason, the most frequent reason first; ``partly`` includes partly checked rules."""
     rules: dict[str, set[str]] = {}
     counts: dict[str, int] = {}
     for diagnosis in diagnoses:

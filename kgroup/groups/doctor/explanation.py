@@ -1,4 +1,4 @@
-"""What there is to say of a rule beyond a finding's own words."""
+"""The detailed explanation of a rule (``doctor --explain``)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from kgroup.groups.doctor.rules import BY_ID
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What a rule is about, why it matters, how to see it and how to mend it; source and thresholds are the rule's."""
+    """What a rule checks, why it matters, how to see the problem and how to fix it.
+
+    Meaning, source and thresholds come from the rule itself.
+    """
 
     rule: str
     what: str
@@ -20,7 +23,7 @@ class Explanation:
     mend: tuple[str, ...]
 
     def document(self) -> Mapping[str, Any]:
-        """Its JSON form, with the rule's own line, source and thresholds."""
+        """Its JSON form, with the rule's meaning, source and thresholds."""
         rule = BY_ID[self.rule]
         return {
             "rule": self.rule,

@@ -1,4 +1,4 @@
-"""What a rule of the doctor answers: a finding with its evidence, or that it could not look, and why."""
+"""Answers of the doctor's rules: findings with evidence, and checks that were not possible with their reasons."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 
 
 class Severity(StrEnum):
-    """How bad a finding is.
+    """The severity of a finding.
 
-    INFO can be better, WARNING goes wrong one day or costs something now, CRITICAL loses records or stops reading now.
+    INFO: could be better. WARNING: will fail one day, or has a cost now. CRITICAL: loses records or stops reading now.
     """
 
     INFO = "info"
@@ -20,18 +20,19 @@ class Severity(StrEnum):
 
     @property
     def rank(self) -> int:
-        """0 for INFO, 2 for CRITICAL: words do not sort by weight."""
+        """0 for INFO, 1 for WARNING, 2 for CRITICAL, for sorting."""
         return list(Severity).index(self)
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that is wrong with a group or the cluster.
+    """A problem of a group or the cluster.
 
-    ``rule`` is the id of its rule. ``evidence`` says what was seen, ``numbers`` the same for programs (counts, records,
-    offsets; durations end in ``_ms``). ``places`` are all partitions, members, topics or brokers that it is about, the
-    worst first; the evidence names some. ``remedy`` is what to do, ``commands`` are the finished commands or settings
-    for it: none of them changes a group as it stands. ``source`` is a KIP, a Kafka issue or Kafka's documentation.
+    ``rule`` is the id of its rule. ``evidence`` describes what was observed; ``numbers`` has the same for programs
+    (counts, records, offsets; durations end in ``_ms``). ``places`` are all affected partitions, members, topics or
+    brokers, the worst first; the evidence names some of them. ``remedy`` is what to do. ``commands`` are complete
+    commands or settings for it; kgroup commands among them only show a plan, they lack ``--execute``. ``source`` is a
+    KIP, a Kafka issue or Kafka's documentation.
     """
 
     rule: str
@@ -59,7 +60,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class NotLooked:
-    """A rule that could not look, and why; with ``partly`` it did look at what could be read."""
+    """A rule that could not check, and the reason; with ``partly`` it checked what could be read."""
 
     rule: str
     why: str
@@ -71,14 +72,14 @@ class NotLooked:
 
 
 Answer = tuple[Finding | NotLooked, ...]
-"""What a rule says: nothing where all is well."""
+"""The answer of a rule; empty if there is no problem."""
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """All that was found of one group, or of the cluster (``group`` None); findings worst first.
+    """The findings of one group, or of the cluster (``group`` None), worst first.
 
-    ``looked`` is how many rules could look, those that could in part included.
+    ``looked`` is the number of rules that could check at least a part.
     """
 
     group: str | None
@@ -93,11 +94,11 @@ class Diagnosis:
 
     @property
     def worst(self) -> Severity | None:
-        """The severity of the worst finding, None where there is none."""
+        """The severity of the worst finding, None without findings."""
         return self.findings[0].severity if self.findings else None
 
     def count(self, severity: Severity) -> int:
-        """How many findings are of this severity."""
+        """The number of findings with this severity."""
         return sum(finding.severity is severity for finding in self.findings)
 
     def document(self) -> Mapping[str, Any]:
@@ -114,5 +115,5 @@ class Diagnosis:
 
 
 def ranked(findings: Sequence[Finding], order: Sequence[str]) -> tuple[Finding, ...]:
-    """Worst first, then as the rules stand in the table (``order``: their ids)."""
+    """The findings by severity, worst first, then in the order of the rule ids ``order``."""
     return tuple(sorted(findings, key=lambda found: (-found.severity.rank, order.index(found.rule))))

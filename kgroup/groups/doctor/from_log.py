@@ -1,4 +1,4 @@
-"""What a group's records in ``__consumer_offsets`` tell the doctor: settings, commits, rebalances, restarts. Pure."""
+"""Extracts settings, commits, rebalances and restarts from a group's records in ``__consumer_offsets``. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from kgroup.model.groups import Group
 
 @dataclass(frozen=True, slots=True)
 class DoctorLogFacts:
-    """The part of ``GroupSnapshot`` that the log knows, under the names that it has there."""
+    """The part of ``GroupSnapshot`` that comes from the log, with the same field names."""
 
     settings: Mapping[str, MemberSettings]
     commits: Mapping[TopicPartition, CommitSeries]
@@ -35,7 +35,7 @@ class DoctorLogFacts:
 
 
 def from_log(events: Sequence[Event], reach: ScannedRange, group: Group, asked: HistoryQuery) -> DoctorLogFacts:
-    """All of it, from events in the log's order; rebalances and restarts since ``asked.since_ms``."""
+    """The facts in ``events``, which must be in log order; rebalances and restarts since ``asked.since_ms``."""
     told = evidence_of(events, reach, group, asked.now_ms)
     ids = _topic_ids(events)
     return DoctorLogFacts(
@@ -66,7 +66,7 @@ _COUNTED = frozenset({TransactionEnd.PLAIN, TransactionEnd.COMMITTED})
 
 
 def history_of(timeline: Timeline) -> RebalanceHistory:
-    """The rebalances and restarts of a timeline."""
+    """The rebalances and restarts of a timeline, from ``since_ms`` or the start of the scanned range."""
     since_ms, reach = timeline.asked.since_ms, timeline.reach
     if not reach.to_log_start:
         since_ms = max(since_ms, timeline.asked.now_ms if reach.oldest_ms is None else reach.oldest_ms)
@@ -79,7 +79,7 @@ def history_of(timeline: Timeline) -> RebalanceHistory:
 def _rebalances(timeline: Timeline) -> Iterator[Rebalance]:
     calm = _calm(timeline)
     for step in timeline.steps:
-        # Those that came to nothing before it left no record of their own.
+        # Generations that did not complete before this one have no record of their own.
         for _ in range(step.never_completed or 0):
             yield Rebalance(step.at_ms)
         if step.kind is not StepKind.REBALANCE or step.causes == {Cause.FOLLOW_UP}:
@@ -90,9 +90,10 @@ def _rebalances(timeline: Timeline) -> Iterator[Rebalance]:
 
 
 def _calm(timeline: Timeline) -> frozenset[int]:
-    """The steps that are no sign of unrest: rollouts; who comes and stays, who goes and stays away; a start, a stop.
+    """The log offsets of steps that do not count for a rebalance storm.
 
-    Ten members that start one after the other are ten epochs, and so are they when they stop.
+    These are rollouts, members that join and stay or leave and stay away, and the start or stop of the whole group:
+    ten members that start or stop one after the other cause ten epochs.
     """
     steps = timeline.steps
     found = {
@@ -133,7 +134,7 @@ def _causers(step: HistoryStep) -> tuple[str, ...]:
 
 
 def _restarts(steps: Sequence[HistoryStep], since_ms: int) -> Iterator[MemberRestart]:
-    """Members that went and came back under another member id, by their names."""
+    """Members, by name, that left and came back with another member id."""
     last: dict[str, Present] = {}
     gone_ms: dict[str, int] = {}
     for step in steps:
@@ -145,7 +146,7 @@ def _restarts(steps: Sequence[HistoryStep], since_ms: int) -> Iterator[MemberRes
             if name not in here and name not in gone_ms:
                 away = any(present.name == name for present in step.members)
                 expired = name in _named(step, frozenset({Cause.SESSION_EXPIRED})) or old.instance_id is not None
-                # A static member that stops says nothing: it is noticed when its session is over.
+                # A static member that stops sends no LeaveGroup: the group notices it when its session ends.
                 gone_ms[name] = step.at_ms - ((old.session_ms or 0) if expired and not away else 0)
         for name, new in here.items():
             before = last.get(name)

@@ -1,4 +1,4 @@
-"""A row of the table of rules, and how a rule says what it found."""
+"""A rule of the doctor, its thresholds, and how it builds its answers."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Unit = Literal["", "ms", "%", "x"]
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """A number at which a rule begins to speak, and why it is this one.
+    """A number from which a rule reports a finding, and the reason for this number.
 
-    ``unit`` is ``ms``, ``%``, ``x`` (times) or "" for a count of what ``name`` says.
+    ``unit`` is ``ms``, ``%``, ``x`` (times), or "" for a count; ``name`` describes what is counted.
     """
 
     name: str
@@ -32,8 +32,10 @@ class Threshold:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """``id`` is stable and kebab-case, ``meaning`` says in a line what is wrong when it fires, ``source`` where it is
-    from. ``thresholds`` are all that it uses. ``scope`` is ``cluster`` for what concerns every group.
+    """A rule of the doctor.
+
+    ``id`` is stable and kebab-case. ``meaning`` describes the problem in one line, ``source`` is its reference.
+    ``thresholds`` are all that the rule uses. ``scope`` is ``cluster`` for a problem that affects every group.
     """
 
     id: str
@@ -52,13 +54,13 @@ class Rule:
         places: Sequence[str] = (),
         commands: Sequence[str] = (),
     ) -> Answer:
-        """It is so."""
+        """The answer of a rule that found the problem."""
         return (Finding(self.id, severity, evidence, remedy, self.source, numbers, tuple(places), tuple(commands)),)
 
     def unknown(self, why: str) -> Answer:
-        """It could not look."""
+        """The answer of a rule that could not check anything, with the reason."""
         return (NotLooked(self.id, why),)
 
     def partly(self, why: str | None) -> Answer:
-        """It looked at a part, and the rest could not be read; None: all was looked at."""
+        """The answer of a rule that checked only a part, with the reason; empty for None: everything was checked."""
         return () if why is None else (NotLooked(self.id, why, partly=True),)

@@ -1,4 +1,4 @@
-"""All rules, in the order in which findings of one severity are shown: what stops reading before what costs."""
+"""All rules, in the order of findings with equal severity: problems that stop reading come first, costs last."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ OF_COMMITS: tuple[Rule, ...] = (
     about_lag.HOT_PARTITION,
     about_lag.SKEWED_LAG,
 )
-"""Those that look at a part only where the broker hides commits."""
+"""The rules that can check only a part of the group if the broker hides commits."""
 
 BY_ID = {rule.id: rule for rule in RULES}
 ORDER = tuple(rule.id for rule in RULES)

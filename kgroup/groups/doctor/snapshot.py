@@ -1,6 +1,6 @@
-"""What the rules look at: a group, or the cluster, at one moment, with as much of the past as the log still tells.
+"""The input of the rules: a group or the cluster at one moment, and the past as far as the log still has it.
 
-None is "could not be read", and why not is in ``unread`` under the field's name. Times are ms since 1970.
+A field that is None could not be read; ``unread`` has the reason under the field's name. Times are ms since 1970.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ TopicPartition = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class MemberSettings:
-    """What a member told the coordinator, as ``__consumer_offsets`` holds it (GroupMetadata, or record type 5).
+    """The timeouts of a member as ``__consumer_offsets`` holds them (GroupMetadata, or record type 5).
 
     ``rebalance_timeout_ms`` is its max.poll.interval.ms. ``session_timeout_ms`` is None for members of the consumer
-    protocol, whose session the broker decides.
+    protocol: the broker decides their session timeout.
     """
 
     session_timeout_ms: int | None
@@ -30,7 +30,7 @@ class MemberSettings:
 
 @dataclass(frozen=True, slots=True)
 class CommitPoint:
-    """A commit: the offset, and the broker's clock when it came."""
+    """A commit: the offset, and its time by the broker's clock."""
 
     offset: int
     at_ms: int
@@ -40,7 +40,7 @@ class CommitPoint:
 class CommitSeries:
     """Commits of one partition, oldest first, as far back as the log holds them.
 
-    ``topic_id`` is the newest commit's, as text (Kafka 4.1 and later write it), None where it holds none.
+    ``topic_id`` is the topic id in the newest commit, as text (written since Kafka 4.1); None if it has none.
     """
 
     points: tuple[CommitPoint, ...]
@@ -49,25 +49,26 @@ class CommitSeries:
 
 @dataclass(frozen=True, slots=True)
 class Production:
-    """Records (offsets) that came in the last ``span_ms``; what transactions add for themselves is counted too."""
+    """The offsets that were written in the last ``span_ms``, including transaction markers."""
 
     records: int
     span_ms: int
 
     @property
     def per_second(self) -> float:
-        """Records a second."""
+        """Records per second; 0 for an empty span."""
         return 1000 * self.records / self.span_ms if self.span_ms > 0 else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class LogDetails:
-    """What is known of a partition's log beside its range.
+    """Facts about a partition's log, in addition to its range.
 
-    ``last_stable`` is the last stable offset, ``held_since_ms`` the time of the record that stands there (None: none
-    stands there, or unknown). ``leader_epoch`` is the leader's (ListOffsets, latest). ``unread`` is whether a
-    record lies between the group's commit and the log's end, where what transactions leave is a lag that nobody can
-    read, and ``unread_since_ms`` the time of the first; None: not looked at, or it has none.
+    ``last_stable`` is the last stable offset, ``held_since_ms`` the time of the record at that offset (None: there is
+    none, or unknown). ``leader_epoch`` is the leader's epoch (ListOffsets, latest). ``unread`` is whether there is a
+    record between the group's commit and the log end: transaction markers count as lag, but no consumer reads them.
+    ``unread_since_ms`` is the time of the first such record. Both are None if they were not read; the time is also
+    None if there is no such record or it has no time.
     """
 
     last_stable: int | None = None
@@ -80,7 +81,7 @@ class LogDetails:
 
 @dataclass(frozen=True, slots=True)
 class TopicDetails:
-    """A topic that exists; ``id`` as text, as in Commits. ``cleanup`` is ``cleanup.policy``, its words."""
+    """A topic that exists. ``id`` is text, as in ``CommitSeries``. ``cleanup`` are the words of ``cleanup.policy``."""
 
     partitions: int
     id: str | None = None
@@ -91,9 +92,9 @@ class TopicDetails:
 class Rebalance:
     """A completed generation of a classic group, or an epoch of a consumer group.
 
-    ``took_ms`` is how long it took, ``taken`` how many partitions moved although their owner stayed; None where that
-    can't be told. ``causers`` are the members that joined or left. ``rollout`` says that it is part of a run in which
-    every instance went once, or of a start, a stop or a change of size: a deployment, no storm.
+    ``took_ms`` is its duration, ``taken`` the number of partitions that moved although their owner stayed; None if
+    unknown. ``causers`` are the members that joined or left. ``rollout`` is whether it belongs to a deployment (every
+    instance restarted once) or to a start, a stop or a change of size, and so does not count for a storm.
     """
 
     at_ms: int
@@ -105,7 +106,7 @@ class Rebalance:
 
 @dataclass(frozen=True, slots=True)
 class MemberRestart:
-    """A member that went and came back ``away_ms`` later, None: before the group had noticed.
+    """A member that left and came back ``away_ms`` later; None: it came back before the group noticed.
 
     ``instance_id`` is None for a dynamic member.
     """
@@ -117,7 +118,7 @@ class MemberRestart:
 
 @dataclass(frozen=True, slots=True)
 class RebalanceHistory:
-    """Rebalances and restarts, oldest first, since ``since_ms``: so far back the log was read."""
+    """Rebalances and restarts, oldest first, since ``since_ms``: the log was read back to that time."""
 
     since_ms: int
     rebalances: tuple[Rebalance, ...] = ()
@@ -126,16 +127,16 @@ class RebalanceHistory:
 
 @dataclass(frozen=True, slots=True)
 class GroupSnapshot:
-    """All that is known of one group.
+    """All facts about one group.
 
     ``group`` has the members, and a row for every partition that is assigned or committed, and for every other
-    partition of a topic that the group commits to. ``settings`` are by member id. ``commits`` hold the standing commits
-    with their history since ``commits_since_ms``. ``topics`` are those that exist, ``gone`` those of commits and
-    subscriptions that certainly do not: one that this user may not DESCRIBE is in neither. ``state_topics`` are topics
-    that hold state of the group (``GROUP-...-changelog``). ``configs`` are the group's dynamic configs.
+    partition of a topic that the group commits to. ``settings`` are by member id. ``commits`` are the present commits
+    with their history since ``commits_since_ms``. ``topics`` are the existing topics. ``gone`` are topics of commits
+    and subscriptions that certainly do not exist. A topic that this user may not DESCRIBE is in neither.
+    ``state_topics`` hold state of the group (``GROUP-...-changelog``). ``configs`` are the group's dynamic configs.
     ``emptied_at_ms`` is when it became Empty. ``transactions`` are the open ones in its partitions,
-    ``transaction_max_ms`` is ``transaction.max.timeout.ms``. ``readiness`` is that for the consumer protocol.
-    ``bootstrap`` is how the cluster was reached, for commands.
+    ``transaction_max_ms`` is ``transaction.max.timeout.ms``. ``readiness`` is for a migration to the consumer
+    protocol. ``bootstrap`` is the bootstrap server, for commands.
     """
 
     group: Group
@@ -164,7 +165,7 @@ class GroupSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class OffsetsPartition:
-    """A partition of ``__consumer_offsets``; ``leader`` is None where it has none. Broker ids."""
+    """A partition of ``__consumer_offsets`` with broker ids; ``leader`` is None if it has none."""
 
     partition: int
     leader: int | None
@@ -174,11 +175,11 @@ class OffsetsPartition:
 
 @dataclass(frozen=True, slots=True)
 class ClusterSnapshot:
-    """What concerns every group.
+    """Facts that affect every group.
 
     ``min_in_sync`` is ``min.insync.replicas`` of ``__consumer_offsets``. ``groups_by_coordinator`` has every broker
-    that is up, with 0 for one that coordinates nothing; ``brokers`` is how many there are. ``transactions`` are those
-    open in ``__consumer_offsets``.
+    that is up, with 0 for one that coordinates no group. ``brokers`` is the number of brokers. ``transactions`` are
+    the open ones in ``__consumer_offsets``.
     """
 
     now_ms: int

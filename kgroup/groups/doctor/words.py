@@ -1,4 +1,4 @@
-"""How the rules name partitions, times, commands."""
+"""Texts of partitions, members, times and commands in the rules' findings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kgroup.support.units import plural
 
 REBALANCING = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
 LEFT_FOR_A_MOMENT = -2
-"""The member epoch of a static member that left and whose place is kept (KIP-848)."""
+"""The member epoch of a static member that left temporarily (KIP-848)."""
 
 
 def place(partition: Partition) -> str:
@@ -23,28 +23,28 @@ def place(partition: Partition) -> str:
 
 
 def unread_places(partitions: Iterable[Partition]) -> str | None:
-    """Why a part of the partitions can't be judged: their commits or logs were not read; None where all were."""
+    """A phrase about partitions whose commits or logs could not be read; None if all were read."""
     missing = [place(p) for p in partitions if p.error or p.log is None]
     return f"{plural(len(missing), 'partition')} could not be read: {some_of(missing)}" if missing else None
 
 
 def name(group: Group) -> str:
-    """The group as a shell takes it."""
+    """The group's name, quoted for a shell."""
     return quote(group.name)
 
 
 def called(group: Group) -> dict[str, str]:
-    """What each member is called, by its id."""
+    """The label of each member, by member id."""
     return labels(group)
 
 
 def text(ms: int) -> str:
-    """``45s``, ``38m``."""
+    """A duration in ms as text: ``45s``, ``38m``."""
     return format_duration(ms / 1000)
 
 
 def utc(timestamp_ms: int) -> str:
-    """``2026-11-21T03:05Z``; what no calendar holds as the number it is."""
+    """``2026-11-21T03:05Z``; a number outside the calendar is shown in ms."""
     try:
         return f"{datetime.fromtimestamp(timestamp_ms / 1000, UTC):%Y-%m-%dT%H:%MZ}"
     except (ValueError, OverflowError, OSError):
@@ -52,5 +52,5 @@ def utc(timestamp_ms: int) -> str:
 
 
 def kafka(tool: str, bootstrap: str | None, rest: str) -> str:
-    """A command of Kafka's own tools, finished: ``kafka-topics.sh --bootstrap-server b1:9092 --describe ...``."""
+    """A complete command of Kafka's own tools: ``kafka-topics.sh --bootstrap-server b1:9092 --describe ...``."""
     return f"{tool} --bootstrap-server {quote(bootstrap) if bootstrap else 'BROKER'} {rest}"

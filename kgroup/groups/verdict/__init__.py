@@ -1,5 +1,6 @@
-"""The verdict at the head of ``describe`` and ``lag``: what is the matter with a group, in a few lines.
+"""The verdict at the top of ``describe`` and ``lag``: the problems of a group in a few lines.
 
-A pure function from what was read to lines. Each begins with a fixed word (LAG, STUCK, BACK, RANGE, TXN, RATE, SAFE,
-SHAPE); one without evidence says ``unknown: <what could not be read>``. Where all is read, only LAG and RATE stay.
+It is a pure function from evidence to lines. Each line begins with a fixed word (LAG, STUCK, BACK, RANGE, TXN, RATE,
+SAFE, SHAPE). Without evidence it is ``unknown: <what could not be read>``. If nothing is unread, only LAG and RATE are
+shown.
 """

@@ -1,4 +1,4 @@
-"""LAG: how much is unread, where most of it is, how old it is."""
+"""The LAG line: the number of unread records, the partition with most of them, and their age."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kgroup.support.units import human_count
 
 
 def measured_line(group: Group, report: GroupLag, evidence: LagEvidence) -> str:
-    """The same from a measurement: with the age of the oldest unread record, and what does not count."""
+    """The LAG line of a measured group, with the age of the oldest unread record and the phantom offsets."""
     text = amount(group, [(p.lag, p.where) for p in report.partitions if p.lag is not None])
     if not report.total.lag:
         return text + _phantom(report)

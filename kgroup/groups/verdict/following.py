@@ -1,4 +1,4 @@
-"""The line behind the verdict that begins with ``->``: what to look at next. At most one, a fact, not advice."""
+"""The line below the verdict that begins with ``->``: at most one further fact to check, no advice."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _HOT = 3
 def next_of(
     group: Group, report: GroupLag, evidence: LagEvidence, shape: Shape, safe: Safety | None, siblings: Siblings | None
 ) -> str | None:
-    """The same, with all that was read beside it; most pressing first.
+    """The most urgent fact about a group; None if there is none.
 
-    A crash loop hides behind a rebalance, so it comes before that; then what takes records, then what stands still,
-    then what all of it has in common, and last what goes well.
+    The order: a crash loop (before a rebalance, which would hide it), members and rebalances, records that retention
+    deletes, blocking transactions, stuck partitions, what the lagging partitions have in common, and idle members.
     """
     if is_crash_loop(report, evidence.churn):
         return "members join and vanish before their first commit: a crash loop"
@@ -76,7 +76,7 @@ def _of_stuck(group: Group, evidence: LagEvidence, shape: Shape, stuck: list[Par
 
 
 def _alive(row: PartitionLag, now_ms: int, session_ms: int | None) -> str:
-    """What is known of a member: one that was killed stays in the group until its session ends."""
+    """Whether a member is alive: a killed member stays in the group until its session ends."""
     if session_ms is None:
         return " and is still a member"
     if row.last_commit_ms is not None and now_ms - row.last_commit_ms > session_ms:
@@ -101,7 +101,7 @@ def _of_shape(group: Group, report: GroupLag, shape: Shape, siblings: Siblings |
 
 
 def _hot(report: GroupLag, row: PartitionLag) -> str | None:
-    """A partition that gets several times its share of what arrives: keys are not spread evenly."""
+    """The sentence about a partition that gets at least 3 times its share of arriving records; None if it does not."""
     same = [p for p in report.partitions if p.partition.topic == row.partition.topic]
     rates = [p.rates.incoming for p in same if p.rates.incoming is not None]
     if row.rates.incoming is None or len(rates) < len(same) or len(same) < 2 or not sum(rates):

@@ -1,4 +1,4 @@
-"""A group's verdict: its lines in their order, what to look at next, and the JSON form."""
+"""A group's verdict: its lines in order, the next fact to check, and its JSON form."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kgroup.support.durations import format_duration
 
 @dataclass(frozen=True, slots=True)
 class GroupVerdict:
-    """A group's lag with what it means. ``next`` is what to look at next, None where nothing stands out."""
+    """A group's lag and its interpretation. ``next`` is the next fact to check, None if nothing is unusual."""
 
     group: Group
     report: GroupLag
@@ -36,14 +36,14 @@ class GroupVerdict:
 
     @property
     def state(self) -> str:
-        """``Stable for 41m``; ``Stable, since when is unknown`` where that could not be read."""
+        """``Stable for 41m``, or ``Stable, since when is unknown`` if that could not be read."""
         state, since_ms = self.group.state, self.evidence.state_since_ms
         if since_ms is None:
             return f"{state}, since when is unknown" if Source.STATE in self.evidence.unknown else state
         return f"{state} for {format_duration(max(0, self.evidence.now_ms - since_ms) // 1000)}"
 
     def document(self) -> dict[str, Any]:
-        """Its JSON form: ``verdict`` of a described group."""
+        """Its JSON form: the field ``verdict`` of a described group."""
         siblings = self.siblings
         return {
             "state_since_ms": self.evidence.state_since_ms,
@@ -72,7 +72,7 @@ class GroupVerdict:
 
 
 def verdict(group: Group, evidence: LagEvidence, report: GroupLag | None = None) -> GroupVerdict:
-    """What is the matter with the group; ``report`` is its measurement, where that was made already."""
+    """The verdict on a group. ``report`` is its measurement; None: it is measured here."""
     report = report or measure(group, evidence)
     shape, safe = shape_of(report), safety(report, evidence)
     siblings = (

@@ -1,4 +1,4 @@
-"""A line of a verdict: a fixed word, what is the matter, and how bad that is."""
+"""A line of a verdict: a fixed word, a text and its severity."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 Concern = Literal["bad", "warn"]
-"""``bad``: records are lost or not read now. ``warn``: they may be."""
+"""``bad``: records are lost or not read now. ``warn``: they may be lost or not be read soon."""
 
 
 @dataclass(frozen=True, slots=True)
 class VerdictLine:
-    """A line that begins with a fixed upper-case word (LAG, STUCK, RATE, ...); ``style`` None is nothing unusual."""
+    """A line that begins with a fixed upper-case word (LAG, STUCK, RATE, ...). ``style`` None: nothing unusual."""
 
     word: str
     text: str

@@ -1,4 +1,4 @@
-"""RATE: what arrives, what is read, and whether the lag will ever be gone."""
+"""The RATE line: arriving and read records per second, and whether the group will catch up."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from kgroup.support.durations import format_duration
 
 
 def rate_line(report: GroupLag, evidence: LagEvidence) -> str:
-    """``in 4000/s, out 2300/s: growing, never caught up at this rate``; what is known, of how many partitions."""
+    """``in 4000/s, out 2300/s: growing, never caught up at this rate``.
+
+    If the rate of only some partitions is known, it is their sum with their number.
+    """
     arriving = _known(report, lambda p: p.rates.incoming)
     read = _known(report, lambda p: p.rates.outgoing)
     if arriving is None and read is None:

@@ -1,6 +1,6 @@
-"""What a group alone tells, without further evidence: its lag, what is out of range, and what stands out.
+"""The lines that need no evidence beyond the group itself: its lag, commits out of range, and an unusual fact.
 
-Apart from the rest of the verdict: pages that show no more need not pay for it.
+It is a separate module so that pages without a full verdict do not import the rest.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from kgroup.support.units import human_count, percent, plural
 
 REBALANCING = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
 LEFT_FOR_A_MOMENT = -2
-"""The member epoch of a static member that left and whose place is kept (KIP-848)."""
+"""The member epoch of a static member that left temporarily (KIP-848)."""
 
 
 def lag_line(group: Group) -> str:
-    """Largest partition before the total: ``3.94M on orders:7, 96% of 4.10M``; of a group alone, without evidence."""
+    """The LAG line without evidence, largest partition first: ``3.94M on orders:7, 96% of 4.10M``."""
     known = [(lag, f"{p.topic}:{p.partition}") for p in group.partitions if (lag := p.lag) is not None]
     return amount(group, known)
 
 
 def amount(group: Group, known: Sequence[tuple[int, str]]) -> str:
-    """The same of any measurement: (lag, partition) of each whose lag is known."""
+    """The LAG line from ``known``: (lag, partition) of each partition with a known lag."""
     hidden = hidden_words(group.hidden_commits)
     hides = f"; {hidden}" if hidden else ""
     if not known:
@@ -56,7 +56,7 @@ def _why_unknown(group: Group) -> str:
 
 
 def range_line(outside: Sequence[Partition]) -> str:
-    """What is gone, or why an offset can't be right, of the first such partition; and how many more there are."""
+    """A sentence about the first partition out of range, and the number of others."""
     first = outside[0]
     assert first.commit is not None
     assert first.log is not None
@@ -71,12 +71,12 @@ def range_line(outside: Sequence[Partition]) -> str:
 
 
 def next_line(group: Group) -> str | None:
-    """What stands out of a group alone, the most pressing; None where nothing does."""
+    """The most urgent unusual fact about the group itself; None if there is none."""
     return of_members(group) or of_assignment(group)
 
 
 def of_members(group: Group) -> str | None:
-    """What its state and members show; None where that is nothing."""
+    """An unusual fact about the group's state and members; None if there is none."""
     gone = [member for member in group.members or () if member.epoch == LEFT_FOR_A_MOMENT]
     if gone:
         label = gone[0].instance_id or gone[0].client_id or gone[0].member_id
@@ -90,7 +90,7 @@ def of_members(group: Group) -> str | None:
 
 
 def of_assignment(group: Group) -> str | None:
-    """Members without partitions, partitions without a member; None where there are none."""
+    """A sentence about members without partitions, or partitions without an owner; None if there are none."""
     totals = group.totals
     if totals.members and totals.idle_members:
         return f"{totals.idle_members} of {plural(totals.members, 'member')} idle: no partition assigned"

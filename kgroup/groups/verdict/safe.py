@@ -1,4 +1,4 @@
-"""SAFE: the time left until retention takes unread records."""
+"""The SAFE line: the time until retention deletes unread records."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _CLOSE_MS = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class Safety:
-    """The partition whose unread records go first, and in how many ms (0: at any moment).
+    """The retention left of the partition whose unread records are deleted first.
 
-    ``left_ms`` is None where nothing takes any, or where that is unknown. ``too_late`` is whether records go before
-    the partition has caught up at today's rates.
+    ``left_ms`` is 0 if that can happen at any moment; None if retention deletes none, or the time is unknown.
+    ``too_late`` is whether records will be deleted before the partition has caught up at the present rates.
     """
 
     text: str
@@ -30,7 +30,7 @@ class Safety:
 
 
 def safety(report: GroupLag, evidence: LagEvidence) -> Safety | None:
-    """What is left to the unread records; None where there are none."""
+    """The retention left of the unread records; None if nothing is unread."""
     lagging = [p for p in report.partitions if p.lag]
     if not lagging:
         return None
@@ -60,7 +60,7 @@ def safety(report: GroupLag, evidence: LagEvidence) -> Safety | None:
 
 
 def _too_late(dated: list[tuple[int, PartitionLag]]) -> tuple[int, PartitionLag] | None:
-    """The first partition that drains, but not in time. (One that never does is said by RATE and STUCK.)"""
+    """The first partition that drains too slowly. RATE and STUCK report those that never catch up."""
     draining = [(left, p) for left, p in dated if p.outlook.pace is LagTrend.DRAINING]
     late = [(left, p) for left, p in draining if (p.outlook.seconds or 0) * 1000 > left]
     return min(late, key=lambda pair: pair[0]) if late else None

@@ -1,4 +1,4 @@
-"""The shape of a lag: all partitions, some, one, those of one member, of one broker; and the topic's other groups."""
+"""The SHAPE line: what the lagging partitions have in common, and whether other groups of the topic lag too."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _QUIET_MS = 3_600_000
 
 
 class LagShape(StrEnum):
-    """Which partitions are behind."""
+    """Which partitions lag, and what they have in common."""
 
     NONE = "none"
     EVERY = "every partition"
@@ -34,9 +34,9 @@ class LagShape(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Which of ``of`` partitions are behind, and what they have in common.
+    """The lagging partitions (``behind``) among ``of`` partitions with a known lag, and what they have in common.
 
-    ``subject`` is the member's id, the broker's or the topic's name, None for other kinds.
+    ``subject`` is the member id, the broker id or the topic, None for other kinds.
     """
 
     kind: LagShape
@@ -46,10 +46,11 @@ class Shape:
 
 
 def shape_of(report: GroupLag) -> Shape:
-    """The shape, from the partitions whose lag is known.
+    """The shape of the lag, from the partitions whose lag is known.
 
-    Behind is what is stuck or was moved back, and of the others that lag more than their commits explain (or where
-    that is unknown) those with at least a fifth of the largest lag: 15 k is nothing beside 3.9 M.
+    A partition with unread records counts as behind if it is stuck or was rewound. Others count if they lag more than
+    their commit interval explains, or their status is unknown, and if their lag is at least a fifth of the largest:
+    15 k next to 3.9 M does not count.
     """
     known = [p for p in report.partitions if p.lag is not None]
     if not known:
@@ -85,7 +86,7 @@ def _is_behind(row: PartitionLag, largest: int) -> bool:
 def _common(
     behind: Sequence[PartitionLag], known: Sequence[PartitionLag], key: Callable[[PartitionLag], str | None]
 ) -> str | None:
-    """What all that are behind share, and none of the others; None where there is no such thing."""
+    """The key that all lagging partitions have and no other partition has; None if there is none."""
     subjects = {key(p) for p in behind}
     subject = next(iter(subjects))
     if len(subjects) != 1 or subject is None:
@@ -94,7 +95,7 @@ def _common(
 
 
 def shape_words(shape: Shape, group: Group) -> str:
-    """``one partition of 12, orders:7 (enrich-1)``, ``all 4 partitions of enrich-1, and no others``."""
+    """The shape in words: ``one partition of 12, orders:7 (enrich-1)``, ``every partition, every member``."""
     count = len(shape.behind)
     match shape.kind:
         case LagShape.UNKNOWN:
@@ -122,7 +123,7 @@ def shape_words(shape: Shape, group: Group) -> str:
 
 
 def member_words(group: Group, member_id: str | None) -> str:
-    """``enrich-1 (10.0.3.4)``."""
+    """The label and host of a member: ``enrich-1 (10.0.3.4)``."""
     member = next((m for m in group.members or () if m.member_id == member_id), None)
     if member is None:
         return str(member_id)
@@ -131,10 +132,10 @@ def member_words(group: Group, member_id: str | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Siblings:
-    """The other groups of the topics that are behind: those that keep up, those that lag too, those that are unknown.
+    """The other groups of the lagging topics: those that keep up, those that lag too, and those with an unknown lag.
 
-    ``quiet`` have not committed for an hour: whether they lag says nothing of the topic. ``unseen`` is which groups
-    could not be read, in words: they may read it too.
+    ``quiet`` groups have not committed for an hour, so their lag shows nothing about the topic. ``unseen`` is a phrase
+    about groups that could not be read and may read the topics too; None without any.
     """
 
     topics: tuple[str, ...]
@@ -146,12 +147,12 @@ class Siblings:
 
     @property
     def all_lag(self) -> bool:
-        """Whether there are others, and all of them lag too."""
+        """Whether there are other groups and all of them lag."""
         return bool(self.lagging) and not self.keeping_up and not self.unknown and not self.unseen
 
 
 def siblings_of(siblings: Iterable[Sibling], shape: Shape, report: GroupLag, unseen: str | None = None) -> Siblings:
-    """Whether the others keep up: their lag is no more than a minute's arrivals, or a thousand records."""
+    """Whether the other groups keep up: their lag is at most what arrives in a minute, or 1,000 records."""
     topics = tuple(dict.fromkeys(p.partition.topic for p in shape.behind)) or tuple(
         dict.fromkeys(p.partition.topic for p in report.partitions)
     )
@@ -168,7 +169,7 @@ def siblings_of(siblings: Iterable[Sibling], shape: Shape, report: GroupLag, uns
         else:
             verdict = "lagging" if sibling.lag > allowed else "keeping_up"
         found.setdefault(sibling.group, set()).add(verdict)
-    # On several topics a group counts once, as what is worst of it.
+    # A group on several topics counts once, with its worst result.
     worst = {
         group: next(v for v in ("lagging", "unknown", "keeping_up", "quiet") if v in verdicts)
         for group, verdicts in sorted(found.items())
@@ -178,7 +179,7 @@ def siblings_of(siblings: Iterable[Sibling], shape: Shape, report: GroupLag, uns
 
 
 def siblings_words(siblings: Siblings) -> str:
-    """``2 of 2 other groups of orders keep up``."""
+    """The other groups in words: ``2 of 2 other groups of orders keep up``."""
     text = _seen_words(siblings)
     return text if siblings.unseen is None else f"{text}; {siblings.unseen}"
 

@@ -1,4 +1,4 @@
-"""STUCK, BACK and TXN: partitions that are not read, were moved back, or are held back by a transaction."""
+"""The lines STUCK, BACK and TXN: partitions that are not read, were rewound, or are blocked by a transaction."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _LONG_MS = 60_000
 
 
 def stuck_of(report: GroupLag) -> list[PartitionLag]:
-    """Partitions that are not read at all, the longest first; one without a time before all."""
+    """Partitions that are not read at all, the longest first; those with an unknown time come before all others."""
     found = [p for p in report.partitions if p.status is not None and p.status.is_stuck]
     return sorted(found, key=lambda p: (p.judged.since_ms or 0, -(p.lag or 0)))
 
 
 def stuck_line(report: GroupLag, evidence: LagEvidence) -> str | None:
-    """Which partition stands since when; ``unknown: ...`` where that can't be told, None where none does."""
+    """The stuck partition and since when; ``unknown: ...`` if no status is known, None if no partition is stuck."""
     stuck = stuck_of(report)
     lagging = [p for p in report.partitions if p.lag]
     unknown = [p for p in lagging if p.status is None]
@@ -43,7 +43,7 @@ def stuck_line(report: GroupLag, evidence: LagEvidence) -> str | None:
 
 
 def is_crash_loop(report: GroupLag, churn: Churn | None) -> bool:
-    """Whether members join again and again and nobody commits: at least five generations since the last commit."""
+    """Whether members keep joining without a commit: at least five generations since the last commit."""
     if churn is None or churn.generations < CRASH_LOOP_GENERATIONS:
         return False
     lagging = [p for p in report.partitions if p.lag]
@@ -75,7 +75,7 @@ def _more(rows: Sequence[PartitionLag], now_ms: int) -> str:
 
 
 def back_line(report: GroupLag) -> str | None:
-    """What was moved back: ``orders:3 went back by 1204 offsets 4m ago``; None where nothing was."""
+    """The BACK line of rewound partitions: ``orders:3 went back by 1204 offsets 4m ago``; None if there are none."""
     rows = [p for p in report.partitions if p.status is LagStatus.REWIND]
     if not rows:
         return None
@@ -86,10 +86,10 @@ def back_line(report: GroupLag) -> str | None:
 
 
 def held_back(report: GroupLag) -> PartitionLag | None:
-    """The partition where a transaction hides most; None where none does, or that was not read.
+    """The partition where an open transaction blocks the most records; None if there is none, or it was not read.
 
-    Every transaction hides its records for a moment, so one that is known to be younger than a minute does not count,
-    nor one of which nothing is known where the lag is not measured against the last stable offset.
+    Every transaction blocks its records for a moment. So a transaction younger than a minute does not count. One with
+    an unknown start counts only if the lag is measured against the last stable offset.
     """
     rows = [p for p in report.partitions if p.held_back and _hangs(p, report)]
     return max(rows, key=lambda p: (p.open_transaction is not None, p.held_back or 0)) if rows else None
@@ -103,7 +103,7 @@ def _hangs(row: PartitionLag, report: GroupLag) -> bool:
 
 
 def transaction_line(report: GroupLag) -> str | None:
-    """What read_committed consumers can't see yet, and whose transaction it is; None where nothing is held back."""
+    """The TXN line: the offsets that read_committed consumers cannot read yet, and why; None if there are none."""
     row = held_back(report)
     if row is None:
         return None
@@ -114,7 +114,7 @@ def transaction_line(report: GroupLag) -> str | None:
 
 
 def transaction_words(transaction: BlockingTransaction | None, now_ms: int) -> str:
-    """``an open transaction of producer 4711 (pay-tx), begun 12m ago at 8812337``."""
+    """A transaction in words: ``an open transaction of producer 4711 (pay-tx), begun 12m ago at 8812337``."""
     if transaction is None:
         return "an open transaction, of whom is not known"
     who = f"producer {transaction.producer_id}"
