@@ -27,7 +27,7 @@ _LATEST_PLAUSIBLE_MS = 1 << 42
 class Owner:
     """The framework that owns the offsets, the evidence (in parentheses), and what to do instead.
 
-    ``remedy`` may have several lines. A command in it is a dry run or a placeholder: it changes nothing as printed.
+    ``remedy`` may have several lines; Kafka's commands in it are dry runs.
     """
 
     framework: str

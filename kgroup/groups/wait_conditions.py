@@ -86,11 +86,11 @@ class Empty:
     about_members: bool = True
 
     def judge(self, sight: Sight) -> ConditionResult:
-        """A static member that has left for a moment is a member."""
+        """A static member that left temporarily counts as a member."""
         return ConditionResult(self, sight.group is None or sight.group.state in ("Empty", "Dead"), state_text(sight))
 
     def too_many(self, sight: Sight) -> bool:
-        """Any member is one too many."""
+        """Whether there is any member."""
         return not self.judge(sight).holds
 
 
@@ -121,7 +121,7 @@ class Stable:
         return ConditionResult(self, True, state_text(sight))
 
     def too_many(self, sight: Sight) -> bool:
-        """It never waits for members to go."""
+        """Always False."""
         return False
 
 
@@ -147,7 +147,7 @@ class LagAtMost:
         return ConditionResult(self, lag is not None and lag <= self.bound, f"lag {lag}")
 
     def too_many(self, sight: Sight) -> bool:
-        """It never waits for members to go."""
+        """Always False."""
         return False
 
 
@@ -183,7 +183,7 @@ class LagTimeBelow:
         )
 
     def too_many(self, sight: Sight) -> bool:
-        """It never waits for members to go."""
+        """Always False."""
         return False
 
 
@@ -201,7 +201,7 @@ class MemberCount:
         return f"members={self.number}"
 
     def judge(self, sight: Sight) -> ConditionResult:
-        """A static member that has left for a moment is a member."""
+        """A static member that left temporarily counts as a member."""
         count = _count(sight)
         if count is None:
             return ConditionResult(self, False, "members unknown", known=False)
@@ -232,7 +232,7 @@ class OfType:
         return ConditionResult(self, sight.group.type == self.type, f"type {sight.group.type}")
 
     def too_many(self, sight: Sight) -> bool:
-        """It never waits for members to go."""
+        """Always False."""
         return False
 
 
@@ -550,7 +550,7 @@ def some_of(names: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class GroupVersion:
-    """The group epoch, or a classic group's generation: it changes whenever a member joined. None: unknown."""
+    """The group epoch, or a classic group's generation: it changes whenever a member joins. None: unknown."""
 
     type: str | None = None
     number: int | None = None

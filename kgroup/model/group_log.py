@@ -2,7 +2,7 @@
 
 ``cluster/offsets_topic`` decodes records into these events, ``groups/history`` makes a history of them. Each event has
 the offset and the time of its record (ms since 1970, the broker's clock at the append). Topic ids are resolved to names
-if the cluster knows them; a deleted topic keeps its id as its name.
+if the cluster knows them; a deleted topic has its id as its name.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class MemberWritten:
 
 @dataclass(frozen=True, slots=True)
 class PatternResolved:
-    """The broker resolved a subscribed pattern to topics. None: no member subscribes to it any more."""
+    """The broker resolved a subscribed pattern to ``topics``; None: no member subscribes to the pattern any more."""
 
     log_offset: int
     at_ms: int

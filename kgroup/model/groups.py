@@ -38,7 +38,7 @@ class RowError:
         topic: str | None = None,
         partition: int | None = None,
     ) -> RowError:
-        """The error of one row with the code, message and hint of ``error``."""
+        """Turn ``error`` into the error of one row."""
         return cls(error.code, error.message, group, topic, partition, error.hint, error.exit_code, error.details)
 
     @property
@@ -141,7 +141,7 @@ class Leaver:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A committed offset: the next record that the group will read. Metadata is kept byte for byte."""
+    """A committed offset: the offset of the next record that the group will read. Metadata is kept byte for byte."""
 
     offset: int
     leader_epoch: int | None
@@ -195,7 +195,7 @@ class Partition:
 
     @property
     def lag(self) -> int | None:
-        """The unread offsets that are still in the log; None without a commit or without the log's range.
+        """The number of unread offsets in the log; None without a commit or without the log's range.
 
         Offsets below the log start do not count: committed 5, log [100, 120) is a lag of 20.
         """

@@ -17,7 +17,7 @@ _NAMED = 5
 
 
 def hidden_words(hidden: Hidden) -> str | None:
-    """A phrase that names the hidden commits of a group; None if there are none."""
+    """A phrase about the hidden, or possibly hidden, commits of a group; None if the broker shows all commits."""
     if hidden is None:
         return MAY_BE_MISSING
     if not hidden:
@@ -28,7 +28,7 @@ def hidden_words(hidden: Hidden) -> str | None:
 
 
 def not_all_shown(group: str, hidden: Hidden) -> NotAuthorized | None:
-    """The error for a question that needs all commits of ``group``; None if no commit is hidden."""
+    """The error for a question that needs all commits of ``group``; None if the broker shows all commits."""
     words = hidden_words(hidden)
     if words is None:
         return None

@@ -167,7 +167,8 @@ def hot_partition(snapshot: GroupSnapshot) -> Answer:
 class Stall:
     """A partition whose committed offset does not move.
 
-    ``for_ms`` is since when, ``attempts`` the number of commits of the same offset, ``lag`` the unread records.
+    ``for_ms`` is how long it has not moved, ``attempts`` the number of commits of that offset, ``lag`` the unread
+    records.
     """
 
     partition: Partition

@@ -159,7 +159,7 @@ class GroupSnapshot:
     unread: Mapping[str, str] = field(default_factory=dict)
 
     def why(self, name: str, otherwise: str) -> str:
-        """Why a field is None: what the reader said, or ``otherwise`` where it said nothing."""
+        """The reason why a field is None: that of the reader, or ``otherwise`` if it gave none."""
         return self.unread.get(name) or self.broker.unread.get(name) or otherwise
 
 
@@ -193,5 +193,5 @@ class ClusterSnapshot:
     unread: Mapping[str, str] = field(default_factory=dict)
 
     def why(self, name: str, otherwise: str) -> str:
-        """Why a field is None: what the reader said, or ``otherwise`` where it said nothing."""
+        """The reason why a field is None: that of the reader, or ``otherwise`` if it gave none."""
         return self.unread.get(name) or otherwise
