@@ -75,7 +75,7 @@ class GapRange:
 
 @dataclass(frozen=True, slots=True)
 class Abandoned:
-    """Offsets [start, end) that will not be delivered, and the reason: ``--skip-before``, ``--give-up``."""
+    """Offsets [start, end) that will not be delivered, and the reason, such as ``--skip-before`` or ``--give-up``."""
 
     topic: str
     partition: int
@@ -168,7 +168,7 @@ class StateRecord:
 
     RELEASING has ``log_position``: the end of the group's partition of ``__consumer_offsets`` before any of its offsets
     were moved. CANCELLING has ``targets`` and ``expected``: for each partition that is moved back, its new offset, and
-    the offset committed before (None: no commit). ``note`` is why a plan was closed.
+    the offset committed before (None: no commit). ``note`` is why a plan was closed, or cannot be verified.
     """
 
     state: PlanState

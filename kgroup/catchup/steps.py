@@ -15,11 +15,12 @@ from kgroup.support.errors import NotFound, Refused
 class Situation:
     """What the runner of ``epoch`` knows when it decides.
 
-    At that time its epoch is written, the ledger is read, and kgroup has exclusive membership of the group.
-    ``evidence``, ``committed`` and ``live`` (members other than kgroup's own) describe the group; they are empty and
-    False if the plan moves no group. ``pending`` is whether open transactions of other kgroup runs still hide a part of
-    the ledger. ``set_back`` are partitions that another client committed below their end since the release.
-    ``log_starts`` are log start offsets: no offset is moved below them. A missing partition is not checked.
+    Its epoch is written, the ledger is read, and kgroup has exclusive membership of the group if that was possible. In
+    a preview, ``epoch`` is 0 and nothing is written. ``evidence``, ``committed`` and ``live`` (members other than
+    kgroup's own) describe the group; they are empty and False if the plan moves no group. ``pending`` is whether open
+    transactions of other kgroup runs still hide a part of the ledger. ``set_back`` are partitions that another client
+    committed below their end since the release. ``log_starts`` are log start offsets: no offset is moved below them. A
+    missing partition is not checked.
     """
 
     ledgered: PlanSnapshot
@@ -36,9 +37,9 @@ class Situation:
 class OffsetMove:
     """The commits for one partition.
 
-    ``stands`` is the commit that was read before. If the committed offset differs once kgroup has exclusive membership,
-    the attempt ends. ``commits`` are written one after the other, each after the previous one is acknowledged. A move
-    back first commits the offset with kgroup's tag, which is the evidence, and then with the group's own metadata.
+    ``stands`` is the commit that was read before. If another one is committed once kgroup has exclusive membership, the
+    attempt ends. ``commits`` are written one after the other, each after the previous one is acknowledged. A move back
+    first commits the offset with kgroup's tag, which is the evidence, and then with the group's own metadata.
     """
 
     topic: str
