@@ -36,7 +36,7 @@ from kgroup.support.signals import Terminated, terminate
 from kgroup.support.stdout_reader import NobodyReads
 
 ParseError: type[Exception] = typer.BadParameter.__bases__[0]
-"""What Typer's parser raises: the base class of its errors, which Typer does not export, unlike this subclass."""
+"""The base class of the errors of Typer's parser; Typer does not export it, only this subclass."""
 
 
 class UnknownVerb(UsageError):
@@ -184,8 +184,7 @@ def _execute(verb: str, run: Invocation, call: Callable[[Invocation], Result]) -
             with _where_it_belongs(run):
                 if isinstance(result, Outcome):
                     return present(verb, (result,), output, run.typed, reporter)
-                # Always close: Python 3.13 waits forever for the thread of a connection that is closed at interpreter
-                # exit.
+                # Always close: Python 3.13 waits forever for the thread of a connection that is closed only at exit.
                 with closing(result):
                     return present(verb, result, output, run.typed, reporter)
     except KgroupError as error:

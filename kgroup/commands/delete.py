@@ -167,10 +167,7 @@ def delete(
 def _idle(
     run: Invocation, cluster: ChangingCluster, found: SelectedGroups, idle_s: float
 ) -> tuple[SelectedGroups, Mapping[str, int | None], Mapping[str, Refused]]:
-    """The groups that were idle for so long, as far as known; the last signs of all; refusals for uncertain ones.
-
-    A group is uncertain if it was idle for so long only by this machine's clock.
-    """
+    """The idle groups, the last signs of all groups, and refusals for groups idle only by this machine's clock."""
     names = [group.name for group in found.groups]
     clocks = cluster.clocks()
     if clocks.warning:

@@ -219,7 +219,7 @@ def _executed(
     ended = []
     for eviction in plan:
         error = results[eviction.leaver]
-        if isinstance(error, Unreachable):  # it may have been executed, or may still be
+        if isinstance(error, Unreachable):  # the broker may have executed the request, or may do so later
             error = Unreachable(
                 f"it is unknown whether {eviction.leaver} was removed: {error.message}",
                 code=UNKNOWN,

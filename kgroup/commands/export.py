@@ -108,7 +108,7 @@ class _Notes:
         self._rich = 0
 
     def take(self, snapshot: Snapshot, groups: Sequence[GroupOffsets]) -> None:
-        """Collect the notes of one snapshot."""
+        """Report the notes of one snapshot, and count what is reported at the end."""
         for note in snapshot.notes:
             if note not in self._said:
                 self._said.add(note)

@@ -251,7 +251,7 @@ def _pages(
     found: Sequence[GroupHistory],
     errors: tuple[RowError, ...],
 ) -> Outcomes:
-    """For people one outcome per group, the most active first; unnamed groups without events share the last one."""
+    """For people one outcome per group, ongoing rebalances first; unnamed groups without events share the last."""
     if run.format not in _PAGES:
         whole = outcome(found, cluster.ref, errors, verbose=view.verbose, limit=view.limit)
         yield replace(whole, going_on=view.follow and run.format is Format.JSON)

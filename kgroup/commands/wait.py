@@ -120,7 +120,7 @@ def wait(run: Invocation, which: Selection, until: Until) -> Outcome:
 
 
 def _check_choice(which: Selection, conditions: Sequence[Condition], *, new: bool) -> None:
-    """Raise UsageError if no groups are chosen (all must be explicit), or if ``--new`` makes no sense."""
+    """Raise UsageError if no groups are chosen (waiting for all must be explicit), or if ``--new`` does not apply."""
     if not (names_of(which) or which.regex is not None or which.all_groups):
         raise UsageError("no group is chosen", hint="kgroup wait GROUP --for ..., or --regex, or --all-groups")
     if new and (not names_only(which) or which.topic or which.expect is not None):

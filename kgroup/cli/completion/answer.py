@@ -1,8 +1,8 @@
-"""``kgroup __complete KIND [bash BREAKS]``: the request of the completion scripts, at every key.
+"""``kgroup __complete KIND [bash BREAKS]``: what the completion scripts call at every key.
 
-KIND is groups, topics or contexts. The line up to the cursor is in KGROUP_LINE, not in the arguments, where all users
-of the machine could read a password in it. Prints one name per line; with ``bash``, in the form that bash has to insert
-at the cursor. Prints nothing else, and always exits with 0, within 0.3 seconds.
+KIND is groups, topics or contexts. The line up to the cursor is in KGROUP_LINE, not in the arguments: all users of the
+machine could read a password there. Prints one name per line; with ``bash``, in the form that bash has to insert at the
+cursor. Prints nothing else, and always exits with 0, within 0.3 seconds.
 """
 
 from __future__ import annotations

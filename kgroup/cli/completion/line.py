@@ -129,7 +129,7 @@ def for_bash(name: str, current: Current) -> str:
 
 
 class _Lexer:
-    """Reads quotes and backslashes where POSIX shells and fish agree."""
+    """Reads quotes and backslashes by the rules that POSIX shells and fish share."""
 
     def __init__(self, line: str, environ: Mapping[str, str], breaks: str) -> None:
         self.words: list[Word] = []

@@ -134,7 +134,7 @@ def _is_running(child: int) -> bool:
 
 
 def _may_try(lock: int) -> bool:
-    """Whether the last try is 10 s ago; a wrong password must not lock an account key by key."""
+    """Whether the last try is at least 10 s ago; a wrong password must not lock an account key by key."""
     now = time.time()
     with suppress(ValueError):
         if 0 <= now - float(os.pread(lock, 32, 0)) < _TRY_EVERY_S:

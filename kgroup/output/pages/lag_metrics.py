@@ -30,8 +30,8 @@ _STATUSES = ", ".join(f"{status.severity}={status}" for status in LagStatus)
 def lag_metrics(reports: Sequence[GroupLag], cluster: str, succeeded_at_ms: int | None) -> tuple[Metric, ...]:
     """Every metric, some without samples. ``cluster`` is the context's name, or the cluster's id.
 
-    ``succeeded_at_ms`` is when everything was last read, None if unknown. An alert on its age finds two cases that look
-    healthy otherwise: a file that is no longer updated, and a file that lacks what could not be read.
+    ``succeeded_at_ms`` is when everything was last read, None if unknown. An alert on its age finds a file that is no
+    longer updated, and one that lacks what could not be read. Both look healthy otherwise.
     """
     at: Labels = (("cluster_name", cluster),)
     logs = {(p.partition.topic, p.partition.partition): p for r in reports for p in r.partitions if p.partition.log}

@@ -32,10 +32,7 @@ def text_of(cell: Cell) -> str:
 
 
 def fold(text: str, width: int) -> list[str]:
-    """The text in lines of at most ``width`` cells, broken after a blank.
-
-    A word that is longer than a line is broken after another separator, if there is one in reach.
-    """
+    """The text in lines of at most ``width`` cells, broken after a blank; a longer word after another separator."""
     lines, line = [], ""
     for word in re.split(r"(?<= )(?! )", text):
         for piece in _SEPARATORS.split(word) if cell_len(word) > width else [word]:

@@ -62,7 +62,6 @@ class _Pages:
         self._drawn = False
 
     def __call__(self, seen: RefreshResult) -> None:
-        """Write the pages of a refresh."""
         for outcome in seen.outcomes:
             if outcome.screen().blocks:
                 sys.stdout.write("\n" if self._drawn else "")

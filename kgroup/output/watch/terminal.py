@@ -87,7 +87,6 @@ class _Wakes:
         return found
 
     def close(self) -> None:
-        """Close the pipe."""
         os.close(self.fd)
         os.close(self._write_fd)
 
