@@ -38,8 +38,7 @@ def cut(ranges: Sequence[GapRange], *, parallelism: int = 1, rate: RateLimit | N
     A chunk is about ``CHUNK_RECORDS`` records or ``CHUNK_BYTES``, whichever is smaller. It is smaller if there would be
     too few chunks for ``parallelism`` workers, or if it could not be read in ``TRANSACTION_S`` at the rate. It is
     larger if there would be more than ``MOST_CHUNKS``, except one per range. Chunks of a range differ by at most one
-    offset, because the record distribution is unknown. 1,000,000 records of 100 bytes in one partition are 4 chunks of
-    250,000.
+    offset, because the record distribution is unknown. 1,000,000 records of 100 bytes in one partition: 4 chunks.
     """
     records, size = bounds(ranges, parallelism, rate)
     wanted = [_pieces(item, records, size) for item in ranges]

@@ -205,10 +205,7 @@ def _not_at_end(now: Situation, ranges: Iterable[GapRange]) -> bool:
 
 
 def _given_up(now: Situation) -> Iterator[Abandoned]:
-    """The undelivered offsets that the group will not read either.
-
-    Offsets that were not released, or were moved back, are still unread by the group, so they are left out.
-    """
+    """The undelivered offsets that the group will not read: it still reads what was not released, or moved back."""
     plan = now.ledgered.plan
     if plan.group is not None and now.ledgered.state.state is PlanState.PLANNED:
         return

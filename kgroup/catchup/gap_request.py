@@ -42,8 +42,7 @@ class GapSelection:
     """What to catch up, with the times as offsets.
 
     - ``topics`` (``--topic t`` or ``t:0,3``); empty: all topics of the group.
-    - ``ranges`` (``--range t:0=70-120``) are read as they are, and no group is moved.
-    - ``missing`` None: a partition without a commit is an error.
+    - ``ranges`` (``--range t:0=70-120``) move no group. ``missing`` None: a partition without a commit is an error.
     - ``skip_to`` (``--skip-before``): the first offset of each partition that is not given up. A partition that is not
       listed has no record since that time, so its whole gap is given up.
     - ``until`` (``--until``): the offset at which a partition is released. A partition that is not listed is released

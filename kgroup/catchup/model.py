@@ -139,17 +139,15 @@ class TargetTopic:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """Where the records are delivered.
+    """Where the records are delivered; fixed once a record is delivered, as it decides which count as delivered.
 
-    It is written with the plan's own record if it was given then. It is fixed once a record is delivered, because it
-    decides which records count as delivered.
-
-    ``sink`` is ``topic``, ``files``, ``command``, ``python`` or ``spark``. ``options`` are the sink's settings as
-    strings, without secrets. ``buckets`` is the number of buckets of keys for ``--latest-per-key``, which delivers only
-    the newest record of each key; 0: every record is delivered. With buckets, the chunks of the tasks are buckets,
-    numbered from ``buckets.first``. ``tuning`` is the speed and the retries as the user typed them (``rate``,
-    ``lanes``, ``retries``, ``backoff``, ``handler-timeout``); each run may change them. ``target`` is set for ``topic``
-    from the first replay on. ``dead_letters`` has, by name, each topic that received dead letters.
+    It is written with the plan's own record if a sink was given then. ``sink`` is ``topic``, ``files``, ``command``,
+    ``python`` or ``spark``. ``options`` are the sink's settings as strings, without secrets. ``buckets`` is the number
+    of buckets of keys for ``--latest-per-key``, which delivers only the newest record of each key; 0: every record is
+    delivered. With buckets, the chunks of the tasks are buckets, numbered from ``buckets.first``. ``tuning`` is the
+    speed and the retries as the user typed them (``rate``, ``lanes``, ``retries``, ``backoff``, ``handler-timeout``);
+    each run may change them. ``target`` is set for ``topic`` from the first replay on. ``dead_letters`` has, by name,
+    each topic that received dead letters.
     """
 
     sink: str
@@ -183,10 +181,7 @@ class StateRecord:
 
 @dataclass(frozen=True, slots=True)
 class RunnerEpoch:
-    """Which runner works on a plan; a task that finds no epoch, or another one, stops.
-
-    ``seen_ms`` is when the runner last wrote it, 0 after the runner has ended.
-    """
+    """The runner of a plan; a task that finds another, or none, stops. ``seen_ms``: last heartbeat, 0 after the end."""
 
     number: int
     who: str
@@ -205,10 +200,7 @@ class LostOffsets:
 
 @dataclass(frozen=True, slots=True)
 class BucketShare:
-    """The records of a chunk in one bucket of keys; counts as in ChunkProgress.
-
-    ``filtered`` includes the records that are not the newest of their key.
-    """
+    """A chunk's records in one bucket of keys, as in ChunkProgress; ``filtered`` includes older records of a key."""
 
     chunk: int
     records: int

@@ -151,10 +151,7 @@ def next_state(
     moving: MoveBack | None = None,
     note: str | None = None,
 ) -> StateRecord:
-    """The state record that follows ``before``.
-
-    It keeps the ``log_position`` that was noted first: evidence is searched from there until the plan is closed.
-    """
+    """The state record after ``before``; the first ``log_position`` is kept, as evidence is searched from there."""
     kept = None if before is None else before.log_position
     targets, expected = (() if before is None else before.targets), (() if before is None else before.expected)
     if moving is not None:

@@ -109,10 +109,7 @@ class PartitionVerification:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """The verification of a plan, by topic, partition and offset.
-
-    ``twice`` are ranges that the group reads in addition to the replay, because its offsets were rewound.
-    """
+    """The verification of a plan, in offset order. ``twice``: also read by the group, as its offsets were rewound."""
 
     plan_id: str
     partitions: tuple[PartitionVerification, ...]

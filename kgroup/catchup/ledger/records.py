@@ -83,10 +83,7 @@ def key_of(plan_id: str, value: Value) -> RecordKey:
 
 
 def plan_of(raw: bytes | None) -> str | None:
-    """The plan id in a key, even if the rest is unreadable; None if there is none.
-
-    So an unreadable record affects only its own plan.
-    """
+    """The plan id in a key, None if there is none: so an unreadable record affects only its own plan."""
     first = (raw or b"").split(b"/", 1)[0].decode("ascii", "replace")
     return first if is_plan_id(first) else None
 

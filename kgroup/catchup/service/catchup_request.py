@@ -44,10 +44,7 @@ class Part:
         )
 
     def _check_alone(self, group: str | None) -> None:
-        """Raise UsageError for options that cannot be combined with named offsets.
-
-        GROUP is allowed with ``--skipped-by``, because a change may affect several groups.
-        """
+        """Raise UsageError for options that named offsets exclude; --skipped-by may have GROUP, to choose one."""
         said: dict[str, object] = {"--missing": self.missing, "--skip-before": self.skip_before, "--until": self.until}
         if self.range:
             said = {"GROUP": group, "--topic": self.topic, "--skipped-by": self.skipped_by, **said}

@@ -38,10 +38,7 @@ class PlanRow:
 
 
 def commands(run: Invocation, found: PlanSnapshot, *more: str) -> PlanCommands:
-    """The command lines for this plan; ``more`` are options of resume.
-
-    ``resume`` has ``--to-topic TOPIC`` as long as no sink is set.
-    """
+    """The command lines for this plan; resume has the options ``more``, and ``--to-topic TOPIC`` if no sink is set."""
     plan_id = found.plan.id
     where = () if found.delivery is not None else ("--to-topic", "TOPIC")
 

@@ -320,10 +320,7 @@ def _beside(run: Invocation, intent: Intent, probe: CatchupPlan, other: PlanSnap
 
 
 def _unsettled(run: Invocation, other: PlanSnapshot) -> Refused | None:
-    """Why the group's open plan must be resumed or cancelled first: what is pending is not known.
-
-    If that plan is released, it is only reported and None is returned.
-    """
+    """Why the group's open plan must be settled first: its pending offsets are unknown; None if it is released."""
     plan, state = other.plan, other.state.state
     typed = commands(run, other)
     if state is PlanState.RELEASED:
