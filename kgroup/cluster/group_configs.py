@@ -37,10 +37,7 @@ _APPLIED_S, _LOOK_AGAIN_S = 2.0, 0.02
 
 
 async def group_configs(client: CoordinatorClient, groups: Iterable[str]) -> dict[str, Mapping[str, str] | KgroupError]:
-    """The configs set for each group itself, by name. The brokers' defaults are left out.
-
-    Raises KgroupError if no broker answers.
-    """
+    """The configs set for each group itself, not the brokers' defaults. Raises KgroupError if no broker answers."""
 
     def own(row: Any) -> Mapping[str, str]:
         return {

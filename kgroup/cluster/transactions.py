@@ -171,10 +171,7 @@ class Transactions:
         self._stage = _Stage.OPEN
 
     def produce(self, topic: str, key: bytes, value: bytes | None, partition: int) -> None:
-        """Add a record to the open transaction; waits while the queue is full.
-
-        Raises Refused with code ``too-large``, and what ``commit`` raises.
-        """
+        """Add a record, waiting for room. Raises Refused with code ``too-large``, and what ``commit`` raises."""
         assert self._stage is _Stage.OPEN, self._stage
         self._watch.progress()
         self._topics.add(topic)

@@ -59,10 +59,7 @@ class CommitHistory:
 
 
 async def end_of_log(client: CoordinatorClient, layout: TopicLayout | KgroupError, group: str) -> int:
-    """The end of the group's partition of ``__consumer_offsets``: its next record is there or later.
-
-    Raises KgroupError if that can't be read.
-    """
+    """The end of the group's partition of ``__consumer_offsets``. Raises KgroupError if it can't be read."""
     place = await _place_of(client, layout, group, client.deadline)
     return _log_of(place).end
 

@@ -51,10 +51,7 @@ class GroupLog:
 
 @dataclass(frozen=True, slots=True)
 class GroupLogs:
-    """The logs by group, and why the others could not be read.
-
-    ``forbidden`` is whether the reason is a missing right on the topic.
-    """
+    """The logs by group, and why others could not be read; ``forbidden``: for lack of a right on the topic."""
 
     found: Mapping[str, GroupLog]
     unread: Mapping[str, str]

@@ -61,10 +61,7 @@ class OffsetsTopicConnection(ClusterConnection):
             return self._ask(clocks, self._client)
 
     def end_of_commits(self, group: str) -> int:
-        """The end of the group's partition of ``__consumer_offsets``: its next record is there or later.
-
-        Raises KgroupError if that can't be read.
-        """
+        """The end of the group's partition of ``__consumer_offsets``. Raises KgroupError if it can't be read."""
         from kgroup.cluster.offsets_topic.commits import end_of_log
 
         async def read() -> int:
