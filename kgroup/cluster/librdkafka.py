@@ -117,7 +117,7 @@ class ClientWatch:
 
 
 def client(kind: Any, config: Mapping[str, Any], watch: ClientWatch) -> Any:
-    """A Consumer, Producer or AdminClient that only logs to a debug log and never creates a topic. Raises ConfigError."""
+    """A Consumer, Producer or AdminClient that logs only for --debug and never creates a topic. Raises ConfigError."""
     level = _DEBUG if LOG.isEnabledFor(logging.DEBUG) else _QUIET
     settings = {**config, **NEVER_CREATES, "log_level": level, "error_cb": watch.on_error}
     try:

@@ -59,7 +59,7 @@ class CommitHistory:
 
 
 async def end_of_log(client: CoordinatorClient, layout: TopicLayout | KgroupError, group: str) -> int:
-    """The end of the group's partition of ``__consumer_offsets``. Raises KgroupError if it can't be read."""
+    """End of the group's ``__consumer_offsets`` partition: its next record comes there or later. Raises KgroupError."""
     place = await _place_of(client, layout, group, client.deadline)
     return _log_of(place).end
 

@@ -61,7 +61,7 @@ class OffsetsTopicConnection(ClusterConnection):
             return self._ask(clocks, self._client)
 
     def end_of_commits(self, group: str) -> int:
-        """The end of the group's partition of ``__consumer_offsets``. Raises KgroupError if it can't be read."""
+        """An offset at or before the group's next record in ``__consumer_offsets``: the log end. Raises KgroupError."""
         from kgroup.cluster.offsets_topic.commits import end_of_log
 
         async def read() -> int:
