@@ -109,7 +109,7 @@ class PartitionVerification:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """The verification of a plan, in offset order. ``twice``: also read by the group, as its offsets were rewound."""
+    """The verification of a plan, by topic, partition, offset. ``twice``: also read by the group, as it was rewound."""
 
     plan_id: str
     partitions: tuple[PartitionVerification, ...]
