@@ -68,7 +68,7 @@ class ClientWatch:
     """Measures how long a client has made no progress, and collects its connection errors meanwhile.
 
     librdkafka retries everything for ever. After a refused login or certificate the wait is only a second: another
-    bootstrap server may still answer.
+    broker may still answer.
     """
 
     def __init__(self, timeout_s: float) -> None:

@@ -1,5 +1,5 @@
 """The group coordinator's APIs through kafka-python.
 
-Only this package uses private names of kafka-python. ``PRIVATE_NAMES`` in ``client`` lists them, and a test checks
-the list against the pinned version.
+Private names of kafka-python are used only here and in ``kgroup.cluster.login``. ``PRIVATE_NAMES`` in ``client`` lists
+them, and a test checks the list against the pinned version.
 """
