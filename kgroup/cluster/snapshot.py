@@ -175,7 +175,7 @@ class Cluster(OffsetsTopicConnection):
     def denied(self, groups: Iterable[str]) -> tuple[RowError, ...]:
         """Errors for groups that were listed and then not found, if they are still listed: they are not deleted.
 
-        Kafka 4.0.0 answers "not found" for groups that exist (seen). ``row_of_each_group`` decides which row to believe.
+        Kafka 4.0.0 answers "not found" for groups that exist (seen). ``row_of_each_group`` decides which row counts.
         """
         missing = set(groups)
         still = missing & {group.name for group in self.list_groups().groups} if missing else ()
