@@ -43,9 +43,8 @@ def active_committer(
     In a group that has become Empty, any other commit of the last five minutes counts. Commits of the last hour count
     if their partition is committed regularly. A ``simple`` group never had members, so its latest commit may be a
     single one by an administrator. There only regular commits of the last ten minutes count.
-    A partition is committed regularly if it has commits at three moments, or at two with a leader epoch (which
-    consumers send and administrators do not), and the next commit is not overdue. Example: a commit every 5 s, the
-    last one 50 s ago, counts.
+    A partition is committed regularly if it has commits at three moments, or at two with a leader epoch (consumers
+    send one, administrators do not), and the next is not overdue: every 5 s, the last one 50 s ago, counts.
     """
     mine = frozenset(ours)
     foreign = [c for c in activity.commits if (c.topic, c.partition, c.offset) not in mine]

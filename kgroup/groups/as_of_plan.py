@@ -25,9 +25,8 @@ def as_of_rows(
 ) -> list[ChangeRow]:
     """A row for each partition whose commit differs from the one in ``state``.
 
-    A partition whose past or present commit is unknown has a row with an error. ``now`` are the present commits,
-    ``unread`` the reasons why some could not be read. ``topics`` are the present topic ids (None: the broker gives
-    none), or the error of reading them.
+    An unknown commit, past or present, makes a row with an error. ``now`` are the present commits, ``unread`` errors
+    of reading some. ``topics`` are the present topic ids (None: the broker gives none), or the error of reading them.
     """
     rows = []
     for place in places_of(state, now, unread):

@@ -1,7 +1,4 @@
-"""A plan to change committed offsets: a row per partition with the old and the new commit. Pure.
-
-kgroup applies exactly the plan that it shows.
-"""
+"""A plan to change committed offsets: old and new commit of each partition. kgroup applies what it shows. Pure."""
 
 from __future__ import annotations
 
@@ -76,10 +73,7 @@ class ChangeRow:
 
     @property
     def gone(self) -> int | None:
-        """How far the old commit is outside the log, in offsets; 0 if inside, None if not known.
-
-        Old 5, log [100, 120): 95.
-        """
+        """How many offsets the old commit is outside the log: old 5, log [100, 120) is 95. None if not known."""
         if self.old is None or self.log is None:
             return None
         return max(0, self.log.start - self.old.offset, self.old.offset - self.log.end)
@@ -90,10 +84,7 @@ class ChangeRow:
         return self.old != self.new
 
     def ended(self, read_back: Commit | None, *, unread: bool = False) -> ChangeRow:
-        """The row after the change was made.
-
-        It does not use ``replace``, which takes ten times as long: there may be 10,000 rows.
-        """
+        """The row after the change. ``replace`` would take ten times as long, and there may be 10,000 rows."""
         return ChangeRow(
             self.group,
             self.topic,
@@ -231,10 +222,7 @@ def stalled(group: Group, logs: Mapping[TopicPartition, LogRange]) -> set[TopicP
 
 
 def unusual_shift(rows: Sequence[ChangeRow], stuck: Collection[tuple[str, str, int]]) -> tuple[str, ...]:
-    """Warnings that a shift skips good records, for a user who wants to skip one poison pill.
-
-    ``stuck`` are the (group, topic, partition) that ``stalled`` found.
-    """
+    """Warnings that a shift skips good records in partitions that are not ``stuck``: the user may mean one record."""
     moved = [row for row in rows if not row.error and row.changes]
     hit = [row for row in moved if (row.group, *row.place) in stuck]
     good = [row for row in moved if row.skipped and (row.group, *row.place) not in stuck]

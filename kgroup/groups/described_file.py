@@ -17,10 +17,9 @@ _HINT = "kgroup describe GROUP -o json > FILE writes such a file"
 
 
 def parse_described(text: str, source: str) -> tuple[Group, ...]:
-    """The groups of a document, or of a single item of its ``data``, with members and partitions.
+    """The groups, without commits and log ranges, of a document or of a single item of its ``data``.
 
-    Commits and log ranges are not read. ``source`` is the file's name for messages. Raises UsageError, with the path
-    of the field, if the text is not such a document.
+    Raises UsageError, with the file name ``source`` and the path of the field, if the text is not such a document.
     """
     try:
         document = json.loads(text)

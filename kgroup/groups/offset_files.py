@@ -93,10 +93,7 @@ class GroupOffsets:
 
 
 def kcg_csv(rows: Iterable[tuple[str, str, int, int]], *, with_group: bool) -> str:
-    """CSV without a header, as kafka-consumer-groups.sh reads it with ``--from-file``.
-
-    ``rows`` are (group, topic, partition, offset); the group is written only if ``with_group``.
-    """
+    """(group, topic, partition, offset) as CSV without a header, as kafka-consumer-groups.sh reads it."""
     lines = []
     for row in rows:
         # csv quotes a carriage return only if it is part of the row's end.

@@ -31,8 +31,7 @@ def places_of(
 ) -> list[TopicPartition]:
     """The partitions that ``--topic`` selects; without it, those with a commit of the group.
 
-    A topic without partition numbers selects all its partitions, with or without a commit, as in
-    kafka-consumer-groups.sh.
+    A topic without numbers selects all its partitions, with or without a commit, as in kafka-consumer-groups.sh.
     """
     if topics is None:
         return sorted(commits)
@@ -159,11 +158,9 @@ def topics_of(
 def scenarios_of_file(
     rows: Sequence[FileRow], groups: Groups, names: Sequence[str], place: str
 ) -> tuple[dict[str, ResetScenario], list[RowError]]:
-    """The target offsets of each of ``names`` in a file, and the errors.
+    """The target offsets of each of ``names`` in a file, and an error for each group missing in file or cluster.
 
-    A file without groups applies to the only named group; UsageError if there is not exactly one. An error is a named
-    group that is missing in the file, or with --all-groups a group of the file that does not exist. ``place`` is the
-    name of the cluster for messages.
+    A file without groups applies to the only named group; UsageError if there is not exactly one.
     """
     by_group: dict[str, dict[TopicPartition, RequestedOffset]] = {}
     only = names[0] if len(names) == 1 and names_only(groups) else None

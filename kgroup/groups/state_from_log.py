@@ -50,8 +50,7 @@ class Stood:
     """The commit of one partition at a past moment.
 
     ``commit`` None: there was no commit. ``at_ms`` is when it was committed or deleted, None if there is no record.
-    ``topic_id`` is the id of the topic then, None before Kafka 4.1. ``unknown`` is the reason why the commit is not
-    known, None if it is known.
+    ``topic_id`` is None before Kafka 4.1. ``unknown`` is the reason why the commit is unknown, None if it is known.
     """
 
     commit: Commit | None

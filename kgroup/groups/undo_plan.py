@@ -66,7 +66,7 @@ class TypeBack:
     """A group whose type from before a migration is restored; its offsets do not change.
 
     ``now`` equals ``becomes`` if only its ``configs`` are restored. ``done`` is None before the attempt, and if the
-    result is unknown. ``error`` is the refusal or failure, None without one.
+    result is unknown. ``error`` is the refusal or failure.
     """
 
     group: str

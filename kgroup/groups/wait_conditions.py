@@ -392,9 +392,8 @@ class ObservedMembers:
     """Since when each member of a group has been listed, in seconds of a monotonic clock.
 
     No client can see heartbeats. But the broker removes a member that was dead at time t by t + its session timeout.
-    So a member that is listed later than that has sent a heartbeat in between. The time starts again in three cases:
-    a new coordinator restarts all sessions; no session ends during a classic rebalance; a static member left
-    temporarily.
+    A member that is listed later than that has sent a heartbeat since. The time starts again when a new coordinator
+    restarts all sessions, during a classic rebalance (no session ends), and when a static member leaves temporarily.
     """
 
     coordinator: int | None = None

@@ -89,8 +89,8 @@ class GroupPast:
     (written since Kafka 4.1). ``pending`` are partitions with a commit in an open transaction; the log is the only
     trace of one that is the first commit of its partition. ``hidden`` are partitions with a commit in the log that
     the broker omits, because this user may not DESCRIBE the topic.
-    ``complete`` is whether the scan went back far enough for all fields but ``hidden``; ``searched`` is whether it
-    reached the start of the log, so that ``hidden`` is complete too.
+    ``complete`` is whether the scan went back far enough for all fields but ``hidden``, ``searched`` whether it reached
+    the start of the log, so that ``hidden`` is complete too.
     """
 
     members: tuple[PastMember, ...] = ()

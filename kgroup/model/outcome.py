@@ -31,7 +31,7 @@ class Outcome:
     ``screen`` and ``records`` are called only for the output formats that need them. ``at`` is when the data was
     read. ``check_failed`` means that a requested condition does not hold (exit 8). ``decided`` is an exit code that
     cannot be derived from data and errors, such as that of a plan that could not be applied. ``exported`` is what
-    ``-o prometheus`` writes. ``going_on`` means that more results follow: each is written at once, in json as one line.
+    ``-o prometheus`` writes. ``going_on`` is for ``--follow``: each result is written at once, in json as one line.
     """
 
     data: tuple[Document, ...]

@@ -40,10 +40,7 @@ class Reporter(Protocol):
         """Print a warning: something that the user should change."""
 
     def box(self, lines: Sequence[str]) -> None:
-        """Print a framed message in a terminal, so that it is not overlooked.
-
-        It prints nothing if stderr is no terminal: callers print an event with the same content.
-        """
+        """Print a framed message in a terminal; nothing elsewhere, where callers print an event with the same facts."""
 
     def progress(self, label: str, total: int, unit: str, word: str | None = None) -> AbstractContextManager[Progress]:
         """Show a bar of ``total`` units while the block runs; plain lines if stderr is no terminal.

@@ -59,10 +59,7 @@ _NO_COMMITS = "the commits in __consumer_offsets were not read"
 
 
 def skewed_lag(snapshot: GroupSnapshot) -> Answer:
-    """Reports a partition in preference to its member: a member with a single bad partition is not the cause.
-
-    It reports nothing for an Empty group, unless that group never had members (assign()).
-    """
+    """A partition goes before its member, which is not the cause if only one is bad. Needs members, or assign()."""
     group = snapshot.group
     if group.is_empty and not group.is_simple:
         return ()
@@ -117,10 +114,7 @@ def _most(part: int, total: int) -> bool:
 
 
 def hot_partition(snapshot: GroupSnapshot) -> Answer:
-    """Compares arriving records, not lag, with the median of the topic's other partitions.
-
-    A second hot partition hardly changes the median.
-    """
+    """Compares arrivals, not lag, with the median of the other partitions, which a second hot one hardly changes."""
     rates: defaultdict[str, dict[int, float]] = defaultdict(dict)
     counts: dict[tuple[str, int], int] = {}
     missing = []
@@ -165,11 +159,7 @@ def hot_partition(snapshot: GroupSnapshot) -> Answer:
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """A partition whose committed offset does not move.
-
-    ``for_ms`` is how long it has not moved, ``attempts`` the number of commits of that offset, ``lag`` the unread
-    records.
-    """
+    """A partition whose commit has not moved for ``for_ms``; ``attempts`` is the number of commits of this offset."""
 
     partition: Partition
     for_ms: int
@@ -180,8 +170,7 @@ class Stall:
 def stalled_commits(snapshot: GroupSnapshot) -> Answer:
     """A group with members whose committed offset does not move, with further commits (STALL) or without (STOP).
 
-    A group without members is not checked. A commit at the last stable offset waits for a transaction and does not
-    count.
+    A group without members is not checked. A commit at the last stable offset is not stalled: a transaction blocks it.
     """
     group = snapshot.group
     if group.is_empty:

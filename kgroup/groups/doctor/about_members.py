@@ -126,10 +126,7 @@ def skewed_partitions(snapshot: GroupSnapshot) -> Answer:
 
 
 def mixed_subscriptions(snapshot: GroupSnapshot) -> Answer:
-    """INFO if all members share a topic and no topic lacks an owner: it may be a rollout of a new subscription.
-
-    Otherwise WARNING: members without a common topic are probably two services with one group id.
-    """
+    """INFO if all share a topic and no topic lacks an owner (a rollout?); else WARNING: two services in one group?"""
     group = snapshot.group
     members = _settled(snapshot)
     if isinstance(members, str):

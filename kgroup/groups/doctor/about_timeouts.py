@@ -231,10 +231,7 @@ def _some(names: Mapping[str, str], members: Sequence[str]) -> str:
 
 
 def _session(snapshot: GroupSnapshot, member: Member) -> int | None:
-    """A member's session timeout in ms: its own for a classic member, otherwise the group's or the broker's.
-
-    None if unknown.
-    """
+    """A classic member's own session timeout in ms, otherwise the group's or the broker's; None if unknown."""
     found = (snapshot.settings or {}).get(member.member_id)
     if found is not None and found.session_timeout_ms is not None:
         return found.session_timeout_ms

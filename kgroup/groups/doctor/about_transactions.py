@@ -107,10 +107,7 @@ def hanging_offsets_transaction(snapshot: ClusterSnapshot) -> Answer:
 
 
 def _hanging(rule: Rule, transactions: Sequence[OpenTransaction], snapshot: GroupSnapshot | ClusterSnapshot) -> Answer:
-    """Transactions with no record for longer than the maximum timeout, and not known to be ongoing at the coordinator.
-
-    That is the test of ``kafka-transactions.sh find-hanging``. WARNING if no coordinator could be asked.
-    """
+    """As ``find-hanging``: silent beyond the maximum timeout, unknown to the coordinator (WARNING if not asked)."""
     maximum = snapshot.transaction_max_ms or HANGING.value
     found = [t for t in transactions if snapshot.now_ms - t.last_ms > maximum and t.known is not True]
     if not found:

@@ -11,10 +11,7 @@ from kgroup.groups.doctor.rules import BY_ID
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What a rule checks, why it matters, how to see the problem and how to fix it.
-
-    Meaning, source and thresholds come from the rule itself.
-    """
+    """What a rule checks, why it matters, how to see the problem and how to fix it; ``Rule`` has the rest."""
 
     rule: str
     what: str

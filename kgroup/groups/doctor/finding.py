@@ -30,9 +30,8 @@ class Finding:
 
     ``rule`` is the id of its rule. ``evidence`` describes what was observed; ``numbers`` has the same for programs
     (counts, records, offsets; durations end in ``_ms``). ``places`` are all affected partitions, members, topics or
-    brokers, the worst first; the evidence names some of them. ``remedy`` is what to do. ``commands`` are complete
-    commands or settings for it; kgroup commands among them only show a plan, they lack ``--execute``. ``source`` is a
-    KIP, a Kafka issue or Kafka's documentation.
+    brokers, the worst first; the evidence names some. ``remedy`` is what to do, ``commands`` are complete commands or
+    settings for it; kgroup's own lack ``--execute``. ``source`` is a KIP, a Kafka issue or Kafka's documentation.
     """
 
     rule: str

@@ -90,10 +90,9 @@ def _rebalances(timeline: Timeline) -> Iterator[Rebalance]:
 
 
 def _calm(timeline: Timeline) -> frozenset[int]:
-    """The log offsets of steps that do not count for a rebalance storm.
+    """The log offsets of steps that do not count for a rebalance storm: rollouts, scaling, start and stop of the group.
 
-    These are rollouts, members that join and stay or leave and stay away, and the start or stop of the whole group:
-    ten members that start or stop one after the other cause ten epochs.
+    Scaling: members join and stay, or leave and stay away. Ten members that start one by one cause ten epochs.
     """
     steps = timeline.steps
     found = {

@@ -32,10 +32,9 @@ class Threshold:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule of the doctor.
+    """A rule of the doctor. ``id`` is stable and kebab-case, ``meaning`` is the problem in one line.
 
-    ``id`` is stable and kebab-case. ``meaning`` describes the problem in one line, ``source`` is its reference.
-    ``thresholds`` are all that the rule uses. ``scope`` is ``cluster`` for a problem that affects every group.
+    ``source`` is its reference, ``thresholds`` are all that it uses. ``scope`` ``cluster`` affects every group.
     """
 
     id: str

@@ -56,9 +56,8 @@ class FirstUnread:
 class BlockingTransaction:
     """An open transaction that blocks the last stable offset (DescribeProducers, KIP-664).
 
-    ``since_ms`` is when it began. It is None, like ``transactional_id``, if the broker did not report it. ``at_least``
-    True: ``since_ms`` is the time of its last record, because the coordinator did not report the start; the
-    transaction began then or earlier.
+    ``since_ms`` is when it began; None, like ``transactional_id``, if the broker did not report it. ``at_least``: it
+    began then or earlier; ``since_ms`` is the time of its last record, as the coordinator did not report the start.
     """
 
     producer_id: int
@@ -92,8 +91,7 @@ class PartitionEvidence:
     ``commits`` are those in ``__consumer_offsets`` since the partition's last tombstone, oldest first; the newest one
     is included at any age. From ``read_since_ms`` on none is missing (None: compaction may have removed some).
     ``ends`` are past moments at which the log end is known. ``first_unread`` is None if it was not read.
-    ``last_stable`` is the last stable offset, ``open_transaction`` the transaction that blocks it. ``leader`` is a
-    broker id.
+    ``last_stable`` is the last stable offset, ``open_transaction`` blocks it. ``leader`` is a broker id.
     """
 
     commits: tuple[LoggedCommit, ...] = ()

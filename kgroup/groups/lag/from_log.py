@@ -78,10 +78,7 @@ def from_log(events: Sequence[Event], reach: ScannedRange, group: Group, now_ms:
 
 
 def whole_since(events: Sequence[Event], reach: ScannedRange) -> int | None:
-    """The time (ms since 1970) from which on no commit is missing; None if not known.
-
-    It is the time of the oldest record that was read, or of the group's first record after a gap by compaction.
-    """
+    """The time from which on no commit is missing: of the oldest record, or the first after compaction; or None."""
     if reach.whole_from is None:
         return None
     if reach.whole_from <= reach.start:

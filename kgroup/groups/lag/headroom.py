@@ -39,9 +39,8 @@ class Headroom:
 def headroom(retention: Retention, unread: Unread, now_ms: int) -> Headroom:
     """The retention left of a partition with unread records.
 
-    Example: ``retention.ms`` 12 h and a first unread record that is 38 m old leave 11 h 22 m. By size it is an
-    estimate: the time until the unread records alone reach ``retention.bytes`` at the present rate, if all records of
-    the log have the same size.
+    Example: ``retention.ms`` 12 h and a first unread record 38 m old leave 11 h 22 m. By size it is the estimated time
+    until the unread records alone reach ``retention.bytes`` at the present rate, with records of equal size.
     """
     if not retention.deletes:
         return Headroom(None, endless=True, compacted=retention.compacted)

@@ -86,9 +86,8 @@ def incoming_rate(ends: LogEnds, since_ms: int) -> float | None:
 def outgoing_rate(commits: Sequence[LoggedCommit], status: LagStatus | None, since_ms: int = 0) -> float | None:
     """Committed offsets per second from ``since_ms``, or from the first commit if that is later, to the last commit.
 
-    0 if the partition is stuck. Commits before the last rewind do not count, because a reset is no reading. If there
-    is no commit after ``since_ms``, the last two commits count. None for fewer than two commits, or less than a
-    second between them.
+    0 if the partition is stuck. Commits before the last rewind do not count: a reset is no reading. Without a commit
+    after ``since_ms`` the last two count. None for fewer than two commits, or less than a second between them.
     """
     if status is not None and status.is_stuck:
         return 0.0
@@ -119,8 +118,8 @@ def keeps_up(lag: int, commits: Sequence[LoggedCommit], incoming: float | None) 
 def outlook(lag: int | None, rates: Rates, *, close: bool) -> Outlook:
     """When the lag will be 0 at these rates. ``close`` is whether the group is caught up as far as commits can show.
 
-    Example: a lag of 600, 10 records per second arrive and 13 are read: 200 s. If no more, or about as many, are read
-    as arrive, it is never. The same goes for more than 366 days.
+    Example: a lag of 600, 10 records per second arrive and 13 are read: 200 s. Never if about as many or fewer are
+    read than arrive, or if it would take more than 366 days.
     """
     if lag is None:
         return UNKNOWN_OUTLOOK

@@ -138,8 +138,7 @@ class Sum:
 
     ``lag`` is the sum of the known lags, None if none is known. ``unknown`` is the number of partitions with an
     unknown lag. ``largest`` and ``oldest`` are the partitions with the most unread records and with the oldest one;
-    None if nothing is unread or known. ``hidden`` is a phrase about hidden commits (see ``Group.hidden_commits``),
-    None without any.
+    None if nothing is unread or known. ``hidden`` is a phrase about ``Group.hidden_commits``, None without any.
     """
 
     group: str

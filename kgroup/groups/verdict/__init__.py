@@ -1,6 +1,5 @@
 """The verdict at the top of ``describe`` and ``lag``: the problems of a group in a few lines.
 
-It is a pure function from evidence to lines. Each line begins with a fixed word (LAG, STUCK, BACK, RANGE, TXN, RATE,
-SAFE, SHAPE). Without evidence it is ``unknown: <what could not be read>``. If nothing is unread, only LAG and RATE are
-shown.
+Pure. Each line begins with a fixed word (LAG, STUCK, BACK, RANGE, TXN, RATE, SAFE, SHAPE). Without evidence it is
+``unknown: <what could not be read>``. If nothing is unread, only LAG and RATE are shown.
 """

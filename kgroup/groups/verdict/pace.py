@@ -12,10 +12,7 @@ from kgroup.support.durations import format_duration
 
 
 def rate_line(report: GroupLag, evidence: LagEvidence) -> str:
-    """``in 4000/s, out 2300/s: growing, never caught up at this rate``.
-
-    If the rate of only some partitions is known, it is their sum with their number.
-    """
+    """``in 4000/s, out 2300/s: growing, never caught up at this rate``, and of how many partitions if not of all."""
     arriving = _known(report, lambda p: p.rates.incoming)
     read = _known(report, lambda p: p.rates.outgoing)
     if arriving is None and read is None:

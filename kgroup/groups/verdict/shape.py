@@ -48,9 +48,8 @@ class Shape:
 def shape_of(report: GroupLag) -> Shape:
     """The shape of the lag, from the partitions whose lag is known.
 
-    A partition with unread records counts as behind if it is stuck or was rewound. Others count if they lag more than
-    their commit interval explains, or their status is unknown, and if their lag is at least a fifth of the largest:
-    15 k next to 3.9 M does not count.
+    A lagging partition is behind if it is stuck or was rewound. Others are behind if they lag more than their commit
+    interval explains (or that is unknown), and at least a fifth of the largest lag: 15 k next to 3.9 M is not.
     """
     known = [p for p in report.partitions if p.lag is not None]
     if not known:
