@@ -26,7 +26,7 @@ class Claims:
 
 
 def user_data_generation(member: Subscriber) -> int:
-    """The generation that ``sticky`` uses: that of the user data, NEVER where it is absent."""
+    """The generation that ``sticky`` uses: that of the user data, NEVER if it is absent."""
     return NEVER if member.generation is None else member.generation
 
 

@@ -66,7 +66,7 @@ def uuid_order(topic_id: int) -> tuple[int, int]:
 def in_hash_order(items: Iterable[T], hash_of: Callable[[T], int], most: int = 0) -> list[T]:
     """The items in the iteration order of a HashMap to which they were added one by one, in the order given.
 
-    ``most`` is the largest number of items that the map ever held, where that is more than now. Items of one bucket
+    ``most`` is the largest number of items that the map ever held, if that is more than now. Items of one bucket
     keep their order, also in a bucket that Java turned into a tree (more than eight items).
     """
     listed = list(items)

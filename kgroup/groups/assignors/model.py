@@ -14,8 +14,8 @@ Assigned = dict[str, tuple[TopicPartition, ...]]
 class AssignorTopic:
     """A topic that exists.
 
-    ``replica_racks`` has, per partition, the racks of its replicas; None where no broker has a rack. ``id`` is the
-    topic's Uuid as a 128-bit number. It is None where unknown; the topic's position in the list is then used.
+    ``replica_racks`` has, per partition, the racks of its replicas; None if no broker has a rack. ``id`` is the
+    topic's Uuid as a 128-bit number. It is None if unknown; the topic's position in the list is then used.
     """
 
     name: str
@@ -31,7 +31,7 @@ class Subscriber:
     ``topics`` are names and may include topics that do not exist. ``owned`` is, in iteration order, the member's own
     claim in a classic group and its previous target assignment in a consumer group. The generation of that ownership
     comes from two fields: ``generation`` from the user data of the sticky assignors, ``protocol_generation`` from
-    the subscription itself. Each is None where it is absent, as for a member that joins for the first time.
+    the subscription itself. Each is None if it is absent, as for a member that joins for the first time.
     """
 
     member_id: str

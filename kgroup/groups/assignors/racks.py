@@ -16,13 +16,13 @@ def matter(member_racks: Iterable[str], replica_racks: Iterable[frozenset[str]])
 
 
 def rack_of(member: Subscriber) -> str | None:
-    """A member's rack; None also where ``client.rack`` is empty, which is the client's default."""
+    """A member's rack; None also if ``client.rack`` is empty, which is the client's default."""
     return member.rack or None
 
 
 @dataclass(frozen=True, slots=True)
 class Racks:
-    """The racks of a whole group, for the sticky assignors; empty where racks cannot change the result."""
+    """The racks of a whole group, for the sticky assignors; empty if racks cannot change the result."""
 
     of_member: Mapping[str, str]
     of_partition: Mapping[TopicPartition, frozenset[str]]

@@ -16,7 +16,7 @@ def client_range(members: Sequence[Subscriber], topics: Sequence[AssignorTopic])
 
     7 partitions and 3 members give 0-2, 3-4, 5-6. Members are sorted by instance id, then by member id. Topics with
     the same subscribers and the same number of partitions are assigned alike, so that one member can join them.
-    Racks (KIP-881) are used where they change the result of some topic.
+    Racks (KIP-881) are used if they change the result of some topic.
     """
     shares = _shares(members, topics)
     if any(share.by_rack for share in shares):

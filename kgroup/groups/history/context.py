@@ -26,7 +26,7 @@ class ProtocolSwitch:
 
 @dataclass(slots=True)
 class TimelineContext:
-    """The context of one group; ``session_ms`` is the session timeout of consumer members, None where unknown."""
+    """The context of one group; ``session_ms`` is the session timeout of consumer members, None if unknown."""
 
     names: Mapping[str, str]
     evidence: CommitEvidence

@@ -24,10 +24,10 @@ class Absence:
     """A member that is gone, and what is known of its end.
 
     ``silent_ms`` is the time from its last sign of life until it was gone, ``proven_ms`` from the last one that
-    renewed its session; None without one. ``rhythm_ms`` is the usual time between its signs of life, None where
-    silence proves nothing. ``session_ms`` and ``poll_ms`` are its timeouts, None where unknown.
+    renewed its session; None without one. ``rhythm_ms`` is the usual time between its signs of life, None if
+    silence proves nothing. ``session_ms`` and ``poll_ms`` are its timeouts, None if unknown.
 
-    ``noticed_ms`` is how long after the end of a session the log may show it: other members have to join again first.
+    ``noticed_ms`` is the delay until the log shows that a session ended: other members have to join again first.
     ``early_ms`` is how long before the last sign of life the session may have been renewed. ``mute_ms`` is the
     silence of a client that stops its heartbeats when it exceeds its poll interval, None if no client does that.
     """

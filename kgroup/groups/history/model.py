@@ -60,8 +60,8 @@ class StepKind(StrEnum):
 class Present:
     """A member during a step; ``name`` stays the same if the member restarts.
 
-    ``partitions`` (in a consumer group the target) is None where unknown. ``other`` is whether they differ from the
-    last known ones of the same name, None where either is unknown. ``away``: a static member that left for a moment
+    ``partitions`` (in a consumer group the target) is None if unknown. ``other`` is whether they differ from the
+    last known ones of the same name, None if either is unknown. ``away``: a static member that left for a moment
     and keeps its partitions. ``session_ms`` is its session timeout, ``poll_ms`` its rebalance timeout
     (max.poll.interval.ms in Java).
     """
@@ -88,11 +88,11 @@ class HistoryStep:
     ``joined_ms``, the end of the joining, to the assignment; the log does not show how long the joining took.
     ``quiet_ms`` (classic) is the time from the last commit until ``at_ms``, None if there was no commit since the
     previous step or records are missing. ``completed`` is False for an epoch that the next one replaced before all
-    members reached it, None where that is unknown (yet).
+    members reached it, None if that is unknown (yet).
 
     ``never_completed`` is the number of generations that began before this one and did not finish: they left a gap
-    in the numbers. It is None where compaction may have made the gap. ``moved`` is how many partitions changed their
-    owner, ``moved_needlessly`` how many of these although the old owner stayed. Both are None where no earlier owner,
+    in the numbers. It is None if compaction may have made the gap. ``moved`` is how many partitions changed their
+    owner, ``moved_needlessly`` how many of these although the old owner stayed. Both are None if no earlier owner,
     or not every assignment, is known. ``returned`` are static members that came back to the same partitions.
     """
 
@@ -168,7 +168,7 @@ class HistoryTotals:
     """Sums over the steps of a span of time.
 
     ``per_hour`` is None for a span of no length. ``longest_took_ms``, ``longest_quiet_ms`` and ``quiet_ms`` (the sum
-    over all rebalances) are None where nothing is known. ``moved`` is the known part; ``moved_unknown`` is the number
+    over all rebalances) are None if nothing is known. ``moved`` is the known part; ``moved_unknown`` is the number
     of rebalances whose moves are unknown. ``median_gap_ms`` is the median time between consecutive rebalances, None
     below two gaps.
     """

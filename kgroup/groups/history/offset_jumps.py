@@ -41,9 +41,9 @@ class CommitMove(StrEnum):
 class CommitAuthor(StrEnum):
     """Who made a commit.
 
-    MEMBER: the owner of the partition. ADMIN: another client, while the group was Empty. OUTSIDER: the same, at least
-    three times for the partition. TRANSACTION: a producer, where no member owned the partition. KGROUP: the commit's
-    metadata has kgroup's mark. DELETION: the offsets were deleted with their group.
+    MEMBER: the owner of the partition. ADMIN: another client, while the group was Empty. OUTSIDER: the same, but at
+    least three commits for the partition in that time. TRANSACTION: a producer, if no member owned the partition.
+    KGROUP: the commit's metadata has kgroup's mark. DELETION: the offsets were deleted with their group.
     """
 
     MEMBER = "member"
@@ -83,7 +83,7 @@ class CommitTrend:
     """The commits of one partition within the span that was asked for.
 
     ``rate`` is in records per second without jumps, None below two commits. ``rates`` has one rate for each of
-    SLICES equal parts of the span, None where a part has no known progress. ``repeated`` is how many of the newest
+    SLICES equal parts of the span, None if a part has no known progress. ``repeated`` is how many of the newest
     commits in a row have the same offset; 1 means no repetition.
     """
 
@@ -183,7 +183,7 @@ class _Context:
                 self._outside[key] = self._outside.get(key, 0) + 1
 
     def author(self, one: Made) -> tuple[CommitAuthor, str | None]:
-        """The author of the commit, and its name where there is one."""
+        """The author of the commit, and its name if there is one."""
         commit = one.commit
         if (mark := self._mark(commit.metadata)) is not None:
             return CommitAuthor.KGROUP, mark

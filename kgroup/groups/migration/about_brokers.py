@@ -50,7 +50,7 @@ def protocol_available(case: Case) -> Check | None:
     """Whether the brokers serve the target protocol.
 
     For the consumer protocol a probe decides; the feature and the setting explain a refusal. For the classic protocol
-    only the setting can say no.
+    only the setting decides.
     """
     if not case.to_consumer:
         return _classic(case)
@@ -239,7 +239,7 @@ def _fixes(defect: BrokerDefect) -> str:
 
 
 def topic_describe(case: Case) -> Check | None:
-    """Whether all principals may DESCRIBE the group's topics: the coordinator checks every topic of a member."""
+    """Whether all readers of the group may DESCRIBE its topics: the coordinator checks every topic of a member."""
     if not case.to_consumer:
         return None
     access = case.evidence.access

@@ -93,7 +93,11 @@ def _keeps(ms: int) -> str:
 
 
 def heartbeat(case: Case) -> Check | None:
-    """Whether the interval fits the session timeout; the broker refuses group configs where it is not below that."""
+    """Whether the heartbeat interval fits the session timeout.
+
+    BLOCKED for asked values where it is not below the timeout, because the broker refuses such group configs; WARNING
+    if fewer than three intervals fit.
+    """
     if not case.to_consumer:
         return None
     wanted, bounds = case.wanted.heartbeat_interval_ms, case.broker.heartbeat

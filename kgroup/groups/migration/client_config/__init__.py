@@ -36,9 +36,9 @@ class Rewritten:
 
     ``before`` is the file as it was read, ``after`` the whole new text; they differ only in the ``spans``.
     ``changes`` are lines about removed and added settings and the reasons; ``notes`` are lines about other changes of
-    behaviour and about the application's code. ``assignor`` is the server-side one, None if the file's has no
-    counterpart; a note then names it. ``strategies`` are the client's assignors in the file, in order. Only ``before``
-    and ``after`` contain secrets.
+    behaviour and about the application's code. ``assignor`` is the server-side one, None if the consumers of the file
+    differ, or if the file's has no counterpart (a note then names it). ``strategies`` are the client's assignors in
+    the file, in order. Only ``before`` and ``after`` contain secrets.
     """
 
     before: ConfigFile = field(repr=False)

@@ -17,9 +17,9 @@ class ConfigEntry:
     (0 in a properties file), ``document`` that of the document in a YAML stream. ``value`` is None for a mapping; a
     list is joined with commas. ``line`` counts from 1.
 
-    ``text[start:end]`` are its lines with line ends. If the first line begins with a dash (``- a: 1``), ``start`` is
-    after the dash, and ``lead`` is empty instead of ``indent``. ``separator`` is the text between key and value.
-    ``inline`` is whether it shares its line with other settings, so that the line cannot be removed.
+    ``text[start:end]`` are its lines with line ends. If other text precedes it on its first line (``- a: 1``),
+    ``start`` is after that text, and ``lead`` is empty instead of ``indent``. ``separator`` is the text between key
+    and value. ``inline`` is whether it shares its line with other settings, so that the line cannot be removed.
     """
 
     full: str
@@ -58,7 +58,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class ConfigFile:
-    """A file's settings; ``blocks`` are embedded texts that look like configurations themselves, as (line, key).
+    """A file's settings; ``blocks`` are embedded texts that may be configurations themselves, as (line, key).
 
     ``eol`` is its line end.
     """

@@ -1,4 +1,4 @@
-"""Masks the parts of a setting's value that do not look like values of the settings that kgroup changes."""
+"""Masks the parts of a value that cannot belong to the settings that kgroup changes: they may be secrets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _KEY = re.compile(r"[^=:\s]*[ \t\f]*[=:]?")
 
 
 def shown(value: str) -> str:
-    """The value of a setting to show; from the first part that is not a plain value on, such as a comment, hidden."""
+    """The value of a setting to show; everything from the first part that is not a plain value is hidden."""
     found = _PLAIN.match(value)
     end = found.end() if found else 0
     return value if end == len(value) else value[:end] + HIDDEN

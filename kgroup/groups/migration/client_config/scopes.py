@@ -118,7 +118,7 @@ class _Finder:
             )
 
     def scopes(self) -> tuple[Scope, ...]:
-        """The consumers in file order; if some have a group or a consumer-only setting, the others are left out."""
+        """The consumers in file order; without weak candidates if Spring's or one with a group.id or similar exists."""
         plain = [scope for place, settings in self.places.items() if (scope := self._scope(place, settings))]
         strong = [scope for scope in plain if {s.key for s in scope.settings} & (DISTINCTIVE | {GROUP_ID})]
         spring = [scope for entries in self.spring.values() if (scope := _spring_scope(entries))]
