@@ -1,7 +1,8 @@
 """``--to-files``: a file for each chunk, written under a temporary name and renamed once when it is complete.
 
 A file with its final name is complete, so an attempt that finds it does not write it again. A *receipt* next to it has
-the counts and the file's digest: a worker may die before the ledger. Spark and Hadoop ignore names with ``_`` or ``.``.
+the counts and the file's digest, since a worker may die before it writes to the ledger. Spark and Hadoop ignore names
+that begin with ``_`` or ``.``.
 """
 
 from __future__ import annotations

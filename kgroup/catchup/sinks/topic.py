@@ -33,8 +33,8 @@ _BATCH_SIZE = 500_000
 class TopicSink:
     """Converts batches to rows for the target topic.
 
-    Options: ``topic``; ``timestamps`` is ``keep`` or ``now``; ``partitions`` is ``keep`` or ``key``. Without
-    ``partitions``, records keep their partition if the target has at least as many partitions as the source.
+    Options: ``topic``; ``timestamps`` is ``keep`` or ``now``; ``partitions`` is ``keep`` (the target has
+    as many) or ``key``. Without ``partitions``, it is ``keep`` if the target has at least as many as the source.
     """
 
     def __init__(self, spec: TaskSpec) -> None:

@@ -45,7 +45,7 @@ class Work:
 
 
 class TaskLedger:
-    """The transactions of one task. A context manager: entering takes the task's transactional id, leaving aborts.
+    """The transactions of one task. Entering it takes the task's transactional id, leaving it aborts an open one.
 
     ``progress`` is the ledger's progress of the task's chunks, by number; a chunk that has not begun is absent.
     ``producer`` is confluent's Producer: what it produces between ``begin`` and ``commit`` is delivered together with
