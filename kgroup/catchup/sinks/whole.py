@@ -215,7 +215,7 @@ def _written(run: BucketRun, bucket: Bucket, file: ChunkFile) -> Receipt | None:
         size = sum(share.size for share in bucket.shares)
         receipt = Receipt(written, size, (), hashing.digest, hashing.written, shares=bucket.shares)
         # From here on the file may count as delivered, and a superseded attempt fails in note(). An empty file counts
-        # too: whoever finds it trusts its receipt, so the number of buckets and --where must not change any more.
+        # too: later attempts trust its receipt, so the number of buckets and --where must not change any more.
         run.note(bucket, _by_chunk(bucket))
         return receipt if file.keep(part, token, receipt) else file.receipt()
     finally:

@@ -33,7 +33,7 @@ Work = Callable[[Any, Tell, Stop], Any]
 class TaskAnswer:
     """The result of a task, or its failure.
 
-    Both are None if it was told to stop before it began, or had to be killed: the ledger has what it did.
+    Both are None if it was asked to stop before it began, or had to be killed: the ledger has what it did.
     """
 
     task: int

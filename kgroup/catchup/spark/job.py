@@ -23,7 +23,7 @@ from kgroup.support.errors import KgroupError
 
 LOOK_EVERY_S = 0.25
 GRACE_S = 15.0
-"""How long tasks may take to end after they are told to; then Spark kills them."""
+"""How long tasks may take to end after they are asked to; then Spark kills them."""
 
 _GROUP = "kgroup-catchup"
 _SILENT_S = 3.0
@@ -79,10 +79,10 @@ def run(
 
     ``through`` runs them in its own kind of job instead of ``work``; it is called on another thread. Spark retries a
     task only if its process died. A task's own error is in its answer, and the other tasks continue. If ``stop``
-    returns True, and on ctrl-C and SIGTERM (which are raised again), the tasks are told to end and have ``grace_s`` for
-    it. Raises what ``session.context`` raises; KgroupError with code ``spark-job`` if a task's process died repeatedly,
-    and with ``spark-gone`` if the JVM died; Refused with code ``spark-workers`` if the workers lack something. After
-    any of these the ledger has what was delivered.
+    returns True, and on ctrl-C and SIGTERM (which are raised again), the tasks are asked to end within ``grace_s``.
+    Raises what ``session.context`` raises; KgroupError with code ``spark-job`` if a task's process died repeatedly, and
+    with ``spark-gone`` if the JVM died; Refused with code ``spark-workers`` if the workers lack something. After any of
+    these the ledger has what was delivered.
     """
     if not tasks:
         return ()
@@ -177,7 +177,7 @@ class _Job:
             self.done.set()
 
     def end(self, grace_s: float) -> None:
-        """Wait for tasks that were told to end, then cancel the job, then kill Spark."""
+        """Wait for tasks that were asked to end, then cancel the job, then kill Spark."""
         try:
             if self.done.wait(grace_s):
                 return

@@ -182,7 +182,7 @@ class Sifted:
                 try:
                     self._take(self._feed.next())
                 except EOFError:
-                    # The reader may have been told to stop a moment before us.
+                    # The reader may have been asked to stop a moment before us.
                     ended_at = ended_at or time.monotonic()
                     if time.monotonic() - ended_at > _STOP_HEARD_S:
                         raise KgroupError("Spark's rows ended before their range did", code="spark-job") from None

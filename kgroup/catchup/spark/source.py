@@ -76,7 +76,7 @@ def ddl(*, headers: bool = True, books: bool = False) -> str:
 def frame(spark: SparkSession, reading: SourcePlan, *, ear: ProgressEndpoint | None = None) -> DataFrame:
     """The DataFrame of a plan. Within one of its partitions, rows are in the order of the parts and their offsets.
 
-    Nothing is read before an action. Tasks that are told to stop at ``ear`` end early, without a last ``_end`` row.
+    Nothing is read before an action. Tasks that are asked to stop at ``ear`` end early, without a last ``_end`` row.
     """
     number = len(reading.parts)
 
