@@ -759,6 +759,21 @@ def test_evicted_and_then_not_seen(proxied: ProxiedBroker, name: Name, tmp_path:
     assert instance in json.dumps(result)
 
 
+def test_evicted_and_the_answer_is_lost(proxied: ProxiedBroker, name: Name) -> None:
+    """The second try finds no such member: the first one has removed it, and that is no failure."""
+    world, group = proxied.world, name("svc")
+    topic = world.topic(name("orders"))
+    with Members(world.bootstrap) as members:
+        member = members.classic(group, topic, group_instance_id="pay-0", session_timeout_ms=30_000)
+        members.stable(member, partitions=1)
+        member.kill()
+        lost = proxied.proxy.expect(Fault(LEAVE_GROUP, Loss.ANSWER))
+        done = CommandLine()("evict", group, "--all-members", "--execute", "-o", "json")
+        assert lost.met.is_set()
+        assert world.groups()[group] == ("classic", "empty")
+    assert [(row["instance_id"], row["removed"], row["error"]) for row in done.data] == [("pay-0", True, None)]
+
+
 # --- large commits
 
 
