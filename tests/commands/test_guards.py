@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -390,9 +391,13 @@ def test_consumer_joins_just_before_the_request(
 @pytest.mark.usefixtures("untouched")
 @pytest.mark.parametrize("verb", ["reset", "delete", "delete-offsets"])
 def test_one_live_group_among_several(
-    world: KafkaWorld, name: Name, kgroup: CommandLine, live: Live, verb: str
+    world: KafkaWorld, name: Name, kgroup: CommandLine, live: Live, verb: str, tmp_path: Path
 ) -> None:
-    """Nothing of the whole command is applied; with --partial the others are, and that is 7."""
+    """Nothing of the whole command is applied; with --partial the others are, and that is 7.
+
+    A backup has what is changed, and nothing else: reset --from-file would move the live group too.
+    """
+    backup = tmp_path / "before.json"
     stem = name("svc")
     others = [f"{stem}-{number}" for number in (1, 2)]
     before = {(live.topic, 0): (3, ""), (live.topic, 1): (4, "")}
@@ -404,9 +409,10 @@ def test_one_live_group_among_several(
         assert live.group in result.stderr
         assert others[0] not in result.stderr
         assert {group: world.committed(group) for group in others} == dict.fromkeys(others, before)
-    document = kgroup(*given, "--partial", "--execute", "-o", "json", exit_code=7).json
+    document = kgroup(*given, "--partial", "--backup", str(backup), "--execute", "-o", "json", exit_code=7).json
     assert document["executed"] is True
     assert {error["group"] for error in document["errors"]} == {live.group}
+    assert [group["group"] for group in json.loads(backup.read_text())["data"]] == others
     assert {row["group"] for row in document["data"] if row["error"] is None} >= set(others)
     after: Offsets = {(live.topic, 0): (0, ""), (live.topic, 1): (0, "")} if verb == "reset" else {}
     for group in others:
