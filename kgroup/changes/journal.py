@@ -411,12 +411,12 @@ def _documents(path: Path) -> list[dict[str, Any]]:
 
 
 def _read(path: Path) -> JournalEntry | None:
-    """The entry; None if its plan is incomplete, so nothing was changed, or if a field is malformed.
+    """The entry; None if its plan is incomplete, so nothing was changed.
 
     Raises OSError for an unreadable or damaged file, and NewerFormat.
     """
+    head, *others = _documents(path)
     try:
-        head, *others = _documents(path)
         if "kgroup_journal" not in head and b"\n" in path.read_bytes():
             raise OSError(EIO, "is damaged")
         if isinstance(version := head["kgroup_journal"], int) and version > _VERSION:
@@ -463,7 +463,9 @@ def _read(path: Path) -> JournalEntry | None:
                 for name, places in head.get("hidden", {}).items()
             },
         )
-    except (ValueError, KeyError, TypeError, IndexError):
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        if any("planned" in line for line in others):
+            raise OSError(EIO, "is damaged") from error
         return None
 
 

@@ -198,6 +198,27 @@ def test_a_plan_that_lost_a_line_after_the_change_began_is_damaged_and_not_one_t
         journal.entry("ch-3333", CLUSTER)
 
 
+@pytest.mark.parametrize(
+    ("field", "broken"),
+    [
+        ('"at": "', '"at": "soon '),
+        ('"groups"', '"gruops"'),
+        ('"created": [', '"created": [[], '),
+        ('[["orders"', '[["x"], ["orders"'),
+    ],
+)
+def test_a_complete_plan_with_a_field_that_cannot_be_read_is_damaged(journal: Journal, field: str, broken: str) -> None:
+    """It may have been applied: it must not look like a plan of which nothing was applied."""
+    path = write(journal, entry("ch-3333"))
+    text = path.read_text()
+    assert field in text
+    path.write_text(text.replace(field, broken, 1))
+    assert journal.entries(CLUSTER) == []
+    assert journal.unreadable == 1
+    with pytest.raises(NotFound, match="is damaged"):
+        journal.entry("ch-3333", CLUSTER)
+
+
 @pytest.mark.parametrize("kind", ["directory", "loop", "garbage", "list", "newer", "bytes"])
 def test_a_file_that_cannot_be_read_costs_that_change(journal: Journal, directory: Path, kind: str) -> None:
     made = [entry("ch-3333"), entry("ch-5555", minutes=1)]
