@@ -15,9 +15,8 @@ NEVER = -1
 class Claims:
     """The partitions that members own, after conflicting claims are resolved.
 
-    ``owned`` is in the order in which the members were given. ``disputed`` are partitions that two members claim for
-    one generation. ``earlier`` has, for each partition claimed in an older generation, the latest such member and
-    its generation.
+    ``owned`` keeps the order of the members. ``disputed`` are partitions that two members claim for one generation.
+    ``earlier`` has, for partitions claimed in an older generation, the latest such member and its generation.
     """
 
     owned: Mapping[str, tuple[TopicPartition, ...]]
@@ -44,8 +43,7 @@ def settle(
 
     As in Kafka, the two compared generations come from different fields: ``protocol_generation`` of the member that
     claimed first, ``generation_of`` the member that claims now. A fenced member lacks the former but has the latter.
-    Partitions that a topic does not have are dropped, for example after it was recreated with fewer. Kafka fails
-    with an exception there.
+    Partitions that a topic does not have (recreated with fewer) are dropped; Kafka fails with an exception there.
     """
     sizes = {topic.name: topic.partitions for topic in topics}
     protocol = {

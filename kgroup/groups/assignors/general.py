@@ -1,7 +1,4 @@
-"""The sticky assignors for members with different subscriptions.
-
-Members keep what they may. Then partitions move until no move can reduce a size difference of two or more.
-"""
+"""The sticky assignors for different subscriptions: members keep what they may, then partitions move for balance."""
 
 from __future__ import annotations
 

@@ -55,8 +55,7 @@ def _claimed_by_others(
 ) -> frozenset[TopicPartition]:
     """Partitions that go to a member that does not claim them while another member does.
 
-    Unlike with equal subscriptions, rejected claims count here too: a member with a stale claim on a partition gets
-    it at once.
+    Unlike with equal subscriptions, rejected claims count here too: a member with a stale claim gets it at once.
     """
     held = {member.member_id: frozenset(member.owned) for member in members}
     new = {partition for who, partitions in given.items() for partition in partitions if partition not in held[who]}

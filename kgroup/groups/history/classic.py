@@ -1,8 +1,7 @@
 """The generations of a classic group: each record is compared with the one before it.
 
 The coordinator writes a generation when the leader's assignment arrives, when the group becomes Empty, and when a
-static member is replaced (same generation). Heartbeats leave no trace in the log; failed joins leave only a gap in
-the numbers.
+static member is replaced (same generation). Heartbeats leave no trace, failed joins only a gap in the numbers.
 """
 
 from __future__ import annotations
@@ -272,7 +271,6 @@ def _change(members: Mapping[str, str | None], record: GenerationWritten) -> _Ch
 
 
 def _alike(before: GenerationWritten, record: GenerationWritten) -> bool:
-    """Whether the two records show no difference."""
     return (before.members, before.leader, before.assignor) == (record.members, record.leader, record.assignor)
 
 

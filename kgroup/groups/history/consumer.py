@@ -212,10 +212,9 @@ class Epochs:
         return Open(record, kind, causes, inferred, returned=self._returned())
 
     def flush(self, now_ms: int | None) -> HistoryStep | None:
-        """The step of static members that came back without a new epoch; None if there are none.
+        """The step of static members that came back without an epoch; None without them, or if one may still follow.
 
-        Before ``now_ms`` is a second past their records, an epoch may still follow: None too. ``now_ms`` None: the
-        log has ended, no epoch follows.
+        An epoch may follow within a second of their records; ``now_ms`` None: the log has ended, none follows.
         """
         changes = self._changes
         if not changes.replaced or self._last is None:

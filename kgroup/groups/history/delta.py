@@ -29,10 +29,7 @@ class FollowCursor:
         self._under_way = history.rebalancing
 
     def news(self, history: GroupHistory) -> HistoryDelta | None:
-        """Return what is new and count it as reported; None if nothing is new.
-
-        An epoch is reported when all members reached it, when it ended, or after 10 s.
-        """
+        """Return the unreported part, None if empty; an epoch waits until its members reach it, its end, or 10 s."""
         steps: list[HistoryStep] = []
         for step in history.steps:
             if step.log_offset > self._step:

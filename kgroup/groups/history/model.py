@@ -61,9 +61,8 @@ class Present:
     """A member during a step; ``name`` stays the same if the member restarts.
 
     ``partitions`` (in a consumer group the target) is None if unknown. ``other`` is whether they differ from the
-    last known ones of the same name, None if either is unknown. ``away``: a static member that left for a moment
-    and keeps its partitions. ``session_ms`` is its session timeout, ``poll_ms`` its rebalance timeout
-    (max.poll.interval.ms in Java).
+    last known ones of the same name, None if either is unknown. ``away``: a static member left for a moment and keeps
+    its partitions. ``session_ms`` is the session, ``poll_ms`` the rebalance timeout (Java: max.poll.interval.ms).
     """
 
     name: str
@@ -169,8 +168,7 @@ class HistoryTotals:
 
     ``per_hour`` is None for a span of no length. ``longest_took_ms``, ``longest_quiet_ms`` and ``quiet_ms`` (the sum
     over all rebalances) are None if nothing is known. ``moved`` is the known part; ``moved_unknown`` is the number
-    of rebalances whose moves are unknown. ``median_gap_ms`` is the median time between consecutive rebalances, None
-    below two gaps.
+    of rebalances whose moves are unknown. ``median_gap_ms`` is between consecutive rebalances, None below two gaps.
     """
 
     rebalances: int

@@ -52,7 +52,6 @@ class _Room:
         self._uses: dict[object, int] = {}
 
     def only(self, members: Mapping[str, Label]) -> None:
-        """Replace the present members by these."""
         for member_id in self._present.keys() - members.keys():
             self.leave(member_id)
         for member_id, label in members.items():
@@ -69,7 +68,6 @@ class _Room:
                 self.crowded.add(key)
 
     def leave(self, member_id: str) -> None:
-        """Remove a member."""
         if (label := self._present.pop(member_id, None)) is not None:
             for key in _keys(label):
                 self._uses[key] -= 1

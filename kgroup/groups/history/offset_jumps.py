@@ -27,10 +27,7 @@ _BESIDE_MS = 60_000
 
 
 class CommitMove(StrEnum):
-    """How a commit differs from ordinary progress.
-
-    RESET: by an administrator or by kgroup. DELETED: the offset was deleted or has expired.
-    """
+    """How a commit differs from progress. RESET: by an administrator or kgroup. DELETED: deleted or expired."""
 
     BACK = "back"
     FORWARD = "forward"
@@ -60,10 +57,9 @@ class OffsetJump:
     """Commits by one author, within a second, that were not ordinary progress.
 
     ``who`` is a member's name, a producer id or the text of kgroup's mark, None if unknown. ``moved`` is the sum of
-    new - old over the partitions whose old and new offset are known, None if there are none. ``step`` is the number of
-    the generation or epoch at that time. ``empty_since_ms`` is None unless the group was Empty. ``beside_ms`` is the
-    time since the nearest rebalance, negative if it came later, None if none is within a minute. ``changes`` are
-    (topic, partition, old, new).
+    new - old over the partitions with both offsets known, None if there are none. ``step`` is the number of the
+    generation or epoch. ``empty_since_ms`` is None unless the group was Empty. ``beside_ms`` is the time since the
+    nearest rebalance (negative: until it), None if it is over a minute. ``changes``: (topic, partition, old, new).
     """
 
     at_ms: int
@@ -170,7 +166,6 @@ class _Context:
         return bisect_right(self._offsets, log_offset) - 1
 
     def step_of(self, log_offset: int) -> HistoryStep | None:
-        """The step that was current at this log offset; None before the first."""
         index = self.index_of(log_offset)
         return self._steps[index] if index >= 0 else None
 
@@ -183,7 +178,6 @@ class _Context:
                 self._outside[key] = self._outside.get(key, 0) + 1
 
     def author(self, one: Made) -> tuple[CommitAuthor, str | None]:
-        """The author of the commit, and its name if there is one."""
         commit = one.commit
         if (mark := self._mark(commit.metadata)) is not None:
             return CommitAuthor.KGROUP, mark

@@ -24,10 +24,7 @@ _EXACT_MS = 1_500
 
 
 def signatures(steps: Sequence[HistoryStep], evidence: CommitEvidence) -> tuple[Signature, ...]:
-    """All recognised patterns, in the log's order.
-
-    A rebalance that waits for a member that never synced is left out within a crash loop, or up to 10 minutes before.
-    """
+    """All recognised patterns in the log's order; NEVER_SYNCED is left out in a crash loop and 10 minutes before."""
     found = replacements(steps)
     loops = [one for one in found if one.kind is SignatureKind.CRASH_LOOP]
     waits = [

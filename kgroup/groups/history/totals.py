@@ -69,8 +69,7 @@ def _by_member(steps: Sequence[HistoryStep]) -> tuple[Blamed, ...]:
 def is_over(totals: HistoryTotals, now_ms: int) -> bool | None:
     """Whether the rebalances have ended; None if there were none.
 
-    They have if the last one is longer ago than three median gaps, but at least one minute and at most five: a
-    rebalance per hour is no storm.
+    That is three median gaps after the last one, within 1 to 5 minutes: one rebalance per hour is no storm.
     """
     if totals.last_ms is None:
         return None

@@ -75,7 +75,6 @@ class _Follower:
             world.ownership.forget()
 
     def follow(self, event: Event) -> None:
-        """Process the next event."""
         match event:
             case CommitWritten():
                 self.commits.append(Made(event, self._owner((event.topic, event.partition))))

@@ -47,11 +47,7 @@ _ALL = "all of "
 
 
 def protocol_available(case: Case) -> Check | None:
-    """Whether the brokers serve the target protocol.
-
-    For the consumer protocol a probe decides; the feature and the setting explain a refusal. For the classic protocol
-    only the setting decides.
-    """
+    """Whether the brokers serve the target protocol; for consumer a probe decides, feature and setting explain why."""
     if not case.to_consumer:
         return _classic(case)
     broker = case.broker
@@ -181,10 +177,7 @@ def _what_it_does(case: Case, policy: str) -> str:
 
 
 def broker_defects(case: Case) -> Check | None:
-    """Known defects of the brokers' release.
-
-    WARNING if all patch levels have a serious defect; UNKNOWN if only some have it: the patch level cannot be read.
-    """
+    """Known defects: WARNING if all patch levels have a serious one, UNKNOWN if some do: the level cannot be read."""
     if case.release is None:
         return DEFECTS.unknown("the brokers' release is not known" + case.why("release"))
     found = [(defect, levels) for defect in case.rules.broker_defects if (levels := _levels(case, defect))]

@@ -131,11 +131,7 @@ def already_there(case: Case) -> Check | None:
 
 
 def group_size(case: Case) -> Check | None:
-    """Whether the group exceeds the brokers' limit.
-
-    Brokers refuse to convert a live group that is too large. In a stopped group they refuse the members over the
-    limit, those that join last.
-    """
+    """Whether the group exceeds the limit: brokers refuse it as a whole while it is live, else its last members."""
     setting, limit = (
         ("group.consumer.max.size", case.broker.consumer_max_size)
         if case.to_consumer

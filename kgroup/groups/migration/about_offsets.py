@@ -42,10 +42,9 @@ _KEPT = "kgroup commits all of them again just before it converts the group"
 
 
 def offsets_expiry(case: Case) -> Check | None:
-    """When the commits would expire after the conversion.
+    """When the commits would expire; None for a live group: they do not expire while it subscribes to their topics.
 
-    The retention of an Empty classic group's commits counts from when it became Empty; after a conversion it counts
-    from each commit. Commits of a live group do not expire while it is subscribed to their topics: None.
+    The retention in an Empty classic group counts from when it became Empty, after a conversion from each commit.
     """
     if case.live:
         return None

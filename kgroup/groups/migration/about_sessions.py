@@ -29,8 +29,6 @@ _HEARTBEATS_IN_A_SESSION = 3
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """A timeout that will apply, and where it comes from."""
-
     ms: int
     origin: str
 
@@ -93,11 +91,7 @@ def _keeps(ms: int) -> str:
 
 
 def heartbeat(case: Case) -> Check | None:
-    """Whether the heartbeat interval fits the session timeout.
-
-    BLOCKED for asked values where it is not below the timeout, because the broker refuses such group configs; WARNING
-    if fewer than three intervals fit.
-    """
+    """Whether three intervals fit in the session timeout; brokers refuse group configs unless it is the longer one."""
     if not case.to_consumer:
         return None
     wanted, bounds = case.wanted.heartbeat_interval_ms, case.broker.heartbeat
@@ -124,10 +118,7 @@ def heartbeat(case: Case) -> Check | None:
 
 
 def _classic_session(case: Case) -> Check:
-    """The check for a migration to the classic protocol: each client has its own timeout, group configs do not count.
-
-    BLOCKED if the user asks for a group's timeouts.
-    """
+    """The check for the classic protocol: each client has its own timeout; BLOCKED if the user sets a group's."""
     if case.wanted.session_timeout_ms is not None or case.wanted.heartbeat_interval_ms is not None:
         return SESSION.blocked(
             "a classic group has no timeouts of its own: its members bring theirs",

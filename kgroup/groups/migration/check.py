@@ -67,10 +67,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """The result of a group's checks.
-
-    ``reason`` is the main reason in a few words; ``more`` counts the other checks that block or warn.
-    """
+    """The result of a group's checks: the main ``reason`` in a few words, and how many ``more`` block or warn."""
 
     group: str
     checks: tuple[Check, ...]

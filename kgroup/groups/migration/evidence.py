@@ -24,8 +24,7 @@ class ApplicationClient:
 class MigrationRequest:
     """The user's request: the target protocol, and the group's own timeouts (None: unchanged).
 
-    ``accepted`` are the refusal codes given to ``--accept``. ``foreign-owner`` accepts an owner that only the group's
-    name suggests.
+    ``accepted`` are the codes of ``--accept``; ``foreign-owner`` accepts an owner that only the group's name suggests.
     """
 
     target: Protocol

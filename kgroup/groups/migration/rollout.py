@@ -30,10 +30,9 @@ class Followed:
 
     ``group`` is from the last refresh, None if it did not exist. ``type`` is the last known type, kept when the group
     is gone. ``owners`` has the last owner of each partition, and ``moved`` counts changes of the owner; a partition
-    that was unassigned in between counts when it gets another owner. ``turned_back`` counts how often the group
-    changed from the ``target`` type to the other one. ``first_epoch`` is the first group epoch seen with the present
-    type. ``changed_s`` is the time of the last seen change, on a monotonic clock; None if nothing has changed since
-    the first refresh.
+    that was unassigned in between counts when it gets another owner. ``turned_back`` counts changes from the
+    ``target`` type to the other one. ``first_epoch`` is the first group epoch seen with the present type.
+    ``changed_s`` is the time of the last change, on a monotonic clock; None if there was none since the first refresh.
     """
 
     name: str

@@ -7,10 +7,7 @@ from enum import StrEnum
 
 
 class Certainty(StrEnum):
-    """How certain a fact is.
-
-    CONFIRMED: from the primary text or the source code. SECOND_HAND: from one report. UNKNOWN: nothing was found.
-    """
+    """How a fact is known: from the primary text or source code, from one report, or nothing was found."""
 
     CONFIRMED = "confirmed"
     SECOND_HAND = "second-hand"
@@ -49,8 +46,7 @@ class ClientRow:
 
     ``also`` are its other names. ``usable_from`` is None if the first usable version is unknown, ``recommended`` if
     none is recommended. ``wait`` means that no release can be recommended yet. ``follows`` names the row whose version
-    counts if this one only passes settings through. No release has a major number above ``last_major``: such a
-    version is another product's, as Confluent Platform's.
+    counts if this one only passes settings through. A major number above ``last_major`` is another product's.
     """
 
     name: str
@@ -78,9 +74,8 @@ class ClientRow:
 class BrokerDefect:
     """A known defect of brokers from release ``since`` until the releases of ``fixed_in`` (empty: open).
 
-    ``targets`` are the target protocols whose migration, or whose groups, it affects. With ``live`` it matters only
-    for a live group, with ``static`` only for one with static members, with ``policies`` only under one of these
-    values of ``group.consumer.migration.policy``.
+    ``targets`` are the protocols whose groups, or the migration to which, it affects. ``live``, ``static``: only a live
+    group, only static members. ``policies``: only under these values of ``group.consumer.migration.policy``.
     """
 
     id: str

@@ -31,8 +31,7 @@ class Sources:
 class Report:
     """A group, the change, and the cost of each scenario.
 
-    ``assignor`` is the one that the user asked for, or None. ``exact_ids`` is whether the topics' ids are known: ties
-    under uniform depend on them.
+    ``assignor`` is the requested one or None. ``exact_ids``: the topics' ids are known; they decide ties in uniform.
     """
 
     group: Group

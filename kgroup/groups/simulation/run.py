@@ -52,10 +52,7 @@ class SimulationRun:
         self._generation += outcome.rounds
 
     def grow(self, by: int, grown: Sequence[str] | None) -> None:
-        """Add ``by`` partitions to each of these topics (None: all).
-
-        Classic members notice it with their next metadata, some minutes later.
-        """
+        """Add ``by`` partitions to these topics (None: all); classic members notice it minutes later by metadata."""
         topics = tuple(
             _longer(topic, by) if grown is None or topic.name in grown else topic for topic in self.group.topics
         )
@@ -90,9 +87,8 @@ class SimulationRun:
     def kill(self, dying: Sequence[Subscriber]) -> None:
         """Kill members (kill -9); each is replaced at once.
 
-        A static member takes the partitions of its predecessor. For a dynamic member the new member triggers a
-        rebalance: a classic group waits in it until the dead member's session ends. A consumer group assigns
-        partitions to the new member meanwhile.
+        A static member gets the partitions of its predecessor. A dynamic member's successor triggers a rebalance: in
+        a classic group it lasts until the dead session ends; a consumer group serves the new member meanwhile.
         """
         back = {member.member_id: self._again(member) for member in dying}
         static = tuple(member.member_id for member in dying if member.instance_id is not None)
@@ -177,10 +173,7 @@ class SimulationRun:
         lasting_s: float | None = None,
         dead: frozenset[str] = frozenset(),
     ) -> None:
-        """Rebalance and record a step; ``lasting_s`` is its duration if that is longer than usual.
-
-        Partitions of ``dead`` members are not counted as stopped: the steps before have counted them.
-        """
+        """Rebalance for ``lasting_s`` (None: as usual); earlier steps counted partitions of ``dead`` as stopped."""
         before = _owners(self.group.members)
         asked = replace(self.group, members=members, topics=topics)
         outcome = rebalance(asked, self._generation)

@@ -41,8 +41,7 @@ def topics_of(group: Group) -> tuple[str, ...]:
 def subject_of(group: Group, topics: Sequence[AssignorTopic], instead: str | None) -> SimulatedGroup:
     """The group with these topics; ``instead`` is the assignor that the user asked for, used if its own is unknown.
 
-    Raises Refused like ``check_subject``, for a partition with two owners, and for a custom assignor without
-    ``instead``.
+    Raises Refused like ``check_subject``, for a partition with two owners, and for a custom assignor if it is None.
     """
     check_subject(group)
     members = tuple(

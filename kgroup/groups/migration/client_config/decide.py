@@ -54,8 +54,7 @@ class Put:
 class ConfigChange:
     """The settings of one consumer to remove and to write, and the lines that describe this.
 
-    ``assignor`` is the server-side assignor, None if there is no counterpart. ``strategies`` are the assignors without
-    a counterpart on the other side.
+    ``assignor`` is the server-side assignor, None if there is none. ``strategies`` are those without a counterpart.
     """
 
     scope: Scope

@@ -58,10 +58,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class ConfigFile:
-    """A file's settings; ``blocks`` are embedded texts that may be configurations themselves, as (line, key).
-
-    ``eol`` is its line end.
-    """
+    """A file's settings and line end; ``blocks`` are embedded texts that may be configurations, as (line, key)."""
 
     kind: Kind
     text: str

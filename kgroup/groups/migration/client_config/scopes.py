@@ -41,8 +41,7 @@ class ClientSetting:
 class Scope:
     """The settings of one consumer; of equal keys the last one counts.
 
-    New settings go next to ``home``, into the same mapping, with ``prefix`` before their keys. ``home`` is None if the
-    file is empty.
+    New settings go next to ``home``, into its mapping, with ``prefix`` before their keys; None: the file is empty.
     """
 
     settings: tuple[ClientSetting, ...]
@@ -75,8 +74,7 @@ class ConsumerScopes:
 def find_scopes(reading: ConfigFile, name: str) -> ConsumerScopes:
     """The consumers whose settings a file has.
 
-    Raises ConfigError for a file without a client's settings, for a broker's file, and for a file with several clients
-    of which none is a consumer.
+    Raises ConfigError for a file without a client's settings, a broker's file, and several clients but no consumer.
     """
     if reading.kind != "yaml":
         _refuse_brokers(reading, name)
