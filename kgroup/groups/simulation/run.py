@@ -173,7 +173,7 @@ class SimulationRun:
         lasting_s: float | None = None,
         dead: frozenset[str] = frozenset(),
     ) -> None:
-        """Rebalance for ``lasting_s`` (None: as usual); earlier steps counted partitions of ``dead`` as stopped."""
+        """Rebalance, for at least ``lasting_s``; earlier steps counted partitions of ``dead`` members as stopped."""
         before = _owners(self.group.members)
         asked = replace(self.group, members=members, topics=topics)
         outcome = rebalance(asked, self._generation)
