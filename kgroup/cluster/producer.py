@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
-from confluent_kafka.admin import AdminClient, ConfigResource
+from confluent_kafka.admin import ConfigResource
 
+from kgroup.cluster.admin_client import admin_client
 from kgroup.cluster.librdkafka import ClientWatch, client, of_record
 from kgroup.model.records import Headers
 from kgroup.support.errors import KgroupError
@@ -44,7 +45,7 @@ def keeping_of(config: Mapping[str, Any], topic: str, *, timeout_s: float) -> Re
     watch = ClientWatch(timeout_s)
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
     try:
-        admin = client(AdminClient, config, watch)
+        admin = admin_client(config, watch)
         entries = admin.describe_configs([resource], request_timeout=timeout_s)[resource].result(timeout_s)
     except (KafkaException, TimeoutError):
         return None

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource, NewTopic
+from confluent_kafka.admin import AclOperation, ConfigResource, NewTopic
 
-from kgroup.cluster.librdkafka import NOT_YET, ClientWatch, client, of_topic
+from kgroup.cluster.admin_client import admin_client
+from kgroup.cluster.librdkafka import NOT_YET, ClientWatch, of_topic
 from kgroup.support.errors import KgroupError
 
 _PAUSE_S = 0.02
@@ -51,7 +52,7 @@ class TopicAdmin:
     def __init__(self, config: Mapping[str, Any], *, timeout_s: float) -> None:
         self._watch = ClientWatch(timeout_s)
         self._timeout_s = timeout_s
-        self._admin = client(AdminClient, config, self._watch)
+        self._admin = admin_client(config, self._watch)
 
     def facts(self, topic: str) -> TopicDescription | None:
         """Describe one topic; None if it does not exist. Raises NotAuthorized, AuthenticationFailed, Unreachable."""

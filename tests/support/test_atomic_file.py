@@ -143,8 +143,8 @@ def test_devices_and_pipes_are_written_as_they_are(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
 def test_stdout_in_a_file_is_gone_on_with(tmp_path: Path, name: str) -> None:
     program = (
-        "from kgroup.support.atomic_file import WholeFile\nimport sys\nprint('before', flush=True)\n"
-        f"with WholeFile({name!r}, '--to') as file: file.write(b'content\\n')\nprint('after')"
+        "from kgroup.support.atomic_file import AtomicFile\nimport sys\nprint('before', flush=True)\n"
+        f"with AtomicFile({name!r}, '--to') as file: file.write(b'content\\n')\nprint('after')"
     )
     with (tmp_path / "out").open("wb") as out:
         subprocess.run([sys.executable, "-c", program], stdout=out, check=True, timeout=60)

@@ -81,6 +81,7 @@ SHIPPED = (
     "kgroup.catchup.worker.task_run",
     "kgroup.catchup.worker.task_spec",
     "kgroup.cluster",
+    "kgroup.cluster.admin_client",
     "kgroup.cluster.librdkafka",
     "kgroup.cluster.reader",
     "kgroup.cluster.reader.batches",

@@ -7,9 +7,10 @@ from concurrent.futures import Future
 from typing import Any
 
 from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import OffsetSpec
 
-from kgroup.cluster.librdkafka import NOT_YET, ClientWatch, client, of_topic
+from kgroup.cluster.admin_client import admin_client
+from kgroup.cluster.librdkafka import NOT_YET, ClientWatch, of_topic
 from kgroup.cluster.reader.batches import BatchReader
 
 _PAUSE_S = 0.02
@@ -29,7 +30,7 @@ def bounds(
 ) -> dict[Place, tuple[int, int]]:
     """(log start, end), with ``read_committed`` up to the last stable offset. Raises what ``partitions`` raises."""
     watch = ClientWatch(timeout_s)
-    admin: Any = client(AdminClient, config, watch)
+    admin: Any = admin_client(config, watch)
     wanted = [TopicPartition(*place) for place in places]
     level = _LEVELS[isolation]
     asked = [

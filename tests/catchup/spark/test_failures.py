@@ -52,7 +52,7 @@ def test_a_bug_keeps_its_traceback() -> None:
 
     assert found.message == "task 3 failed: ZeroDivisionError: integer division or modulo by zero"
     assert found.exit_code == ExitCode.FAILED
-    assert any("test_spark_failures.py" in line for line in found.details)
+    assert any("test_failures.py" in line for line in found.details)
 
 
 @pytest.mark.parametrize(
