@@ -55,8 +55,12 @@ def orders(world: KafkaWorld, name: Name) -> str:
 def groups(world: KafkaWorld, name: Name, orders: str) -> list[str]:
     """A group of each coordinator, with a commit on both partitions."""
     found: dict[int, str] = {}
-    while found.keys() != BROKERS:
+
+    def one_of_each() -> bool:
         found.setdefault(world.coordinator(one := name("svc")), one)
+        return found.keys() == BROKERS
+
+    wait_for(one_of_each, "a group of each coordinator", 60)
     for one in found.values():
         world.commit(one, {(orders, 0): (2, "a", 0), (orders, 1): (4, "b", 0)})
     return sorted(found.values())
