@@ -16,7 +16,7 @@ from kgroup.catchup.service.pending_warnings import warn_of_plans
 from kgroup.changes.backup import write_backup
 from kgroup.changes.execution import Change, Execution
 from kgroup.changes.guards import guard, protected
-from kgroup.changes.journal import Journal, JournalEntry, JournalRow, Place, Writing, whoami
+from kgroup.changes.journal import Journal, Writing, whoami
 from kgroup.changes.rights import with_rights
 from kgroup.changes.verify import (
     CommittedOffsets,
@@ -33,6 +33,7 @@ from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_plan import ChangePlan, ChangeRow
 from kgroup.groups.change_result import UNKNOWN, Refusal, Result
 from kgroup.model.groups import RowError
+from kgroup.model.journal import JournalEntry, JournalRow, Place
 from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_now
 from kgroup.support.errors import KgroupError, Refused

@@ -15,7 +15,6 @@ import secrets
 import socket
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, field
 from datetime import datetime
 from difflib import get_close_matches
 from errno import EACCES, EIO, ENOENT, ENOTDIR
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from kgroup.model.groups import Commit
+from kgroup.model.journal import JournalEntry, JournalRow, Place
 from kgroup.model.reporter import Reporter
 from kgroup.settings import paths
 from kgroup.support.atomic_file import nearest
@@ -36,75 +36,6 @@ _VERSION = 1
 _ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
 _NAMED = 5
 _LOCK, _LOCK_PATIENCE_S = "lock", 60.0
-
-Place = tuple[str, str, int]
-"""Group, topic, partition."""
-
-
-@dataclass(frozen=True, slots=True)
-class JournalRow:
-    """A partition's commit before and after; None is no commit."""
-
-    group: str
-    topic: str
-    partition: int
-    before: Commit | None
-    after: Commit | None
-
-    @property
-    def place(self) -> Place:
-        """Group, topic and partition of the row."""
-        return self.group, self.topic, self.partition
-
-
-@dataclass(frozen=True, slots=True)
-class JournalEntry:
-    """One change.
-
-    ``command`` has no secrets. ``groups`` are the types before the change, by group name; ``created`` and ``deleted``
-    are the groups that the change created and deleted. ``topics`` are topic ids by name. ``converted`` is (old type,
-    new type) by group. ``configs`` is (before, after) of dynamic configs by group.
-
-    ``results`` has the error code of each row that was tried, None for success. A missing row was not tried, or kgroup
-    died before recording it. ``conversions`` and ``configured`` are the same for ``converted`` and ``configs``.
-
-    ``hidden`` are commits of deleted groups that the broker did not show, as (topic, partition) by group; None if it is
-    unknown whether there were any. They are in no row and cannot be restored. ``ended`` is None if kgroup died during
-    the change. ``undoes`` is the id of the change that this one undid.
-    """
-
-    id: str
-    at: datetime
-    who: str
-    what: str
-    subject: str
-    command: tuple[str, ...]
-    reason: str | None
-    cluster: ClusterRef
-    groups: Mapping[str, str]
-    topics: Mapping[str, str | None]
-    rows: tuple[JournalRow, ...]
-    created: frozenset[str] = frozenset()
-    deleted: frozenset[str] = frozenset()
-    undoable: bool = True
-    undoes: str | None = None
-    results: Mapping[Place, str | None] = field(default_factory=dict)
-    converted: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    configs: Mapping[str, Mapping[str, tuple[str | None, str | None]]] = field(default_factory=dict)
-    conversions: Mapping[str, str | None] = field(default_factory=dict)
-    configured: Mapping[str, str | None] = field(default_factory=dict)
-    ended: datetime | None = None
-    hidden: Mapping[str, tuple[tuple[str, int], ...] | None] = field(default_factory=dict)
-
-    @property
-    def migrates(self) -> bool:
-        """Whether it changed types and configs of groups, and left their offsets unchanged."""
-        return bool(self.converted or self.configs)
-
-    @property
-    def mine(self) -> bool:
-        """Whether the current user made it."""
-        return self.who == whoami()
 
 
 class Writing:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from kgroup.changes.conversion_plan import plan_conversion
 from kgroup.changes.execute import COMMITS
-from kgroup.changes.journal import Journal, JournalEntry, Place
+from kgroup.changes.journal import Journal
 from kgroup.cluster.topics import TopicLayout
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_plan import ChangePlan, ChangeRow, committed
@@ -15,6 +15,7 @@ from kgroup.groups.change_result import COMMITS_MISSING, NOT_VERIFIED, UNKNOWN
 from kgroup.groups.selected_groups import SelectedGroups
 from kgroup.groups.undo_plan import Trace, emptied, undo_rows
 from kgroup.model.groups import Commit, Group, RowError
+from kgroup.model.journal import JournalEntry, Place
 from kgroup.support.errors import KgroupError, NotFound, Refused
 
 _LISTED = 10

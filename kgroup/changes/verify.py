@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from kgroup.changes.journal import Place
 from kgroup.cluster.commit_requests import CommitPart
 from kgroup.cluster.snapshot import Want
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_plan import ChangePlan, ChangeRow, committed
 from kgroup.groups.change_result import COMMITS_MISSING, Refusal, Result
 from kgroup.model.groups import Commit, RowError
+from kgroup.model.journal import Place
 from kgroup.support.errors import ExitCode, KgroupError, NotFound, NotVerified, Refused
 from kgroup.support.quoting import quote
 from kgroup.support.units import plural

@@ -10,7 +10,7 @@ import typer
 
 from kgroup.changes.execute import ChangeContext, execute_plan
 from kgroup.changes.execution import Change
-from kgroup.changes.journal import Journal, JournalEntry
+from kgroup.changes.journal import Journal, whoami
 from kgroup.changes.preconditions import check_change, wait_empty
 from kgroup.changes.stale_members import clear_leftovers
 from kgroup.changes.undo import last_change, never, plan_undo, state_of
@@ -22,6 +22,7 @@ from kgroup.groups.selection import Groups, check_groups
 from kgroup.groups.undo_plan import moved_since, never_seen, types_back
 from kgroup.model.blocks import Text
 from kgroup.model.hidden_commits import MAY_BE_MISSING
+from kgroup.model.journal import JournalEntry
 from kgroup.model.outcome import Outcome
 from kgroup.output.pages.change import Wording
 from kgroup.output.pages.change_outcome import outcome, with_rows
@@ -85,7 +86,7 @@ def undo(
         wait_empty(run, cluster, how, sorted(entry.groups))
         undoing = plan_undo(cluster, entry)
         refusals = moved_since(undoing.traces) if "moved-since" not in (how.accept or ()) else []
-        if change is None and not entry.mine:
+        if change is None and entry.who != whoami():
             refusals.append(Refusal(None, _not_yours(entry)))
         hindered = "it can't be converted back now" if entry.migrates else "its offsets cannot be moved"
         doing = ChangeContext(

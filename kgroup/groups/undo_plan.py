@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kgroup.changes.journal import JournalEntry
 from kgroup.groups.change_plan import ChangeRow
 from kgroup.groups.change_result import UNKNOWN, Refusal, Result
 from kgroup.model.groups import Commit, LogRange, RowError
+from kgroup.model.journal import JournalEntry
 from kgroup.support.errors import ExitCode, KgroupError, Refused
 
 Place = tuple[str, str, int]

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.changes.journal import Journal, JournalEntry, JournalRow, our_commits
+from kgroup.changes.journal import Journal, our_commits
 from kgroup.model.groups import Commit
+from kgroup.model.journal import JournalEntry, JournalRow
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.errors import NotFound, Refused
 from tests.support.command_line import QuietReporter

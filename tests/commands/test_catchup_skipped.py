@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 import pytest
 
 from kgroup.catchup.service.skipped_by import Skipped, skipped_of
-from kgroup.changes.journal import JournalEntry, JournalRow
 from kgroup.groups.change_result import UNKNOWN
 from kgroup.groups.reset_targets import TopicChoice
 from kgroup.model.groups import Commit
+from kgroup.model.journal import JournalEntry, JournalRow
 from kgroup.model.records import OffsetRange
 from kgroup.support.cluster_ref import ClusterRef
 from tests.support.catchup.catchups import Crash, crash, own_ledger, plan_id

@@ -17,11 +17,12 @@ from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.lookup import listed
 from kgroup.catchup.service.start_plan import Intent
 from kgroup.changes.execute import COMMITS
-from kgroup.changes.journal import Journal, JournalEntry, JournalRow, Place
+from kgroup.changes.journal import Journal
 from kgroup.changes.undo import fault_of, may_be_done, taken_back
 from kgroup.groups.change_plan import committed
 from kgroup.groups.reset_targets import TopicChoice
 from kgroup.model.groups import Commit
+from kgroup.model.journal import JournalEntry, JournalRow, Place
 from kgroup.model.records import OffsetRange
 from kgroup.settings.invocation import Invocation
 from kgroup.support.errors import NotFound, UsageError
