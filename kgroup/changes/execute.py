@@ -12,7 +12,6 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from kgroup.catchup.service.pending_warnings import warn_of_plans
 from kgroup.changes.backup import write_backup
 from kgroup.changes.execution import Change, Execution
 from kgroup.changes.guards import guard, protected
@@ -80,7 +79,6 @@ def execute_plan(
 
     Raises KgroupError if it cannot begin: another kgroup run holds the journal, or the backup or ``prepare`` failed.
     """
-    warn_of_plans(run, cluster, plan)
     guards = guard(run, cluster, how, plan, None if doing.live else doing.hindered).refusals
     plan, forbidden = with_rights(run, cluster, plan)
     found = (*refusals, *protected(run, how, backup=how.backup is not None), *guards, *forbidden)

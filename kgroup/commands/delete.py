@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from kgroup.catchup.service.pending_warnings import warn_of_plans
 from kgroup.changes.execute import ChangeContext, execute_plan
 from kgroup.changes.execution import Change
 from kgroup.changes.preconditions import check_change, check_some_named, wait_empty
@@ -150,6 +151,7 @@ def delete(
             if CLOCK_SKEW in (how.accept or ())
             else [Refusal(n, doubtful[n]) for n in sorted(names & doubtful.keys())]
         )
+        warn_of_plans(run, cluster, plan)
         result = execute_plan(run, cluster, how, plan, doing, refusals)
     deletions = _deletions(result, signs)
     shown = outcome(

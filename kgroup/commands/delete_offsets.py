@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from kgroup.catchup.service.pending_warnings import warn_of_plans
 from kgroup.changes.execute import ChangeContext, execute_plan
 from kgroup.changes.execution import Change
 from kgroup.changes.preconditions import check_change, check_some_named, wait_empty
@@ -75,6 +76,7 @@ def delete_offsets(
         errors = (*found.errors, *_nothing_there(found.groups, names_of(groups), topics, rows))
         doing = ChangeContext("delete-offsets", _subject(rows), layouts, live=True)
         plan = ChangePlan(found.groups, tuple(rows), errors=errors)
+        warn_of_plans(run, cluster, plan)
         result = execute_plan(run, cluster, how, plan, doing)
     wording = Wording("delete-offsets", _subject(rows), run.typed, verbose=verbose)
     return outcome(

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from kgroup.catchup.service.pending_warnings import warn_of_plans
 from kgroup.changes.application import Clients, Configuration
 from kgroup.changes.execute import ChangeContext, execute_plan
 from kgroup.changes.execution import Change
@@ -191,6 +192,7 @@ def migrate(
         subject = about(migration.judged, [item.kind for item in migration.of_judged], wanted.target)
         hindered = "it can't be converted now"
         doing = ChangeContext("migrate", subject, migration.layouts, hindered=hindered, configs=migration.configs)
+        warn_of_plans(run, cluster, migration.plan)
         result = execute_plan(run, cluster, how, migration.plan, doing, migration.refusals)
     rows = migrated(migration.of_judged, migration.judged, wanted.target, result)
     if migration.left:

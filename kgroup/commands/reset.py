@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from kgroup.catchup.service.pending_warnings import warn_of_plans
 from kgroup.changes.execute import ChangeContext, execute_plan
 from kgroup.changes.execution import Change
 from kgroup.changes.preconditions import check_change, check_some_named, wait_empty
@@ -278,6 +279,7 @@ def _carried_out(
     if target is not None:
         check_apart(plan.skipped_ranges, target)
     doing = ChangeContext("reset", _journaled(plan), layouts, prepare=save if target is not None else None)
+    warn_of_plans(run, cluster, plan)
     result = execute_plan(run, cluster, how, plan, doing, refusals)
     for_people = run.format in (Format.TABLE, Format.WIDE, Format.MARKDOWN)
     before_end = tuple(kept) or (_preview(run, result, target) if for_people and not result.executed else ())

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from kgroup.catchup.service.pending_warnings import warn_of_plans
 from kgroup.changes.execute import ChangeContext, execute_plan
 from kgroup.changes.execution import Change
 from kgroup.changes.journal import Journal, whoami
@@ -97,6 +98,7 @@ def undo(
             hindered=hindered,
             configs=undoing.configs,
         )
+        warn_of_plans(run, cluster, undoing.plan)
         result = execute_plan(run, cluster, how, undoing.plan, doing, refusals)
     if doubtful := sum(trace.doubtful for trace in undoing.traces):
         run.reporter.note(
@@ -150,6 +152,7 @@ def _as_of(run: Invocation, how: Change, group: str | None, when: AsOf, bounds: 
     with ChangingCluster(run.settings) as cluster:
         wait_empty(run, cluster, how, [group])
         found = plan_as_of(run, cluster, group, at_ms, bounds)
+        warn_of_plans(run, cluster, found.plan)
         result = execute_plan(
             run, cluster, how, found.plan, ChangeContext("undo", f"{group} as of {then}", found.layouts)
         )
