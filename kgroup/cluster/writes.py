@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from kafka.protocol.admin import DeleteGroupsRequest
 from kafka.protocol.consumer import LeaveGroupRequest, OffsetDeleteRequest
 
-from kgroup.cluster.broker_errors import NONE, UNKNOWN_MEMBER_ID, of_change
+from kgroup.cluster.broker_errors import GROUP_ID_NOT_FOUND, NONE, UNKNOWN_MEMBER_ID, of_change
 from kgroup.cluster.commit_requests import CommitPart, Offsets, commit_request, commit_rows
 from kgroup.cluster.coordinator.client import RETRY_PAUSE_S
 from kgroup.cluster.coordinator.groups import SETTLING_S, Committed
@@ -203,8 +203,11 @@ class ChangingCluster(Cluster):
                 return answer
             if not isinstance(answer, NoResponse):
                 code = answer.results[0].error_code
+                # An earlier request that seemed lost may have deleted it meanwhile.
+                if code == NONE or (late and code == GROUP_ID_NOT_FOUND):
+                    return None
                 if code not in UNSURE:
-                    return None if code == NONE else of_change(code, group, operation="Delete")
+                    return of_change(code, group, operation="Delete")
                 answer = NoResponse(partial(of_change, code, group), sent=code in MAYBE_LATER)
             late = late or answer.sent
             self._coordinators.forget(group)

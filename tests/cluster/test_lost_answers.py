@@ -14,7 +14,12 @@ import pytest
 from kafka.protocol.admin import DeleteGroupsResponse
 from kafka.protocol.consumer import OffsetCommitResponse
 
-from kgroup.cluster.broker_errors import COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, REQUEST_TIMED_OUT
+from kgroup.cluster.broker_errors import (
+    COORDINATOR_NOT_AVAILABLE,
+    GROUP_ID_NOT_FOUND,
+    NOT_COORDINATOR,
+    REQUEST_TIMED_OUT,
+)
 from kgroup.cluster.commit_requests import CommitPart
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.lost_responses import NoResponse
@@ -87,3 +92,14 @@ def test_of_a_deletion(given: list[NoResponse | int], code: str) -> None:
 
     assert isinstance(found, KgroupError)
     assert found.code == code
+
+
+def test_a_group_that_is_gone_after_a_deletion_without_an_answer_is_deleted() -> None:
+    """The look in between still saw it: the first request was carried out after that."""
+    answers = [deletion_answer(one) for one in (NOT_COORDINATOR, GROUP_ID_NOT_FOUND)]
+    sent = [deletion_answer(one) for one in (COORDINATOR_NOT_AVAILABLE, GROUP_ID_NOT_FOUND)]
+
+    refused = asyncio.run(Answering(answers)._delete(("svc", {PLACE: OLD})))
+    assert isinstance(refused, KgroupError)
+    assert refused.code == "not-found", "nothing had been carried out"
+    assert asyncio.run(Answering(sent)._delete(("svc", {PLACE: OLD}))) is None
