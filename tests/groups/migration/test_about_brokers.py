@@ -11,6 +11,7 @@ from kgroup.groups.migration import about_brokers
 from kgroup.groups.migration.check import CheckStatus
 from kgroup.groups.migration.evidence import MigrationEvidence, MigrationRequest
 from kgroup.groups.migration.rules import BrokerDefect, Certainty, DefectLevel, MigrationRules
+from kgroup.model.acl_hint import tool_flags
 from kgroup.model.migration_facts import Access, BlindPrincipal, BrokerFacts
 from tests.support.cases.migration import (
     EMPTY,
@@ -226,8 +227,8 @@ def test_who_may_not_describe_what_and_the_command_that_lets_them() -> None:
     assert check is not None
     assert "no DESCRIBE: User:app on orders, audit; User:other on audit" in check.evidence
     assert check.brief == "no DESCRIBE for User:app"
-    assert check.remedy is not None
-    assert check.remedy.endswith(" --add --allow-principal User:app --operation Describe --topic orders")
+    granted = "--add --allow-principal User:app --operation Describe --topic orders"
+    assert check.remedy == f"kafka-acls.sh {tool_flags()} {granted}"
 
 
 def test_why_something_could_not_be_read_is_said() -> None:
