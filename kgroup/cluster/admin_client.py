@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +11,7 @@ from confluent_kafka.admin import AdminClient
 from kgroup.cluster.librdkafka import ClientWatch, client
 
 _RETIRED: list[Any] = []
+atexit.register(_RETIRED.clear)  # before Python ends: a late callback must not find it gone
 
 
 class RetiringAdminClient(AdminClient):  # type: ignore[misc]  # confluent-kafka has no types
