@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from kgroup.catchup.service.pending_warnings import warn_of_plans
+from kgroup.catchup.service.pending import warn_of_plans
 from kgroup.changes.execute import ChangeContext, execute_plan
 from kgroup.changes.execution import Change
 from kgroup.changes.journal import Journal, whoami

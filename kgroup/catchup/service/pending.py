@@ -18,11 +18,13 @@ from kgroup.settings.clients import librdkafka_config
 from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_ms
 from kgroup.support.errors import KgroupError, NotFound
+from kgroup.support.units import plural
 
 if TYPE_CHECKING:
     from kgroup.catchup.ledger.ledger import PlanListing
     from kgroup.catchup.plan_state import VerifiedPlan
     from kgroup.catchup.unrecorded_releases import Unledgered
+    from kgroup.groups.change_plan import ChangePlan
     from kgroup.model.groups import Group
 
 _MARKED = "kgroup cu-"
@@ -100,6 +102,28 @@ def read_books(run: Invocation, cluster: Cluster) -> LedgerReading:
 def has_mark(group: Group) -> bool:
     """Whether a commit of the group has the tag of a catch-up; needs no request."""
     return any(item.commit is not None and item.commit.metadata.startswith(_MARKED) for item in group.partitions)
+
+
+def warn_of_plans(run: Invocation, cluster: Cluster, plan: ChangePlan) -> None:
+    """Warn about what is pending, or may be, for each group that is about to be changed."""
+    names = frozenset(plan.concerned)
+    if not names:
+        return
+    books = read_books(run, cluster)
+    for name in sorted(names & books.open.keys()):
+        for state in books.open[name]:
+            plan_id, owed = state.found.plan.id, plural(state.owed, "offset")
+            run.reporter.warn(
+                f"{name} has an open catch-up, {plan_id} ({state.word}), that owes {owed}: they come beside whatever "
+                f"this changes; see  {run.command('catchup', 'show', plan_id)}"
+            )
+    for group in plan.groups:
+        if group.name in names and has_mark(group):
+            for row in books.unledgered(group):
+                run.reporter.warn(
+                    f"{group.name} may have a pending catch-up ({row.text}): {books.missing}, and only the group's "
+                    f"commits still show it; see  {run.command('catchup', 'start', group.name)}"
+                )
 
 
 @dataclass(frozen=True, slots=True)
